@@ -17,6 +17,7 @@ from apiserver.controllers.work_queue import Backoff
 from apiserver.registry.stored_object import CorruptObject, StoredObject
 from storage.errors import RevisionCompacted, StorageError
 from storage.keys import prefix_range
+from storage.turns import Turn
 from storage.watch_cache import EVERYTHING, KeyVersion, Scope, WatchCache
 
 log = logging.getLogger(__name__)
@@ -68,7 +69,7 @@ class Informer:
     reports_missed_deletions: whether objects that were deleted while the watch was lost are reported, for
         which the informer remembers all keys.
     wait_for_room: awaited between batches (`WorkQueue.wait_for_room`).
-    batch_max: how many objects are delivered before other tasks have their turn.
+    batch_max: how many changes are delivered before `on_batch` is called, and `wait_for_room`.
     """
 
     def __init__(
@@ -120,35 +121,38 @@ class Informer:
         has_changes = asyncio.Event()
         scope = self._source.scope
         watcher = self._cache.watch(self._prefix, after=revision, scope=scope, on_ready=has_changes.set)
+        turn = Turn()
         try:
-            await self._deliver_listed(versions, revision)
+            await self._deliver_listed(versions, revision, turn)
             self._end_batch()
             self.has_synced.set()
             while not watcher.is_ended:
                 for delivery in watcher.take(self._batch_max):
+                    if turn.is_over():
+                        await turn.next()
                     previous = delivery.event.previous
                     self._notify(delivery.event.version, previous.value if previous is not None else None)
                 self._end_batch()
                 if self._wait_for_room is not None:
                     await self._wait_for_room()
-                if len(watcher):
-                    await asyncio.sleep(0)
-                else:
+                if not len(watcher):
                     await has_changes.wait()
                     has_changes.clear()
         finally:
             self._cache.unwatch(self._prefix, watcher, scope)
 
-    async def _deliver_listed(self, versions: Sequence[KeyVersion[StoredObject]], revision: int) -> None:
+    async def _deliver_listed(
+        self, versions: Sequence[KeyVersion[StoredObject]], revision: int, turn: Turn
+    ) -> None:
         if self._keys is not None:
             for key in self._keys - {version.key for version in versions}:
                 self._notify(KeyVersion(key, None, revision=revision, create_revision=0), None)
         for number, version in enumerate(versions, 1):
+            if turn.is_over():
+                await turn.next()
             self._notify(version, None)
-            if number % self._batch_max == 0:
-                if self._wait_for_room is not None:
-                    await self._wait_for_room()
-                await asyncio.sleep(0)
+            if number % self._batch_max == 0 and self._wait_for_room is not None:
+                await self._wait_for_room()
 
     def _end_batch(self) -> None:
         if self._on_batch is None:

@@ -17,7 +17,6 @@ import asyncio
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from time import monotonic
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 import orjson
@@ -31,10 +30,8 @@ from apiserver.registry.version_codec import VersionCodec, view
 from apiserver.schema.compile import TypeMismatch
 from apiserver.vocabulary import Document, GroupResource, GroupVersion
 from storage.interface import Condition
+from storage.turns import Turn
 from storage.watch_cache import KeyVersion
-
-# How long objects are worked on before other tasks of the event loop have their turn.
-TURN_S: Final = 0.002
 
 _codec_ids: Final = itertools.count(1)
 _Out = TypeVar("_Out")
@@ -353,13 +350,12 @@ async def _in_turns(
     offload: where the work with large objects is done; None if there is none with them.
     """
     results: list[_Out] = []
-    turn_ends = monotonic() + TURN_S
+    turn = Turn()
     for each in objects:
+        if turn.is_over():
+            await turn.next()
         if offload is None:
             results.append(work(each))
         else:
             results.append(await offload.run_begun(_size(each), work, each))
-        if monotonic() > turn_ends:
-            await asyncio.sleep(0)
-            turn_ends = monotonic() + TURN_S
     return results

@@ -6,13 +6,12 @@ write for headers and body, or chunks as they come. aiohttp still reads requests
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
-from time import monotonic, time
+from time import time
 from typing import Final
 
 import orjson
@@ -34,12 +33,11 @@ from apiserver.registry.size_class import SizeClass
 from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import Document
 from apiserver.wire.media_types import JSON
+from storage.turns import Turn
 
 TEXT: Final = "text/plain; charset=utf-8"
 # A body up to this size goes out in one piece with its length; a longer one in chunks.
 WHOLE_BODY_BYTES_MAX: Final = 256 * 1024
-# How long the loop may be kept by one answer before others get their turn.
-TURN_S: Final = 0.002
 # The one has no body; a length in the other would be that of what the client has.
 _WITHOUT_LENGTH: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 _LAST_CHUNK: Final = b"0\r\n\r\n"
@@ -156,31 +154,27 @@ async def send_slices(call: ApiCall, body: ResponseBody, content_type: str = JSO
     pieces: list[bytes] = []
     size = 0
     following = body.reader(call.offload).next
-    # Not the loop's clock: uvloop's stands still until the turn is over.
-    turn_ends = monotonic() + TURN_S
+    turn = Turn()
     while (piece := await following()) is not None:
         if piece:
             pieces.append(piece)
             size += len(piece)
             if size > WHOLE_BODY_BYTES_MAX:
                 break
-        if monotonic() > turn_ends:
-            await asyncio.sleep(0)
-            turn_ends = monotonic() + TURN_S
+        if turn.is_over():
+            await turn.next()
     headers = _GZIP_HEADERS if body.is_gzipped else None
     if size <= WHOLE_BODY_BYTES_MAX:
         await send(call, status, b"".join(pieces), content_type, headers)
         return
     stream = Stream(call, content_type, status, headers)
-    turn_ends = monotonic() + TURN_S
     while True:
         for piece in pieces:
             call.body_bytes += len(piece)
             stream.write(piece)
             await stream.drain()
-        if monotonic() > turn_ends:
-            await asyncio.sleep(0)
-            turn_ends = monotonic() + TURN_S
+        if turn.is_over():
+            await turn.next()
         piece = await following()
         if piece is None:
             break

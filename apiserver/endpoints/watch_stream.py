@@ -15,7 +15,7 @@ from weakref import WeakSet
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.cors import AllowedOrigins
 from apiserver.endpoints.representation import SLICE_BYTES, Encoder
-from apiserver.endpoints.responses import TURN_S, Stream
+from apiserver.endpoints.responses import Stream
 from apiserver.endpoints.websocket import asks_for_websocket, open_websocket
 from apiserver.errors import ApiError, InternalError
 from apiserver.metrics.requests import RequestMetrics
@@ -23,6 +23,7 @@ from apiserver.registry.offload import SERVER
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.size_class import SizeClass
 from apiserver.registry.stored_object import StoredObject
+from storage.turns import TURN_S, Turn
 from storage.watch_cache import EventType, KeyVersion, Watcher
 from storage.watch_cache.events import CacheEvent, Delivery
 
@@ -273,7 +274,7 @@ class WatchStream:
             objects = await codec.views(objects)
         if self._view_predicate is not None:
             objects = await _select(objects, self._view_predicate)
-        turn_ends = monotonic() + TURN_S  # The loop's own clock stands still until the turn is over.
+        turn = Turn()
         for obj in objects:
             obj.require_sound()
             obj = codec.cached_view(obj) or obj
@@ -284,14 +285,14 @@ class WatchStream:
                 piece = await self._call.offload.run_begun(size_class, self._framed_initial, obj)
             pieces.append(piece)
             size += len(piece)
-            if size >= SLICE_BYTES or monotonic() > turn_ends:
+            is_turn_over = turn.is_over()
+            if size >= SLICE_BYTES or is_turn_over:
                 self._stream.write_frames(b"".join(pieces))
                 pieces, size = [], 0
                 async with asyncio.timeout(INITIAL_WRITE_TIMEOUT_S):
                     await self._stream.drain()
-                if monotonic() > turn_ends:
-                    await asyncio.sleep(0)
-                    turn_ends = monotonic() + TURN_S
+                if is_turn_over:
+                    await turn.next()
         if pieces:
             self._stream.write_frames(b"".join(pieces))
         self._metrics.count_watch_events(self.resource, len(objects))
@@ -544,13 +545,12 @@ async def _select(
 ) -> list[StoredObject]:
     """Returns the objects that a predicate selects; other tasks have their turns meanwhile."""
     selected = []
-    turn_ends = monotonic() + TURN_S
+    turn = Turn()
     for obj in objects:
+        if turn.is_over():
+            await turn.next()
         if predicate(obj):
             selected.append(obj)
-        if monotonic() > turn_ends:
-            await asyncio.sleep(0)
-            turn_ends = monotonic() + TURN_S
     return selected
 
 

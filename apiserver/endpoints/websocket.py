@@ -21,7 +21,6 @@ import contextlib
 import re
 from collections.abc import Mapping
 from functools import partial
-from time import monotonic
 from typing import Final
 
 from aiohttp import WSMsgType, hdrs, web
@@ -30,9 +29,10 @@ from apiserver.authn.websocket_protocols import read_protocols
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.cors import AllowedOrigins
 from apiserver.endpoints.representation import Encoder
-from apiserver.endpoints.responses import TURN_S, warning_values
+from apiserver.endpoints.responses import warning_values
 from apiserver.errors import BadRequest, Forbidden
 from apiserver.golang.quoting import go_quote
+from storage.turns import Turn
 
 # Longer messages of a client end its watch; it need not send any.
 CLIENT_MESSAGE_BYTES_MAX: Final = 64 * 1024
@@ -124,15 +124,14 @@ class WebSocketEvents:
         """Answer pings, and close the WebSocket when the client closes it or breaks its rules."""
         # Whether the client is still there is seen when the connection is lost.
         with contextlib.suppress(ConnectionError):
-            turn_ends = monotonic() + TURN_S
+            turn = Turn()
             while not self._socket.closed:
                 received = await self._socket.receive()
                 if received.type is WSMsgType.PING:
                     await self._socket.pong(received.data)
                 # Thousands of small messages may have come at once, for which nothing waits.
-                if monotonic() > turn_ends:
-                    await asyncio.sleep(0)
-                    turn_ends = monotonic() + TURN_S
+                if turn.is_over():
+                    await turn.next()
 
 
 async def open_websocket(call: ApiCall, encoder: Encoder, origins: AllowedOrigins) -> WebSocketEvents:

@@ -16,6 +16,7 @@ from apiserver.endpoints.responses import send_object, send_status
 from apiserver.errors import BadRequest, NotFound, details_of
 from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.list import send_list
+from apiserver.handlers.long_selectors import wait_for_turn
 from apiserver.handlers.write_requests import WriteRequests
 from apiserver.meta.options import DeleteOptions, ListOptions
 from apiserver.registry.delete_path import DeleteRequest
@@ -78,6 +79,7 @@ def delete_collection_handler(
         resource, namespace = call.resource, call.info.namespace
         assert resource is not None
         encoder = encoders.for_call(call)
+        await wait_for_turn(call.query)
         listed = ListOptions.for_list(
             call.query,
             resource.known_fields,

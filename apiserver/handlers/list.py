@@ -18,6 +18,7 @@ from apiserver.endpoints.response_bodies import ResponseBody, UnsharedBody
 from apiserver.endpoints.responses import send_slices
 from apiserver.errors import Expired
 from apiserver.handlers.encoders import Encoders
+from apiserver.handlers.long_selectors import wait_for_turn
 from apiserver.handlers.shared_lists import SharedLists
 from apiserver.meta.options import ListOptions
 from apiserver.registry.results import ObjectList
@@ -36,6 +37,7 @@ def list_handler(registry: Registry, encoders: Encoders, brand: Brand, deviation
         resource, namespace = call.resource, call.info.namespace
         assert resource is not None
         encoder = encoders.for_call(call)
+        await wait_for_turn(call.query)
         options = ListOptions.for_list(
             call.query,
             resource.known_fields,

@@ -10,6 +10,7 @@ from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.watch_stream import WatchStream, WatchStreams
 from apiserver.errors import Expired
 from apiserver.handlers.encoders import Encoders
+from apiserver.handlers.long_selectors import wait_for_turn
 from apiserver.meta.options import ListOptions
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
@@ -38,6 +39,7 @@ def watch_handler(
         resource, info = call.resource, call.info
         assert resource is not None
         encoder = encoders.for_call(call)
+        await wait_for_turn(call.query)
         options = ListOptions.for_watch(call.query, resource.known_fields, brand.meta_group)
         selection = registry.selection(resource, info.namespace, options, name=info.name)
         prefix = registry.prefix_of(resource)
@@ -75,13 +77,16 @@ def watch_handler(
                 initial = list(listing.versions)
                 # `run` empties the list: a watch must not hold a whole state for as long as it lasts.
                 del listing
+            initial_bookmark = after if options.ends_initial_events_with_bookmark else None
+            sends_bookmarks = options.allow_bookmarks
+            del options  # Nor the requirements of a long selector.
             with streams.open(stream):
                 await stream.run(
                     watcher,
                     initial,
-                    initial_bookmark=after if options.ends_initial_events_with_bookmark else None,
+                    initial_bookmark=initial_bookmark,
                     progress=lambda: cache.revision,
-                    sends_bookmarks=options.allow_bookmarks,
+                    sends_bookmarks=sends_bookmarks,
                 )
         finally:
             cache.unwatch(prefix, watcher, selection.scope)

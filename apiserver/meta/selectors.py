@@ -11,8 +11,8 @@ there are. What contradicts itself selects nothing, without a look at any object
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
 
 from apiserver.field_errors import quote
@@ -55,23 +55,17 @@ class Requirement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """Selects by labels; all requirements must hold."""
+    """Selects by labels; all requirements must hold. conditions: what they come to."""
 
     requirements: tuple[Requirement, ...] = ()
+    conditions: LabelConditions = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "conditions", LabelConditions.of(self.requirements))
 
     @property
     def selects_everything(self) -> bool:
         return not self.requirements
-
-    def compile(self) -> LabelConditions:
-        """Returns the conditions that labels have to meet, in their smallest form."""
-        by_key: dict[str, _Condition] = {}
-        for requirement in self.requirements:
-            condition = by_key.get(requirement.key)
-            if condition is None:
-                condition = by_key[requirement.key] = _Condition()
-            condition.add(requirement)
-        return LabelConditions.of(by_key)
 
 
 _INT64_MIN: Final = -(1 << 63)
@@ -150,7 +144,13 @@ class LabelConditions:
     is_never: bool = False
 
     @classmethod
-    def of(cls, by_key: Mapping[str, _Condition]) -> LabelConditions:
+    def of(cls, requirements: Iterable[Requirement]) -> LabelConditions:
+        by_key: dict[str, _Condition] = {}
+        for requirement in requirements:
+            condition = by_key.get(requirement.key)
+            if condition is None:
+                condition = by_key[requirement.key] = _Condition()
+            condition.add(requirement)
         if any(condition.is_contradiction for condition in by_key.values()):
             return cls(is_never=True)
         equal, one_of, exist, ranges, forbidden, absent = [], [], [], [], [], []
@@ -391,9 +391,16 @@ class FieldRequirement(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FieldSelector:
-    """Selects by the values of a few fields, compared as text; all requirements must hold."""
+    """Selects by the values of a few fields, compared as text; all requirements must hold.
+
+    conditions: what they come to.
+    """
 
     requirements: tuple[FieldRequirement, ...] = ()
+    conditions: FieldConditions = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "conditions", FieldConditions.of(self.requirements))
 
     @property
     def selects_everything(self) -> bool:
@@ -411,22 +418,6 @@ class FieldSelector:
         remaining = tuple(r for r in self.requirements if not r.is_equal or (r.field, r.value) not in tested)
         return FieldSelector(remaining)
 
-    def compile(self) -> FieldConditions:
-        """Returns the conditions that fields have to meet, in their smallest form."""
-        equal: dict[str, str] = {}
-        unequal: dict[str, set[str]] = {}
-        for field, value, is_equal in self.requirements:
-            if not is_equal:
-                unequal.setdefault(field, set()).add(value)
-            elif equal.setdefault(field, value) != value:
-                return FieldConditions(is_never=True)
-        if any(equal.get(field) in values for field, values in unequal.items()):
-            return FieldConditions(is_never=True)
-        return FieldConditions(
-            frozenset(equal.items()),
-            frozenset((field, frozenset(values)) for field, values in unequal.items() if field not in equal),
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class FieldConditions:
@@ -439,6 +430,22 @@ class FieldConditions:
     equal: frozenset[tuple[str, str]] = frozenset()
     unequal: frozenset[tuple[str, frozenset[str]]] = frozenset()
     is_never: bool = False
+
+    @classmethod
+    def of(cls, requirements: Iterable[FieldRequirement]) -> FieldConditions:
+        equal: dict[str, str] = {}
+        unequal: dict[str, set[str]] = {}
+        for field_, value, is_equal in requirements:
+            if not is_equal:
+                unequal.setdefault(field_, set()).add(value)
+            elif equal.setdefault(field_, value) != value:
+                return cls(is_never=True)
+        if any(equal.get(each) in values for each, values in unequal.items()):
+            return cls(is_never=True)
+        return cls(
+            frozenset(equal.items()),
+            frozenset((each, frozenset(values)) for each, values in unequal.items() if each not in equal),
+        )
 
     def test(self, getter: Callable[[str], Callable[[T], str]]) -> Callable[[T], bool]:
         """Returns a function that tests objects. getter: returns what gets a field of an object."""

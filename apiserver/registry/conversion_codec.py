@@ -5,19 +5,14 @@ Events of the group `events.k8s.io`, for example, are stored as those of the cor
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from time import monotonic
-from typing import Final
 
 from apiserver.registry.guard import Guard
 from apiserver.registry.stored_object import StoredObject, encode, head_of, with_revision
 from apiserver.registry.version_codec import VersionCodec
 from apiserver.vocabulary import Document, GroupResource
-
-# How long objects are converted before other requests have their turn of the event loop.
-TURN_S: Final = 0.002
+from storage.turns import Turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +57,11 @@ class ConversionCodec:
 
     async def views(self, objects: list[StoredObject]) -> list[StoredObject]:
         views: list[StoredObject] = []
-        turn_ends = monotonic() + TURN_S
+        turn = Turn()
         for each in objects:
+            if turn.is_over():
+                await turn.next()
             views.append(self.cached_view(each))
-            if monotonic() > turn_ends:
-                await asyncio.sleep(0)
-                turn_ends = monotonic() + TURN_S
         return views
 
     async def hub(self, stored: StoredObject) -> StoredObject:

@@ -109,7 +109,7 @@ def select(
         keys, scope = prefix_range(prefix), Scope()
     if fields.selects_everything and labels.selects_everything:
         return Selection(keys, scope, None)
-    predicate = _predicate(resource, prefix, labels.compile(), fields.compile())
+    predicate = _predicate(resource, prefix, labels.conditions, fields.conditions)
     if resource.is_custom and any(each.field in resource.selectable_fields for each in fields.requirements):
         return Selection(keys, scope, _of_views(resource.codec, predicate), is_of_views=True)
     return Selection(keys, scope, predicate)

@@ -28,8 +28,8 @@ from apiserver.registry.write_request import Draft, Transform, WriteRequest
 from storage.errors import RevisionCompacted
 from storage.interface import ANY, MOST_RECENT, KeyRange, ReadAt, Storage
 from storage.keys import after
+from storage.turns import Turn
 from storage.watch_cache import KeyVersion, Listing, WatchCache
-from storage.watch_cache.cache import TURN_S
 
 # A list of more objects lets others have their turn before anything is done with all of them.
 LIST_TURN_OBJECTS: Final = 10_000
@@ -157,21 +157,20 @@ async def _list_views(
     Raises CorruptObject, ApiError where an object cannot be shown, and what the cache raises.
     """
     selected: list[KeyVersion[StoredObject]] = []
-    turn_ends = time.monotonic() + TURN_S
+    turn = Turn()
     while True:
         page = await cache.list(keys, at, limit=VIEWS_AT_ONCE if limit else 0)
         found = [(each, each.value) for each in page.versions if each.value is not None]
         _require_sound(resource, [value for _, value in found])
         views = await resource.codec.views([value for _, value in found])
         for (each, _), view in zip(found, views, strict=True):
+            if turn.is_over():
+                await turn.next()
             if selects(view):
                 version = KeyVersion(
                     each.key, view, revision=each.revision, create_revision=each.create_revision
                 )
                 selected.append(version)
-            if time.monotonic() > turn_ends:
-                await asyncio.sleep(0)
-                turn_ends = time.monotonic() + TURN_S
         if limit and len(selected) > limit:
             del selected[limit:]
             return Listing(selected, page.revision, after(selected[-1].key), None)

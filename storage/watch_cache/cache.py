@@ -22,6 +22,7 @@ from storage.interface import (
 )
 from storage.keys import after as after_key
 from storage.keys import prefix_range, resource_of
+from storage.turns import Turn
 from storage.watch_cache.consistency import differs
 from storage.watch_cache.events import Predicate, Trigger
 from storage.watch_cache.fanout import Scope
@@ -43,9 +44,6 @@ CATCH_UP_WAIT_S: Final = 3.0
 EVICTION_INTERVAL_S: Final = 5.0
 # Keys that a list looks at before it yields to the event loop: less than a millisecond.
 LIST_BATCH_KEYS: Final = 1_000
-# How long a selector may test objects before the list yields. It may be a long one, or see them for the first
-# time.
-TURN_S: Final = 0.002
 # Objects tested before the clock is looked at. A test of one that is large, and not decoded yet, takes some
 # milliseconds.
 TESTS_AT_ONCE: Final = 4
@@ -358,7 +356,7 @@ class WatchCache(Generic[T]):
         """Raises RevisionCompacted when the history does not reach back to `revision`, or no longer does."""
         resource = self._resource_for(keys.start)
         found: list[KeyVersion[T]] = []
-        rest = keys
+        rest, turn = keys, Turn()
         # One more than asked for, to know whether there is more.
         batch_keys = min(limit + 1, LIST_BATCH_KEYS) if limit and predicate is None else LIST_BATCH_KEYS
         while True:
@@ -366,13 +364,14 @@ class WatchCache(Generic[T]):
             if predicate is None:
                 found += versions
             else:
-                await _add_selected(found, versions, predicate)
+                await _add_selected(found, versions, predicate, turn)
             if limit and len(found) > limit:
                 break
             if last_key is None:
                 return Listing(found, revision, None, None)
             rest = KeyRange(after_key(last_key), keys.end)
-            await asyncio.sleep(0)
+            if turn.is_over():
+                await turn.next()
         del found[limit:]
         next_key = after_key(found[-1].key)
         remaining = None if predicate else resource.count(KeyRange(next_key, keys.end), revision)
@@ -382,6 +381,7 @@ class WatchCache(Generic[T]):
         self, keys: KeyRange, at: ReadAt, limit: int, predicate: Predicate[T] | None
     ) -> Listing[T]:
         versions: list[KeyVersion[T]] = []
+        turn = Turn()
         # One more than asked for, to know whether there is more; with a predicate their number is unknown.
         page_keys = min(limit + 1, STORE_PAGE_KEYS) if limit and predicate is None else STORE_PAGE_KEYS
         while True:
@@ -391,7 +391,7 @@ class WatchCache(Generic[T]):
             if predicate is None:
                 versions += decoded
             else:
-                await _add_selected(versions, decoded, predicate)
+                await _add_selected(versions, decoded, predicate, turn)
             if not page.more or (limit and len(versions) > limit):
                 break
             keys = KeyRange(after_key(page.items[-1].key), keys.end)
@@ -405,12 +405,11 @@ class WatchCache(Generic[T]):
     async def _decoded(self, items: Sequence[Stored]) -> Sequence[KeyVersion[T]]:
         """Returns the versions in a page; other tasks have their turns meanwhile."""
         versions = []
-        turn_ends = time.monotonic() + TURN_S
+        turn = Turn()
         for item in items:
+            if turn.is_over():
+                await turn.next()
             versions.append(_version(item, self._decode))
-            if time.monotonic() > turn_ends:
-                await asyncio.sleep(0)
-                turn_ends = time.monotonic() + TURN_S
         return versions
 
     def _add(self, items: Sequence[Stored]) -> None:
@@ -531,19 +530,17 @@ class WatchCache(Generic[T]):
 
 
 async def _add_selected(
-    found: list[KeyVersion[T]], versions: Sequence[KeyVersion[T]], predicate: Predicate[T]
+    found: list[KeyVersion[T]], versions: Sequence[KeyVersion[T]], predicate: Predicate[T], turn: Turn
 ) -> None:
     """Add the versions that a predicate selects; other tasks have their turns meanwhile."""
-    turn_ends = time.monotonic() + TURN_S
     for start in range(0, len(versions), TESTS_AT_ONCE):
+        if turn.is_over():
+            await turn.next()
         found += [
             version
             for version in versions[start : start + TESTS_AT_ONCE]
             if version.value is not None and predicate(version.value)
         ]
-        if time.monotonic() > turn_ends:
-            await asyncio.sleep(0)
-            turn_ends = time.monotonic() + TURN_S
 
 
 def _version(stored: Stored, decode: Callable[[Stored], T]) -> KeyVersion[T]:

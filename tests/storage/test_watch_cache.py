@@ -28,8 +28,9 @@ from storage.interface import (
     Watch,
 )
 from storage.keys import prefix_range
+from storage.turns import TURN_S
 from storage.watch_cache import CacheEvent, EventType, HistoryLimits, KeyVersion, Scope, WatchCache, Watcher
-from storage.watch_cache.cache import BUDGET_CHECKS, TURN_S
+from storage.watch_cache.cache import BUDGET_CHECKS
 from storage.watch_cache.events import ANY_VALUE, Trigger
 from storage.watch_cache.fanout import Fanout
 from storage.watch_cache.history import ENCODED_BYTES_MAX, ENCODED_MAX, EVICTION_BATCH_MAX, History

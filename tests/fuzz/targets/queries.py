@@ -43,7 +43,7 @@ def label_selectors(data: bytes) -> None:
         selector = parse_label_selector(data.decode("utf-8", "replace"))
     except SelectorSyntaxError:
         return
-    conditions = selector.compile()
+    conditions = selector.conditions
     matches = conditions.test()
     for labels in _labels(selector):
         expected = all(_holds(requirement, labels) for requirement in selector.requirements)
@@ -95,7 +95,7 @@ def field_selectors(data: bytes) -> None:
             selector = parse_field_selector(text, known)
         except SelectorSyntaxError:
             continue
-        matches = selector.compile().test(_getter)
+        matches = selector.conditions.test(_getter)
         values: dict[str, str] = {}
         for field, value, _ in selector.requirements:
             expected = all((values.get(r.field, "") == r.value) is r.is_equal for r in selector.requirements)

@@ -115,7 +115,7 @@ def test_a_list_has_selectors_and_a_timeout() -> None:
     options = for_list(
         urlencode({"labelSelector": "a in (b)", "fieldSelector": "metadata.name=c", "timeoutSeconds": 9})
     )
-    assert options.labels.compile().test()({"a": "b"})
+    assert options.labels.conditions.test()({"a": "b"})
     assert options.fields.required_value("metadata.name") == "c"
     assert options.timeout_s == 9
 

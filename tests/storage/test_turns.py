@@ -1,0 +1,81 @@
+"""Long work on the event loop: a piece in each round, and short work first."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from time import monotonic
+
+from storage.turns import TURN_S, Turn
+
+
+def work_for_a_turn() -> None:
+    ends_at = monotonic() + 1.5 * TURN_S
+    while monotonic() < ends_at:
+        pass
+
+
+async def test_all_long_work_has_one_turn_in_each_round() -> None:
+    done = 0
+    in_rounds: list[int] = []
+
+    async def count_rounds() -> None:
+        nonlocal done
+        while True:
+            in_rounds.append(done)
+            done = 0
+            await asyncio.sleep(0)
+
+    async def work() -> None:
+        nonlocal done
+        turn = Turn()
+        for _ in range(3):
+            if turn.is_over():
+                await turn.next()
+            work_for_a_turn()
+            done += 1
+
+    counting = asyncio.create_task(count_rounds())
+    await asyncio.gather(*(work() for _ in range(20)))
+    counting.cancel()
+    assert sum(in_rounds) + done == 60
+    assert max(in_rounds) == 1
+
+
+async def test_who_has_had_the_fewest_turns_is_next() -> None:
+    """So what is short does not wait for all that is long and came before it."""
+    order: list[str] = []
+
+    async def work(name: str, pieces: int) -> None:
+        turn = Turn()
+        for _ in range(pieces):
+            await turn.next()
+            order.append(name)
+
+    long = [asyncio.create_task(work("long", 5)) for _ in range(10)]
+    while len(order) < 20:
+        await asyncio.sleep(0)
+    begun = len(order)
+    await work("short", 1)
+    # Who waited for a turn already may have had it before.
+    assert order.index("short") <= begun + 2
+    await asyncio.gather(*long)
+    assert order.count("long") == 50
+
+
+async def test_who_is_cancelled_leaves_the_turn_to_others() -> None:
+    async def wait() -> None:
+        await Turn().next()
+
+    waiting = [asyncio.create_task(wait()) for _ in range(3)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await waiting[0]
+    await asyncio.gather(*waiting[1:])
+
+
+async def test_work_that_is_short_does_not_wait() -> None:
+    await asyncio.sleep(0)  # A round in which nobody has had a turn.
+    turn = Turn()
+    assert not turn.is_over()
