@@ -17,7 +17,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import jwt
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
@@ -25,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPubl
 from apiserver.authn.chain import Credentials, authenticated
 from apiserver.authn.token_file import bearer_token
 from apiserver.errors import Unauthorized
+from apiserver.golang.pem import UNREADABLE
 from apiserver.golang.quoting import go_quote
 from apiserver.meta import timestamps
 from apiserver.vocabulary import Document, UserInfo
@@ -95,7 +95,7 @@ def read_private_key(pem: bytes) -> PrivateKey:
     """Raises UnusableKey."""
     try:
         key = serialization.load_pem_private_key(pem, None)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+    except UNREADABLE as error:
         raise UnusableKey(f"no private key: {error}") from None
     if not isinstance(key, PrivateKey):
         raise UnusableKey("the key is neither RSA nor ECDSA")
@@ -115,7 +115,7 @@ def read_public_keys(pem: bytes) -> list[PublicKey]:
                 key = x509.load_pem_x509_certificate(block[0]).public_key()
             else:
                 key = serialization.load_pem_public_key(block[0])
-        except (ValueError, UnsupportedAlgorithm) as error:
+        except UNREADABLE as error:
             raise UnusableKey(f"no public key: {error}") from None
         if not isinstance(key, PublicKey):
             raise UnusableKey("the key is neither RSA nor ECDSA")

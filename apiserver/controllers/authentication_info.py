@@ -15,6 +15,7 @@ from typing import Final
 from cryptography import x509
 
 from apiserver.controllers.kept_objects import KeptObject, keep, keep_forever
+from apiserver.golang.pem import UNREADABLE
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.vocabulary import Document
@@ -62,7 +63,7 @@ class AuthenticationInfo:
         for block in dict.fromkeys(_CERTIFICATE.findall(pem)):
             try:
                 certificate = x509.load_pem_x509_certificate(block.encode())
-            except ValueError:
+            except UNREADABLE:
                 continue
             if certificate.not_valid_after_utc.timestamp() > self._clock():
                 yield block

@@ -8,8 +8,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 
 CERTIFICATE: Final = "CERTIFICATE"
+# What `cryptography` raises for a key, a certificate or a request that it cannot read or does not know.
+UNREADABLE: Final = (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion)
 
 _BEGIN: Final = b"-----BEGIN "
 _END: Final = b"-----END "
@@ -74,7 +77,7 @@ def bundle_certificates(bundle: bytes) -> list[bytes]:
             continue
         try:
             x509.load_der_x509_certificate(block.content)
-        except ValueError as error:
+        except UNREADABLE as error:
             problem = f"failed to parse certificate: {error}"
         else:
             certificates.append(block.content)

@@ -29,12 +29,13 @@ from pathlib import Path
 from typing import Final
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from apiserver.golang.pem import UNREADABLE
 from apiserver.vocabulary import MASTERS
 
 CA_LIFETIME: Final = timedelta(days=3650)
@@ -81,7 +82,7 @@ class ClusterIdentity:
             ca = x509.load_pem_x509_certificate(self.ca_cert)
             ca_key = serialization.load_pem_private_key(self.ca_key, None)
             serialization.load_pem_private_key(self.service_account_key, None)
-        except (ValueError, TypeError, UnsupportedAlgorithm):
+        except UNREADABLE:
             raise UnusableIdentity("it lacks a certificate or a private key") from None
         if not isinstance(ca_key, ec.EllipticCurvePrivateKey) or ca_key.public_key() != ca.public_key():
             raise UnusableIdentity("the key is not that of the CA")
@@ -371,14 +372,14 @@ def _read_ca(path: Path) -> x509.Certificate | None:
         return x509.load_pem_x509_certificate(path.read_bytes())
     except FileNotFoundError:
         return None
-    except ValueError:
+    except UNREADABLE:
         raise UnusableFile(path, "is not a certificate") from None
 
 
 def _read_ca_key(path: Path, ca: x509.Certificate) -> ec.EllipticCurvePrivateKey:
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
+    except UNREADABLE:
         raise UnusableFile(path, "is not a private key") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != ca.public_key():
         raise UnusableFile(path, "is not the key of ca.crt")
@@ -393,7 +394,7 @@ def _is_valid(
         certificate = x509.load_pem_x509_certificate(cert_file.read_bytes())
         key = serialization.load_pem_private_key(key_file.read_bytes(), None)
         certificate.verify_directly_issued_by(ca)
-    except (FileNotFoundError, ValueError, TypeError, UnsupportedAlgorithm, InvalidSignature):
+    except (FileNotFoundError, InvalidSignature, *UNREADABLE):
         return False
     if _expires_soon(certificate, now) or certificate.public_key() != key.public_key():
         return False
@@ -412,7 +413,7 @@ def _is_of_another_ca(cert_file: Path, ca: x509.Certificate) -> bool:
         return x509.load_pem_x509_certificate(cert_file.read_bytes()).issuer != ca.subject
     except FileNotFoundError:
         return False
-    except ValueError:
+    except UNREADABLE:
         raise UnusableFile(cert_file, "is not a certificate") from None
 
 

@@ -18,6 +18,9 @@ SECONDS_MAX: Final = 1.0
 MEMORY_MAX: Final = 256 * 1024 * 1024
 # Larger inputs seldom reach other code, and make all their descendants slow.
 INPUT_BYTES_MAX: Final = 4096
+# A problem has a path of a kilobyte at most, and takes some ten bytes to make.
+STATUS_BYTES_MAX: Final = 64 * 1024
+STATUS_BYTES_PER_BYTE_MAX: Final = 128
 # The unit of `ru_maxrss`.
 _RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024
 
@@ -78,7 +81,7 @@ def fuzzer(
     return make
 
 
-def require_client_error(error: ApiError) -> None:
-    """Whatever a client sends, it is told in a Status what is wrong with it."""
+def require_client_error(error: ApiError, data: bytes) -> None:
+    """Whatever a client sends, a Status says what is wrong with it, and is not many times as long."""
     assert 400 <= error.code < 500, error
-    orjson.dumps(error.status())
+    assert len(orjson.dumps(error.status())) <= STATUS_BYTES_MAX + STATUS_BYTES_PER_BYTE_MAX * len(data)

@@ -16,6 +16,7 @@ from apiserver.admission.listers import refused
 from apiserver.authz.attributes import Attributes, Authorizer, Decision
 from apiserver.brand import Brand
 from apiserver.field_errors import quote
+from apiserver.golang.pem import UNREADABLE, pem_blocks
 from apiserver.vocabulary import MASTERS, Document, GroupResource
 
 _CLIENTS: Final = "kubernetes.io/kube-apiserver-client"
@@ -98,12 +99,14 @@ class CertificateSubjectRestriction(Plugin):
     ) -> None:
         if new is None or new["spec"].get("signerName") != _CLIENTS:
             return
+        # The block that Go's decoder finds first, which validation has seen, and which signers will sign.
+        block = next(pem_blocks(base64.b64decode(new["spec"].get("request", ""))), None)
         try:
-            request = x509.load_pem_x509_csr(base64.b64decode(new["spec"].get("request", "")))
+            request = x509.load_der_x509_csr(block.content if block is not None else b"")
             organizations = [
                 each.value for each in request.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
             ]
-        except ValueError as error:
+        except UNREADABLE as error:
             raise refused(attributes, new, f"failed to parse CSR: {error}") from None
         if MASTERS in organizations:
             raise refused(attributes, new, f"use of {_CLIENTS} signer with {MASTERS} group is not allowed")

@@ -12,11 +12,10 @@ from functools import partial
 from typing import Any, Final
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
 
 from apiserver.catalogue.builtin_type import BuiltinType, field_texts
 from apiserver.field_errors import Errors, duplicate, forbidden, invalid, not_supported, required, too_long
-from apiserver.golang.pem import CERTIFICATE, PemBlock, pem_blocks
+from apiserver.golang.pem import CERTIFICATE, UNREADABLE, PemBlock, pem_blocks
 from apiserver.golang.quoting import go_quote
 from apiserver.meta import names, table
 from apiserver.meta.names import byte_length
@@ -163,7 +162,7 @@ def _request_problem(text: str) -> str:
     try:
         request = x509.load_der_x509_csr(blocks[0].content)
         is_signed = request.is_signature_valid
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
+    except UNREADABLE as error:
         return f"asn1: structure error: {error}"
     return "" if is_signed else "x509: signature is not valid"
 
@@ -335,7 +334,7 @@ def _certificate_problem(text: str) -> str:
             return "no PEM block headers are permitted"
         try:
             x509.load_der_x509_certificate(content)
-        except ValueError as error:
+        except UNREADABLE as error:
             return f"x509: malformed certificate: {error}"
     return ""
 

@@ -197,7 +197,7 @@ def objects(data: bytes) -> None:
     try:
         decoded = _DECODER.decode(Body(body, form, size_class_of(body, form)), served, "default", validation)
     except ApiError as error:
-        require_client_error(error)
+        require_client_error(error, data)
         return
     encoded = orjson.dumps(decoded.document)
     again = orjson.loads(encoded)
@@ -222,6 +222,6 @@ def applies(data: bytes) -> None:
         document = apply_bodies.parse(data[1:], form, is_checked=True).document
         apply_bodies.require_place(document, _DECODED[1], "a", "default")
     except ApiError as error:
-        require_client_error(error)
+        require_client_error(error, data)
         return
     orjson.dumps(document)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import contextlib
+from datetime import UTC, datetime
 from typing import Final
 
 import jwt
-from cryptography.hazmat.primitives import serialization
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from apiserver.authn.chain import AuthenticationChain, Credentials
 from apiserver.authn.client_cert import user_of
@@ -25,7 +30,9 @@ from apiserver.authn.service_account import (
 from apiserver.authn.token_file import TokenFileAuthenticator, is_token_misplaced
 from apiserver.authn.token_review import TokenReviewer
 from apiserver.authn.websocket_protocols import TOKEN_PREFIX, read_protocols
+from apiserver.catalogue.certificates import certificate_signing_requests as signing
 from apiserver.errors import BadRequest, Unauthorized
+from apiserver.golang.pem import NoCertificate, bundle_certificates
 from apiserver.vocabulary import Document, UserInfo
 from tests.fuzz.target import fuzzer
 
@@ -174,3 +181,38 @@ def certificates(data: bytes) -> None:
     pairs = [line.partition("=")[::2] for line in data.decode("utf-8", "replace").split("\n")]
     user = user_of({"subject": tuple(((name, value),) for name, value in pairs)})
     assert user is None or user.name
+
+
+_NAME: Final = x509.Name(
+    [x509.NameAttribute(NameOID.COMMON_NAME, "a"), x509.NameAttribute(NameOID.ORGANIZATION_NAME, "b")]
+)
+_REQUEST: Final = x509.CertificateSigningRequestBuilder().subject_name(_NAME).sign(_KEY, hashes.SHA256())
+_CERTIFICATE: Final = (
+    x509.CertificateBuilder()
+    .subject_name(_NAME)
+    .issuer_name(_NAME)
+    .public_key(_KEY.public_key())
+    .serial_number(1)
+    .not_valid_before(datetime(2024, 1, 1, tzinfo=UTC))
+    .not_valid_after(datetime(2034, 1, 1, tzinfo=UTC))
+    .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    .sign(_KEY, hashes.SHA256())
+)
+
+
+@fuzzer(
+    _REQUEST.public_bytes(serialization.Encoding.PEM),
+    _CERTIFICATE.public_bytes(serialization.Encoding.PEM),
+    b"-----BEGIN CERTIFICATE REQUEST-----\nA: b\n\nMAA=\n-----END CERTIFICATE REQUEST-----\n",
+    words=b"-----BEGIN -----END CERTIFICATE REQUEST----- CERTIFICATE-----",
+)
+def signing_requests(data: bytes) -> None:
+    """Requests for certificates, and the certificates that signers put into them."""
+    text = base64.b64encode(data).decode()
+    signing._request_problem(text).encode("utf-8", "surrogatepass")
+    signing._certificate_problem(text).encode("utf-8", "surrogatepass")
+    with contextlib.suppress(NoCertificate):
+        bundle_certificates(data)
+    for read in (read_public_keys, read_private_key):
+        with contextlib.suppress(UnusableKey):
+            read(data)

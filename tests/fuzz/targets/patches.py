@@ -57,7 +57,7 @@ def _patched(data: bytes, content_type: str) -> Document | None:
         parsed = parse_patch(patch, content_type, _DEPLOYMENTS, validation)
         patched = apply_patch(parsed, document, _DEPLOYMENTS, validation, lambda _: None).document
     except ApiError as error:
-        require_client_error(error)
+        require_client_error(error, data)
         return None
     return _same(patched)
 

@@ -146,7 +146,7 @@ def targets(data: bytes) -> None:
         try:
             options()
         except ApiError as error:
-            require_client_error(error)
+            require_client_error(error, data)
 
 
 @fuzzer(
@@ -163,7 +163,7 @@ def media_types(data: bytes) -> None:
         try:
             form = negotiator.form_for(text)
         except NotAcceptable as error:
-            require_client_error(error)
+            require_client_error(error, data)
         else:
             assert form.media_type in _TYPES
     base_type(text)
