@@ -82,7 +82,7 @@ async def protobuf_watch_lists(attacker: Attacker) -> None:
 @attack("5 turns of the loop", prepare=_large, flags=WITH_CBOR)
 async def cbor_watch_lists(attacker: Attacker) -> None:
     """Four watch-lists of 24 objects of 44,000 keys as CBOR at once, again and again."""
-    await _list_as(attacker, 4, "application/cbor-seq", WATCH_LIST)
+    await _list_as(attacker, 4, CBOR, WATCH_LIST)
 
 
 @attack("5 turns of the loop", prepare=_large)
