@@ -9,6 +9,8 @@ is over, and waits for the next one then:
             await turn.next()
         ...
 
+or, which is the same, goes through them by `async for each in in_turns(objects)`.
+
 All such work together has `TURN_S` of each round. If each piece of it let others go on by itself (by
 `asyncio.sleep(0)`), a hundred of them would make a round of a hundred pieces, and who asks for little would
 wait for all of them. Next is who has had the fewest turns: short work does not wait for all the long.
@@ -19,9 +21,12 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+from collections.abc import AsyncIterator, Iterable
 from time import monotonic
-from typing import Final
+from typing import Final, TypeVar
 from weakref import WeakKeyDictionary
+
+T = TypeVar("T")
 
 # How long work that waits for turns may keep the loop, in each of its rounds, before others get theirs.
 TURN_S: Final = 0.002
@@ -93,3 +98,12 @@ class Turn:
         await self._rounds.wait(self._taken)
         self._taken += 1
         self._rounds.is_turn_over()  # The turn begins now.
+
+
+async def in_turns(items: Iterable[T]) -> AsyncIterator[T]:
+    """Yields items, each within a turn."""
+    turn = Turn()
+    for each in items:
+        if turn.is_over():
+            await turn.next()
+        yield each

@@ -12,6 +12,7 @@ from apiserver.registry.stored_object import DamagedObject, StoredObject
 from apiserver.vocabulary import Document, GroupResource
 from storage.interface import ANY, MOST_RECENT, ReadAt
 from storage.keys import prefix_range
+from storage.turns import in_turns
 
 
 class Lister:
@@ -119,7 +120,7 @@ class Lister:
 async def default_class(classes: Lister, *annotations: str) -> str | None:
     """Returns the name of the newest class that one of `annotations` makes the default."""
     marked = []
-    for each in await classes.list():
+    async for each in in_turns(await classes.list()):
         if b"is-default-class" in each.tail:
             meta = each.document()["metadata"]
             found = meta.get("annotations") or {}

@@ -31,6 +31,7 @@ from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.vocabulary import Document
 from storage.interface import ANY
 from storage.keys import prefix_range
+from storage.turns import in_turns
 
 # Between two calculations of a namespace: kubectl, controllers and tests write in bursts.
 REST_S: Final = 1.0
@@ -41,8 +42,6 @@ SETTLE_S: Final = 0.1
 # Some usage ends without any change, and some changes may be missed. kube-controller-manager: 5 minutes.
 RESYNC_S: Final = 300.0
 BACKOFF: Final = Backoff(base_s=5.0, max_s=RESYNC_S)
-# Objects that are counted before other tasks have their turn.
-TURN_OBJECTS: Final = 100
 _VERBS: Final = frozenset({"create", "list", "delete"})
 
 
@@ -155,7 +154,7 @@ class ResourceQuotaController:
         listing = await self._registry.cache.list(prefix_range(f"{prefix}{namespace}/"), ANY)
         return [
             UsageCalculation(version.value.document())
-            for version in listing.versions
+            async for version in in_turns(listing.versions)
             if version.value is not None and version.value.head
         ]
 
@@ -190,9 +189,7 @@ class ResourceQuotaController:
         if not closely:
             return
         now = self._clock()
-        for number, version in enumerate(versions):
-            if number % TURN_OBJECTS == 0:
-                await asyncio.sleep(0)
+        async for version in in_turns(versions):
             assert version.value is not None
             document = version.value.document()
             usage = evaluator.usage(document, now)

@@ -24,6 +24,7 @@ from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.vocabulary import Document
 from storage.keys import prefix_range
+from storage.turns import in_turns
 from storage.watch_cache import EVERYTHING, Scope
 
 log = logging.getLogger(__name__)
@@ -33,8 +34,6 @@ BACKOFF: Final = Backoff(base_s=5.0, max_s=60.0)
 WORKERS: Final = 4
 # The objects of a large namespace are looked at again after so much longer than a look took.
 REST_FACTOR: Final = 20
-# Users that are looked at before other tasks have their turn.
-TURN_OBJECTS: Final = 100
 
 # What somebody uses: a name, and the uid of the only owner that it may have, if that matters.
 Use = tuple[str, str]
@@ -232,9 +231,7 @@ class StorageProtection:
         folder = f"{prefix}{namespace}/" if namespace else prefix
         listing = await self._registry.cache.list(prefix_range(folder))
         uses: set[Use] = set()
-        for number, version in enumerate(listing.versions):
-            if number % TURN_OBJECTS == 0:
-                await asyncio.sleep(0)
+        async for version in in_turns(listing.versions):
             found = version.value
             if found is not None and self._protection.mark in found.tail:
                 uses.update(self._protection.uses(found.document()))

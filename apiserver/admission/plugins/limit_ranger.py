@@ -15,6 +15,7 @@ from apiserver.admission.plugins.pod_specs import CONTAINERS, PODS, containers
 from apiserver.catalogue.pod_specs.resource_totals import quantities, total_of_pod
 from apiserver.meta.quantity import EXACT, Quantity
 from apiserver.vocabulary import Document, GroupResource
+from storage.turns import in_turns
 
 ANNOTATION: Final = "kubernetes.io/limit-ranger"
 # What a bound is compared with: requests and limits.
@@ -32,7 +33,7 @@ class LimitRanger(Plugin):
 
     async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         if attributes.resource.stored_group_resource == PODS and old is None:
-            for each in await self._limit_ranges.list(attributes.namespace):
+            async for each in in_turns(await self._limit_ranges.list(attributes.namespace)):
                 set_defaults(new, each.document())
 
     async def validate(
@@ -41,7 +42,7 @@ class LimitRanger(Plugin):
         if new is None or (old is not None and "deletionTimestamp" in old["metadata"]):
             return
         problems = claim_problems if attributes.resource.stored_group_resource == CLAIMS else pod_problems
-        for each in await self._limit_ranges.list(attributes.namespace):
+        async for each in in_turns(await self._limit_ranges.list(attributes.namespace)):
             # The same one may be wrong with several containers.
             if texts := list(dict.fromkeys(problems(new, each.document()))):
                 raise refused(attributes, new, texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")

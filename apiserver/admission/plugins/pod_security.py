@@ -8,7 +8,6 @@ admission and api.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -29,6 +28,7 @@ from apiserver.errors import Invalid
 from apiserver.field_errors import FieldError, invalid, quote
 from apiserver.validation.documents import at
 from apiserver.vocabulary import Document, GroupResource
+from storage.turns import in_turns
 
 _PREFIX: Final = "pod-security.kubernetes.io/"
 _NAMESPACES: Final = GroupResource("", "namespaces")
@@ -45,9 +45,8 @@ _TEMPLATES: Final = {
 }
 # Subresources of pods that change what they run.
 _POD_SUBRESOURCES: Final = ("", "ephemeralcontainers", "resize")
-# When a namespace gets stricter, so many of its pods are checked; so many before other tasks have their turn.
+# When a namespace gets stricter, so many of its pods are checked.
 EXISTING_PODS_MAX: Final = 3_000
-PODS_AT_ONCE: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,9 +177,7 @@ class PodSecurity(Plugin):
         """Returns warnings about existing pods that the new level would refuse."""
         pods = await self._pods.list(namespace)
         found: defaultdict[str, list[str]] = defaultdict(list)
-        for index, each in enumerate(pods[:EXISTING_PODS_MAX]):
-            if index % PODS_AT_ONCE == PODS_AT_ONCE - 1:
-                await asyncio.sleep(0)
+        async for each in in_turns(pods[:EXISTING_PODS_MAX]):
             pod = each.document()
             if problem := enforced.violations(pod, in_detail=False):
                 found[problem].append(pod["metadata"]["name"])

@@ -10,6 +10,7 @@ from typing import Any, Final
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.listers import Lister, refused
 from apiserver.vocabulary import Document, GroupResource
+from storage.turns import in_turns
 
 _PODS: Final = GroupResource("", "pods")
 _PREEMPTS: Final = "PreemptLowerPriority"
@@ -90,7 +91,9 @@ class Priority(Plugin):
     async def _default(self) -> Document | None:
         """Returns the default class: the one with the lowest value, if there are several."""
         marked = [
-            each.document() for each in await self._classes.list() if b'"globalDefault":true' in each.tail
+            each.document()
+            async for each in in_turns(await self._classes.list())
+            if b'"globalDefault":true' in each.tail
         ]
         return min(
             (each for each in marked if each.get("globalDefault")),

@@ -32,6 +32,7 @@ from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import STATUS
 from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.vocabulary import Document, GroupResource
+from storage.turns import in_turns
 
 # quota -> `status.used` with the write in it, None if that is no other; raises QuotaViolation
 Charge = Callable[[Document], dict[str, str] | None]
@@ -86,7 +87,7 @@ class ResourceQuota(Plugin):
         try:
             names = [
                 each
-                for quota in found
+                async for quota in in_turns(found)
                 if (each := await self._concerned(quota, attributes.namespace, charge))
             ]
             if names and not attributes.is_dry_run:

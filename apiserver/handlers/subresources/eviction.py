@@ -26,6 +26,7 @@ from apiserver.registry.strategy import UpdateStrategy
 from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.validation.label_selectors import selects
 from apiserver.vocabulary import Document, GroupResource
+from storage.turns import in_turns
 
 # Attempts to delete a pod that changes meanwhile.
 ATTEMPTS_MAX: Final = 5
@@ -159,11 +160,12 @@ class _Evictions:
         everything = ListOptions.for_list({}, budgets.known_fields, "")
         found = await self.registry.list(budgets, pod["metadata"]["namespace"], everything)
         labels = pod["metadata"].get("labels") or {}
-        selecting = [
-            budget
-            for budget in (each.document() for each in found.objects)
-            if (selector := budget.get("spec", {}).get("selector")) is not None and selects(selector, labels)
-        ]
+        selecting = []
+        async for each in in_turns(found.objects):
+            budget = each.document()
+            selector = budget.get("spec", {}).get("selector")
+            if selector is not None and selects(selector, labels):
+                selecting.append(budget)
         if len(selecting) > 1:
             raise MultipleDisruptionBudgets([each["metadata"]["name"] for each in selecting])
         return selecting[0] if selecting else None
