@@ -107,21 +107,23 @@ class _InProcessServer:
     async def _answer(self, ours: socket.socket, protocol: Connection) -> bytes:
         answer = b""
         quiet_s = 0.0
+        receiving = asyncio.create_task(self._loop.sock_recv(ours, 65_536))
         while len(answer) < _ANSWER_BYTES_MAX:
-            try:
-                async with asyncio.timeout(_QUIET_S):
-                    part = await self._loop.sock_recv(ours, 65_536)
-            except TimeoutError:
+            # A task that is cancelled might have received something.
+            await asyncio.wait([receiving], timeout=_QUIET_S)
+            if not receiving.done():
                 quiet_s += _QUIET_S
                 if not protocol.is_answering or quiet_s >= _PATIENCE_S:
                     break
-            except ConnectionResetError:
+                continue
+            part = b"" if isinstance(receiving.exception(), ConnectionError) else receiving.result()
+            if not part:
                 break
-            else:
-                if not part:
-                    break
-                answer += part
-                quiet_s = 0.0
+            answer += part
+            quiet_s = 0.0
+            receiving = asyncio.create_task(self._loop.sock_recv(ours, 65_536))
+        receiving.cancel()
+        await asyncio.wait([receiving])
         return answer
 
 
