@@ -41,7 +41,7 @@ from apiserver.controllers.kubernetes_service import KubernetesServiceReconciler
 from apiserver.controllers.rbac_bootstrap import RbacBootstrapHook, rbac_bootstrap_hooks
 from apiserver.controllers.rbac_policy import RbacPolicyInformer
 from apiserver.controllers.replicas import Replicas, ReplicasDisagree
-from apiserver.custom_resources.conversion_webhooks import ConversionWebhook, WebhookClient
+from apiserver.custom_resources.conversion_webhooks import ConversionWebhook
 from apiserver.custom_resources.definition_controller import DefinitionController
 from apiserver.custom_resources.resources import CustomResourceFactory
 from apiserver.endpoints.body_limits import BodyLimits
@@ -87,6 +87,7 @@ from apiserver.serving.listening import (
 )
 from apiserver.webhooks.cached_services import CachedServices
 from apiserver.webhooks.caller import AdmissionCaller
+from apiserver.webhooks.client import WebhookClient
 from apiserver.workers.worker import SupervisorClient
 from storage.auto_compaction import AutoCompactor
 from storage.interface import Storage
@@ -183,7 +184,11 @@ class App:
             if self._stopping.is_set():
                 return
             certificates = await asyncio.to_thread(make_certificates, config, identity)
-            webhooks = WebhookClient(self._offload, CachedServices(core.registry, core.served, core.brand))
+            webhooks = WebhookClient(
+                self._offload,
+                CachedServices(core.registry, core.served, core.brand),
+                config.webhook_deny_cidrs,
+            )
             stack.push_async_callback(webhooks.close)
             parts = self._build(core, health, webhooks, certificates)
             if parts.replicas is not None and not await self._join(parts.replicas):
@@ -287,7 +292,7 @@ class App:
         assert namespaces is not None
         lifecycle = NamespaceLifecycle(registry, namespaces)
         replicas = build_replicas(core, access.accounts, certificates, self.port)
-        caller = AdmissionCaller(webhooks.session, core.offload)
+        caller = AdmissionCaller(webhooks)
         handlers = build_handlers(core, access, lifecycle, self._streams, caller)
         deadlines = Deadlines(config.request_timeout_s, self._loop)
         body_limits = BodyLimits(self._loop)

@@ -79,6 +79,11 @@ class Config:
     min_request_timeout_s: float = 1800.0
     livez_grace_period_s: float = 0.0
     shutdown_delay_s: float = 0.0
+    webhook_deny_cidrs: tuple[IPNetwork, ...] = (
+        ipaddress.ip_network("169.254.0.0/16"),
+        ipaddress.ip_network("fe80::/10"),
+        ipaddress.ip_network("fd00:ec2::254/128"),
+    )
     enable_admission_plugins: tuple[str, ...] = ()
     disable_admission_plugins: tuple[str, ...] = ()
     # Whether versions and resources are served, by the keys of --runtime-config.

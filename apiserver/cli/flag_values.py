@@ -135,6 +135,14 @@ def networks(text: str) -> tuple[IPNetwork, ...]:
     return networks
 
 
+def cidrs(text: str) -> tuple[IPNetwork, ...]:
+    """Any number of networks; an empty text is none."""
+    try:
+        return tuple(ipaddress.ip_network(part.strip()) for part in text.split(",") if text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def port_range(text: str) -> tuple[int, int]:
     first, mark, last = text.partition("-")
     found = (port(first), port(last)) if mark else (0, 0)

@@ -380,7 +380,15 @@ _ADMISSION: Final = (
         "comma separated.",
         repeats=True,
     ),
+    Flag(
+        "--webhook-deny-cidrs",
+        "cidrs",
+        flag_values.cidrs,
+        "Addresses at which no webhook is called, comma separated, whatever name or URL its configuration "
+        "has: those where clouds hand out a machine's credentials. Empty for none.",
+    ),
 )
+
 _API: Final = (
     Flag(
         "--runtime-config",

@@ -1,7 +1,9 @@
 """What all webhooks have in common that this server calls: those of conversion, and those of admission.
 
     client_config     where a webhook is
+    client            sends a review, and reads the answer within bounds
     caller            posts a review to an admission webhook
+    addresses         where no webhook may be
     service_resolver  where a Service is that a webhook is behind; cached_services: as the watch cache has it
     tls               whether the certificate of a webhook is trusted
     errors            what can go wrong

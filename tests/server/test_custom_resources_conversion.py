@@ -251,6 +251,10 @@ async def _endless(review: Review) -> Review | bytes:
     return b"[" + b"0," * (9 * 1024 * 1024) + b"0]"
 
 
+async def _too_many_values(review: Review) -> Review | bytes:
+    return b"[" + b"{}," * 1_000_000 + b"{}]"
+
+
 async def _nothing(review: Review) -> Review | bytes:
     return b"null"
 
@@ -279,6 +283,7 @@ LIES = {
     "no review": (_nothing, "the answer is not an object"),
     "no JSON": (_not_json, "the answer is not JSON"),
     "an answer without end": (_endless, "the answer is longer than"),
+    "an answer of a million values": (_too_many_values, "document has more than 250000 values"),
 }
 
 
@@ -355,6 +360,10 @@ UNREACHABLE = {
     "a service that nobody knows": (
         {"url": None, "service": {"name": "convert", "namespace": "nowhere", "path": "/c"}},
         'Post "https://convert.nowhere.svc:443/c?timeout=30s"',
+    ),
+    "where clouds hand out credentials": (
+        {"url": "https://169.254.169.254/latest/meta-data"},
+        "dial tcp 169.254.169.254: address is denied by --webhook-deny-cidrs",
     ),
     "an authority that has not signed": ({"caBundle": ""}, "certificate verify failed"),
 }

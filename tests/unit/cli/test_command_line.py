@@ -112,6 +112,11 @@ FLAGS: Final[dict[str, tuple[list[str], dict[str, Any]]]] = {
         ["--runtime-config=api/beta=true,batch/v1=false,batch/v1/jobs"],
         {"runtime_config": {"api/beta": True, "batch/v1": False, "batch/v1/jobs": True}},
     ),
+    "addresses of webhooks that are denied": (
+        ["--webhook-deny-cidrs=10.0.0.0/8, ::1/128"],
+        {"webhook_deny_cidrs": (ipaddress.ip_network("10.0.0.0/8"), ipaddress.ip_network("::1/128"))},
+    ),
+    "no addresses of webhooks that are denied": (["--webhook-deny-cidrs="], {"webhook_deny_cidrs": ()}),
     "a gate": (["--feature-gates=ListFromCacheSnapshot=false"], {"list_from_cache_snapshot": False}),
     "logs": (["--v=4", "--logging-format=json"], {"verbosity": 4, "logging_format": "json"}),
     "the last one counts": (["--secure-port=1", "--secure-port=2"], {"secure_port": 2}),
@@ -124,6 +129,7 @@ def test_what_a_flag_sets(arguments: list[str], expected: dict[str, Any]) -> Non
 
 
 BAD: Final = {
+    "a network that is none": (["--webhook-deny-cidrs=10.0.0.1/8"], "has host bits set"),
     "an origin that is no pattern": (["--cors-allowed-origins=//(.com$"], "missing closing )"),
     "an origin whose start is open": (
         ["--cors-allowed-origins=foo.com$"],
@@ -408,6 +414,7 @@ DEFAULTS: Final = {
     "a boolean": ("--anonymous-auth", "(default true)"),
     "a range": ("--service-node-port-range", "(default 30000-32767)"),
     "networks": ("--service-cluster-ip-range", "(default 10.0.0.0/16)"),
+    "more networks": ("--webhook-deny-cidrs", "(default 169.254.0.0/16,fe80::/10,fd00:ec2::254/128)"),
     "a list": ("--authorization-mode", "(default RBAC)"),
     "a part of the brand": ("--vendor", "(default kubernetes)"),
     "none": ("--etcd-servers", ""),

@@ -1,0 +1,89 @@
+"""Decides to which addresses webhooks may be sent: not to those that hand out a machine's credentials.
+
+Whoever may configure a webhook chooses its URL, and the server calls it from where it stands. The metadata
+services of clouds answer whoever reaches their link-local addresses, and are denied by default
+(`--webhook-deny-cidrs`). Names are resolved first, and the connection goes to the very address that was
+checked: a name that stands for another address a moment later wins nothing.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Iterator, Sequence
+from typing import Final, TypeAlias
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+from apiserver.vocabulary import IPNetwork
+
+_IPAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+# RFC 6052: the last 32 bits are an IPv4 address.
+_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+
+
+class AddressDenied(OSError):
+    """A webhook is at an address to which nothing is sent. The message is for the client."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(f"dial tcp {address}: address is denied by --webhook-deny-cidrs")
+
+
+class AddressRules:
+    """Which addresses are denied."""
+
+    def __init__(self, denied: Sequence[IPNetwork]) -> None:
+        self._denied = tuple(denied)
+
+    def require_allowed(self, address: str) -> None:
+        """Raises AddressDenied; ValueError for what is no address."""
+        for each in _meanings(ipaddress.ip_address(address)):
+            if any(each in network for network in self._denied):
+                raise AddressDenied(address)
+
+    def require_host(self, host: str) -> None:
+        """Check the host of a URL, if it is an address: names are checked when they are resolved.
+
+        Raises AddressDenied; ValueError for an address in a form that only C libraries know, as 0251.254.1.
+        """
+        if ":" in host or host.replace(".", "").isdigit():
+            self.require_allowed(host)
+
+
+def _meanings(address: _IPAddress) -> Iterator[_IPAddress]:
+    """An address, and the IPv4 address that an IPv6 one stands for."""
+    yield address
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            yield address.ipv4_mapped
+        elif address in _NAT64:
+            yield ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+
+
+class CheckedResolver(AbstractResolver):
+    """Resolves names, by another resolver, to the addresses that are not denied."""
+
+    def __init__(self, rules: AddressRules, resolver: AbstractResolver) -> None:
+        self._rules = rules
+        self._resolver = resolver
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """Raises AddressDenied if all addresses are denied, OSError if there are none."""
+        allowed: list[ResolveResult] = []
+        denied: AddressDenied | None = None
+        for found in await self._resolver.resolve(host, port, family):
+            try:
+                self._rules.require_allowed(found["host"])
+            except AddressDenied as error:
+                denied = error
+            else:
+                allowed.append(found)
+        if denied is not None and not allowed:
+            raise denied
+        return allowed
+
+    async def close(self) -> None:
+        await self._resolver.close()

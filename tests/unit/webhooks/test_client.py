@@ -1,0 +1,192 @@
+"""What a webhook may answer, and what becomes of all else. The servers are real, on this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import ipaddress
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from yarl import URL
+
+from apiserver.registry.offload import Offload
+from apiserver.vocabulary import Document
+from apiserver.webhooks.client import ANSWER_BYTES_MAX, WebhookClient
+from apiserver.webhooks.errors import CallFailed
+from apiserver.webhooks.service_resolver import Services
+from apiserver.wire.json_text import VALUES_MAX
+
+CONTEXT: Final = ssl.create_default_context()
+Answering = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+@asynccontextmanager
+async def serving(answering: Answering) -> AsyncIterator[tuple[str, list[web.BaseRequest]]]:
+    """The URL of a webhook, and the requests that it has had."""
+    requests: list[web.BaseRequest] = []
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        requests.append(request)
+        return await answering(request)
+
+    app = web.Application()
+    app.router.add_route("*", "/{tail:.*}", handle)
+    server = TestServer(app)
+    await server.start_server()
+    try:
+        yield f"http://127.0.0.1:{server.port}/call", requests
+    finally:
+        await server.close()
+
+
+class OneService:
+    """The Service `a` with one endpoint."""
+
+    def __init__(self, address: str = "", port: int = 0) -> None:
+        self._address, self._port = address, port
+
+    async def service(self, namespace: str, name: str) -> Document | None:
+        return {"spec": {"ports": [{"port": 80}]}} if name == "a" else None
+
+    async def slices(self, namespace: str, service: str) -> Iterable[Document]:
+        return [{"ports": [{"port": self._port}], "endpoints": [{"addresses": [self._address]}]}]
+
+
+@asynccontextmanager
+async def calling(*denied: str, services: Services | None = None) -> AsyncIterator[WebhookClient]:
+    offload = Offload()
+    client = WebhookClient(offload, services or OneService(), [ipaddress.ip_network(each) for each in denied])
+    try:
+        yield client
+    finally:
+        await client.close()
+        offload.close()
+
+
+@pytest.fixture
+async def client() -> AsyncIterator[WebhookClient]:
+    async with calling() as client:
+        yield client
+
+
+def answers(body: bytes, status: int = 200, **headers: str) -> Answering:
+    async def answer(_: web.BaseRequest) -> web.StreamResponse:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return web.Response(body=body, status=status, headers=named)
+
+    return answer
+
+
+def _filled(length: int) -> bytes:
+    return b'{"a":"%b"}' % (b"x" * (length - 8))
+
+
+async def _streams_without_end(request: web.BaseRequest) -> web.StreamResponse:
+    response = web.StreamResponse()
+    await response.prepare(request)
+    while True:
+        await response.write(b" " * 65_536)
+
+
+ANSWERED: Final[dict[str, tuple[bytes, Any]]] = {
+    "an object": (b'{"kind":"ConversionReview"}', {"kind": "ConversionReview"}),
+    "as long as may be": (_filled(ANSWER_BYTES_MAX), {"a": "x" * (ANSWER_BYTES_MAX - 8)}),
+    "as many values as may be": (b"[" + b"1," * (VALUES_MAX - 2) + b"1]", [1] * (VALUES_MAX - 1)),
+}
+
+
+@pytest.mark.parametrize(("body", "document"), ANSWERED.values(), ids=ANSWERED)
+async def test_answers(body: bytes, document: Any, client: WebhookClient) -> None:
+    async with serving(answers(body)) as (url, requests):
+        answer = await client.post(url, b'{"a":1}', CONTEXT, 30)
+        assert answer.status == 200
+        assert await client.parse(answer.body) == document
+        assert requests[0].headers["Accept-Encoding"] == "identity"
+
+
+FAILURES: Final[dict[str, tuple[Answering, str]]] = {
+    "too long": (answers(_filled(ANSWER_BYTES_MAX + 1)), "the answer is longer than 3145728 bytes"),
+    "without end": (_streams_without_end, "the answer is longer than 3145728 bytes"),
+    "compressed": (
+        answers(gzip.compress(b" " * 1_000_000), Content_Encoding="gzip"),
+        "the answer is compressed, which was not asked for",
+    ),
+}
+
+
+@pytest.mark.parametrize(("answering", "message"), FAILURES.values(), ids=FAILURES)
+async def test_answers_that_are_not_read(answering: Answering, message: str, client: WebhookClient) -> None:
+    async with serving(answering) as (url, _):
+        with pytest.raises(CallFailed, match=message):
+            await client.post(url, b"{}", CONTEXT, 30)
+
+
+UNPARSED: Final = {
+    "3 MB of empty objects": (b"[" + b"{}," * 1_000_000 + b"{}]", "document has more than 250000 values"),
+    "no JSON": (b"<html>", "unexpected character"),
+    "nothing": (b"", "Input is a zero-length"),
+}
+
+
+@pytest.mark.parametrize(("body", "message"), UNPARSED.values(), ids=UNPARSED)
+async def test_answers_that_are_not_parsed(body: bytes, message: str, client: WebhookClient) -> None:
+    with pytest.raises(ValueError, match=message):
+        await client.parse(body)
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_redirections_are_not_followed(status: int, client: WebhookClient) -> None:
+    async with serving(answers(b"{}")) as (elsewhere, asked):
+        async with serving(answers(b"", status, Location=elsewhere)) as (url, _):
+            assert (await client.post(url, b"{}", CONTEXT, 30)).status == status
+        assert asked == []
+
+
+async def test_an_answer_that_trickles_is_not_waited_for(client: WebhookClient) -> None:
+    may_end = asyncio.Event()
+
+    async def trickle(request: web.BaseRequest) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        await response.write(b'{"a":')
+        await may_end.wait()
+        return response
+
+    async with serving(trickle) as (url, _):
+        with pytest.raises(CallFailed, match="context deadline exceeded"):
+            await client.post(url, b"{}", CONTEXT, 0.1)
+        may_end.set()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_nothing_is_sent_to_denied_addresses(host: str) -> None:
+    async with calling("127.0.0.0/8", "::1/128") as client, serving(answers(b"{}")) as (url, requests):
+        with pytest.raises(CallFailed, match=r'^Post "http://.*": dial tcp \S+: address is denied'):
+            await client.post(url.replace("127.0.0.1", host), b"{}", CONTEXT, 30)
+        assert requests == []
+
+
+async def test_nothing_is_sent_to_denied_endpoints_of_services() -> None:
+    async with serving(answers(b"{}")) as (url, requests):
+        service = OneService("127.0.0.1", URL(url).port or 0)
+        async with calling(services=service) as client:
+            assert (await client.post("http://a.default.svc/call", b"{}", CONTEXT, 30)).status == 200
+        assert len(requests) == 1
+        async with calling("127.0.0.1/32", services=service) as client:
+            with pytest.raises(CallFailed, match=r"dial tcp 127\.0\.0\.1: address is denied"):
+                await client.post("http://a.default.svc/call", b"{}", CONTEXT, 30)
+            with pytest.raises(CallFailed, match='service "b" not found'):
+                await client.post("http://b.default.svc/call", b"{}", CONTEXT, 30)
+        assert len(requests) == 1
+
+
+@pytest.mark.parametrize("url", ["http://0177.0.0.1/", "http://2130706433/", "http://127.1/"])
+async def test_addresses_in_other_forms_are_refused(url: str, client: WebhookClient) -> None:
+    with pytest.raises(CallFailed, match=r"does not appear to be|not permitted"):
+        await client.post(url, b"{}", CONTEXT, 30)
