@@ -37,7 +37,7 @@ async def run(names: list[str], targets: dict[str, Target], arguments: argparse.
                     continue
             print(report.line(trial), flush=True)
             print(report.details(trial), file=sys.stderr, flush=True)
-            is_kept = is_kept and not trial.problems()
+            is_kept = is_kept and not trial.missed()
     return is_kept
 
 

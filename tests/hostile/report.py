@@ -58,5 +58,5 @@ def details(trial: Trial) -> str:
         f"{waits.loop_ms:.0f} ms, all threads {waits.process_ms:.0f} ms"
     )
     found.extend(f"  {stall}" for stall in trial.stalls)
-    found.extend(f"  MISSED: {problem}" for problem in trial.problems())
+    found.extend(f"  MISSED: {how}" for how in trial.missed().values())
     return "\n".join(found)

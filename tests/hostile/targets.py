@@ -111,3 +111,4 @@ def _await_ready(site: Site, process: subprocess.Popen[bytes]) -> None:
         if process.poll() is not None or time.monotonic() > ends_at:
             raise RuntimeError(f"{process.args!r} did not become ready: {problem}")
         time.sleep(0.1)
+    client.close()

@@ -1,4 +1,4 @@
-"""Every attack, for a short time: nobody else is refused, no turn of the loop is long, and memory comes back.
+"""Every attack, for a short time: nobody else is refused, no turn is long, and memory stays bounded.
 
 Delays are not checked here, as they depend on what else the machine does; `make attack` shows them.
 """
@@ -12,8 +12,10 @@ from typing import Final
 import pytest
 
 from tests.hostile.attacks import ATTACKS
-from tests.hostile.targets import this_server
-from tests.hostile.trial import run_trial
+from tests.hostile.targets import kube_apiserver, this_server
+from tests.hostile.trial import Bound, run_trial
+from tests.support.etcd_process import etcd_binaries
+from tests.support.required import missing
 
 pytestmark = [
     pytest.mark.slow,
@@ -21,19 +23,43 @@ pytestmark = [
 ]
 
 SECONDS: Final = 4.0
-# Attacks of which it is known that the bounds are not kept. Here it is only checked that the server lives.
-NOT_KEPT: Final[frozenset[str]] = frozenset(ATTACKS)
+# Processor time, too, is longer where processors are slow, or share their caches with others.
+SLOWNESS: Final = 3.0
+# They depend on what else the machine does, and on when the allocator gives memory back.
+NOT_CHECKED: Final = {Bound.DELAY, Bound.RETURNED}
+# Known to be missed: answers that are held whole for each client.
+KNOWN: Final = {
+    "unread openapi": {Bound.PEAK},
+    "openapi after each change": {Bound.PEAK, Bound.TURN},
+    "large answers of webhooks": {Bound.PEAK},
+}
 
 
 @pytest.mark.parametrize("name", ATTACKS)
 async def test_an_attack_harms_nobody_else(name: str, tmp_path: Path) -> None:
-    trial = await run_trial(ATTACKS[name], this_server(), tmp_path, seconds=SECONDS)
-    assert trial.is_alive
-    assert trial.answers, "the attackers got nothing done"
+    trial = await run_trial(ATTACKS[name], this_server(), tmp_path, seconds=SECONDS, settle_s=0.0)
     assert all(experience.delays_ms for experience in trial.victim.values())
-    assert name in NOT_KEPT or trial.problems(with_delays=False) == []
+    missed = trial.missed(slowness=SLOWNESS)
+    left_out = NOT_CHECKED | KNOWN.get(name, set())
+    assert {bound: how for bound, how in missed.items() if bound not in left_out} == {}
 
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_an_attack_says_what_it_does(name: str) -> None:
     assert ATTACKS[name].description.endswith(".")
+
+
+@pytest.mark.etcd
+async def test_a_kube_apiserver_is_attacked_likewise(tmp_path: Path) -> None:
+    """By this server under that name: it takes the same flags."""
+    if not etcd_binaries():
+        missing("etcd")
+    binary = tmp_path / "kube-apiserver"
+    binary.write_text(
+        f"#!{sys.executable}\nimport sys\nfrom apiserver.__main__ import main\nsys.exit(main())\n"
+    )
+    binary.chmod(0o755)
+    trial = await run_trial(ATTACKS["silent bodies"], kube_apiserver(binary), tmp_path, seconds=SECONDS)
+    assert trial.is_alive
+    assert not trial.refused
+    assert trial.memory.before > 0

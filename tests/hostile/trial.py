@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import enum
 import json
 import math
 import sys
@@ -54,6 +55,18 @@ class Memory:
     settled_s: float | None = None
 
 
+class Bound(enum.Enum):
+    """What an attack must not do: to the server, and to those who have nothing to do with it."""
+
+    ALIVE = enum.auto()
+    REFUSED = enum.auto()
+    FAILED = enum.auto()
+    TURN = enum.auto()
+    PEAK = enum.auto()
+    RETURNED = enum.auto()
+    DELAY = enum.auto()
+
+
 @dataclass
 class Trial:
     """The outcome of an attack.
@@ -85,25 +98,28 @@ class Trial:
         found.update(f"livez {how}" for how in self.waits.refusals)
         return found
 
-    def problems(self, *, with_delays: bool = True) -> list[str]:
-        """The bounds that were not kept. Delays depend on what else the machine does."""
-        found = []
+    def missed(self, *, slowness: float = 1.0) -> dict[Bound, str]:
+        """The bounds that were not kept, and how they were missed.
+
+        slowness: how many times longer a turn may take, on a machine that is slower, or shared.
+        """
+        memory = self.memory
+        found = {}
         if not self.is_alive:
-            found.append("the server ended")
+            found[Bound.ALIVE] = "the server ended"
         if self.refused:
-            found.append(f"refused: {dict(self.refused)}")
-        found.extend(f"{count} answers {status}" for status, count in self.answers.items() if status == "500")
-        if self.turn is not None and self.turn.thread_cpu_s > TURN_S:
-            found.append(f"a turn of up to {self.turn.thread_cpu_s * 1e3:.0f} ms")
-        if self.memory.peak - self.memory.before > PEAK_BYTES:
-            found.append(f"peak {(self.memory.peak - self.memory.before) / 1e6:.0f} MB above before")
-        if self.memory.after > RETURNED * self.memory.before:
-            found.append(f"memory after is {self.memory.after / max(1, self.memory.before):.2f} x before")
-        if with_delays:
-            for what, bound_ms in (("get", GET_P99_MS), ("write", WRITE_P99_MS), ("lease", WRITE_P99_MS)):
-                delay_ms = self.delay_ms(what, 0.99)
-                if delay_ms > bound_ms:
-                    found.append(f"p99 of {what} {delay_ms:.0f} ms")
+            found[Bound.REFUSED] = f"refused: {dict(self.refused)}"
+        if failed := self.answers["500"]:
+            found[Bound.FAILED] = f"{failed} answers 500"
+        if self.turn is not None and self.turn.thread_cpu_s > slowness * TURN_S:
+            found[Bound.TURN] = f"a turn of up to {self.turn.thread_cpu_s * 1e3:.0f} ms"
+        if memory.peak - memory.before > PEAK_BYTES:
+            found[Bound.PEAK] = f"peak {(memory.peak - memory.before) / 1e6:.0f} MB above before"
+        if memory.after > RETURNED * memory.before:
+            found[Bound.RETURNED] = f"memory after is {memory.after / max(1, memory.before):.2f} x before"
+        delays = {"get": GET_P99_MS, "write": WRITE_P99_MS, "lease": WRITE_P99_MS}
+        if late := [what for what, bound_ms in delays.items() if self.delay_ms(what, 0.99) > bound_ms]:
+            found[Bound.DELAY] = f"p99 of {', '.join(late)}"
         return found
 
 

@@ -82,11 +82,14 @@ class Client:
             response = self._connection.getresponse()
             response.read()
         except (OSError, http.client.HTTPException) as error:
-            if self._connection is not None:
-                self._connection.close()
-                self._connection = None
+            self.close()
             return type(error).__name__
         return "" if response.status < 300 else str(response.status)
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
 
 def _work(client: Client, make: Callable[[int], tuple[str, str, Any]], ended: threading.Event) -> Experience:
