@@ -4,6 +4,8 @@
     plugins              all plugins, and in `plugins.builtin_plugins` the order in which they are called
     plugin_names         the names that `--enable-admission-plugins` takes, implemented or not
     webhooks             other servers that are asked
+    policies             expressions that decide
+    compiled_objects     the objects that configure both
     listers              how plugins get other objects
     namespace_lifecycle  objects are created only in namespaces that exist; cannot be disabled
 
@@ -21,5 +23,5 @@ the transaction (`registry.guard`), so that no object is left behind in a namesp
 Webhooks are two plugins more (`webhooks`): which writes they handle changes with their configurations, as a
 plugin's `stamp` tells. Where one has changed the object, all plugins have a second turn (`chain.Rounds`).
 
-Left out, so far: policies. They are stored and validated, and not evaluated.
+Left out, so far: MutatingAdmissionPolicies.
 """

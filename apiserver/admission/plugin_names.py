@@ -26,6 +26,7 @@ IMPLEMENTED: Final = frozenset(
         "CertificateSubjectRestriction",
         "DefaultIngressClass",
         "MutatingAdmissionWebhook",
+        "ValidatingAdmissionPolicy",
         "ValidatingAdmissionWebhook",
         "ResourceQuota",
     }
@@ -38,7 +39,6 @@ NOT_IMPLEMENTED: Final = frozenset(
     {
         # On by default in kube-apiserver.
         "MutatingAdmissionPolicy",
-        "ValidatingAdmissionPolicy",
         # Off by default, or newer than the release that is emulated.
         "AlwaysDeny",
         "AlwaysPullImages",

@@ -1,5 +1,6 @@
 """The admission plugins of this server, and their order: those that kube-apiserver has on by default, but for
-the evaluators of policies; and last, with RBAC, the check for privilege escalation.
+MutatingAdmissionPolicy; and last, always, the check of who may use parameters of policies,
+and, with RBAC, the check for privilege escalation.
 
 One that concerns a resource which is not served lets everything pass. To add one, write its module, build it
 in `builtin_plugins`, and list it in `plugin_names.IMPLEMENTED`. `NamespaceLifecycle` is not among them: see
@@ -30,6 +31,9 @@ from apiserver.admission.plugins.runtime_class import RuntimeClass
 from apiserver.admission.plugins.service_account import ServiceAccount
 from apiserver.admission.plugins.storage_object_in_use_protection import StorageObjectInUseProtection
 from apiserver.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
+from apiserver.admission.policies.param_access import ParamAccess
+from apiserver.admission.policies.params import Params
+from apiserver.admission.policies.plugin import ValidatingAdmissionPolicy
 from apiserver.admission.webhooks.configurations import WebhookConfigurations
 from apiserver.admission.webhooks.plugins import (
     Collaborators,
@@ -65,8 +69,10 @@ def builtin_plugins(
     def lister(group: str, resource: str) -> Lister:
         return Lister(registry, served, group, resource)
 
+    registration = brand.group("admissionregistration")
+
     def configurations(resource: str) -> WebhookConfigurations:
-        return WebhookConfigurations(lister(brand.group("admissionregistration"), resource), offload)
+        return WebhookConfigurations(lister(registration, resource), offload)
 
     webhooks = Collaborators(
         caller,
@@ -77,6 +83,8 @@ def builtin_plugins(
         offload,
         metrics,
     )
+    policies = lister(registration, "validatingadmissionpolicies")
+    params = Params(registry, served)
     storage_classes = lister(brand.group("storage"), "storageclasses")
     plugins = (
         LimitRanger(lister("", "limitranges")),
@@ -94,13 +102,25 @@ def builtin_plugins(
         CertificateSubjectRestriction(brand),
         DefaultIngressClass(lister(brand.group("networking"), "ingressclasses")),
         MutatingAdmissionWebhook(configurations("mutatingwebhookconfigurations"), webhooks),
+        ValidatingAdmissionPolicy(
+            policies,
+            lister(registration, "validatingadmissionpolicybindings"),
+            params,
+            webhooks.namespaces,
+            webhooks.equivalents,
+            authorize,
+            brand,
+            offload,
+        ),
         ValidatingAdmissionWebhook(configurations("validatingwebhookconfigurations"), webhooks),
         # The last one that validates: usage that it has charged is not given back if another plugin
         # refuses the write.
         ResourceQuota(registry, lister("", "resourcequotas"), brand),
     )
     enabled: list[Plugin] = [plugin for plugin in plugins if is_on(plugin.name)]
+    # These have no names by which they could be disabled.
+    enabled.append(ParamAccess(policies, params, authorize))
     if (policy := authorizers.rbac_policy) is not None:
-        # It has no name by which it could be disabled, and is called after all that change what is written.
+        # It is called after all that change what is written.
         enabled.append(PrivilegeEscalationCheck(brand, policy, authorize, registry, served, offload))
     return enabled

@@ -278,7 +278,7 @@ class MutatingAdmissionWebhook(WebhookPlugin):
         rounds.enter(new)
         warnings: list[str] = []
         try:
-            for webhook in await self._configurations.webhooks():
+            for webhook in await self._configurations.current():
                 if rounds.is_second and webhook not in rounds.due:
                     continue
                 invocation = await self._invocation(webhook, write)
@@ -378,7 +378,7 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
         write = ReviewedWrite(attributes, self._with.equivalents, new, old)
         invocations = [
             found
-            for webhook in await self._configurations.webhooks()
+            for webhook in await self._configurations.current()
             if (found := await self._invocation(webhook, write)) is not None
         ]
         if not invocations:

@@ -20,7 +20,6 @@ from apiserver.catalogue.admissionregistration.match_rules import (
     validate_match_conditions,
     validate_match_resources,
 )
-from apiserver.catalogue.admissionregistration.not_heeded import warn_policies
 from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_without_metadata
 from apiserver.catalogue.common.columns import list_length
 from apiserver.field_errors import Errors, duplicate, invalid, not_supported, required
@@ -49,7 +48,6 @@ def builtin_type() -> BuiltinType:
         strategy=Strategy(
             prepare_create=clear_status,
             validate_create=validate_policy,
-            warn=warn_policies,
             update=UpdateStrategy(prepare=keep_status, validate=validate_policy),
             has_generation=True,
             is_costly=True,  # There may be many expressions to compile.

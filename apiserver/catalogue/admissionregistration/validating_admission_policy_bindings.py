@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.catalogue.admissionregistration.match_rules import DEFAULTS, validate_match_resources
-from apiserver.catalogue.admissionregistration.not_heeded import warn_policies
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.field_errors import Errors, duplicate, forbidden, invalid, not_supported, required
 from apiserver.meta import names
@@ -30,7 +29,7 @@ def builtin_type() -> BuiltinType:
         is_namespaced=False,
         categories=("api-extensions",),
         defaults=DEFAULTS,
-        strategy=Strategy(validate=validate_policy_binding, warn=warn_policies, has_generation=True),
+        strategy=Strategy(validate=validate_policy_binding, has_generation=True),
         columns=columns(
             Column("PolicyName", field_cell("spec", "policyName"), description="The policy that is applied."),
             Column("ParamRef", _param_ref_cell, description="The objects that it refers to."),

@@ -46,11 +46,11 @@ async def test_those_listed_as_implemented_are_those_that_are_built(store: Embed
             )
             return [plugin.name for plugin in plugins]
 
-        assert set(built(*KNOWN)) == IMPLEMENTED
-        assert len(built(*KNOWN)) == len(IMPLEMENTED), "each once"
-        assert built("Priority", "PodSecurity") == ["PodSecurity", "Priority"], "in their own order"
-        assert built() == []
-        assert built("Priority", modes=[RBAC]) == ["Priority", ""], "then the check for privilege escalation"
+        assert set(built(*KNOWN)) == {*IMPLEMENTED, ""}
+        assert len(built(*KNOWN)) == len(IMPLEMENTED) + 1, "each once"
+        assert built("Priority", "PodSecurity") == ["PodSecurity", "Priority", ""], "in their own order"
+        assert built() == [""], "the check of who may use parameters of policies"
+        assert built("Priority", modes=[RBAC]) == ["Priority", "", ""], "then that for privilege escalation"
 
 
 def test_a_name_is_in_one_list() -> None:
@@ -97,8 +97,8 @@ WARNED: Final = {
         "NodeRestriction is not implemented by this server: enabling it has no effect yet",
     ),
     "one that kube-apiserver enables by default": (
-        "--enable-admission-plugins=ValidatingAdmissionPolicy,Priority,ValidatingAdmissionPolicy",
-        "ValidatingAdmissionPolicy is not implemented by this server: enabling it has no effect yet",
+        "--enable-admission-plugins=MutatingAdmissionPolicy,Priority,MutatingAdmissionPolicy",
+        "MutatingAdmissionPolicy is not implemented by this server: enabling it has no effect yet",
     ),
     "one that cannot be disabled": (
         "--disable-admission-plugins=NamespaceLifecycle",
@@ -115,7 +115,7 @@ def test_what_is_warned_about(flag: str, text: str) -> None:
 
 
 def test_to_disable_one_that_is_not_implemented_is_no_reason_to_warn() -> None:
-    assert parse(["--disable-admission-plugins=ValidatingAdmissionPolicy"]).warnings == ()
+    assert parse(["--disable-admission-plugins=MutatingAdmissionPolicy"]).warnings == ()
 
 
 REFUSED: Final = {

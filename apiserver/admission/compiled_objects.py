@@ -1,0 +1,61 @@
+"""Objects that configure admission, compiled when the first write after their change asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+from weakref import WeakKeyDictionary
+
+from apiserver.admission.listers import Lister
+from apiserver.registry.offload import Offload
+from apiserver.registry.size_class import SizeClass
+from apiserver.registry.stored_object import StoredObject
+from apiserver.vocabulary import Document
+
+T = TypeVar("T")
+
+
+class CompiledObjects(Generic[T]):
+    """What all objects of a resource are compiled to, ordered by their names.
+
+    An object is compiled once for each of its versions, off the event loop: it may have hundreds of
+    expressions. One that is damaged has been logged, and has nothing.
+    """
+
+    def __init__(self, lister: Lister, compile_: Callable[[Document], Sequence[T]], offload: Offload) -> None:
+        """compile_: returns what is made of one object. It runs in a thread."""
+        self._lister = lister
+        self._compile = compile_
+        self._offload = offload
+        self._known: Sequence[T] = ()
+        # What the lister's stamp was when they were compiled.
+        self._compiled_at: object | None = None
+        self._by_object: WeakKeyDictionary[StoredObject, Sequence[T]] = WeakKeyDictionary()
+
+    def stamp(self) -> object:
+        """Returns a value that changes whenever `known` does."""
+        stamp = self._lister.stamp()
+        return object() if stamp is None else (stamp, stamp == self._compiled_at)
+
+    @property
+    def known(self) -> Sequence[T] | None:
+        """What there is now; None if that has to be found out by `current`."""
+        stamp = self._lister.stamp()
+        return self._known if stamp is not None and stamp == self._compiled_at else None
+
+    async def current(self) -> Sequence[T]:
+        """Raises the storage's errors."""
+        stamp = self._lister.stamp()
+        if stamp is not None and stamp == self._compiled_at:
+            return self._known
+        found: list[T] = []
+        for each in await self._lister.list_undamaged():
+            compiled = self._by_object.get(each)
+            if compiled is None:
+                document = each.document()
+                compiled = await self._offload.run_begun(SizeClass.HUGE, self._compile, document)
+                self._by_object[each] = compiled
+            found += compiled
+        if stamp == self._lister.stamp():  # They have not changed meanwhile.
+            self._known, self._compiled_at = found, stamp
+        return found

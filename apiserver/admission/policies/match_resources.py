@@ -1,0 +1,66 @@
+"""Which requests a policy or a binding is about. Pure.
+
+Source: k8s.io/apiserver, pkg/admission/plugin/policy/matching/matching.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from apiserver.admission.webhooks.requests import ReviewedWrite
+from apiserver.admission.webhooks.rules import Rule, rules_of
+from apiserver.admission.webhooks.webhook import LabelSelector
+from apiserver.registry.served_resource import ServedResource
+from apiserver.vocabulary import Document
+
+
+@dataclass(frozen=True, slots=True)
+class MatchResources:
+    """A MatchResources. No rules match everything."""
+
+    rules: Sequence[Rule]
+    excluded: Sequence[Rule]
+    matches_equivalents: bool
+    namespaces: LabelSelector
+    objects: LabelSelector
+
+    @classmethod
+    def of(cls, document: Document) -> Self:
+        return cls(
+            rules_of(document.get("resourceRules")),
+            rules_of(document.get("excludeResourceRules")),
+            document.get("matchPolicy", "Equivalent") == "Equivalent",
+            LabelSelector(document.get("namespaceSelector") or {}),
+            LabelSelector(document.get("objectSelector") or {}),
+        )
+
+    def resource(self, write: ReviewedWrite) -> ServedResource | None:
+        """Returns the resource as which a write matches; None if it does not.
+
+        The namespace selector is not looked at.
+        """
+        if self.excluded and _matched(self.excluded, write, self.matches_equivalents) is not None:
+            return None
+        own = write.attributes.resource
+        resource = _matched(self.rules, write, self.matches_equivalents) if self.rules else own
+        if resource is None:
+            return None
+        if not self.objects.is_empty and not any(map(self.objects.selects, write.labels())):
+            return None
+        return resource
+
+
+def _matched(rules: Sequence[Rule], write: ReviewedWrite, matches_equivalents: bool) -> ServedResource | None:
+    own = write.attributes.resource
+    target = write.target(own)
+    if any(rule.matches(target) for rule in rules):
+        return own
+    if matches_equivalents:
+        others = [(each, write.target(each)) for each in write.equivalents()]
+        for rule in rules:
+            for resource, other in others:
+                if rule.matches(other):
+                    return resource
+    return None

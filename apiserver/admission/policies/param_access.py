@@ -1,0 +1,101 @@
+"""Who writes a policy or a binding must be allowed to read the objects that it refers to.
+
+Else a policy's message would tell what they hold.
+Source: k8s.io/kubernetes, pkg/registry/admissionregistration/validatingadmissionpolicy{,binding}/authz.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.listers import Lister
+from apiserver.admission.policies.params import Params
+from apiserver.admission.policies.policy import ParamKind
+from apiserver.authz.attributes import Attributes, AuthorizationChain, Decision
+from apiserver.errors import Invalid
+from apiserver.field_errors import forbidden
+from apiserver.vocabulary import Document, GroupResource, UserInfo
+
+_ALL: Final = "*"
+_POLICIES: Final = "validatingadmissionpolicies"
+_BINDINGS: Final = "validatingadmissionpolicybindings"
+
+
+class ParamAccess(Plugin):
+    """The check. It has no name by which it could be disabled."""
+
+    def __init__(self, policies: Lister, params: Params, authorize: AuthorizationChain) -> None:
+        self._policies = policies
+        self._params = params
+        self._authorize = authorize
+        self._group = policies.group_resource.group
+
+    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+        is_written = operation in (Operation.CREATE, Operation.UPDATE) and not subresource
+        return is_written and resource.group == self._group and resource.resource in (_POLICIES, _BINDINGS)
+
+    async def validate(
+        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
+    ) -> Sequence[str] | None:
+        assert new is not None
+        spec, old_spec = new.get("spec") or {}, (old or {}).get("spec") or {}
+        if attributes.resource.resource == _POLICIES:
+            field = "paramKind"
+            if spec.get(field) == old_spec.get(field):
+                return None
+            problem = self._of_policy(attributes.user, spec[field]) if spec.get(field) else ""
+        else:
+            field = "paramRef"
+            if all(spec.get(each) == old_spec.get(each) for each in (field, "policyName")):
+                return None
+            problem = await self._of_binding(attributes.user, spec) if spec.get(field) else ""
+        if problem:
+            error = forbidden(f"spec.{field}", problem)
+            raise Invalid(attributes.resource.group_kind, new["metadata"].get("name", ""), [error])
+        return None
+
+    def _of_policy(self, user: UserInfo, kind: Document) -> str:
+        api_version, name = kind.get("apiVersion", ""), kind.get("kind", "")
+        group, resource = self._resource(ParamKind(api_version, name))
+        if self._may(user, "get", group, resource, _ALL, _ALL):
+            return ""
+        return (
+            f'user {_told(user)} must have "get" permission on all objects of the referenced paramKind '
+            f"(kind={name}, apiVersion={api_version})"
+        )
+
+    async def _of_binding(self, user: UserInfo, spec: Document) -> str:
+        ref, policy_name = spec["paramRef"], spec.get("policyName", "")
+        policy = await self._policies.get_document(policy_name)
+        kind = ((policy or {}).get("spec") or {}).get("paramKind")
+        group = resource = _ALL
+        if kind:
+            group, resource = self._resource(ParamKind(kind.get("apiVersion", ""), kind.get("kind", "")))
+        verb = "get" if ref.get("name") else "list"
+        if self._may(user, verb, group, resource, ref.get("namespace") or "", ref.get("name") or ""):
+            return ""
+        if policy is None:
+            return (
+                f"unable to get policy {policy_name} to determine minimum required permissions and user "
+                f'{_told(user)} does not have "{verb}" permission for all groups, versions and resources'
+            )
+        return f'user {_told(user)} does not have "{verb}" permission on the object referenced by paramRef'
+
+    def _resource(self, kind: ParamKind) -> tuple[str, str]:
+        """Returns group and resource of a kind; `*` for what is not known."""
+        found = self._params.resource(kind)
+        if found is not None:
+            return found.group_resource
+        return kind.api_version.rpartition("/")[0], _ALL
+
+    def _may(self, user: UserInfo, verb: str, group: str, resource: str, namespace: str, name: str) -> bool:
+        asked = Attributes(user, verb, True, "", group, resource, "", namespace, name)
+        return self._authorize(asked).decision is Decision.ALLOW
+
+
+def _told(user: UserInfo) -> str:
+    """Returns a user as Go prints one."""
+    extra = " ".join(f"{key}:[{' '.join(values)}]" for key, values in sorted(user.extra))
+    return f"&{{{user.name} {user.uid} [{' '.join(user.groups)}] map[{extra}]}}"

@@ -1,0 +1,97 @@
+"""Finds the objects that a binding refers to.
+
+Source: k8s.io/apiserver, pkg/admission/plugin/policy/generic/policy_dispatcher.go, CollectParams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from apiserver.admission.policies.policy import Binding, ParamKind, Policy
+from apiserver.errors import NotFound
+from apiserver.meta.options import ListOptions
+from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable
+from apiserver.registry.store import Registry
+from apiserver.validation.label_selectors import selects
+from apiserver.vocabulary import Document
+from storage.interface import ANY
+
+# Of one binding, for one write: what a selector selects beyond is an error.
+PARAMS_MAX: Final = 1_000
+
+
+class UnusableParams(Exception):
+    """What a binding refers to cannot be used. The message is for the client."""
+
+
+class Params:
+    """Finds parameters in the watch cache."""
+
+    def __init__(self, registry: Registry, served: ServedTable) -> None:
+        self._registry = registry
+        self._served = served
+        self._kinds: tuple[ResourceTable, dict[ParamKind, ServedResource | None]] | None = None
+
+    async def of(self, policy: Policy, binding: Binding, namespace: str) -> Sequence[Document | None]:
+        """Returns the parameters with which a policy is evaluated, each by itself; None for without any.
+
+        namespace: of the write; empty if it has none. Raises UnusableParams, and what reads raise.
+        """
+        if policy.params is None or binding.params is None:
+            return (None,)
+        resource = self.resource(policy.params)
+        if resource is None:
+            raise UnusableParams(f"paramKind kind `{policy.params}` not known")
+        ref = binding.params
+        if resource.is_namespaced:
+            namespace = ref.namespace or namespace
+            if not namespace:
+                raise UnusableParams(
+                    "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
+                )
+        elif ref.namespace:
+            raise UnusableParams("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
+        else:
+            namespace = ""
+        if ref.name:
+            found = await self._named(resource, namespace, ref.name)
+        else:
+            found = await self._selected(resource, namespace, ref.selector or {})
+        if not found and ref.needs_params:
+            raise UnusableParams("no params found for policy binding with `Deny` parameterNotFoundAction")
+        return found
+
+    def resource(self, kind: ParamKind) -> ServedResource | None:
+        """Returns the resource of a kind; None if none is served."""
+        table = self._served.current
+        if self._kinds is None or self._kinds[0] is not table:
+            self._kinds = table, {}
+        known = self._kinds[1]
+        if kind not in known:
+            known[kind] = next(
+                (
+                    each
+                    for each in table.resources
+                    if (each.api_version, each.kind) == kind and "get" in each.verbs
+                ),
+                None,
+            )
+        return known[kind]
+
+    async def _named(self, resource: ServedResource, namespace: str, name: str) -> Sequence[Document]:
+        try:
+            return [(await self._registry.get(resource, namespace, name, ANY)).document()]
+        except NotFound:
+            return ()
+
+    async def _selected(
+        self, resource: ServedResource, namespace: str, selector: Document
+    ) -> Sequence[Document]:
+        """Raises UnusableParams if there are too many."""
+        everything = ListOptions.for_list({"resourceVersion": ["0"]}, resource.known_fields, "")
+        listed = await self._registry.list(resource, namespace, everything)
+        found = [each for each in listed.objects if selects(selector, each.labels())]
+        if len(found) > PARAMS_MAX:
+            raise UnusableParams(f"the selector of paramRef selects more than {PARAMS_MAX} objects")
+        return [each.document() for each in found]

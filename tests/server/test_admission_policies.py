@@ -1,0 +1,188 @@
+"""ValidatingAdmissionPolicies: what they may refuse, and what they cannot do to the server.
+
+The recorded conversations (`policies/*`, `admission/vap-*`) say what they decide, and in which words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+from tests.hostile.support import longest_turn
+from tests.support.api import Api
+from tests.support.definitions import define, definition, new_group, version
+from tests.support.server_process import ServerProcess
+
+GROUP: Final = "/apis/admissionregistration.k8s.io/v1"
+POLICIES: Final = f"{GROUP}/validatingadmissionpolicies"
+BINDINGS: Final = f"{GROUP}/validatingadmissionpolicybindings"
+CONFIG_MAPS: Final = {
+    "apiGroups": [""],
+    "apiVersions": ["v1"],
+    "operations": ["CREATE", "UPDATE", "DELETE"],
+    "resources": ["configmaps"],
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with ServerProcess(tmp_path_factory.mktemp("server") / "data") as server:
+        yield server
+
+
+def policy(namespace: str, *expressions: str, name: str = "", **spec: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name or f"p-{namespace}"},
+        "spec": {
+            "matchConstraints": {
+                "resourceRules": [CONFIG_MAPS],
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+            },
+            "validations": [{"expression": each} for each in expressions],
+            **spec,
+        },
+    }
+
+
+def binding(namespace: str, name: str = "", **spec: Any) -> dict[str, Any]:
+    name = name or f"p-{namespace}"
+    return {"metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"], **spec}}
+
+
+def config_maps(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/configmaps"
+
+
+def config_map(name: str = "a", **data: str) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "data": data}
+
+
+def test_a_policy_counts_from_the_next_write_on(api: Api, namespace: str) -> None:
+    path = config_maps(namespace)
+    api.post(POLICIES, policy(namespace, "object.data.k == 'v'")).ok()
+    api.post(path, config_map("unbound", k="x")).ok()
+    api.post(BINDINGS, binding(namespace)).ok()
+    refused = api.post(path, config_map(k="x"))
+    assert (refused.status, refused.json["reason"]) == (422, "Invalid")
+    api.post(path, config_map(k="v")).ok()
+    assert api.patch(f"{path}/a", {"data": {"k": "x"}}).status == 422
+    api.delete(f"{BINDINGS}/p-{namespace}").ok()
+    api.patch(f"{path}/a", {"data": {"k": "x"}}).ok()
+
+
+def test_deletes_are_decided_by_the_old_object(api: Api, namespace: str) -> None:
+    path = config_maps(namespace)
+    api.post(POLICIES, policy(namespace, "object != null || oldObject.data.keep == 'no'")).ok()
+    api.post(BINDINGS, binding(namespace)).ok()
+    for name, keep in (("kept", "yes"), ("gone", "no")):
+        api.post(path, config_map(name, keep=keep)).ok()
+    assert api.delete(f"{path}/kept").status == 422
+    assert api.delete(f"{path}/gone").status == 200
+    assert api.delete(path).status == 422
+    assert [each["metadata"]["name"] for each in api.get(path).ok()["items"] if "keep" in each["data"]] == [
+        "kept"
+    ]
+
+
+def test_a_policy_cannot_keep_itself(api: Api, namespace: str) -> None:
+    everything = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}
+    rules = {"resourceRules": [everything]}
+    api.post(POLICIES, policy(namespace, "false", matchConstraints=rules)).ok()
+    api.post(BINDINGS, binding(namespace)).ok()
+    try:
+        assert api.post(config_maps(namespace), config_map()).status == 422
+    finally:
+        api.delete(f"{BINDINGS}/p-{namespace}").ok()
+        api.delete(f"{POLICIES}/p-{namespace}").ok()
+    api.post(config_maps(namespace), config_map()).ok()
+
+
+def test_parameters_that_are_deleted_under_a_policy(api: Api, namespace: str) -> None:
+    path = config_maps(namespace)
+    schema = {
+        "type": "object",
+        "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+    }
+    defined = define(api, definition(new_group(), version("v1", schema=schema)))
+    defined.create("limits", namespace, spec={"max": 3}).ok()
+    kind = {"apiVersion": f"{defined.group}/v1", "kind": defined.kind}
+    api.post(POLICIES, policy(namespace, "size(object.data) <= params.spec.max", paramKind=kind)).ok()
+    api.post(
+        BINDINGS, binding(namespace, paramRef={"name": "limits", "parameterNotFoundAction": "Deny"})
+    ).ok()
+    assert api.post(path, config_map(a="1", b="2", c="3", d="4")).status == 422
+    api.post(path, config_map("three", a="1", b="2", c="3")).ok()
+    api.delete(f"{defined.objects(namespace)}/limits").ok()
+    refused = api.post(path, config_map(a="1"))
+    assert "no params found" in refused.json["message"]
+    api.delete(defined.path).ok()
+    refused = api.post(path, config_map(a="1"))
+    assert refused.status == 422
+
+
+def test_a_policy_with_a_kind_of_parameters_that_does_not_exist(api: Api, namespace: str) -> None:
+    """The binding's actions do not matter: it is no failure of the object's."""
+    kind = {"apiVersion": "example.com/v1", "kind": "Nothing"}
+    api.post(POLICIES, policy(namespace, "true", paramKind=kind)).ok()
+    ref = {"name": "x", "parameterNotFoundAction": "Deny"}
+    api.post(BINDINGS, binding(namespace, paramRef=ref, validationActions=["Warn"])).ok()
+    refused = api.post(config_maps(namespace), config_map())
+    assert refused.status == 422
+    assert (
+        "paramKind kind `&ParamKind{APIVersion:example.com/v1,Kind:Nothing,}` not known"
+        in refused.json["message"]
+    )
+
+
+def test_expressions_that_cost_too_much_hold_up_nobody(api: Api, namespace: str) -> None:
+    """Each may cost a million units, some 0.3 s: beside the event loop."""
+    loop = "[0,1,2,3,4,5,6,7,8,9].all({}, {})"
+    nested = "a + b + c + d + e < 99"
+    for name in "edcba":
+        nested = loop.format(name, nested)
+    api.post(POLICIES, policy(namespace, nested)).ok()
+    api.post(BINDINGS, binding(namespace)).ok()
+    with longest_turn(api) as turn:
+        refused = api.post(config_maps(namespace), config_map())
+    assert "actual cost limit exceeded" in refused.json["message"]
+    assert turn.thread_cpu_s <= 0.05
+
+
+def test_all_parameters_that_a_selector_selects_count(api: Api, namespace: str) -> None:
+    labels = {"limits": namespace}
+    for number in range(3):
+        body = {"metadata": {"name": f"{namespace}-{number}", "labels": labels}, "data": {"not": f"{number}"}}
+        api.post(config_maps("default"), body).ok()
+    kind = {"apiVersion": "v1", "kind": "ConfigMap"}
+    api.post(POLICIES, policy(namespace, "params.data['not'] != object.data.k", paramKind=kind)).ok()
+    selector = {"matchLabels": labels}
+    ref = {"selector": selector, "namespace": "default", "parameterNotFoundAction": "Deny"}
+    api.post(BINDINGS, binding(namespace, paramRef=ref)).ok()
+    statuses = [api.post(config_maps(namespace), config_map(f"c{k}", k=f"{k}")).status for k in range(4)]
+    assert statuses == [422, 422, 422, 201]
+
+
+def test_custom_resources_in_the_version_of_the_rule(api: Api, namespace: str) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+    }
+    versions = version("v1", schema=schema), version("v2", schema=schema, storage=False)
+    defined = define(api, definition(new_group(), *versions))
+    rule = {
+        "apiGroups": [defined.group],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE"],
+        "resources": ["widgets"],
+    }
+    constraints = {"resourceRules": [rule]}
+    expression = (
+        f"object.apiVersion == '{defined.group}/v1' && request.kind.version == 'v1' && object.spec.k == 'v'"
+    )
+    api.post(POLICIES, policy(namespace, expression, matchConstraints=constraints)).ok()
+    api.post(BINDINGS, binding(namespace)).ok()
+    defined.create("a", namespace, "v2", spec={"k": "v"}).ok()
+    assert defined.create("b", namespace, "v2", spec={"k": "x"}).status == 422
+    api.delete(f"{BINDINGS}/p-{namespace}").ok()

@@ -1,0 +1,176 @@
+"""What policies say about a write: k8s.io/apiserver, pkg/admission/plugin/policy/validating."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from apiserver.admission.policies.evaluation import COST_BUDGET, Budget, Denial, denials
+from apiserver.admission.policies.policy import Policy
+from apiserver.registry.findings import TakesLong
+from apiserver.vocabulary import Document
+
+OBJECT: Final = {"metadata": {"name": "a"}, "spec": {"replicas": 3, "image": "nginx"}}
+# Costs some 45,000, whatever the object.
+COSTLY: Final = (
+    "[0,1,2,3,4,5,6,7,8,9].all(a, [0,1,2,3,4,5,6,7,8,9].all(b, [0,1,2,3,4,5,6,7,8,9].all(c, a+b+c < 99)))"
+)
+
+
+def policy(*validations: Document, **spec: Any) -> Policy:
+    return Policy.of({"metadata": {"name": "p"}, "spec": {"validations": list(validations), **spec}})
+
+
+def said(
+    policy: Policy, params: Any = None, *, bounded: int | None = None, total: int = COST_BUDGET
+) -> list[Denial]:
+    variables = {"object": OBJECT, "oldObject": None, "request": {"operation": "CREATE"}}
+    return denials(policy, variables, params, Budget(total, bounded))
+
+
+def messages(*validations: Document, **spec: Any) -> list[str]:
+    return [each.message for each in said(policy(*validations, **spec))]
+
+
+MESSAGES: dict[str, tuple[Document, list[str]]] = {
+    "what is true is allowed": ({"expression": "object.spec.replicas == 3"}, []),
+    "the expression, if there is no message": (
+        {"expression": " object.spec.replicas > 3 "},
+        ["failed expression: object.spec.replicas > 3"],
+    ),
+    "the message": ({"expression": "false", "message": " no "}, ["no"]),
+    "an expression for it comes first": (
+        {"expression": "false", "message": "no", "messageExpression": "'not ' + string(object.spec.image)"},
+        ["not nginx"],
+    ),
+    "unless it fails": (
+        {"expression": "false", "message": "no", "messageExpression": "string(object.spec.none)"},
+        ["no"],
+    ),
+    "or is blank": ({"expression": "false", "message": "no", "messageExpression": "' '"}, ["no"]),
+    "or has lines": ({"expression": "false", "message": "no", "messageExpression": "'a\\nb'"}, ["no"]),
+    "or is too long": (
+        {"expression": "false", "message": "no", "messageExpression": f"'{'x' * 5_121}'"},
+        ["no"],
+    ),
+    "an error": (
+        {"expression": "object.none == 1"},
+        ["expression 'object.none == 1' resulted in error: no such key: none"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("validation", "expected"), MESSAGES.values(), ids=MESSAGES)
+def test_message(validation: Document, expected: list[str]) -> None:
+    assert messages(validation) == expected
+
+
+def test_every_validation_counts() -> None:
+    assert messages({"expression": "false", "message": "a"}, {"expression": "false", "message": "b"}) == [
+        "a",
+        "b",
+    ]
+
+
+def test_the_reason_is_invalid_if_none_is_given() -> None:
+    given = said(policy({"expression": "false", "reason": "Forbidden"}, {"expression": "false"}))
+    assert [each.reason for each in given] == ["Forbidden", "Invalid"]
+
+
+def test_errors_of_a_policy_that_may_fail_count_for_nothing() -> None:
+    assert messages({"expression": "object.none == 1"}, failurePolicy="Ignore") == []
+    assert messages({"expression": "false", "message": "no"}, failurePolicy="Ignore") == ["no"]
+
+
+CONDITIONS: dict[str, tuple[list[str], list[str]]] = {
+    "true": (["true"], ["no"]),
+    "false": (["true", "false"], []),
+    "an error": (
+        ["object.none == 1"],
+        ["expression 'object.none == 1' resulted in error: no such key: none"],
+    ),
+    "an error, and false": (["object.none == 1", "false"], []),
+    "two errors": (
+        ["object.none == 1", "object.nought == 1"],
+        [
+            (
+                "[expression 'object.none == 1' resulted in error: no such key: none, "
+                "expression 'object.nought == 1' resulted in error: no such key: nought]"
+            )
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("conditions", "expected"), CONDITIONS.values(), ids=CONDITIONS)
+def test_match_conditions(conditions: list[str], expected: list[str]) -> None:
+    named = [{"name": f"c{n}", "expression": text} for n, text in enumerate(conditions)]
+    assert messages({"expression": "false", "message": "no"}, matchConditions=named) == expected
+
+
+VARIABLES: Final = [
+    {"name": "bad", "expression": "object.none"},
+    {"name": "replicas", "expression": "object.spec.replicas"},
+    {"name": "twice", "expression": "variables.replicas * 2"},
+]
+
+
+def test_variables_are_evaluated_when_they_are_used() -> None:
+    used = {"expression": "variables.twice == 7", "messageExpression": "'is ' + string(variables.twice)"}
+    assert messages(used, variables=VARIABLES) == ["is 6"]
+    assert messages({"expression": "true || variables.bad == 1"}, variables=VARIABLES) == []
+    (text,) = messages({"expression": "variables.bad == 1"}, variables=VARIABLES)
+    assert text.endswith('resulted in error: composited variable "bad" fails to evaluate: no such key: none')
+
+
+def test_a_variable_is_evaluated_once() -> None:
+    costly = [{"name": "costly", "expression": COSTLY}]
+    budget = Budget(COST_BUDGET, None)
+    denials(policy({"expression": "variables.costly"}, variables=costly), {}, None, budget)
+    once = COST_BUDGET - budget.left
+    assert said(policy(*[{"expression": "variables.costly"}] * 20, variables=costly), total=2 * once) == []
+
+
+def test_parameters() -> None:
+    rule = policy(
+        {"expression": "params.max >= object.spec.replicas"}, paramKind={"apiVersion": "v1", "kind": "X"}
+    )
+    assert said(rule, {"max": 3}) == []
+    assert len(said(rule, {"max": 2})) == 1
+
+
+def test_what_takes_long_is_left_to_who_has_time() -> None:
+    """It has the same result then."""
+    rule = policy({"expression": COSTLY}, {"expression": "false", "message": "no"})
+    with pytest.raises(TakesLong):
+        said(rule, bounded=1_000)
+    assert [each.message for each in said(rule)] == ["no"]
+
+
+def test_a_variable_that_takes_long_does_so_too() -> None:
+    rule = policy({"expression": "variables.v"}, variables=[{"name": "v", "expression": COSTLY}])
+    with pytest.raises(TakesLong):
+        said(rule, bounded=1_000)
+
+
+def test_the_budget_of_a_policy_is_spent_by_all_its_expressions() -> None:
+    budget = Budget(COST_BUDGET, None)
+    denials(policy({"expression": COSTLY}), {}, None, budget)
+    cost = COST_BUDGET - budget.left
+    assert said(policy({"expression": COSTLY}), total=cost) == []
+    texts = [each.message for each in said(policy(*[{"expression": COSTLY}] * 3), total=cost + 10)]
+    assert len(texts) == 2
+    assert "actual cost limit exceeded" in texts[0]
+    assert texts[1].startswith("validation failed due to running out of cost budget")
+
+
+def test_an_annotation_that_fails_denies_unless_the_policy_may_fail() -> None:
+    failing = [{"key": "k", "valueExpression": "string(object.none)"}]
+    assert len(said(policy(auditAnnotations=failing))) == 1
+    assert said(policy(auditAnnotations=failing, failurePolicy="Ignore")) == []
+
+
+def test_what_does_not_compile_is_an_error_when_it_is_needed() -> None:
+    (text,) = messages({"expression": "object.("})
+    assert text.startswith("compilation error: compilation failed: ")
