@@ -338,6 +338,12 @@ PATCHES: dict[str, tuple[Any, int, str]] = {
     "an operation that is none": ([{"op": "steal", "path": "/data"}], 500, ""),
     "a list of numbers": ([1], 500, "undecodable patch"),
     "too many operations": ([{"op": "test", "path": "/kind", "value": "ConfigMap"}] * 10_001, 500, ""),
+    "copies that double values": (
+        [{"op": "add", "path": "/data", "value": [[]]}]
+        + [{"op": "copy", "from": "/data", "path": "/data/-"}] * 200,
+        500,
+        "copies have more than 100000 values",
+    ),
     "copies that double": (
         [{"op": "add", "path": "/data", "value": {"k": "x" * 1000}}]
         + [{"op": "copy", "from": "", "path": f"/data/{n}"} for n in range(60)],

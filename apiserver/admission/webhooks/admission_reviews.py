@@ -15,6 +15,7 @@ import orjson
 
 from apiserver.validation.webhooks import REVIEW_VERSIONS
 from apiserver.vocabulary import Document
+from apiserver.wire import json_text
 
 _KIND: Final = "AdmissionReview"
 _JSON_PATCH: Final = "JSONPatch"
@@ -111,8 +112,8 @@ def _patch(response: Document, version: str, *, may_patch: bool) -> tuple[bytes,
 def operations(answer: Answer) -> list[Any]:
     """Returns the operations of an answer's patch. Raises InvalidAnswer."""
     try:
-        decoded = orjson.loads(answer.patch)
-    except orjson.JSONDecodeError as error:
+        decoded = json_text.load(answer.patch)
+    except (orjson.JSONDecodeError, json_text.TooManyValues) as error:
         raise InvalidAnswer(f"received undecodable patch in webhook response: {error}") from None
     if answer.patch_type != _JSON_PATCH:
         raise InvalidAnswer(f'unsupported patch type "{answer.patch_type}"')

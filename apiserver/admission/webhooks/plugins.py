@@ -31,7 +31,7 @@ from apiserver.metrics.webhooks import WebhookMetrics
 from apiserver.patch import json_patch
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.size_class import size_class
+from apiserver.registry.size_class import SizeClass, size_class
 from apiserver.schema.compile import TypeMismatch
 from apiserver.vocabulary import Document, GroupResource
 from apiserver.webhooks.errors import CallFailed
@@ -322,8 +322,10 @@ class MutatingAdmissionWebhook(WebhookPlugin):
 
     async def _patch(self, invocation: Invocation, write: ReviewedWrite, answer: Answer) -> bool:
         """Raises WebhookFailed for what is no patch, InternalError for one that cannot be applied."""
+        offload = self._with.offload.for_user(write.attributes.user.name)
+        size = size_class(len(answer.patch))
         try:
-            operations = admission_reviews.operations(answer)
+            operations = await offload.run_begun(size, admission_reviews.operations, answer)
             json_patch.check(operations)
         except InvalidAnswer as invalid:
             raise WebhookFailed(invocation.webhook, str(invalid)) from None
@@ -341,8 +343,8 @@ class MutatingAdmissionWebhook(WebhookPlugin):
         view = write.attributes.view
         kind = invocation.resource if view is None else view.kind
         kind.compile()
-        offload = self._with.offload.for_user(write.attributes.user.name)
-        patched = await offload.run_begun(size_class(len(encoded)), _patched, encoded, operations, kind)
+        size = SizeClass.HUGE if json_patch.may_multiply(operations) else max(size, size_class(len(encoded)))
+        patched = await offload.run_begun(size, _patched, encoded, operations, kind)
         return await write.replace(patched, invocation.resource)
 
 

@@ -78,6 +78,12 @@ def test_invalid_answers(document: Any, may_patch: bool, text: str) -> None:
     [
         (b"{", "JSONPatch", "undecodable patch"),
         (b"{}", "JSONPatch", "undecodable patch"),
+        pytest.param(
+            b"[" + b"{}," * 250_000 + b"{}]",
+            "JSONPatch",
+            "document has more than 250000 values",
+            id="too many values",
+        ),
         (b"[]", "MergePatch", 'unsupported patch type "MergePatch"'),
     ],
 )
