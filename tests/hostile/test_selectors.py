@@ -18,6 +18,7 @@ import pytest
 from apiserver.meta.selectors import LABEL_KEYS_MAX, REQUIREMENTS_MAX, VALUES_MAX
 from tests.hostile.support import longest_turn
 from tests.support.api import Api
+from tests.support.eventually import until
 from tests.support.raw import raw_connection
 from tests.support.server_process import ServerProcess
 
@@ -191,4 +192,65 @@ def test_the_first_use_of_labels_of_large_objects(tmp_path: Path, large: dict[st
         with longest_turn(api) as turn:
             assert api.get(f"{CONFIGMAPS}?labelSelector=app%3Dy").ok()["items"] == []
             assert api.get(f"{CONFIGMAPS}?labelSelector=!app").ok()["items"] == []
+        assert turn.thread_cpu_s <= TURN_MAX_S
+
+
+GADGETS: Final = "/apis/example.com/v1/namespaces/default/gadgets"
+DEFINITION: Final[dict[str, Any]] = {
+    "metadata": {"name": "gadgets.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "gadgets", "kind": "Gadget"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "selectableFields": [{"jsonPath": ".spec.color"}],
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {
+                                "type": "object",
+                                "x-kubernetes-preserve-unknown-fields": True,
+                                "properties": {"color": {"type": "string"}},
+                            }
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
+
+
+def test_the_first_use_of_fields_of_large_objects(tmp_path: Path) -> None:
+    """Of built-in types and of custom resources, in lists and in watches."""
+    with ServerProcess(tmp_path / "data") as server, closing(Api(server)) as api:
+        api.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", DEFINITION).ok()
+        until(lambda: api.get(GADGETS), lambda answer: answer.status == 200, "the gadgets to be served")
+        secrets = "/api/v1/namespaces/default/secrets"
+        large = {"color": "red", "rest": [{"color": "blue"}] * 40_000}
+        for n in range(8):
+            api.post(
+                secrets, {"metadata": {"name": f"a{n}"}, "data": {f"k{m}": "" for m in range(40_000)}}
+            ).ok()
+            gadget = {"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": f"a{n}"}}
+            api.post(GADGETS, {**gadget, "spec": large}).ok()
+        with longest_turn(api) as turn:
+            assert api.get(f"{secrets}?fieldSelector=type%3Dx").ok()["items"] == []
+        assert turn.thread_cpu_s <= TURN_MAX_S
+        with longest_turn(api) as turn:
+            assert api.get(f"{GADGETS}?fieldSelector=spec.color%3Dblue").ok()["items"] == []
+        assert turn.thread_cpu_s <= TURN_MAX_S
+        with (
+            longest_turn(api) as turn,
+            api.watch(f"{GADGETS}?watch=1&fieldSelector=spec.color%3Dgreen") as events,
+        ):
+            for n in range(4):
+                api.patch(f"{GADGETS}/a{n}", {"metadata": {"labels": {"a": "b"}}}).ok()
+            api.post(GADGETS, {**gadget, "metadata": {"name": "green"}, "spec": {"color": "green"}}).ok()
+            assert events.take(1) == [("ADDED", "green")]
         assert turn.thread_cpu_s <= TURN_MAX_S
