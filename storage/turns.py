@@ -39,16 +39,13 @@ class _Rounds:
         self._loop = loop
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []  # a heap
         self._order = itertools.count()
-        self._ends_at: float | None = None  # of the turn in this round; None if none has begun
+        self.turn_ends_at = 0.0  # in this round; 0 if no turn has begun
         self._is_next_scheduled = False
 
-    def is_turn_over(self) -> bool:
+    def begin_turn(self) -> None:
         # Not the loop's clock: uvloop's stands still until the round is over.
-        now = monotonic()
-        if self._ends_at is None:
-            self._ends_at = now + TURN_S
-            self._schedule_next()
-        return now > self._ends_at
+        self.turn_ends_at = monotonic() + TURN_S
+        self._schedule_next()
 
     async def wait(self, turns_taken: int) -> None:
         turn = self._loop.create_future()
@@ -62,7 +59,7 @@ class _Rounds:
             self._loop.call_soon(self._begin_next)
 
     def _begin_next(self) -> None:
-        self._ends_at = None
+        self.turn_ends_at = 0.0
         self._is_next_scheduled = False
         while self._waiting:
             _, _, turn = heapq.heappop(self._waiting)
@@ -90,14 +87,19 @@ class Turn:
         self._taken = 0
 
     def is_over(self) -> bool:
-        """Whether the turn of this round of the loop is over, whoever had it."""
-        return self._rounds.is_turn_over()
+        """Whether the turn of this round of the loop, which the first call begins, is over."""
+        rounds = self._rounds
+        if not rounds.turn_ends_at:
+            rounds.begin_turn()
+            return False
+        return monotonic() > rounds.turn_ends_at
 
     async def next(self) -> None:
         """Wait until the turn comes, in a later round."""
         await self._rounds.wait(self._taken)
         self._taken += 1
-        self._rounds.is_turn_over()  # The turn begins now.
+        if not self._rounds.turn_ends_at:
+            self._rounds.begin_turn()
 
 
 async def in_turns(items: Iterable[T]) -> AsyncIterator[T]:

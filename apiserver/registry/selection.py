@@ -156,12 +156,24 @@ def _label_test(conditions: LabelConditions) -> _Test:
     matches = conditions.test()
 
     def test(found: StoredObject) -> bool:
-        try:
-            return matches(found.labels())
-        except CorruptObject:
-            return True
+        labels = found.known_labels
+        if labels is None:
+            try:
+                labels = found.labels()
+            except CorruptObject:
+                return True
+        return matches(labels)
 
-    return test
+    if len(conditions) > 1 or not conditions.equal:
+        return test
+    ((key, value),) = conditions.equal
+
+    def test_one(found: StoredObject) -> bool:
+        # What most selectors come to: without two calls, it takes half as long.
+        labels = found.known_labels
+        return labels.get(key) == value if labels is not None else test(found)
+
+    return test_one
 
 
 def _field_test(resource: ServedResource, prefix: str, conditions: FieldConditions) -> _Test:

@@ -80,17 +80,18 @@ class StoredObject:
     A damaged value, a `DamagedObject`, has an empty head; whoever reads it is told by `CorruptObject`.
     metadata_end: the length of the metadata in the tail; 0 if it is not known yet.
     forms: other encodings and versions of it, by keys of their caches, which may evict them at any time.
+    known_labels: the labels, once they have been asked for; None before.
     conforms_to: the number of the schema that it is known to conform to; 0 if it was not checked.
     """
 
     __slots__ = (
         "__weakref__",
         "_fields",
-        "_labels",
         "conforms_to",
         "forms",
         "head",
         "key",
+        "known_labels",
         "metadata_end",
         "tail",
     )
@@ -99,7 +100,7 @@ class StoredObject:
         self.key = key
         self.head = head
         self.tail = tail
-        self._labels: Mapping[str, str] | None = None
+        self.known_labels: Mapping[str, str] | None = None
         self._fields: dict[str, str] | None = None
         self.metadata_end = 0
         self.forms: dict[object, Any] | None = None
@@ -157,9 +158,9 @@ class StoredObject:
         return self.tail[: self.metadata_end]
 
     def labels(self) -> Mapping[str, str]:
-        if self._labels is None:
-            self._labels = self._decoded_labels() if b'"labels":{' in self.tail else _NO_LABELS
-        return self._labels
+        if self.known_labels is None:
+            self.known_labels = self._decoded_labels() if b'"labels":{' in self.tail else _NO_LABELS
+        return self.known_labels
 
     def _decoded_labels(self) -> Mapping[str, str]:
         metadata = self.metadata()
@@ -186,7 +187,7 @@ class StoredObject:
 
     def forget_labels(self) -> None:
         """Decode the labels again when they are asked for."""
-        self._labels = None
+        self.known_labels = None
 
     def require_sound(self) -> None:
         """Raises CorruptObject if it is damaged."""

@@ -44,9 +44,9 @@ CATCH_UP_WAIT_S: Final = 3.0
 EVICTION_INTERVAL_S: Final = 5.0
 # Keys that a list looks at before it yields to the event loop: less than a millisecond.
 LIST_BATCH_KEYS: Final = 1_000
-# Objects tested before the clock is looked at. A test of one that is large, and not decoded yet, takes some
-# milliseconds.
-TESTS_AT_ONCE: Final = 4
+# Objects tested before the clock is looked at, if those before took little time. A test of one that is large,
+# and not decoded yet, takes some milliseconds.
+TESTS_AT_ONCE: Final = 16
 # The bytes that obsolete versions of all resources may take together. Beyond that the largest history gets
 # shorter.
 HISTORY_BYTES_MAX: Final = 256 * 1024 * 1024
@@ -533,14 +533,18 @@ async def _add_selected(
     found: list[KeyVersion[T]], versions: Sequence[KeyVersion[T]], predicate: Predicate[T], turn: Turn
 ) -> None:
     """Add the versions that a predicate selects; other tasks have their turns meanwhile."""
-    for start in range(0, len(versions), TESTS_AT_ONCE):
+    start, count = 0, 1
+    while start < len(versions):
         if turn.is_over():
             await turn.next()
+            count = 1
         found += [
             version
-            for version in versions[start : start + TESTS_AT_ONCE]
+            for version in versions[start : start + count]
             if version.value is not None and predicate(version.value)
         ]
+        start += count
+        count = min(2 * count, TESTS_AT_ONCE)
 
 
 def _version(stored: Stored, decode: Callable[[Stored], T]) -> KeyVersion[T]:
