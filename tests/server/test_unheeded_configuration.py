@@ -5,77 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any, Final
 
-import pytest
-
 from tests.support.api import Api
-
-REGISTRATION: Final = "/apis/admissionregistration.k8s.io/v1"
-WEBHOOK: Final = {
-    "name": "a.example.com",
-    "clientConfig": {"url": "https://webhook.example.com"},
-    "sideEffects": "None",
-    "admissionReviewVersions": ["v1"],
-}
-NOT_CALLED: Final = (
-    "this server does not call admission webhooks: the configuration is stored, and has no effect"
-)
-NOT_EVALUATED: Final = (
-    "this server does not evaluate admission policies: the object is stored, and has no effect"
-)
-HOOKS: Final = {"webhooks": [WEBHOOK]}
-SLOWER: Final = {"webhooks": [{**WEBHOOK, "timeoutSeconds": 20}]}
-# The resource, its fields, another value of them, the warning.
-KINDS: Final[dict[str, tuple[str, dict[str, Any], dict[str, Any], str]]] = {
-    "webhooks that validate": ("validatingwebhookconfigurations", HOOKS, SLOWER, NOT_CALLED),
-    "webhooks that mutate": ("mutatingwebhookconfigurations", HOOKS, SLOWER, NOT_CALLED),
-    "a policy": (
-        "validatingadmissionpolicies",
-        {
-            "spec": {
-                "matchConstraints": {
-                    "resourceRules": [
-                        {
-                            "apiGroups": ["example.com"],
-                            "apiVersions": ["v1"],
-                            "resources": ["widgets"],
-                            "operations": ["CREATE"],
-                        }
-                    ]
-                },
-                "validations": [{"expression": "false"}],
-            }
-        },
-        {"spec": {"validations": [{"expression": "true"}]}},
-        NOT_EVALUATED,
-    ),
-    "a binding": (
-        "validatingadmissionpolicybindings",
-        {"spec": {"policyName": "p", "validationActions": ["Deny"]}},
-        {"spec": {"validationActions": ["Warn"]}},
-        NOT_EVALUATED,
-    ),
-}
-
-
-@pytest.mark.parametrize(("resource", "fields", "other", "warning"), KINDS.values(), ids=KINDS)
-def test_admission_that_is_not_carried_out(
-    api: Api, resource: str, fields: dict[str, Any], other: dict[str, Any], warning: str
-) -> None:
-    """Who creates or changes it is warned; labels and repetitions change nothing of it."""
-    path = f"{REGISTRATION}/{resource}"
-    created = api.post(path, {"metadata": {"generateName": "unheeded-"}, **fields})
-    document = created.ok()
-    item = f"{path}/{document['metadata']['name']}"
-    try:
-        assert created.warnings == [warning]
-        assert api.put(item, document).warnings == []
-        assert api.patch(item, {"metadata": {"labels": {"a": "b"}}}).warnings == []
-        assert api.patch(item, other).warnings == [warning]
-    finally:
-        api.delete(item).ok()
-
-
-# ---- other API servers
 
 APISERVICES: Final = "/apis/apiregistration.k8s.io/v1/apiservices"
 SERVICE: Final = {"name": "s", "namespace": "default"}
