@@ -31,7 +31,6 @@ NOT_CHECKED: Final = {Bound.DELAY, Bound.RETURNED}
 KNOWN: Final = {
     "unread openapi": {Bound.PEAK},
     "openapi after each change": {Bound.PEAK, Bound.TURN},
-    "large answers of webhooks": {Bound.PEAK},
 }
 
 

@@ -1,6 +1,25 @@
 """The attacks, by what they are aimed at. Importing this package registers all of them in `ATTACKS`."""
 
 from tests.hostile.attack import ATTACKS
-from tests.hostile.attacks import answers, bodies, connections, definitions, floods, forms, selectors
+from tests.hostile.attacks import (
+    answers,
+    baseline,
+    bodies,
+    connections,
+    definitions,
+    floods,
+    forms,
+    selectors,
+)
 
-__all__ = ["ATTACKS", "answers", "bodies", "connections", "definitions", "floods", "forms", "selectors"]
+__all__ = [
+    "ATTACKS",
+    "answers",
+    "baseline",
+    "bodies",
+    "connections",
+    "definitions",
+    "floods",
+    "forms",
+    "selectors",
+]
