@@ -17,6 +17,7 @@ from apiserver.cli.command_line import KUBE_APISERVER, parse
 from apiserver.cli.config import Config
 from apiserver.cli.flags import UsageError
 from apiserver.serving import exit_codes, logs
+from apiserver.serving.process_memory import Allocator
 
 if TYPE_CHECKING:
     from apiserver.workers.worker import SupervisorClient
@@ -50,6 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for warning in config.warnings:
         log.warning("%s", warning)
     gc.set_threshold(*GC_THRESHOLDS)
+    Allocator().tune()
     _raise_open_files_limit()
     # Imported late, so that --help and usage errors are fast.
     from apiserver.serving.listening import CannotStart

@@ -260,8 +260,10 @@ class UnmergeablePatch(ApiError):
 class TooManyRequests(ApiError):
     code, reason = 429, "TooManyRequests"
 
-    def __init__(self) -> None:
-        super().__init__("Too many requests, please try again later.", details={}, retry_after_s=1)
+    def __init__(
+        self, message: str = "Too many requests, please try again later.", *, retry_after_s: int = 1
+    ) -> None:
+        super().__init__(message, details={}, retry_after_s=retry_after_s)
 
 
 class InternalError(ApiError):

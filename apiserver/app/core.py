@@ -13,6 +13,7 @@ from apiserver.endpoints.representation import MetaV1Encoders
 from apiserver.metrics.admission import AdmissionMetrics
 from apiserver.metrics.event_loop import EventLoopMonitor
 from apiserver.metrics.requests import RequestMetrics
+from apiserver.registry.memory_budget import MemoryBudget
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
@@ -37,6 +38,7 @@ class Core:
     request_metrics: RequestMetrics
     admission_metrics: AdmissionMetrics
     loop_monitor: EventLoopMonitor
+    memory_budget: MemoryBudget
     loop: asyncio.AbstractEventLoop
     clock: Callable[[], float] = time.time
 

@@ -14,6 +14,7 @@ from apiserver.endpoints.cors import AllowedOrigins, cors
 from apiserver.endpoints.discovery import Discovery
 from apiserver.endpoints.health import Health
 from apiserver.endpoints.impersonation import impersonate
+from apiserver.endpoints.load_shedding import LoadShedding
 from apiserver.endpoints.openapi import OpenApi
 from apiserver.endpoints.openid import OpenId
 from apiserver.endpoints.representation import StatusEncoder
@@ -48,7 +49,8 @@ def build_routes(
         metrics=metrics,
     )
     delegated = DelegatedVersions(core.registry, served, brand.group("apiregistration"))
-    return Routes(served, handlers, endpoints, delegated.has)
+    shedding = LoadShedding(core.memory_budget, core.registry.count)
+    return Routes(served, handlers, endpoints, delegated.has, shedding)
 
 
 def build_http_server(

@@ -28,6 +28,7 @@ from apiserver.app.controllers import build_controllers
 from apiserver.app.core import Core
 from apiserver.app.handlers import build_handlers
 from apiserver.app.http_server import build_http_server, build_routes
+from apiserver.app.memory_keeper import MemoryKeeper
 from apiserver.app.stores import open_store, watch_cache
 from apiserver.app.waiting_room import waiting_room
 from apiserver.catalogue.builtins import builtin_resources
@@ -58,6 +59,7 @@ from apiserver.metrics.admission import AdmissionMetrics
 from apiserver.metrics.build_info import BuildInfo
 from apiserver.metrics.event_loop import EventLoopMonitor
 from apiserver.metrics.exposition import Exposition
+from apiserver.metrics.memory import MemoryMetrics
 from apiserver.metrics.offload import OffloadMetrics
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.metrics.resource_series import ServedNames, Standing
@@ -65,12 +67,13 @@ from apiserver.metrics.storage import ObservedStorage, StorageMetrics, resources
 from apiserver.metrics.storage_size import StorageSizeMetric
 from apiserver.metrics.watch_cache import CacheMetrics
 from apiserver.metrics.work_queues import WorkQueueMetrics
+from apiserver.registry.memory_budget import MemoryBudget
 from apiserver.registry.offload import Offload
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.serving import pki
+from apiserver.serving import pki, process_memory
 from apiserver.serving.cluster_identity import UnusableStoredIdentity, fetch_identity
 from apiserver.serving.listener import ConnectionLimits, Listener
 from apiserver.serving.listening import (
@@ -147,6 +150,11 @@ class App:
         self._request_metrics = RequestMetrics(self._served_names)
         self._admission_metrics = AdmissionMetrics()
         self._loop_monitor = EventLoopMonitor(self._loop, running_operation)
+        self._memory_budget = MemoryBudget(_memory_limit_bytes(config, worker))
+        self._resident_memory = process_memory.ResidentMemory()
+        self._memory_keeper = MemoryKeeper(
+            self._memory_budget, process_memory.Allocator(), self._resident_memory
+        )
         self._work_queue_metrics = WorkQueueMetrics()
         self._resource_of = resources_of_keys(config.etcd_prefix)
         self._storage_metrics = StorageMetrics(self._resource_of, self._served_names)
@@ -168,6 +176,7 @@ class App:
             stack.callback(self._offload.close)
             self._loop_monitor.start()
             stack.callback(self._loop_monitor.close)
+            stack.callback(self._resident_memory.close)
             store = await open_store(config)
             stack.push_async_callback(store.close)
             stack.callback(self._stop_listening)
@@ -368,6 +377,7 @@ class App:
             request_metrics=self._request_metrics,
             admission_metrics=self._admission_metrics,
             loop_monitor=self._loop_monitor,
+            memory_budget=self._memory_budget,
             loop=self._loop,
         )
 
@@ -404,6 +414,7 @@ class App:
                 self._work_queue_metrics,
                 OffloadMetrics(self._offload),
                 self._loop_monitor,
+                MemoryMetrics(self._memory_budget),
                 BuildInfo(version_document()),
             )
         )
@@ -429,6 +440,7 @@ class App:
             tasks.create_task(_bootstrap(parts), name="bootstrap-hooks"),
             tasks.create_task(parts.definitions.run(parts.definitions_synced), name="definitions"),
             tasks.create_task(parts.deadlines.run(), name="deadlines"),
+            tasks.create_task(self._memory_keeper.run(), name="memory"),
             tasks.create_task(parts.body_limits.run(), name="body-limits"),
         ]
         for hook, kept in (parts.kubernetes_service, parts.authentication_info):
@@ -495,6 +507,14 @@ class App:
         self._stop_listening()
         self._streams.end_all()
         await parts.http_server.drain(self._config.request_timeout_s)
+
+
+def _memory_limit_bytes(config: Config, worker: SupervisorClient | None) -> int:
+    """Returns what this process may have; 0 for no limit. Workers share the limit."""
+    limit = config.memory_limit_bytes
+    if limit is None:
+        limit = process_memory.container_limit_bytes()
+    return limit if worker is None else limit // config.workers
 
 
 async def _bootstrap(parts: _Parts) -> None:

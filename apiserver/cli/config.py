@@ -71,6 +71,8 @@ class Config:
     # For single resources, by group and name.
     watch_cache_sizes: Mapping[tuple[str, str], int] = field(default_factory=dict)
     watch_cache_history_bytes: int = 256 * 1024 * 1024
+    # None: that of the container, if it has one. 0: none.
+    memory_limit_bytes: int | None = None
     max_connections: int = 10_000
     max_connections_per_client: int = 5_000
     max_requests_inflight: int = 400

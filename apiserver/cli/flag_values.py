@@ -101,6 +101,17 @@ def count(text: str) -> int:
     return int(text)
 
 
+_SIZE_UNITS: Final = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
+
+
+def size_bytes(text: str) -> int:
+    """Parses a size like `512Mi` or `2G`."""
+    found = re.fullmatch(r"([0-9]{1,12})(k|M|G|Ki|Mi|Gi|)", text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size like 512Mi or 2G")
+    return int(found[1]) * _SIZE_UNITS[found[2]]
+
+
 def workers(text: str) -> int:
     workers = count(text)
     if not 1 <= workers <= WORKERS_MAX:

@@ -242,6 +242,15 @@ _STORAGE: Final = (
         "setting format: resource[.group]#size.",
     ),
     Flag(
+        "--memory-limit",
+        "size",
+        flag_values.size_bytes,
+        "The memory that the server may have, as 512Mi or 2G: near to it the work that takes most is refused "
+        "with 429. Several workers share it. If 0, there is no limit.",
+        field="memory_limit_bytes",
+        default="that of the container",
+    ),
+    Flag(
         "--watch-cache-history-bytes",
         "int",
         flag_values.count,

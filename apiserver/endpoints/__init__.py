@@ -12,6 +12,7 @@ On the way in:
     impersonation    one more middleware: `kubectl --as`
     cors             one more: which pages in browsers may use the API
     running_call     which call a stack works for, for lines about stalls
+    load_shedding    what is refused while the server is short of memory
     routes           a path to what answers it: fixed paths, or the table of served resources
     body_limits      how many bytes of bodies may be on their way, whose, and how slowly
     bodies           reads a request's body within bounds, and parses it by its media type

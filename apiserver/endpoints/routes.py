@@ -16,6 +16,7 @@ from apiserver.endpoints import health
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.discovery import Discovery
 from apiserver.endpoints.health import Health
+from apiserver.endpoints.load_shedding import LoadShedding
 from apiserver.endpoints.openapi import OpenApi
 from apiserver.endpoints.openid import CONFIGURATION_PATH, JWKS_PATH, OpenId
 from apiserver.endpoints.responses import TEXT, send, send_document, send_text
@@ -84,6 +85,7 @@ class Routes:
         resources: ResourceHandlers,
         non_resources: NonResourceEndpoints,
         is_delegated: Callable[[str, str], bool],
+        shedding: LoadShedding,
     ) -> None:
         """is_delegated: (group, version): whether an APIService names another server for it."""
         self._served = served
@@ -97,6 +99,7 @@ class Routes:
         self._health = non_resources.health
         self._metrics = non_resources.metrics
         self._is_delegated = is_delegated
+        self._shedding, self._budget = shedding, shedding.budget
         self._fixed: Mapping[str, Callable[[ApiCall], Awaitable[None]]] = {
             "": self._index,
             "api": discovery.core,
@@ -138,6 +141,8 @@ class Routes:
             if each.is_due:
                 await call.offload.run(SizeClass.HUGE, each.prepare)
         call.resource = resource
+        if self._budget.pressure:
+            self._shedding.check(call, resource)
         if resource.deprecation_warning:
             call.warnings.append(resource.deprecation_warning)
         await self._handler_of(call, resource)(call)

@@ -24,6 +24,7 @@
     version_codec     converts between stored bytes and the version that a client uses
     conversion_codec  the same for built-in types that are stored in another version
     offload, size_class  decide whether work runs on the event loop or in a thread, by its size
+    memory_budget     how near the process is to the memory that it may have
     switch_interval  has threads that compute hand the interpreter over sooner
     delegated         group versions that other servers have
 

@@ -109,6 +109,11 @@ class Registry:
     def prefix_of(self, resource: ServedResource) -> str:
         return self._keys.of_all(resource)
 
+    def count(self, resource: ServedResource) -> int:
+        """How many objects of a resource the cache has."""
+        cached = self.cache.resources.get(self.prefix_of(resource))
+        return len(cached.snapshots) if cached is not None else 0
+
     def selection(
         self, resource: ServedResource, namespace: str, options: ListOptions, *, name: str = ""
     ) -> Selection:

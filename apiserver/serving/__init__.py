@@ -7,5 +7,6 @@ service_account_tokens   the issuer and the authenticator of tokens
 listening                sockets, TLS, addresses, the kubeconfig
 listener                 accepts connections, within limits, and does their TLS handshakes
 tls_transport            TLS on an open connection, without buffers
+process_memory           the memory of the process and of its container; has what is free given back
 logs, exit_codes         what a process tells about itself
 """

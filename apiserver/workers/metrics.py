@@ -15,6 +15,7 @@ from typing import Final
 
 # Gauges of which all workers see the same. Others are added up.
 _SHARED_GAUGES: Final[Mapping[str, Callable[[float, float], float]]] = {
+    "apiserver_memory_pressure": max,
     "apiserver_storage_objects": max,
     "apiserver_storage_size_bytes": max,
     "apiserver_watch_cache_resource_version": min,  # of the worker that lags most

@@ -50,6 +50,8 @@ FLAGS: Final[dict[str, tuple[list[str], dict[str, Any]]]] = {
         ["--watch-cache-sizes=pods#500, deployments.apps#0"],
         {"watch_cache_sizes": {("", "pods"): 500, ("apps", "deployments"): 0}},
     ),
+    "memory": (["--memory-limit=512Mi"], {"memory_limit_bytes": 536_870_912}),
+    "memory without a limit": (["--memory-limit=0"], {"memory_limit_bytes": 0}),
     "all histories": (["--watch-cache-history-bytes=1000"], {"watch_cache_history_bytes": 1000}),
     "one server": (["--etcd-servers=http://a:2379"], {"etcd_servers": ("http://a:2379",)}),
     "servers": (
@@ -140,6 +142,7 @@ BAD: Final = {
         "does not pin to start/end of host",
     ),
     "an origin that says nothing": (["--cors-allowed-origins=^a$,"], "a pattern is empty"),
+    "a size that is none": (["--memory-limit=1.5Gi"], "is not a size like 512Mi or 2G"),
     "a flag nobody knows": (["--sekure-port=1"], "unknown flag: --sekure-port"),
     "a flag cut short": (["--secure=1"], "unknown flag: --secure"),
     "a word": (["start"], "start"),

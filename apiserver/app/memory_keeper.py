@@ -1,0 +1,95 @@
+"""Watches over the memory of the process: tells the budget how much it is, and has what is free returned."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import time
+from typing import Final
+
+from apiserver.registry.memory_budget import MemoryBudget, Pressure
+from apiserver.serving.process_memory import Allocator, ResidentMemory
+
+log = logging.getLogger(__name__)
+
+# Reading it takes a few microseconds. The bounds of bodies and answers keep it from growing faster than that.
+SAMPLE_S: Final = 0.25
+# The loop has time for it: it used no more of a processor than this.
+_CALM_SHARE: Final = 0.3
+# So much more than what was left the last time is worth another try at once.
+GROWTH_SHARE: Final = 0.1
+GROWTH_BYTES: Final = 8 * 1024 * 1024
+# Tries after the last growth, each after twice the time: clients go, and caches expire, later than the load.
+FIRST_PAUSE_S: Final = 1.0
+LAST_PAUSE_S: Final = 64.0
+# A full collection also frees what Python keeps for reuse, but visits every object: with a million of them it
+# would hold up others. Then only the young ones are visited.
+FULL_COLLECTION_S_MAX: Final = 0.01
+
+
+class Reclaiming:
+    """Decides when memory is to be given back."""
+
+    def __init__(self) -> None:
+        self._floor: int | None = None
+        self._pause_s = FIRST_PAUSE_S
+        self._next_at = 0.0
+
+    def is_due(self, resident_bytes: int, now: float) -> bool:
+        if self._floor is None:
+            self._floor = resident_bytes
+        grown = resident_bytes - self._floor
+        if grown > max(GROWTH_SHARE * self._floor, GROWTH_BYTES):
+            self._floor = resident_bytes
+            self._pause_s = FIRST_PAUSE_S
+            self._next_at = min(self._next_at, now + FIRST_PAUSE_S)
+        return self._pause_s <= LAST_PAUSE_S and now >= self._next_at
+
+    def done(self, resident_bytes: int, now: float) -> None:
+        """To be called with what is left."""
+        self._floor = resident_bytes
+        self._next_at = now + self._pause_s
+        self._pause_s *= 2
+
+
+class MemoryKeeper:
+    """Runs beside the requests of one server."""
+
+    def __init__(self, budget: MemoryBudget, allocator: Allocator, resident: ResidentMemory) -> None:
+        self._budget, self._allocator, self._resident = budget, allocator, resident
+        self._reclaiming = Reclaiming()
+        self._collects_fully = True
+
+    async def run(self) -> None:
+        """Look at intervals until cancelled. Does nothing where the system does not tell."""
+        used_s = time.thread_time()
+        while (resident := self._resident.bytes()) is not None:
+            if self._budget.observe(resident):
+                self._log_pressure(resident)
+            before_s, used_s = used_s, time.thread_time()
+            is_calm = used_s - before_s < _CALM_SHARE * SAMPLE_S
+            now = time.monotonic()
+            if (is_calm or self._budget.pressure) and self._reclaiming.is_due(resident, now):
+                self._collect()
+                await asyncio.to_thread(self._allocator.trim)
+                self._reclaiming.done(self._resident.bytes() or 0, now)
+            await asyncio.sleep(SAMPLE_S)
+
+    def _collect(self) -> None:
+        began = time.thread_time()
+        if self._collects_fully:
+            gc.collect()
+            self._collects_fully = time.thread_time() - began <= FULL_COLLECTION_S_MAX
+        else:
+            gc.collect(0)
+
+    def _log_pressure(self, resident: int) -> None:
+        level = logging.WARNING if self._budget.pressure is not Pressure.NONE else logging.INFO
+        log.log(
+            level,
+            "memory pressure is %s: %d of %d MiB",
+            self._budget.pressure.name.lower(),
+            resident >> 20,
+            self._budget.limit_bytes >> 20,
+        )

@@ -1,0 +1,94 @@
+"""Refuses work that takes much memory while the server is short of it, the most expensive first.
+
+What a request may take is told by its head and by how many objects there are. Health, /metrics, discovery and
+OpenAPI are never refused, nor are small writes, reads of single objects and of pages; so leases, heartbeats
+and administrators get on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from aiohttp import hdrs
+
+from apiserver.endpoints.api_call import ApiCall
+from apiserver.registry.memory_budget import MemoryBudget, Pressure
+from apiserver.registry.served_resource import ServedResource
+from apiserver.vocabulary import MASTERS, Query
+
+_WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """The largest work that is still done. watches: whether new watches may begin."""
+
+    body_bytes: int
+    objects: int
+    watches: bool
+
+
+# A page of most clients, client-go's and kubectl's among them, has 500 objects.
+_LIMITS: Final = MappingProxyType(
+    {
+        Pressure.HIGH: _Limits(body_bytes=256 * 1024, objects=500, watches=True),
+        Pressure.CRITICAL: _Limits(body_bytes=16 * 1024, objects=50, watches=False),
+    }
+)
+
+
+class LoadShedding:
+    """objects_of: returns how many objects a resource has."""
+
+    def __init__(self, budget: MemoryBudget, objects_of: Callable[[ServedResource], int]) -> None:
+        self.budget = budget
+        self._objects_of = objects_of
+
+    def check(self, call: ApiCall, resource: ServedResource) -> None:
+        """Raises TooManyRequests if the server has not the memory for a call."""
+        limits = _LIMITS.get(self.budget.pressure)
+        if limits is None:
+            return
+        verb = call.info.verb
+        if verb in _WRITES and _body_bytes_max(call) > self._body_bytes(limits, call):
+            raise self.budget.refusal("body")
+        if verb == "watch":
+            if _has_initial_state(call.query) and self._objects_of(resource) > limits.objects:
+                raise self.budget.refusal("initial_events")
+            if not limits.watches and not _is_master(call):
+                raise self.budget.refusal("watch")
+        elif verb in ("list", "deletecollection"):
+            objects = self._objects_of(resource)
+            if objects > limits.objects and not 0 < _page(call.query) <= limits.objects:
+                raise self.budget.refusal(verb)
+
+    def _body_bytes(self, limits: _Limits, call: ApiCall) -> int:
+        """Administrators may be the ones who make room."""
+        return _LIMITS[Pressure.HIGH].body_bytes if _is_master(call) else limits.body_bytes
+
+
+def _is_master(call: ApiCall) -> bool:
+    return call.user is not None and MASTERS in call.user.groups
+
+
+def _body_bytes_max(call: ApiCall) -> float:
+    """Returns how long a body may be: what comes in chunks does not say."""
+    length = call.request.content_length
+    if length is not None:
+        return length
+    return float("inf") if hdrs.TRANSFER_ENCODING in call.request.headers else 0
+
+
+def _has_initial_state(query: Query) -> bool:
+    return "sendInitialEvents" in query or query.get("resourceVersion", [""])[0] in ("", "0")
+
+
+def _page(query: Query) -> int:
+    """Returns the limit of a list; 0 without, and where what is cached may be sent as a whole."""
+    text = query.get("limit", [""])[0]
+    if not (text.isascii() and text.isdigit()) or query.get("resourceVersion", [""])[0] == "0":
+        return 0
+    return int(text) if len(text) < 10 else 0

@@ -1,0 +1,58 @@
+"""How near the process is to the memory that it may have.
+
+Work that takes much of it looks at `MemoryBudget.pressure` before it begins, which costs an attribute, and is
+refused with 429 while there is too little. So a server under load loses large requests, not its process.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from typing import Final
+
+from apiserver.errors import TooManyRequests
+
+# Where the work that is refused begins, as parts of the limit: what is under way by then must still fit.
+HIGH: Final = 0.70
+CRITICAL: Final = 0.85
+# So much below it ends, or it would begin and end with each request.
+_HYSTERESIS: Final = 0.05
+# Freed memory is given back within seconds.
+RETRY_AFTER_S: Final = 5
+
+
+class Pressure(enum.IntEnum):
+    """NONE: all work is done. HIGH: large work is refused. CRITICAL: all but small work is."""
+
+    NONE = 0
+    HIGH = 1
+    CRITICAL = 2
+
+
+class MemoryBudget:
+    """limit_bytes: what the process may have; 0 for no limit. refused: how often work was, by its kind."""
+
+    def __init__(self, limit_bytes: int = 0) -> None:
+        self.limit_bytes = limit_bytes
+        self.pressure = Pressure.NONE
+        self.refused: Counter[str] = Counter()
+
+    def observe(self, resident_bytes: int) -> bool:
+        """Take what the process has now. Returns whether the pressure has changed."""
+        if not self.limit_bytes:
+            return False
+        before, share = self.pressure, resident_bytes / self.limit_bytes
+        if share >= CRITICAL - (_HYSTERESIS if before is Pressure.CRITICAL else 0):
+            self.pressure = Pressure.CRITICAL
+        elif share >= HIGH - (_HYSTERESIS if before else 0):
+            self.pressure = Pressure.HIGH
+        else:
+            self.pressure = Pressure.NONE
+        return self.pressure is not before
+
+    def refusal(self, kind: str) -> TooManyRequests:
+        """Count work that is refused, and return the error to raise."""
+        self.refused[kind] += 1
+        return TooManyRequests(
+            "The server is short of memory, please try again later.", retry_after_s=RETRY_AFTER_S
+        )

@@ -1,0 +1,44 @@
+"""Memory is given back after it has grown, again and again until nothing more comes."""
+
+from __future__ import annotations
+
+from apiserver.app.memory_keeper import FIRST_PAUSE_S, GROWTH_BYTES, LAST_PAUSE_S, Reclaiming
+
+MIB = 1024 * 1024
+
+
+def tries(reclaiming: Reclaiming, resident: int, until_s: float, from_s: float = 0.0) -> list[float]:
+    """When it is due while the process has so much, looked at each second."""
+    found = []
+    now = from_s
+    while now <= until_s:
+        if reclaiming.is_due(resident, now):
+            found.append(now)
+            reclaiming.done(resident, now)
+        now += 1.0
+    return found
+
+
+def test_tries_become_rare_and_end() -> None:
+    assert FIRST_PAUSE_S == 1.0
+    found = tries(Reclaiming(), 100 * MIB, 1_000)
+    assert found == [0, 1, 3, 7, 15, 31, 63]
+    assert LAST_PAUSE_S == 64.0
+
+
+def test_growth_begins_them_anew() -> None:
+    reclaiming = Reclaiming()
+    tries(reclaiming, 100 * MIB, 1_000)
+    assert tries(reclaiming, 100 * MIB + GROWTH_BYTES, 2_000, 1_001) == []  # that is little
+    assert tries(reclaiming, 120 * MIB, 2_010, 2_001)[:3] == [2_001, 2_002, 2_004]
+
+
+def test_while_it_grows_there_is_one_try_a_second() -> None:
+    reclaiming = Reclaiming()
+    due = []
+    for quarter in range(40):
+        now, resident = quarter / 4, 100 * MIB + quarter * 20 * MIB
+        if reclaiming.is_due(resident, now):
+            due.append(now)
+            reclaiming.done(resident, now)
+    assert len(due) <= 11
