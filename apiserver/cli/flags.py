@@ -147,14 +147,16 @@ _SERVING: Final = (
         "int",
         flag_values.count,
         "The maximum number of non-mutating requests in flight at a given time. When the server exceeds "
-        "this, it rejects requests. 0 for no limit.",
+        "this, it rejects requests. One user gets four fifths of it at most, less when others ask. "
+        "0 for no limit.",
     ),
     Flag(
         "--max-mutating-requests-inflight",
         "int",
         flag_values.count,
         "The maximum number of mutating requests in flight at a given time. When the server exceeds this, "
-        "it rejects requests. 0 for no limit.",
+        "it rejects requests. One user gets four fifths of it at most, less when others ask. "
+        "0 for no limit.",
     ),
     Flag(
         "--request-timeout",
