@@ -83,7 +83,7 @@ def too_many(field: str, count: int, limit: int) -> FieldError:
 def quote(value: object) -> str:
     """A value as messages show it: strings quoted as in Go, all others as JSON."""
     if isinstance(value, str):
-        return truncated(go_quote(value))
+        return truncated(go_quote(value[: VALUE_LENGTH_MAX + 1]))  # What is cut off need not be quoted.
     try:
         text = orjson.dumps(value).decode()
     except TypeError:  # too deep

@@ -9,12 +9,16 @@ import pytest
 from apiserver.field_errors import (
     PATH_LENGTH_MAX,
     TOLD_LENGTH_MAX,
+    VALUE_LENGTH_MAX,
     FieldError,
     field_below,
     item_below,
     key_below,
+    quote,
     told,
+    truncated,
 )
+from apiserver.golang.quoting import go_quote
 
 LONG: Final = "k" * (PATH_LENGTH_MAX + 1)
 ENDED: Final = f"{LONG[:PATH_LENGTH_MAX]}..."
@@ -51,3 +55,10 @@ TOLD: Final = {
 @pytest.mark.parametrize(("errors", "count"), TOLD.values(), ids=TOLD)
 def test_how_many_errors_are_told(errors: list[FieldError], count: int) -> None:
     assert told(errors) == errors[:count]
+
+
+@pytest.mark.parametrize("character", ["a", '"', "\n", "\u200b", "\U0001f600"])
+@pytest.mark.parametrize("beyond", [-9, -1, 0, 1, 9, 100_000])
+def test_long_texts_are_cut_as_if_they_were_quoted_whole(character: str, beyond: int) -> None:
+    text = character * (VALUE_LENGTH_MAX + beyond)
+    assert quote(text) == truncated(go_quote(text))
