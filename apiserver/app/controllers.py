@@ -38,7 +38,7 @@ def build_controllers(
         root_ca = root_ca_config_map(trusted_ca(core.config, certificates).decode())
         yield name, default_objects("root_ca_cert_publisher", root_ca)
     if runs(name := "resourcequota-controller"):
-        yield name, ResourceQuotaController(registry, served, core.brand)
+        yield name, ResourceQuotaController(registry, served, core.brand, core.offload)
     if runs(name := "persistentvolumeclaim-protection-controller"):
         yield name, StorageProtection(registry, served, CLAIMS)
     if runs(name := "persistentvolume-protection-controller"):

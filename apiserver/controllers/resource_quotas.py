@@ -17,6 +17,7 @@ from typing import Final
 from apiserver.brand import Brand
 from apiserver.catalogue.core.resource_quotas.usage import (
     QuotaEvaluator,
+    Usage,
     UsageCalculation,
     resources_without_quota,
 )
@@ -24,7 +25,9 @@ from apiserver.controllers.controller import Controller, Cooldown, Outcome, Requ
 from apiserver.controllers.informer import Informer, ListWatch, Notification
 from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.errors import Conflict, NotFound
+from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedResource, ServedTable
+from apiserver.registry.size_class import size_class
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import Draft, WriteRequest
@@ -51,12 +54,14 @@ class ResourceQuotaController:
         registry: Registry,
         served: ServedTable,
         brand: Brand,
+        offload: Offload,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """clock: seconds since 1970."""
         self._registry = registry
         self._served = served
         self._brand = brand
+        self._offload = offload
         self._clock = clock
         # The names that each quota limits, by namespace and quota.
         self._limits: dict[str, dict[str, frozenset[str]]] = {}
@@ -189,12 +194,18 @@ class ResourceQuotaController:
         if not closely:
             return
         now = self._clock()
+
+        def measured(found: StoredObject) -> tuple[Usage, list[bool]]:
+            document = found.document()
+            in_scope = [evaluator.is_in_scope(each.quota, document) for each, _ in closely]
+            return evaluator.usage(document, now), in_scope
+
         async for version in in_turns(versions):
             assert version.value is not None
-            document = version.value.document()
-            usage = evaluator.usage(document, now)
-            for calculation, names in closely:
-                if evaluator.is_in_scope(calculation.quota, document):
+            size = size_class(len(version.value.tail))
+            usage, in_scope = await self._offload.run_begun(size, measured, version.value)
+            for (calculation, names), is_in_scope in zip(closely, in_scope, strict=True):
+                if is_in_scope:
                     calculation.add(usage, names)
 
     async def _write(self, namespace: str, quota: Document, status: Document) -> None:

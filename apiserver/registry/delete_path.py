@@ -108,13 +108,17 @@ class DeletePath:
         marked, is_changed, is_removed = await offload.run_begun(
             size, _marked, resource, document, options, self._clock()
         )
+        value = await encoded(resource, marked) if is_changed else b""
+        if resource.strategy.allocator is None:
+            # Nobody asks any more what is in them, and to free a large one takes milliseconds: it must not be
+            # when all deletions of a collection have been committed together.
+            document = marked = {}
         if is_changed:
-            value = await encoded(resource, marked)
             if not options.dry_run:
                 revision = await self._transactions.mark(key, value, expected=revision)
             found = StoredObject.written(key, resource.codec.stored_head, value, revision)
             if is_removed and not options.dry_run:
-                await self._remove_marked(resource, key, marked, revision)
+                await self._remove_marked(resource, key, uid, marked, revision)
         elif options.dry_run:
             pass
         elif is_removed:
@@ -125,10 +129,12 @@ class DeletePath:
         return Deleted(await version_codec.view(resource.codec, found), is_removed, uid, warnings)
 
     async def _remove_marked(
-        self, resource: ServedResource, key: str, document: Document, revision: int
+        self, resource: ServedResource, key: str, uid: str, document: Document, revision: int
     ) -> None:
-        """Remove an object that this deletion has marked and that has nothing to wait for."""
-        uid = document["metadata"].get("uid", "")
+        """Remove an object that this deletion has marked and that has nothing to wait for.
+
+        uid: its own. document: as for `Transactions.remove`.
+        """
         while True:
             try:
                 await self._transactions.remove(resource, key, document, expected=revision)

@@ -80,7 +80,9 @@ class Transactions:
         return await self._store.compare_and_put(key, value, expected=expected)
 
     async def remove(self, resource: ServedResource, key: str, document: Document, *, expected: int) -> None:
-        """Delete the object, and with it its allocations. document: it, as it is stored now.
+        """Delete the object, and with it its allocations.
+
+        document: the object as it is stored now; only asked for where the resource has allocations.
 
         Raises RevisionMismatch.
         """

@@ -256,8 +256,16 @@ def _deterministic(value: Any) -> Any:
     if kind is str:
         return value.encode()
     if kind is dict:
-        encoded = sorted((len(key), key, name) for name in value for key in (name.encode(),))
-        return {key: _deterministic(value[name]) for _, key, name in encoded}
+        if not value:  # There are as many of these in managedFields as fields that somebody owns.
+            return value
+        encoded = {
+            name.encode(): child.encode() if type(child) is str else _deterministic(child)
+            for name, child in value.items()
+        }
+        # Sorting is stable: first by their bytes, then by their lengths, is ten times as fast as by both.
+        keys = sorted(encoded)
+        keys.sort(key=len)
+        return {key: encoded[key] for key in keys}
     if kind is list:
         return [_deterministic(child) for child in value]
     return value

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import re
+import string
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NoReturn
 
@@ -276,6 +277,10 @@ _NEVER_FOLDED: Final = 1 << 30
 _YAML_1_1: Final[Any] = yaml.resolver.Resolver()
 _PLAIN: Final = (True, False)
 _STRING_TAG: Final = "tag:yaml.org,2002:str"
+# The letters with which no word, number or time begins, for this decoder or for one of YAML 1.1.
+_BEGINS_TEXT: Final = frozenset(
+    letter for letter in string.ascii_letters if letter not in _YAML_1_1.yaml_implicit_resolvers
+) - {word[:1] for word in _WORDS}
 
 
 def dump(document: Any) -> bytes:
@@ -333,6 +338,8 @@ def _text_event(text: str) -> yaml.Event:
         return yaml.ScalarEvent(None, None, (False, True), text, style="|")
     # Quoted if this decoder, or a strict one of YAML 1.1, would not decode a string without: a time, a number
     # of base 60. The emitter decides about the rest.
+    if text[:1] in _BEGINS_TEXT:
+        return yaml.ScalarEvent(None, None, (True, True), text, style=None)
     is_plain = type(resolve(text)) is str and _YAML_1_1.resolve(yaml.ScalarNode, text, _PLAIN) == _STRING_TAG
     return yaml.ScalarEvent(None, None, (is_plain, True), text, style=None if is_plain else '"')
 

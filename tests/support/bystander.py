@@ -10,14 +10,14 @@ from tests.support.server_process import ServerProcess
 
 
 class Bystander:
-    """Asks whether the server is live, again and again.
+    """Asks whether the server is live, or ready, again and again.
 
     waited_s: how long the server worked on other things while it waited, at most. What others take of the
     machine meanwhile is not the server's doing.
     """
 
-    def __init__(self, server: ServerProcess) -> None:
-        self._server, self._api = server, Api(server, "")
+    def __init__(self, server: ServerProcess, path: str = "/livez") -> None:
+        self._server, self._api, self._path = server, Api(server, ""), path
         self._is_done = threading.Event()
         self._thread = threading.Thread(target=self._ask)
         self.waited_s = 0.0
@@ -25,7 +25,7 @@ class Bystander:
     def _ask(self) -> None:
         while not self._is_done.wait(0.002):
             began = self._server.cpu_s
-            assert self._api.get("/livez").status == 200
+            assert self._api.get(self._path).status == 200
             self.waited_s = max(self.waited_s, self._server.cpu_s - began)
 
     def __enter__(self) -> Self:

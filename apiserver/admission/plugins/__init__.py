@@ -87,10 +87,10 @@ def builtin_plugins(
     params = Params(registry, served)
     storage_classes = lister(brand.group("storage"), "storageclasses")
     plugins = (
-        LimitRanger(lister("", "limitranges")),
+        LimitRanger(lister("", "limitranges"), offload),
         ServiceAccount(lister("", "serviceaccounts")),
         TaintNodesByCondition(),
-        PodSecurity(lister("", "namespaces"), lister("", "pods")),
+        PodSecurity(lister("", "namespaces"), lister("", "pods"), offload),
         Priority(lister(brand.group("scheduling"), "priorityclasses")),
         DefaultTolerationSeconds(),
         DefaultStorageClass(storage_classes),
@@ -115,7 +115,7 @@ def builtin_plugins(
         ValidatingAdmissionWebhook(configurations("validatingwebhookconfigurations"), webhooks),
         # The last one that validates: usage that it has charged is not given back if another plugin
         # refuses the write.
-        ResourceQuota(registry, lister("", "resourcequotas"), brand),
+        ResourceQuota(registry, lister("", "resourcequotas"), brand, offload),
     )
     enabled: list[Plugin] = [plugin for plugin in plugins if is_on(plugin.name)]
     # These have no names by which they could be disabled.

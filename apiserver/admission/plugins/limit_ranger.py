@@ -11,9 +11,10 @@ from typing import Final
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.listers import Lister, refused
 from apiserver.admission.plugins.default_storage_class import CLAIMS
-from apiserver.admission.plugins.pod_specs import CONTAINERS, PODS, containers
+from apiserver.admission.plugins.pod_specs import CONTAINERS, PODS, containers, work_with
 from apiserver.catalogue.pod_specs.resource_totals import quantities, total_of_pod
 from apiserver.meta.quantity import EXACT, Quantity
+from apiserver.registry.offload import Offload
 from apiserver.vocabulary import Document, GroupResource
 from storage.turns import in_turns
 
@@ -25,16 +26,18 @@ Needs = tuple[Mapping[str, Quantity], Mapping[str, Quantity]]
 class LimitRanger(Plugin):
     name = "LimitRanger"
 
-    def __init__(self, limit_ranges: Lister) -> None:
+    def __init__(self, limit_ranges: Lister, offload: Offload) -> None:
         self._limit_ranges = limit_ranges
+        self._offload = offload
 
     def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         return (resource, subresource, operation) in _CONCERNED
 
     async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         if attributes.resource.stored_group_resource == PODS and old is None:
+            offload, size = self._offload.for_user(attributes.user.name), work_with(new["spec"])
             async for each in in_turns(await self._limit_ranges.list(attributes.namespace)):
-                set_defaults(new, each.document())
+                await offload.run_begun(size, set_defaults, new, each.document())
 
     async def validate(
         self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
@@ -42,9 +45,14 @@ class LimitRanger(Plugin):
         if new is None or (old is not None and "deletionTimestamp" in old["metadata"]):
             return
         problems = claim_problems if attributes.resource.stored_group_resource == CLAIMS else pod_problems
-        async for each in in_turns(await self._limit_ranges.list(attributes.namespace)):
+
+        def problems_of(limit_range: Document) -> list[str]:
             # The same one may be wrong with several containers.
-            if texts := list(dict.fromkeys(problems(new, each.document()))):
+            return list(dict.fromkeys(problems(new, limit_range)))
+
+        offload, size = self._offload.for_user(attributes.user.name), work_with(new["spec"])
+        async for each in in_turns(await self._limit_ranges.list(attributes.namespace)):
+            if texts := await offload.run_begun(size, problems_of, each.document()):
                 raise refused(attributes, new, texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
 
 

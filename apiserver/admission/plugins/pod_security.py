@@ -23,9 +23,12 @@ from apiserver.admission.plugins.pod_security_standards import (
     RESTRICTED,
     findings,
 )
-from apiserver.admission.plugins.pod_specs import PODS, containers
+from apiserver.admission.plugins.pod_specs import PODS, containers, work_with
 from apiserver.errors import Invalid
 from apiserver.field_errors import FieldError, invalid, quote
+from apiserver.registry.offload import Offload
+from apiserver.registry.size_class import size_class
+from apiserver.registry.stored_object import StoredObject
 from apiserver.validation.documents import at
 from apiserver.vocabulary import Document, GroupResource
 from storage.turns import in_turns
@@ -122,12 +125,18 @@ def _policy_of_labels(labels: Mapping[str, str]) -> Policy:
 _VERSION: Final = re.compile(r"v1\.(0|[1-9][0-9]{0,8})", re.ASCII)
 
 
+def _violations(pod: StoredObject, enforced: Standard) -> str:
+    """Returns what an existing pod violates."""
+    return enforced.violations(pod.document(), in_detail=False)
+
+
 class PodSecurity(Plugin):
     name = "PodSecurity"
 
-    def __init__(self, namespaces: Lister, pods: Lister) -> None:
+    def __init__(self, namespaces: Lister, pods: Lister, offload: Offload) -> None:
         self._namespaces = namespaces
         self._pods = pods
+        self._offload = offload
 
     def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         if operation not in (Operation.CREATE, Operation.UPDATE):
@@ -148,15 +157,19 @@ class PodSecurity(Plugin):
         policy = _policy_of_labels(namespace.labels()) if namespace is not None else None
         if policy is None or policy.is_privileged:
             return ()
+        offload = self._offload.for_user(attributes.user.name)
         if resource != PODS:
             template = at(new, *_TEMPLATES[resource])
-            return policy.warnings(template) if template is not None else ()
+            if template is None:
+                return ()
+            return await offload.run_begun(work_with(template.get("spec") or {}), policy.warnings, template)
         if old is None or _runs_something_else(new, old):
-            if problem := policy.enforced.violations(new):
+            size = work_with(new["spec"])
+            if problem := await offload.run_begun(size, policy.enforced.violations, new):
                 raise refused(
                     attributes, new, f"violates PodSecurity {quote(str(policy.enforced))}: {problem}"
                 )
-            return policy.warnings(new)
+            return await offload.run_begun(size, policy.warnings, new)
         return ()
 
     async def _validate_namespace(
@@ -170,17 +183,17 @@ class PodSecurity(Plugin):
         enforced, relaxed = policy.enforced, before.enforced
         is_stricter = LEVELS.index(enforced.level) > LEVELS.index(relaxed.level)
         if enforced.level != PRIVILEGED and (enforced.version != relaxed.version or is_stricter):
-            return await self._existing(new["metadata"]["name"], enforced)
+            offload = self._offload.for_user(attributes.user.name)
+            return await self._existing(new["metadata"]["name"], enforced, offload)
         return ()
 
-    async def _existing(self, namespace: str, enforced: Standard) -> list[str]:
+    async def _existing(self, namespace: str, enforced: Standard, offload: Offload) -> list[str]:
         """Returns warnings about existing pods that the new level would refuse."""
         pods = await self._pods.list(namespace)
         found: defaultdict[str, list[str]] = defaultdict(list)
         async for each in in_turns(pods[:EXISTING_PODS_MAX]):
-            pod = each.document()
-            if problem := enforced.violations(pod, in_detail=False):
-                found[problem].append(pod["metadata"]["name"])
+            if problem := await offload.run_begun(size_class(len(each.tail)), _violations, each, enforced):
+                found[problem].append(each.key.rpartition("/")[2])
         warnings = []
         if len(pods) > EXISTING_PODS_MAX:
             warnings.append(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from apiserver.registry.size_class import SizeClass
 from apiserver.vocabulary import Document, GroupResource
 
 PODS: Final = GroupResource("", "pods")
@@ -15,9 +16,20 @@ CONTAINERS: Final = {
     "ephemeralContainers": "ephemeral container",
 }
 MIRROR: Final = "kubernetes.io/config.mirror"
+# A check of all containers takes some 20 µs for each.
+LARGE_CONTAINERS: Final = 100
+HUGE_CONTAINERS: Final = 1_000
 
 
 def containers(spec: Document, *fields: str) -> Iterator[Document]:
     """Yields the containers in some fields of `CONTAINERS`; in all of them if none is given."""
     for field in fields or CONTAINERS:
         yield from spec.get(field) or ()
+
+
+def work_with(spec: Document) -> SizeClass:
+    """Returns how much work it is to check all containers of a pod."""
+    count = sum(len(spec.get(field) or ()) for field in CONTAINERS)
+    if count <= LARGE_CONTAINERS:
+        return SizeClass.SMALL
+    return SizeClass.LARGE if count <= HUGE_CONTAINERS else SizeClass.HUGE

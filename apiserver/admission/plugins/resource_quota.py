@@ -11,11 +11,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.listers import Lister, refused
+from apiserver.admission.plugins.pod_specs import work_with
 from apiserver.brand import Brand
 from apiserver.catalogue.core.resource_quotas.usage import (
     CLAIMS,
@@ -27,15 +28,27 @@ from apiserver.catalogue.core.resource_quotas.usage import (
     usage_after_write,
 )
 from apiserver.errors import NotFound
+from apiserver.registry.offload import Offload
+from apiserver.registry.size_class import SizeClass
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import STATUS
 from apiserver.registry.write_request import Draft, WriteRequest
-from apiserver.vocabulary import Document, GroupResource
+from apiserver.vocabulary import Document, GroupResource, UserInfo
 from storage.turns import in_turns
 
-# quota -> `status.used` with the write in it, None if that is no other; raises QuotaViolation
-Charge = Callable[[Document], dict[str, str] | None]
+
+class _Charge(NamedTuple):
+    """A write that is charged to quotas.
+
+    usage: quota -> `status.used` with the write in it, None if that is no other; raises QuotaViolation.
+    size: how much work that is. user: who writes.
+    """
+
+    usage: Callable[[Document], dict[str, str] | None]
+    size: SizeClass
+    user: UserInfo
+
 
 # Source: resource_access.go, liveLookupCache.
 ASSUMED_S: Final = 30.0
@@ -55,10 +68,16 @@ class ResourceQuota(Plugin):
     name = "ResourceQuota"
 
     def __init__(
-        self, registry: Registry, quotas: Lister, brand: Brand, clock: Callable[[], float] = time.time
+        self,
+        registry: Registry,
+        quotas: Lister,
+        brand: Brand,
+        offload: Offload,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         """clock: seconds since 1970."""
         self._registry = registry
+        self._offload = offload
         self._quotas = quotas
         self._brand = brand
         self._clock = clock
@@ -81,9 +100,11 @@ class ResourceQuota(Plugin):
             return
         evaluator, now = QuotaEvaluator(attributes.resource.group_resource, self._brand), self._clock()
 
-        def charge(quota: Document) -> dict[str, str] | None:
+        def usage(quota: Document) -> dict[str, str] | None:
             return usage_after_write(quota, evaluator, new, old, now)
 
+        is_pod = attributes.resource.stored_group_resource == PODS
+        charge = _Charge(usage, work_with(new["spec"]) if is_pod else SizeClass.SMALL, attributes.user)
         try:
             names = [
                 each
@@ -112,31 +133,36 @@ class ResourceQuota(Plugin):
             self._without_quota[namespace] = now + ASSUMED_S
         return found
 
-    async def _concerned(self, cached: StoredObject, namespace: str, charge: Charge) -> str:
+    async def _concerned(self, cached: StoredObject, namespace: str, charge: _Charge) -> str:
         """Returns the name of the quota if it has to be charged, else "". Raises QuotaViolation."""
         quota: Document | None = cached.document()
         assert quota is not None
         name: str = quota["metadata"]["name"]
+        offload = self._offload.for_user(charge.user.name)
         try:
-            return name if charge(quota) is not None else ""
+            return name if await offload.run_begun(charge.size, charge.usage, quota) is not None else ""
         except QuotaViolation:
             # Usage may have decreased since.
             quota = await self._quotas.get_live_document(name, namespace)
-            return name if quota is not None and charge(quota) is not None else ""
+        if quota is None or await offload.run_begun(charge.size, charge.usage, quota) is None:
+            return ""
+        return name
 
-    async def _charge(self, name: str, namespace: str, charge: Charge) -> None:
+    async def _charge(self, name: str, namespace: str, charge: _Charge) -> None:
         """Add the write to a quota's usage. Raises QuotaViolation, and the storage's errors."""
 
         def raised(found: StoredObject) -> Draft:
             quota = found.document()
-            if (used := charge(quota)) is not None:
+            if (used := charge.usage(quota)) is not None:
                 quota["status"]["used"] = used
             return Draft(quota)
 
         resource = self._quotas.served
         assert resource is not None
         try:
-            request = WriteRequest(resource=resource, namespace=namespace, name=name, update=STATUS)
+            request = WriteRequest(
+                resource=resource, namespace=namespace, name=name, update=STATUS, size=charge.size
+            )
             await self._registry.update(request, raised)
         except NotFound:
             return  # It was deleted: nothing is limited.
