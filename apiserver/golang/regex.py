@@ -24,6 +24,9 @@ LARGE_CACHE_MAX: Final = 8
 MEMORY_MAX: Final = 1 << 20
 LARGE_MEMORY_MAX: Final = 8 << 20
 
+# The standard library takes up to a kilobyte for each character of a pattern; RE2 has a bound.
+TRANSLATED_LENGTH_MAX: Final = 4_096
+
 _PARSE_ERROR: Final = "error parsing regexp: "
 _TOO_LARGE: Final = "pattern too large"
 
@@ -111,7 +114,8 @@ class Regex:
 @lru_cache(maxsize=CACHE_MAX)
 def compile_pattern(pattern: str) -> Regex:
     """Compile a pattern. Raises InvalidPattern, also if it is too large."""
-    if (source := translate_to_re(pattern)) is not None:
+    source = translate_to_re(pattern) if len(pattern) <= TRANSLATED_LENGTH_MAX else None
+    if source is not None:
         compiled = re.compile(source, re.ASCII)
         return Regex(pattern, compiled.search, partial(_spans, compiled))
     if r"\C" in _ESCAPED.findall(pattern):
