@@ -7,12 +7,15 @@ import asyncio
 import sys
 import tempfile
 from pathlib import Path
+from typing import Final
 
 from tests.hostile import report
 from tests.hostile.attack import NotPrepared
 from tests.hostile.attacks import ATTACKS
 from tests.hostile.targets import Target, kube_apiserver, this_server
 from tests.hostile.trial import SECONDS, SETTLE_S, ProcessEnded, run_trial
+
+THIS_SERVER: Final = "this server"
 
 
 async def run(names: list[str], targets: dict[str, Target], arguments: argparse.Namespace) -> bool:
@@ -35,9 +38,11 @@ async def run(names: list[str], targets: dict[str, Target], arguments: argparse.
                     print(f"{name} on {target_name}: {error}", file=sys.stderr)
                     is_kept = False
                     continue
+            if len(targets) > 1:
+                trial.attack = f"{name}: {target_name}"
             print(report.line(trial), flush=True)
             print(report.details(trial), file=sys.stderr, flush=True)
-            is_kept = is_kept and not trial.missed()
+            is_kept = is_kept and (target is not targets[THIS_SERVER] or not trial.missed())
     return is_kept
 
 
@@ -60,7 +65,7 @@ def main() -> int:
         for name in names:
             print(f"{name} ({ATTACKS[name].finding}): {ATTACKS[name].description}")
         return 0
-    targets = {"this server": this_server(*arguments.flag, on_etcd=arguments.etcd)}
+    targets = {THIS_SERVER: this_server(*arguments.flag, on_etcd=arguments.etcd)}
     if arguments.peer:
         targets["kube-apiserver"] = kube_apiserver(arguments.peer)
     is_kept = asyncio.run(run(names, targets, arguments))
