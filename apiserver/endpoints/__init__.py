@@ -24,6 +24,7 @@ On the way out:
     compression      whether a response is compressed
     response_bodies  bodies that are made slice by slice, on the event loop or in a thread
     responses        writes a response, whole or in slices
+    unread_answers   drops what clients do not take, in time and where it is too much
     watch_stream     writes a watch: events, bookmarks, its end
     websocket        writes it as messages of a WebSocket, if the client asks for one
 

@@ -31,6 +31,7 @@ class ApiCall:
     closes_connection: the connection must not be used again after the response.
     has_read_body: the client has been asked for the body, which may be on its way.
     has_timed_out: the time for the request is up, and its task has been cancelled for that.
+    is_answered: its answer is made, or being made as fast as the client takes it: only the client is slow.
     cors_head: the lines of the response's head that tell a browser which pages may see it.
     body_limits: those of the bodies of all requests, if its body may be read.
     body_room: what its body has taken of them, until the request has been answered.
@@ -53,6 +54,7 @@ class ApiCall:
     closes_connection: bool = False
     has_read_body: bool = False
     has_timed_out: bool = False
+    is_answered: bool = False
     cors_head: bytes = b""
     slot: Slot | None = None
     body_limits: BodyLimits | None = None

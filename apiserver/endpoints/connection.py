@@ -13,6 +13,7 @@ from aiohttp import StreamReader, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
 
+from apiserver.endpoints.unread_answers import UnreadAnswers
 from apiserver.errors import ApiError, BadRequest, InternalError
 from apiserver.metrics.event_loop import EventLoopMonitor
 from apiserver.vocabulary import UserInfo
@@ -32,8 +33,6 @@ UNREAD_BYTES_MAX: Final = 64 * 1024
 PIPELINED_REQUESTS_MAX: Final = 2
 # How long an unwanted body is read before the connection is closed.
 LINGER_S: Final = 2.0
-# A client that reads nothing of a response for so long is considered gone.
-STALLED_S: Final = 60.0
 # How long a handler may take to end once it has been cancelled, when the server stops. aiohttp waits up to
 # twice as long; 0 would mean forever.
 CLOSE_WITHIN_S: Final = 0.1
@@ -73,13 +72,19 @@ class Connection(web.RequestHandler):
 
     user: the user of the client certificate, once `is_user_known`; None if there is no certificate.
     is_last_answer: whether it must be closed after the current response.
+    asker: whose request is answered, once that is known.
+    held_bytes, is_shared: see `unread_answers.Reader`.
     """
 
     def __init__(self, manager: Server, **options: Any) -> None:
         super().__init__(manager, **options)
         self._max_msg_queue_size = PIPELINED_REQUESTS_MAX
         self._msg_queue_resume_size = PIPELINED_REQUESTS_MAX // 2
-        self._stalled_s = manager.stalled_s
+        self._unread_answers = manager.unread_answers
+        self.asker: UserInfo | None = None
+        self.held_bytes = 0
+        self.is_shared = False
+        self._on_hesitation: Callable[[], None] | None = None
         self._loop_monitor = manager.loop_monitor
         self.user: UserInfo | None = None
         self.is_user_known = False
@@ -120,29 +125,40 @@ class Connection(web.RequestHandler):
         if not self.is_answering:
             self.force_close()
 
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self.transport is not None:
+            self._unread_answers.add(self, self.transport)
+
     def resume_writing(self) -> None:
         super().resume_writing()
+        self._unread_answers.discard(self)
         self._call_on_writable()
 
     def connection_lost(self, exc: BaseException | None) -> None:
+        self._unread_answers.discard(self)
         super().connection_lost(exc)
         self._call_on_writable()
 
-    async def drain(self) -> None:
-        """Wait until the client has read enough of what was written.
+    def on_hesitation(self) -> None:
+        callback, self._on_hesitation = self._on_hesitation, None
+        if callback is not None:
+            callback()
 
-        Raises ConnectionResetError, also if the client reads nothing for too long.
+    async def drain(self, on_hesitation: Callable[[], None] | None = None) -> None:
+        """Wait until the client has taken what was written.
+
+        on_hesitation: called, once, if the client takes nothing for a moment.
+        Raises ConnectionResetError, also if `unread_answers` has dropped the connection.
         """
         if self.writing_paused:
             writable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self.on_writable = lambda: None if writable.done() else writable.set_result(None)
+            self._on_hesitation = on_hesitation
             try:
-                async with asyncio.timeout(self._stalled_s):
-                    await writable
-            except TimeoutError:
-                if self.transport is not None:
-                    self.transport.abort()
-                raise ConnectionResetError("the client does not read") from None
+                await writable
+            finally:
+                self._on_hesitation = None
         if self.transport is None:
             raise ConnectionResetError("the client is gone")
 
@@ -185,7 +201,7 @@ class Server(web.Server):
 
     handler: responds to a request.
     idle_timeout_s: how long a connection may stay open without a complete head of a request.
-    stalled_s: how long a client may read nothing of a response.
+    unread_answers: bounds what clients do not take.
     loop_monitor: measures the event loop, if it runs.
     """
 
@@ -194,7 +210,7 @@ class Server(web.Server):
         handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
         *,
         idle_timeout_s: float = IDLE_TIMEOUT_S,
-        stalled_s: float = STALLED_S,
+        unread_answers: UnreadAnswers | None = None,
         loop_monitor: EventLoopMonitor | None = None,
     ) -> None:
         super().__init__(
@@ -203,10 +219,10 @@ class Server(web.Server):
             handler_cancellation=True,  # when the client is gone
         )
         self._idle_timeout_s = idle_timeout_s
-        self.stalled_s = stalled_s
         self._is_draining = False
         # Getting the running loop is a system call in Python 3.11: too slow for each request.
         self._running_loop = asyncio.get_running_loop()
+        self.unread_answers = unread_answers or UnreadAnswers(self._running_loop)
         self.loop_monitor = loop_monitor or EventLoopMonitor(self._running_loop)
 
     def __call__(self) -> Connection:

@@ -139,9 +139,8 @@ class Discovery:
         if media_type == JSON and is_pretty(call):
             await send_document(call, orjson.loads(text), headers=headers)
         else:
-            await send(
-                call, 200, await self._in_form(call.offload, media_type, which, text), media_type, headers
-            )
+            body = await self._in_form(call.offload, media_type, which, text)
+            await send(call, 200, body, media_type, headers, is_shared=True)
 
     async def _send_aggregated(self, call: ApiCall, which: str, media_type: str) -> None:
         """Send an aggregated document. All forms have the ETag of the JSON."""
@@ -153,7 +152,7 @@ class Discovery:
             await send(call, 304, b"", content_type, headers)
         else:
             body = await self._in_form(call.offload, media_type, _DocumentKey(AGGREGATED_KIND, which), text)
-            await send(call, 200, body, content_type, headers)
+            await send(call, 200, body, content_type, headers, is_shared=True)
 
     async def _in_form(self, offload: Offload, media_type: str, which: _DocumentKey, text: bytes) -> bytes:
         """Transcodes a document of the current table from JSON, or finds it in the cache."""

@@ -127,6 +127,7 @@ def authenticate(chain: AuthenticationChain) -> Middleware:
                 if token and not bearer_token(authorization):
                     authorization = f"Bearer {token}"
             call.user = await chain(Credentials(lambda: _certificate_user(connection), authorization))
+            connection.asker = call.user
             call.offload = call.offload.for_user(call.user.name)
             await handle(call)
 
@@ -188,10 +189,11 @@ def limit_in_flight(limits: SlotLimits, body_limits: BodyLimits) -> Middleware:
 
 
 class Deadlines:
-    """Ends requests that take too long, wherever they wait: for the body, the store, or the client (row Q05).
+    """Ends requests that take too long, wherever they wait: for the body, or the store (row Q05).
 
-    The cancellation reaches the call to the store. Watches have a timeout of their own. All requests are
-    checked together at intervals, which costs each nothing; a timer for each took 4 µs.
+    How long clients may take to read their answers is the business of `UnreadAnswers`. The cancellation
+    reaches the call to the store. Watches have a timeout of their own. All requests are checked together at
+    intervals, which costs each nothing; a timer for each took 4 µs.
     """
 
     def __init__(self, request_timeout_s: float, loop: asyncio.AbstractEventLoop) -> None:
@@ -227,7 +229,7 @@ class Deadlines:
             for call, task in self._under_way.items():
                 if call.received_at > began_before:
                     break
-                if not call.has_timed_out and task is not None:
+                if not (call.has_timed_out or call.is_answered) and task is not None:
                     call.has_timed_out = True
                     task.cancel()
 

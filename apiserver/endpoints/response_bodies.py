@@ -23,10 +23,14 @@ class ResponseBody(Protocol):
     """A body of any size.
 
     is_gzipped: whether it is compressed; known once the first slice that is not empty has been read.
+    is_shared: whether its slices, and what makes them, are held for others, too.
     """
 
     @property
     def is_gzipped(self) -> bool: ...
+
+    @property
+    def is_shared(self) -> bool: ...
 
     def reader(self, offload: Offload) -> SliceReader:
         """offload: decides where slices are made."""
@@ -35,6 +39,8 @@ class ResponseBody(Protocol):
 
 class UnsharedBody:
     """A body for one reader."""
+
+    is_shared = False
 
     def __init__(self, slices: BodySlices) -> None:
         self._slices = slices

@@ -38,6 +38,11 @@ from storage.turns import Turn
 TEXT: Final = "text/plain; charset=utf-8"
 # A body up to this size goes out in one piece with its length; a longer one in chunks.
 WHOLE_BODY_BYTES_MAX: Final = 256 * 1024
+# A longer body is not copied to go out with its head, but for its beginning.
+COPIED_BYTES_MAX: Final = 32 * 1024
+FIRST_BYTES: Final = 15 * 1024
+# What a compressor takes for an answer.
+GZIP_STATE_BYTES: Final = 270_000
 # The one has no body; a length in the other would be that of what the client has.
 _WITHOUT_LENGTH: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 _LAST_CHUNK: Final = b"0\r\n\r\n"
@@ -73,8 +78,10 @@ async def send(
     body: bytes,
     content_type: str = JSON,
     headers: Mapping[str, str] | None = None,
+    *,
+    is_shared: bool = False,
 ) -> None:
-    """Write a whole answer."""
+    """Write a whole answer. is_shared: whether the body is held for others, too, while it is sent."""
     head = _head(call, status, content_type, headers)
     call.body_bytes = len(body)
     transport = call.request.transport
@@ -84,10 +91,30 @@ async def send(
         transport.write(b"%b\r\n" % head)
     elif call.request.method == hdrs.METH_HEAD:
         transport.write(b"%bContent-Length: %d\r\n\r\n" % (head, len(body)))
-    else:
+    elif len(body) <= COPIED_BYTES_MAX:
         transport.write(b"%bContent-Length: %d\r\n\r\n%b" % (head, len(body), body))
+    else:
+        await _send_long(call, b"%bContent-Length: %d\r\n\r\n" % (head, len(body)), body, is_shared=is_shared)
+        return
     if call.connection.writing_paused:
+        call.is_answered = True
+        call.release_slot()
         await call.connection.drain()
+
+
+async def _send_long(call: ApiCall, head: bytes, body: bytes, *, is_shared: bool) -> None:
+    """Write a long body, of which no copy is made."""
+    connection = call.connection
+    connection.is_shared = is_shared
+    call.is_answered = True
+    transport = connection.transport
+    assert transport is not None
+    try:
+        transport.write(head + body[:FIRST_BYTES])
+        transport.write(memoryview(body)[FIRST_BYTES:])
+        await connection.drain(call.release_slot)
+    finally:
+        connection.is_shared = False
 
 
 async def send_document(
@@ -168,9 +195,15 @@ async def send_slices(call: ApiCall, body: ResponseBody, content_type: str = JSO
         await send(call, status, b"".join(pieces), content_type, headers)
         return
     stream = Stream(call, content_type, status, headers)
+    call.is_answered = True
+    state_bytes = GZIP_STATE_BYTES if body.is_gzipped and not body.is_shared else 0
+    pieces.reverse()
     while True:
-        for piece in pieces:
+        while pieces:
+            piece = pieces.pop()
             call.body_bytes += len(piece)
+            size -= len(piece)
+            call.connection.held_bytes = state_bytes + (0 if body.is_shared else size)
             stream.write(piece)
             await stream.drain()
         if turn.is_over():
@@ -178,7 +211,10 @@ async def send_slices(call: ApiCall, body: ResponseBody, content_type: str = JSO
         piece = await following()
         if piece is None:
             break
-        pieces = [piece] if piece else []
+        if piece:
+            pieces.append(piece)
+            size = len(piece)
+    call.connection.held_bytes = 0
     stream.finish()
 
 
@@ -225,7 +261,7 @@ class Stream:
         self._write_raw(frames if self._is_chunked else _without_framing(frames))
 
     async def drain(self) -> None:
-        await self._call.connection.drain()
+        await self._call.connection.drain(self._call.release_slot)
 
     def abort(self) -> None:
         """Drop the connection with all that the client has not taken."""

@@ -32,11 +32,9 @@ log = logging.getLogger(__name__)
 # Kubernetes sends a bookmark about every minute and shortly before the end (row M05).
 BOOKMARK_INTERVAL_S: Final = 60.0
 LAST_BOOKMARK_BEFORE_END_S: Final = 2.0
-# A client that reads nothing of its initial events for so long is gone, or might as well be. Later on it is
-# the watcher's queue that bounds how far a client may fall behind.
-INITIAL_WRITE_TIMEOUT_S: Final = 60.0
-# About so much is written to one stream in one turn of the event loop; it is checked after each batch.
-FLUSH_BYTES_MAX: Final = 256 * 1024
+# About so much is written to one stream in one turn of the event loop, and waits for a client that does not
+# read; it is checked after each batch.
+FLUSH_BYTES_MAX: Final = 64 * 1024
 BATCH_EVENTS: Final = 16
 
 
@@ -289,8 +287,7 @@ class WatchStream:
             if size >= SLICE_BYTES or is_turn_over:
                 self._stream.write_frames(b"".join(pieces))
                 pieces, size = [], 0
-                async with asyncio.timeout(INITIAL_WRITE_TIMEOUT_S):
-                    await self._stream.drain()
+                await self._stream.drain()
                 if is_turn_over:
                     await turn.next()
         if pieces:

@@ -29,6 +29,8 @@ SAMPLES_MAX: Final = 100
 class SharedBody:
     """The slices of one body. The first reader to need a slice has it made; others wait for it."""
 
+    is_shared = True
+
     def __init__(self, slices: BodySlices) -> None:
         self._slices = slices
         self._source = iter(slices)

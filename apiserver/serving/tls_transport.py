@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import socket
 import ssl
 import struct
+import termios
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
@@ -24,6 +26,8 @@ LONG_BYTES: Final = 2 * RECORD_BYTES
 # How much is read from or written to one client before others get their turn. Hundreds may send or take long
 # bodies at the same time, and a turn of the loop goes around them all.
 TURN_BYTES: Final = 64 * 1024
+# How much is written at once of what has just been given: most long answers are done with it.
+FIRST_TURN_BYTES: Final = 256 * 1024
 # How long what a client still sends is read after the last answer: closing a socket that has unread data
 # would destroy answers on their way.
 LINGER_S: Final = 2.0
@@ -32,6 +36,7 @@ _DISCARDED_BYTES: Final = 64 * 1024
 _DISCARD_UNSENT: Final = struct.pack("ii", 1, 0)
 
 _TCP_CORK: Final = getattr(socket, "TCP_CORK", None)  # of Linux
+_INT: Final = struct.Struct("i")
 _WANTS: Final = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -160,7 +165,7 @@ class TlsTransport(asyncio.Transport):
     def _write_waiting(self, waiting: deque[memoryview], data: memoryview) -> None:
         """Write long data, of which a part may have to wait."""
         self._enqueue(waiting, data)
-        if self._write_all(waiting) or self._is_lost:
+        if self._write_all(waiting, FIRST_TURN_BYTES) or self._is_lost:
             return
         self._waiting = waiting
         self._loop.add_writer(self._fd, self._on_writable)
@@ -171,12 +176,12 @@ class TlsTransport(asyncio.Transport):
             waiting.append(data)
             self._waiting_bytes += len(data)
 
-    def _write_all(self, waiting: deque[memoryview]) -> bool:
+    def _write_all(self, waiting: deque[memoryview], bytes_max: int = TURN_BYTES) -> bool:
         """Write what the client takes now, but not more than its share of the turn. True if it was all."""
         written = 0
         is_corked = self._waiting_bytes > LONG_BYTES and self._cork(True)
         try:
-            while waiting and written < TURN_BYTES:
+            while waiting and written < bytes_max:
                 if len(waiting) > 1 and len(waiting[0]) < RECORD_BYTES:
                     _join_small(waiting)
                 # After a failure the same bytes have to be given again, or more that begin with them.
@@ -296,6 +301,8 @@ class TlsTransport(asyncio.Transport):
                 return self._tls
             case "peername":
                 return self._peer
+            case "unsent":
+                return self._waiting_bytes + self._unacknowledged_bytes()
             case "sslcontext":
                 return self._tls.context
             case "peercert" if not self._is_lost:
@@ -303,6 +310,15 @@ class TlsTransport(asyncio.Transport):
             case "sockname" if not self._is_lost:
                 return self._tls.getsockname()
         return default
+
+    def _unacknowledged_bytes(self) -> int:
+        """Returns what is in the kernel for the client, and on its way. 0 if the kernel does not tell."""
+        answer = bytearray(_INT.size)
+        try:
+            fcntl.ioctl(self._fd, termios.TIOCOUTQ, answer)
+        except OSError:
+            return 0
+        return int(_INT.unpack(answer)[0])
 
     def get_protocol(self) -> asyncio.BaseProtocol:
         return self._protocol

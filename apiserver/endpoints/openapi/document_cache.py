@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
+from weakref import WeakValueDictionary
 
 import orjson
 
@@ -42,6 +43,30 @@ class CompressedDocument:
 
     digest: str
     compressed: GzipBytes
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+class PlainDocument:
+    """An encoded document that is not compressed."""
+
+    data: bytes
+
+
+class PlainDocuments:
+    """Documents for the few clients that do not accept gzip, who share them for as long as they are sent."""
+
+    def __init__(self) -> None:
+        self._documents: WeakValueDictionary[GzipBytes, PlainDocument] = WeakValueDictionary()
+        self._decompressing = asyncio.Lock()
+
+    async def of(self, document: CompressedDocument) -> PlainDocument:
+        """Returns a document decompressed. Who sends it holds on to what is returned."""
+        async with self._decompressing:
+            plain = self._documents.get(document.compressed)
+            if plain is None:
+                plain = PlainDocument(await asyncio.to_thread(decompress, document.compressed))
+                self._documents[document.compressed] = plain
+            return plain
 
 
 @dataclass(slots=True)

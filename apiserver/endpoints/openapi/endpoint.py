@@ -6,7 +6,6 @@ ETag, of every form. Source: k8s.io/kube-openapi, pkg/handler3 and pkg/handler.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,9 +18,9 @@ from aiohttp import hdrs
 
 from apiserver.brand import Brand
 from apiserver.endpoints.api_call import ApiCall
-from apiserver.endpoints.compression import CONTENT_ENCODING, accepts_gzip, decompress
+from apiserver.endpoints.compression import CONTENT_ENCODING, accepts_gzip
 from apiserver.endpoints.openapi import gnostic
-from apiserver.endpoints.openapi.document_cache import CompressedDocument, DocumentCache
+from apiserver.endpoints.openapi.document_cache import CompressedDocument, DocumentCache, PlainDocuments
 from apiserver.endpoints.openapi.documents import version_key
 from apiserver.endpoints.openapi.operations import Operations
 from apiserver.endpoints.responses import TEXT, send
@@ -65,6 +64,7 @@ class OpenApi:
         self._served = served
         operations = Operations(brand, types or supported_media_types(brand), patch_types)
         self._documents = DocumentCache(brand, schemas, operations)
+        self._plain = PlainDocuments()
 
     async def index(self, call: ApiCall) -> None:
         """Serve /openapi/v3."""
@@ -98,7 +98,7 @@ class OpenApi:
         if requested_hash:
             expires = formatdate(int(time.time()) + _YEAR_S, usegmt=True)
             caching = {"Cache-Control": "public, immutable", "Expires": expires}
-        await _send(call, document, form, caching)
+        await _send(call, document, self._plain, form, caching)
         return True
 
     async def v2(self, call: ApiCall) -> None:
@@ -107,20 +107,26 @@ class OpenApi:
         if form is None:
             await _not_acceptable(call)
         else:
-            await _send(call, await self._documents.v2(self._served.current, form), form)
+            document = await self._documents.v2(self._served.current, form)
+            await _send(call, document, self._plain, form)
 
 
 async def _send(
-    call: ApiCall, document: CompressedDocument, form: str, caching: Mapping[str, str] | None = None
+    call: ApiCall,
+    document: CompressedDocument,
+    plain: PlainDocuments,
+    form: str,
+    caching: Mapping[str, str] | None = None,
 ) -> None:
     etag = _quoted(document.digest)
     headers = {"ETag": etag, "Vary": _VARY, **(caching or {})}
     if _is_cached_by_client(call, etag):
         await send(call, 304, b"", form, headers)
     elif accepts_gzip(call.request.headers.get(hdrs.ACCEPT_ENCODING)):
-        await send(call, 200, document.compressed, form, {**headers, **CONTENT_ENCODING})
+        await send(call, 200, document.compressed, form, {**headers, **CONTENT_ENCODING}, is_shared=True)
     else:
-        await send(call, 200, await asyncio.to_thread(decompress, document.compressed), form, headers)
+        text = await plain.of(document)
+        await send(call, 200, text.data, form, headers, is_shared=True)
 
 
 async def _not_acceptable(call: ApiCall) -> None:
