@@ -1,18 +1,20 @@
-"""JSON Patch, RFC 6902, on documents that are changed in place.
+"""JSON Patch, RFC 6902, applied by the jsonpatch library.
 
 Three rules are those of Kubernetes: `replace` adds a member that does not exist, a patch has at most 10,000
 operations, and the total size of its copies is bounded. So are the number of values that are copied, since
-ten copies of small values make a thousand of them, and the items moved in lists. All else takes time that is
-linear in the sizes of patch and document. Row L03.
+ten copies of small values make a thousand of them, and the items moved in lists. Row L03.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
+from functools import partial
 from itertools import chain
 from typing import Any, Final
 
+import jsonpatch
+import jsonpointer
 import orjson
 
 from apiserver.golang.formatting import json_type
@@ -27,7 +29,6 @@ COPIED_VALUES_MAX: Final = 100_000
 MOVED_ITEMS_MAX: Final = 300_000_000
 # Indexes have fewer digits, and Python converts no number of thousands of them.
 _INDEX: Final = re.compile("0|[1-9][0-9]{0,9}")
-_INVALID_ESCAPE: Final = re.compile("~(?![01])")
 
 
 class MalformedJsonPatch(ValueError):
@@ -77,179 +78,147 @@ def may_multiply(patch: list[dict[str, Any]] | None) -> bool:
 def apply(document: Any, patch: list[dict[str, Any]] | None) -> Any:
     """Returns the document with all operations applied. May change the document, even if it fails.
 
-    patch: has passed `check`. The result shares parts with it. Raises CannotApply.
+    patch: has passed `check`. Raises CannotApply.
     """
-    patched = _Patched(document)
     try:
-        for operation in patch or ():
-            patched.apply(operation)
+        return _Patch(patch or []).apply(document, in_place=True)
     except RecursionError:
         raise CannotApply("a value is nested too deeply to be stored") from None
-    return patched.document
+    except (
+        jsonpatch.JsonPatchException,
+        jsonpointer.JsonPointerException,
+        KeyError,
+        TypeError,
+        IndexError,
+        ValueError,
+    ) as error:
+        raise CannotApply(str(error)) from error
 
 
-class _Patched:
-    """A document that is being patched, and what the patch may still spend."""
+def pointer_steps(pointer: str) -> list[str]:
+    """Returns the steps of a JSON pointer, RFC 6901; none for the whole document. Raises CannotApply."""
+    try:
+        steps: list[str] = jsonpointer.JsonPointer(pointer).parts
+    except jsonpointer.JsonPointerException as error:
+        raise CannotApply(str(error)) from None
+    return steps
 
-    def __init__(self, document: Any) -> None:
-        self.document = document
-        self._copied_bytes = 0
-        self._copied_values = 0
-        self._moved_items = 0
 
-    def apply(self, operation: Mapping[str, Any]) -> None:
-        """Raises CannotApply."""
-        carry_out = _OPERATIONS.get(operation.get("op", ""))
-        if carry_out is None:
-            raise CannotApply(f"unexpected operation {operation.get('op')!r}")
-        carry_out(self, operation)
+class _Patch(jsonpatch.JsonPatch):
+    def __init__(self, patch: list[dict[str, Any]]) -> None:
+        self.operations = {  # type: ignore[misc, assignment]  # the library declares it for the class
+            "add": _Add,
+            "remove": jsonpatch.RemoveOperation,
+            "replace": _Replace,
+            "move": _Move,
+            "copy": partial(_Copy, _Copies()),
+            "test": _Test,
+        }
+        super().__init__(patch, _counting_pointer())
 
-    # ---- operations
 
-    def _add(self, operation: Mapping[str, Any]) -> None:
-        self._put(_steps(operation, "path"), _value(operation))
+class _Add(jsonpatch.AddOperation):
+    """Adds the value itself: the patch is not used again, and to copy it would double the work."""
 
-    def _remove(self, operation: Mapping[str, Any]) -> None:
-        self._take(_steps(operation, "path"))
+    def apply(self, obj: Any) -> Any:
+        return _put(self.pointer, obj, self.operation["value"])
 
-    def _replace(self, operation: Mapping[str, Any]) -> None:
-        steps, value = _steps(operation, "path"), _value(operation)
-        if not steps:
-            self.document = value
-            return
-        parent, last = self._find(steps[:-1]), steps[-1]
-        if isinstance(parent, dict):
-            parent[last] = value
-        else:
-            parent[_index_in(parent, last)] = value
 
-    def _move(self, operation: Mapping[str, Any]) -> None:
-        source, target = _steps(operation, "from"), _steps(operation, "path")
-        if source == target:
-            self._find(source)
-            return
-        if target[: len(source)] == source:
+class _Replace(jsonpatch.ReplaceOperation):
+    def apply(self, obj: Any) -> Any:
+        parent, last = self.pointer.to_last(obj)
+        if isinstance(parent, dict) and last is not None:
+            parent[last] = self.operation["value"]
+            return obj
+        return super().apply(obj)
+
+
+class _Move(jsonpatch.MoveOperation):
+    def apply(self, obj: Any) -> Any:
+        source = self.pointer_cls(self.operation["from"])
+        if self.pointer != source and self.pointer.contains(source):
             raise CannotApply("a value cannot be moved into itself")
-        self._put(target, self._take(source))
+        return super().apply(obj)
 
-    def _copy(self, operation: Mapping[str, Any]) -> None:
-        source, target = _steps(operation, "from"), _steps(operation, "path")
-        self._put(target, self._copy_of(self._find(source)))
 
-    def _test(self, operation: Mapping[str, Any]) -> None:
-        if not _is_equal(self._find(_steps(operation, "path")), _value(operation)):
+class _Test(jsonpatch.TestOperation):
+    def apply(self, obj: Any) -> Any:
+        if not _is_equal(self.pointer.resolve(obj), self.operation["value"]):
             raise CannotApply("a value is not the one that is tested for")
+        return obj
 
-    # ---- values and their places
 
-    def _find(self, steps: list[str]) -> Any:
-        """Returns the value at the end of a path. Raises CannotApply if there is none."""
-        found = self.document
-        for step in steps:
-            if isinstance(found, dict):
-                if step not in found:
-                    raise CannotApply(f"missing member {step!r}")
-                found = found[step]
-            else:
-                found = found[_index_in(found, step)]
-        return found
+class _Copies:
+    """Limits all copies of one patch together: each may double the one before."""
 
-    def _put(self, steps: list[str], value: Any) -> None:
-        if not steps:
-            self.document = value
-            return
-        parent, last = self._find(steps[:-1]), steps[-1]
-        if isinstance(parent, dict):
-            parent[last] = value
-        elif last == "-" and isinstance(parent, list):
-            parent.append(value)
-        else:
-            index = _index_in(parent, last, is_insertion=True)
-            self._count_moved(parent)
-            parent.insert(index, value)
+    def __init__(self) -> None:
+        self._bytes = 0
+        self._values = 0
 
-    def _take(self, steps: list[str]) -> Any:
-        """Removes a value from the document, and returns it."""
-        if not steps:
-            raise CannotApply("the whole document cannot be removed")
-        parent, last = self._find(steps[:-1]), steps[-1]
-        if isinstance(parent, dict):
-            if last not in parent:
-                raise CannotApply(f"missing member {last!r}")
-            return parent.pop(last)
-        index = _index_in(parent, last)
-        self._count_moved(parent)
-        return parent.pop(index)
-
-    def _count_moved(self, items: list[Any]) -> None:
-        """Count the items of a list that is about to change: all of them may be moved."""
-        self._moved_items += len(items)
-        if self._moved_items > MOVED_ITEMS_MAX:
-            raise CannotApply(f"more than {MOVED_ITEMS_MAX} items of lists would have to move")
-
-    def _copy_of(self, value: Any) -> Any:
-        """Returns a copy of a value, if all copies together are within bounds: each may double the last."""
-        self._copied_values += _values_in(value, COPIED_VALUES_MAX - self._copied_values)
-        if self._copied_values > COPIED_VALUES_MAX:
+    def of(self, value: Any) -> Any:
+        """Returns a copy of a value. Raises CannotApply."""
+        self._values += _values_in(value, COPIED_VALUES_MAX - self._values)
+        if self._values > COPIED_VALUES_MAX:
             raise CannotApply(f"copies have more than {COPIED_VALUES_MAX} values in all")
         try:
             encoded = orjson.dumps(value)
         except TypeError:
             raise CannotApply("a value is nested too deeply to be copied") from None
-        self._copied_bytes += len(encoded)
-        if self._copied_bytes > COPIED_BYTES_MAX:
-            raise CannotApply(f"copies add up to {self._copied_bytes} bytes; {COPIED_BYTES_MAX} are possible")
+        self._bytes += len(encoded)
+        if self._bytes > COPIED_BYTES_MAX:
+            raise CannotApply(f"copies add up to {self._bytes} bytes; {COPIED_BYTES_MAX} are possible")
         return orjson.loads(encoded)
 
 
-_OPERATIONS: Final[Mapping[str, Callable[[_Patched, Mapping[str, Any]], None]]] = {
-    "add": _Patched._add,
-    "remove": _Patched._remove,
-    "replace": _Patched._replace,
-    "move": _Patched._move,
-    "copy": _Patched._copy,
-    "test": _Patched._test,
-}
+class _Copy(jsonpatch.CopyOperation):
+    def __init__(self, copies: _Copies, operation: Any, pointer_cls: Any) -> None:
+        super().__init__(operation, pointer_cls=pointer_cls)
+        self._copies = copies
+
+    def apply(self, obj: Any) -> Any:
+        source = self.pointer_cls(self.operation["from"])
+        return _put(self.pointer, obj, self._copies.of(source.resolve(obj)))
 
 
-def pointer_steps(pointer: str) -> list[str]:
-    """Returns the steps of a JSON pointer, RFC 6901; none for the whole document. Raises CannotApply."""
-    if not pointer:
-        return []
-    if not pointer.startswith("/"):
-        raise CannotApply("a pointer begins with a slash")
-    steps = pointer[1:].split("/")
-    if "~" in pointer:
-        if _INVALID_ESCAPE.search(pointer):
-            raise CannotApply("a pointer has an escape that is neither ~0 nor ~1")
-        return [step.replace("~1", "/").replace("~0", "~") for step in steps]
-    return steps
+def _put(pointer: jsonpointer.JsonPointer, document: Any, value: Any) -> Any:
+    """Returns a document with a value at a place, where RFC 6902's `add` puts it."""
+    parent, last = pointer.to_last(document)
+    if last is None:
+        return value
+    if isinstance(parent, dict):
+        parent[last] = value
+    elif not isinstance(parent, list):
+        raise CannotApply(f"{json_type(parent)} has no {last!r}")
+    elif last == "-":
+        parent.append(value)
+    elif int(last) > len(parent):
+        raise CannotApply(f"index {last} is out of range")
+    else:
+        parent.insert(int(last), value)
+    return document
 
 
-def _steps(operation: Mapping[str, Any], field: str) -> list[str]:
-    """Returns the steps of `path` or `from`. Raises CannotApply."""
-    if field not in operation:
-        raise CannotApply(f"an operation has no {field!r}")
-    return pointer_steps(operation[field])
+def _counting_pointer() -> type[jsonpointer.JsonPointer]:
+    """A pointer class for one patch, which counts the items of changed lists: all of them may be moved."""
+    items = 0
 
+    class Pointer(jsonpointer.JsonPointer):
+        def to_last(self, doc: Any) -> Any:
+            nonlocal items
+            parent, last = super().to_last(doc)
+            if isinstance(parent, list):
+                items += len(parent)
+                if items > MOVED_ITEMS_MAX:
+                    raise CannotApply(f"more than {MOVED_ITEMS_MAX} items of lists would have to move")
+            return parent, last
 
-def _value(operation: Mapping[str, Any]) -> Any:
-    """Raises CannotApply for an operation without a value."""
-    if "value" not in operation:
-        raise CannotApply("an operation has no 'value'")
-    return operation["value"]
+        @classmethod
+        def get_part(cls, doc: Any, part: str | int) -> Any:
+            if isinstance(doc, list) and part != "-" and not _INDEX.fullmatch(str(part)):
+                raise CannotApply(f"{part!r} is not an index")
+            return super().get_part(doc, part)
 
-
-def _index_in(items: Any, step: str, *, is_insertion: bool = False) -> int:
-    """Returns a step as the index of an item; an insertion may be behind the last. Raises CannotApply."""
-    if not isinstance(items, list):
-        raise CannotApply(f"{json_type(items)} has no {step!r}")
-    if not _INDEX.fullmatch(step):
-        raise CannotApply(f"{step!r} is not an index")
-    index = int(step)
-    if index >= len(items) + is_insertion:
-        raise CannotApply(f"index {index} is out of range")
-    return index
+    return Pointer
 
 
 def _values_in(value: Any, most: int) -> int:

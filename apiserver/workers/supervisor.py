@@ -66,6 +66,7 @@ _LIBRARIES: Final = (
     "cryptography.x509",
     "google.protobuf.descriptor_pool",
     "grpc.aio",
+    "jsonpatch",
     "orjson",
     "sortedcontainers",
     "ssl",
