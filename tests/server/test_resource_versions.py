@@ -561,12 +561,10 @@ async def test_more_requests_than_may_be_under_way(tmp_path: Path) -> None:
         await eventually(lambda: alice.get(path).status == 200)
         events = stack.enter_context(alice.watch(f"{path}?watch=1"))
 
-        def assert_turned_away(answer: Answer) -> bool:
-            if answer.status != 429:
-                return False
+        def assert_turned_away(answer: Answer) -> None:
+            assert answer.status == 429
             assert answer.headers["retry-after"] == "1"
             assert (answer.reason, answer.json["details"]) == ("TooManyRequests", {"retryAfterSeconds": 1})
-            return True
 
         def waiting(method: str) -> ssl.SSLSocket:
             """A request that waits for its version."""
@@ -577,13 +575,21 @@ async def test_more_requests_than_may_be_under_way(tmp_path: Path) -> None:
             )
             return connection
 
+        def under_way(kind: str) -> int:
+            metrics = admin.get("/metrics").body.decode()
+            found = re.search(rf'apiserver_current_inflight_requests{{request_kind="{kind}"}} (\d+)', metrics)
+            assert found is not None
+            return int(found[1])
+
         body = {"metadata": {"generateName": "a"}}
         writer = waiting("DELETE")
-        await eventually(lambda: assert_turned_away(alice.post(path, body)))
+        await eventually(lambda: under_way("mutating") == 1)
+        assert_turned_away(alice.post(path, body))
         assert alice.get(path).status == 200
         assert admin.post(path, body).status == 201
         reader = waiting("GET")
-        await eventually(lambda: assert_turned_away(alice.get(path)))
+        await eventually(lambda: under_way("readOnly") == 2)  # with the scrape itself
+        assert_turned_away(alice.get(path))
         assert admin.get(path).status == 200
         assert events.status == 200
         for connection in (writer, reader):
