@@ -74,7 +74,7 @@ class Config:
     # None: that of the container, if it has one. 0: none.
     memory_limit_bytes: int | None = None
     max_connections: int = 10_000
-    max_connections_per_client: int = 5_000
+    max_connections_per_client: int = 8_000
     max_requests_inflight: int = 400
     max_mutating_requests_inflight: int = 200
     request_timeout_s: float = 60.0
