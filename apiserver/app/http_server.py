@@ -32,8 +32,12 @@ def build_routes(
     health: Health,
     openid: OpenId | None,
     metrics: Callable[[], Awaitable[Iterator[bytes]]],
+    knows_definitions: Callable[[], bool],
 ) -> Routes:
-    """metrics: returns the text of /metrics in slices."""
+    """metrics: returns the text of /metrics in slices.
+
+    knows_definitions: whether all stored definitions are served.
+    """
     config, brand, served = core.config, core.brand, core.served
     endpoints = NonResourceEndpoints(
         discovery=Discovery(brand, served, core.meta_encoders, has_cbor=config.cbor),
@@ -50,7 +54,7 @@ def build_routes(
     )
     delegated = DelegatedVersions(core.registry, served, brand.group("apiregistration"))
     shedding = LoadShedding(core.memory_budget, core.registry.count)
-    return Routes(served, handlers, endpoints, delegated.has, shedding)
+    return Routes(served, handlers, endpoints, delegated.has, knows_definitions, shedding)
 
 
 def build_http_server(

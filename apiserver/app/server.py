@@ -312,7 +312,7 @@ class App:
         )
         openid = build_openid(core, access.accounts, self.port)
         exposition = self._exposition(registry, storage_size)
-        routes = build_routes(core, handlers, health, openid, exposition)
+        routes = build_routes(core, handlers, health, openid, exposition, lambda: definitions_hook.is_done)
         return _Parts(
             core=core,
             health=health,

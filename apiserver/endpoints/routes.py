@@ -20,7 +20,7 @@ from apiserver.endpoints.load_shedding import LoadShedding
 from apiserver.endpoints.openapi import OpenApi
 from apiserver.endpoints.openid import CONFIGURATION_PATH, JWKS_PATH, OpenId
 from apiserver.endpoints.responses import TEXT, send, send_document, send_text
-from apiserver.errors import MethodNotAllowed, NoSuchEndpoint, NotFound
+from apiserver.errors import MethodNotAllowed, NoSuchEndpoint, NotFound, ServiceUnavailable
 from apiserver.metrics.exposition import CONTENT_TYPE
 from apiserver.registry.served_resource import ServedResource, ServedTable, Subresource
 from apiserver.registry.size_class import SizeClass
@@ -32,6 +32,10 @@ _ITEM: Final = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "dele
 _SUBRESOURCE: Final = {**_ITEM, "POST": "create"}
 _ALL_NAMESPACES: Final = {"GET": "list"}
 _WATCH: Final = {"GET": "watch"}
+# Source: k8s.io/apiserver, pkg/util/notfoundhandler.
+_NOT_YET: Final = (
+    "the request has been made before all known HTTP paths have been installed, please re-try the request"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +89,13 @@ class Routes:
         resources: ResourceHandlers,
         non_resources: NonResourceEndpoints,
         is_delegated: Callable[[str, str], bool],
+        knows_definitions: Callable[[], bool],
         shedding: LoadShedding,
     ) -> None:
-        """is_delegated: (group, version): whether an APIService names another server for it."""
+        """is_delegated: (group, version): whether an APIService names another server for it.
+
+        knows_definitions: whether all stored definitions are served.
+        """
         self._served = served
         self._handlers: Mapping[str, Handler] = {
             verb.name: getattr(resources.verbs, verb.name) for verb in fields(VerbHandlers)
@@ -99,6 +107,7 @@ class Routes:
         self._health = non_resources.health
         self._metrics = non_resources.metrics
         self._is_delegated = is_delegated
+        self._knows_definitions = knows_definitions
         self._shedding, self._budget = shedding, shedding.budget
         self._fixed: Mapping[str, Callable[[ApiCall], Awaitable[None]]] = {
             "": self._index,
@@ -251,6 +260,9 @@ class Routes:
             raise MethodNotAllowed
 
     async def _no_such_path(self, call: ApiCall) -> None:
+        """Raises ServiceUnavailable while it is not known yet: clients give up for good at a 404."""
+        if not self._knows_definitions() and call.info.path.startswith("/apis/"):
+            raise ServiceUnavailable(_NOT_YET)
         match call.info.path.split("/"):
             case ["", "apis", group, version, *_] if self._is_delegated(group, version):
                 await send(call, 503, b"service unavailable\n", TEXT, {"X-Content-Type-Options": "nosniff"})
