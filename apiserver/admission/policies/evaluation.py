@@ -114,7 +114,9 @@ def denials(policy: Policy, variables: Mapping[str, Any], params: Any, budget: B
     if policy.params is not None:
         known[PARAMS] = params
     if policy.conditions:
-        unmet = _unmet(policy, known, Budget(COST_BUDGET, budget.bounded))
+        conditions = Budget(COST_BUDGET, budget.bounded)
+        unmet = _unmet(policy, known, conditions)
+        budget.bounded = conditions.bounded
         if unmet is not None:
             return unmet
     known[VARIABLES] = _Variables(policy.variables, budget, known)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.compiled_objects import CompiledObjects
@@ -29,6 +30,8 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.size_class import SizeClass
 from apiserver.vocabulary import Document, GroupResource
 
+# So many evaluations for one write are done on the event loop, if they cost little together.
+CASES_ON_LOOP_MAX: Final = 100
 _CODES: Final = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}
 _UNASKED_REVIEWS: Final = frozenset({"tokenreviews", "selfsubjectreviews", "selfsubjectrulesreviews"})
 _POLICIES: Final = frozenset(
@@ -143,30 +146,31 @@ class ValidatingAdmissionPolicy(Plugin):
     ) -> Sequence[str] | None:
         policies, bound = await self._policies.current(), await self._bindings_by_policy()
         write = ReviewedWrite(attributes, self._equivalents, new, old)
-        found = _Findings()
-        request: dict[str, Any] | None = None
-        namespace = _Namespace(self._namespaces, write)
+        variables = _Variables(write, self._authorize, self._meta_group, self._namespaces)
+        cases: list[_Case] = []
         for policy in policies:
             bindings = bound.get(policy.name)
             if not bindings:
                 continue
             resource = policy.matches.resource(write)
-            if resource is None or not await namespace.is_selected(policy.matches.namespaces):
+            if resource is None or not await variables.selects_namespace(policy.matches.namespaces):
                 continue
-            request = None
             for binding in bindings:
-                if not await _matches(binding, write, namespace):
+                if not await _matches(binding, write, variables):
                     continue
                 try:
                     params = await self._params.of(policy, binding, write.attributes.namespace)
                 except UnusableParams as error:
-                    found.add_error(policy, binding, error)
+                    cases.append(_Case(policy, binding, error=error))
                     continue
-                if request is None:
-                    request = await self._variables(write, resource, namespace)
-                for each in params:
-                    for denial in await self._evaluated(write, policy, request, each):
-                        found.add(policy, binding, denial)
+                known = await variables.of(resource, has_namespace=policy.sees_namespace)
+                cases += [_Case(policy, binding, known, each) for each in params]
+        if not cases:
+            return None
+        # Iterations over large documents cost what they do; what takes long is evaluated beside the loop.
+        offload = self._offload.for_user(attributes.user.name)
+        size = SizeClass.SMALL if len(cases) <= CASES_ON_LOOP_MAX else SizeClass.LARGE
+        found = await offload.run_bounded(size, partial(_evaluated, cases))
         if found.denied:
             refusal = PolicyDenied(attributes, *found.denied[0])
             refusal.add_warnings(found.warnings)
@@ -182,50 +186,69 @@ class ValidatingAdmissionPolicy(Plugin):
             self._bound = bindings, by_policy
         return self._bound[1]
 
-    async def _variables(
-        self, write: ReviewedWrite, resource: ServedResource, namespace: _Namespace
-    ) -> dict[str, Any]:
-        """Returns the variables of the request, as of a resource."""
-        description = write.description(resource, self._meta_group)
-        new, old = await write.documents(resource)
-        authorizer = UserAuthorizer(self._authorize, write.attributes.user)
-        variables = request_variables(description, new, old, authorizer)
-        variables[NAMESPACE_OBJECT] = await namespace.value()
-        return variables
 
-    async def _evaluated(
-        self,
-        write: ReviewedWrite,
-        policy: Policy,
-        variables: Mapping[str, Any],
-        params: Document | None,
-    ) -> Sequence[Denial]:
-        def evaluate(is_bounded: bool) -> Sequence[Denial]:
-            budget = Budget(COST_BUDGET, BOUNDED_COST_MAX if is_bounded else None)
-            return denials(policy, variables, params, budget)
+class _Case(NamedTuple):
+    """A policy that has to be evaluated for a write. error: why it cannot be."""
 
-        # Iterations over large documents cost what they do; what takes long is evaluated beside the loop.
-        offload = self._offload.for_user(write.attributes.user.name)
-        return await offload.run_bounded(SizeClass.SMALL, evaluate)
+    policy: Policy
+    binding: Binding
+    variables: Mapping[str, Any] = {}
+    params: Document | None = None
+    error: UnusableParams | None = None
 
 
-async def _matches(binding: Binding, write: ReviewedWrite, namespace: _Namespace) -> bool:
+def _evaluated(cases: Sequence[_Case], is_bounded: bool) -> _Findings:
+    """Raises TakesLong, if it is bounded: all cases together are."""
+    found = _Findings()
+    bounded = BOUNDED_COST_MAX if is_bounded else None
+    for policy, binding, variables, params, error in cases:
+        if error is not None:
+            found.add_error(policy, binding, error)
+            continue
+        budget = Budget(COST_BUDGET, bounded)
+        for denial in denials(policy, variables, params, budget):
+            found.add(policy, binding, denial)
+        bounded = budget.bounded
+    return found
+
+
+async def _matches(binding: Binding, write: ReviewedWrite, variables: _Variables) -> bool:
     matches = binding.matches
     if matches is None:
         return True
-    return matches.resource(write) is not None and await namespace.is_selected(matches.namespaces)
+    return matches.resource(write) is not None and await variables.selects_namespace(matches.namespaces)
 
 
-class _Namespace:
-    """The namespace of a write, which is looked up when it is first needed."""
+class _Variables:
+    """What expressions see of a write. It is made when it is first needed, once for all policies."""
 
-    def __init__(self, namespaces: Lister, write: ReviewedWrite) -> None:
-        self._namespaces = namespaces
+    def __init__(
+        self, write: ReviewedWrite, authorize: AuthorizationChain, meta_group: str, namespaces: Lister
+    ) -> None:
         self._write = write
+        self._authorize = authorize
+        self._meta_group = meta_group
+        self._namespaces = namespaces
         self._found: Document | None = None
+        self._known: dict[tuple[object, bool], Mapping[str, Any]] = {}
 
-    async def is_selected(self, selector: LabelSelector) -> bool:
-        """What belongs to the cluster always is. Raises NotFound, and the storage's errors."""
+    async def of(self, resource: ServedResource, *, has_namespace: bool) -> Mapping[str, Any]:
+        """Returns the variables as of a resource. Raises ApiError where an object cannot be converted."""
+        key = resource.cache_key, has_namespace
+        known = self._known.get(key)
+        if known is None:
+            write = self._write
+            new, old = await write.documents(resource)
+            authorizer = UserAuthorizer(self._authorize, write.attributes.user)
+            description = write.description(resource, self._meta_group)
+            made = request_variables(description, new, old, authorizer)
+            if has_namespace:
+                made[NAMESPACE_OBJECT] = await self._namespace_object()
+            known = self._known[key] = made
+        return known
+
+    async def selects_namespace(self, selector: LabelSelector) -> bool:
+        """What belongs to the cluster is always selected. Raises NotFound, and the storage's errors."""
         if selector.is_empty:
             return True
         write = self._write
@@ -235,8 +258,8 @@ class _Namespace:
             return True
         return selector.selects((await self._document())["metadata"].get("labels") or {})
 
-    async def value(self) -> Document | None:
-        """Returns what expressions see of it; nothing for requests about Namespaces themselves."""
+    async def _namespace_object(self) -> Document | None:
+        """Returns nothing for requests about Namespaces themselves."""
         if self._write.is_namespace or not self._write.attributes.namespace:
             return None
         document = await self._document()

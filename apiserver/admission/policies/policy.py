@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 from apiserver.admission.policies.match_resources import MatchResources
+from apiserver.catalogue.admissionregistration.expressions import condition_texts, policy_texts
 from apiserver.cel.admission import (
     AUDIT_ANNOTATION,
     CONDITION,
     MESSAGE,
+    NAMESPACE_OBJECT,
     AdmissionCompiler,
     CompilationFailed,
     ExpressionKind,
@@ -49,7 +52,11 @@ class ParamKind(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Policy:
-    """A policy. params: the kind of its parameters, if it has any. variables: by name, in their order."""
+    """A policy.
+
+    params: the kind of its parameters, if it has any. variables: by name, in their order.
+    sees_namespace: whether an expression may use `namespaceObject`.
+    """
 
     name: str
     is_required: bool
@@ -59,6 +66,7 @@ class Policy:
     variables: Sequence[tuple[str, Expression]]
     validations: Sequence[Validation]
     audit_annotations: Sequence[Expression]
+    sees_namespace: bool
 
     @classmethod
     def of(cls, document: Document) -> Policy:
@@ -83,6 +91,9 @@ class Policy:
                 _compiled(own, each.get("valueExpression", "").strip(), AUDIT_ANNOTATION)
                 for each in spec.get("auditAnnotations") or ()
             ],
+            sees_namespace=any(
+                NAMESPACE_OBJECT in each for each in chain(condition_texts(spec), policy_texts(spec))
+            ),
         )
 
 

@@ -54,6 +54,8 @@ class ReviewedWrite:
         self.old = old
         self._equivalents = equivalents
         self._encoded: dict[tuple[bool, object], bytes] = {}
+        # Of the resource that was asked for.
+        self._target: Target | None = None
 
     # ---- what it is about
 
@@ -76,7 +78,9 @@ class ReviewedWrite:
     def target(self, resource: ServedResource) -> Target:
         """Returns what rules see of it as a request for this resource."""
         attributes, (group, version) = self.attributes, resource.group_version
-        return Target(
+        if resource is attributes.resource and self._target is not None:
+            return self._target
+        target = Target(
             group,
             version,
             resource.resource,
@@ -85,6 +89,9 @@ class ReviewedWrite:
             attributes.namespace,
             self.name_sent,
         )
+        if resource is attributes.resource:
+            self._target = target
+        return target
 
     def equivalents(self) -> Iterator[ServedResource]:
         """Yields the resources by which a client might have asked for the same, but for the one it has."""
