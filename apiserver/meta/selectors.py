@@ -18,6 +18,7 @@ from typing import Final, NamedTuple, TypeVar
 from apiserver.field_errors import quote
 from apiserver.golang.quoting import go_quote
 from apiserver.meta import names
+from apiserver.vocabulary import Document
 
 T = TypeVar("T")
 
@@ -239,6 +240,24 @@ def parse_label_selector(text: str) -> LabelSelector:
         if len(keys) > LABEL_KEYS_MAX:
             raise TooManyTerms(f"must be about at most {LABEL_KEYS_MAX} labels")
     return LabelSelector(tuple(requirements))
+
+
+_OPERATORS_OF_OBJECTS: Final = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
+
+
+def label_selector_of(document: Document) -> LabelSelector:
+    """Returns the selector in a LabelSelector that has been validated. Raises TooManyTerms."""
+    found = [
+        Requirement(key, "in", frozenset((value,)))
+        for key, value in (document.get("matchLabels") or {}).items()
+    ]
+    found += [
+        Requirement(each["key"], _OPERATORS_OF_OBJECTS[each["operator"]], frozenset(each.get("values") or ()))
+        for each in document.get("matchExpressions") or ()
+    ]
+    if len(found) > REQUIREMENTS_MAX:
+        raise TooManyTerms(f"must have at most {REQUIREMENTS_MAX} requirements")
+    return LabelSelector(tuple(found))
 
 
 class _Token(NamedTuple):

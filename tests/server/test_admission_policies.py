@@ -164,6 +164,25 @@ def test_all_parameters_that_a_selector_selects_count(api: Api, namespace: str) 
     assert statuses == [422, 422, 422, 201]
 
 
+def test_a_thousand_parameters_hold_up_nobody(api: Api, namespace: str) -> None:
+    """Each costs little; all of them together are evaluated beside the event loop."""
+    labels = {"many": namespace}
+    for number in range(1_000):
+        body = {"metadata": {"name": f"{namespace}-{number}", "labels": labels}, "data": {"k": "v" * 1_000}}
+        api.post(config_maps("default"), body).ok()
+    kind = {"apiVersion": "v1", "kind": "ConfigMap"}
+    sum_ = "[1,2,3,4,5,6,7,8,9].all(a, [1,2,3,4,5,6,7,8,9].all(b, params.data.k.contains('v')))"
+    api.post(POLICIES, policy(namespace, sum_, paramKind=kind)).ok()
+    ref = {"selector": {"matchLabels": labels}, "namespace": "default", "parameterNotFoundAction": "Deny"}
+    api.post(BINDINGS, binding(namespace, paramRef=ref)).ok()
+    with longest_turn(api) as turn:
+        api.post(config_maps(namespace), config_map()).ok()
+        api.post(config_maps("default"), {"metadata": {"name": f"{namespace}-more", "labels": labels}}).ok()
+        refused = api.post(config_maps(namespace), config_map("b"))
+    assert f"selects more than {1_000} objects" in refused.json["message"]
+    assert turn.thread_cpu_s <= 0.05
+
+
 def test_custom_resources_in_the_version_of_the_rule(api: Api, namespace: str) -> None:
     schema = {
         "type": "object",

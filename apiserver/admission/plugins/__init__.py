@@ -84,7 +84,7 @@ def builtin_plugins(
         metrics,
     )
     policies = lister(registration, "validatingadmissionpolicies")
-    params = Params(registry, served)
+    params = Params(registry, served, offload)
     storage_classes = lister(brand.group("storage"), "storageclasses")
     plugins = (
         LimitRanger(lister("", "limitranges"), offload),

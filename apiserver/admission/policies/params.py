@@ -6,14 +6,17 @@ Source: k8s.io/apiserver, pkg/admission/plugin/policy/generic/policy_dispatcher.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from apiserver.admission.policies.policy import Binding, ParamKind, Policy
 from apiserver.errors import NotFound
 from apiserver.meta.options import ListOptions
+from apiserver.meta.selectors import TooManyTerms, label_selector_of
+from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable
+from apiserver.registry.size_class import size_class
 from apiserver.registry.store import Registry
-from apiserver.validation.label_selectors import selects
 from apiserver.vocabulary import Document
 from storage.interface import ANY
 
@@ -28,8 +31,9 @@ class UnusableParams(Exception):
 class Params:
     """Finds parameters in the watch cache."""
 
-    def __init__(self, registry: Registry, served: ServedTable) -> None:
+    def __init__(self, registry: Registry, served: ServedTable, offload: Offload) -> None:
         self._registry = registry
+        self._offload = offload
         self._served = served
         self._kinds: tuple[ResourceTable, dict[ParamKind, ServedResource | None]] | None = None
 
@@ -81,17 +85,22 @@ class Params:
 
     async def _named(self, resource: ServedResource, namespace: str, name: str) -> Sequence[Document]:
         try:
-            return [(await self._registry.get(resource, namespace, name, ANY)).document()]
+            found = await self._registry.get(resource, namespace, name, ANY)
         except NotFound:
             return ()
+        return [await self._offload.run_begun(size_class(len(found.tail)), found.document)]
 
     async def _selected(
         self, resource: ServedResource, namespace: str, selector: Document
     ) -> Sequence[Document]:
         """Raises UnusableParams if there are too many."""
         everything = ListOptions.for_list({"resourceVersion": ["0"]}, resource.known_fields, "")
-        listed = await self._registry.list(resource, namespace, everything)
-        found = [each for each in listed.objects if selects(selector, each.labels())]
+        try:
+            selected = replace(everything, labels=label_selector_of(selector), limit=PARAMS_MAX + 1)
+        except TooManyTerms as error:
+            raise UnusableParams(f"the selector of paramRef: {error}") from None
+        found = (await self._registry.list(resource, namespace, selected)).objects
         if len(found) > PARAMS_MAX:
             raise UnusableParams(f"the selector of paramRef selects more than {PARAMS_MAX} objects")
-        return [each.document() for each in found]
+        size = size_class(sum(len(each.tail) for each in found))
+        return await self._offload.run_begun(size, lambda: [each.document() for each in found])

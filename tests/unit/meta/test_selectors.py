@@ -10,7 +10,7 @@ import contextlib
 import operator
 from collections.abc import Callable, Mapping
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from hypothesis import example, given
@@ -26,6 +26,7 @@ from apiserver.meta.selectors import (
     Requirement,
     SelectorSyntaxError,
     TooManyTerms,
+    label_selector_of,
     parse_field_selector,
     parse_label_selector,
 )
@@ -487,3 +488,30 @@ def test_two_required_values_contradict_each_other() -> None:
     assert value in ("a", "b")
     assert selector.without({(NAME, value)}).required_value(NAME) in {"a", "b"} - {value}
     assert selector.conditions.is_never
+
+
+SELECTORS_IN_OBJECTS: Final = {
+    "nothing": ({}, ""),
+    "labels": ({"matchLabels": {"a": "1", "b": ""}}, "a=1,b="),
+    "some values": (
+        {"matchExpressions": [{"key": "a", "operator": "In", "values": ["1", "2"]}]},
+        "a in (1,2)",
+    ),
+    "no such value": (
+        {"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["1"]}]},
+        "a notin (1)",
+    ),
+    "any value": ({"matchExpressions": [{"key": "a", "operator": "Exists"}]}, "a"),
+    "none": ({"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}, "!a"),
+}
+
+
+@pytest.mark.parametrize(("document", "text"), SELECTORS_IN_OBJECTS.values(), ids=SELECTORS_IN_OBJECTS)
+def test_a_selector_in_an_object_is_that_of_a_text(document: dict[str, Any], text: str) -> None:
+    assert label_selector_of(document) == parse_label_selector(text)
+
+
+def test_a_selector_in_an_object_has_the_bound_of_a_text() -> None:
+    terms = [{"key": "a", "operator": "Exists"}] * (REQUIREMENTS_MAX + 1)
+    with pytest.raises(TooManyTerms):
+        label_selector_of({"matchExpressions": terms})
