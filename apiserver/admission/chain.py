@@ -42,7 +42,7 @@ def _replace(document: Document, other: Document) -> None:
     document.update(other)
 
 
-def _told_apart(document: Document) -> bytes:
+def _told_apart(document: Document | None) -> bytes:
     return orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
 
 
@@ -107,12 +107,12 @@ class Rounds:
         self.due += self.called
         self.called = []
 
-    def enter(self, document: Document) -> None:
+    def enter(self, document: Document | None) -> None:
         """The plugin has its turn. What has changed since it had the last one was done by others."""
         if self._left is not None and self._left != _told_apart(document):
             self.on_change()
 
-    def leave(self, document: Document) -> None:
+    def leave(self, document: Document | None) -> None:
         if self.called:
             self._left = _told_apart(document)
 
@@ -145,6 +145,11 @@ class Plugin:
 
         Returns warnings for the client, if there are any. Raises ApiError to refuse the write.
         """
+
+    async def mutate_deletion(
+        self, attributes: AdmissionAttributes, old: Document | None
+    ) -> Sequence[str] | None:
+        """Decide about a deletion when it is the turn of `mutate`: there is nothing to change."""
 
     async def validate(
         self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
@@ -186,7 +191,7 @@ class ApplicablePlugins:
 
     # The two loops are alike, and a call for each plugin would cost more than many a plugin does.
 
-    async def mutate(self, new: Document, old: Document | None) -> list[str]:
+    async def mutate(self, new: Document | None, old: Document | None) -> list[str]:
         """See `registry.write_request.Admission`. A refusal carries the warnings of the plugins before it."""
         if not self._steps.has_rounds:
             return await self._mutate(self._attributes, new, old)
@@ -203,14 +208,17 @@ class ApplicablePlugins:
         return warnings
 
     async def _mutate(
-        self, attributes: AdmissionAttributes, new: Document, old: Document | None
+        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
     ) -> list[str]:
         warnings: list[str] = []
         step = durations = self._steps.mutation
         began = plugin_began = perf_counter()
         try:
             for plugin, durations in self._steps.mutating:
-                warnings += await plugin.mutate(attributes, new, old) or ()
+                if new is None:
+                    warnings += await plugin.mutate_deletion(attributes, old) or ()
+                else:
+                    warnings += await plugin.mutate(attributes, new, old) or ()
                 now = perf_counter()
                 durations.accepted.observe(now - plugin_began)
                 plugin_began = now
@@ -250,6 +258,10 @@ def _observe_refusal(
     step.rejected.observe(now - began)
 
 
+def _overrides(plugin: Plugin, method: str) -> bool:
+    return getattr(type(plugin), method) is not getattr(Plugin, method)
+
+
 class AdmissionChain:
     """All plugins that are enabled, in their order."""
 
@@ -258,7 +270,7 @@ class AdmissionChain:
         self._metrics = AdmissionMetrics() if metrics is None else metrics
         self._steps_for = lru_cache(maxsize=CACHED_MAX)(self._find)
         # Of those whose `handles` does not always answer the same.
-        self._stamp_getters = [each.stamp for each in plugins if type(each).stamp is not Plugin.stamp]
+        self._stamp_getters = [each.stamp for each in plugins if _overrides(each, "stamp")]
         self._stamps: list[object] = []
 
     def admission_for(self, attributes: AdmissionAttributes) -> ApplicablePlugins:
@@ -275,16 +287,17 @@ class AdmissionChain:
         """Plugins that take no part in a step are not called in it, nor counted."""
         plugins = [each for each in self._all if each.handles(resource, subresource, operation)]
         of_plugin, of_step, name = self._metrics.of_plugin, self._metrics.of_step, operation.value
+        mutate = "mutate_deletion" if operation is Operation.DELETE else "mutate"
         return PluginSteps(
             mutating=tuple(
                 TimedPlugin(each, of_plugin(each.name, ADMIT, name))
                 for each in plugins
-                if type(each).mutate is not Plugin.mutate
+                if _overrides(each, mutate)
             ),
             validating=tuple(
                 TimedPlugin(each, of_plugin(each.name, VALIDATE, name))
                 for each in plugins
-                if type(each).validate is not Plugin.validate
+                if _overrides(each, "validate")
             ),
             mutation=of_step(ADMIT, name),
             validation=of_step(VALIDATE, name),

@@ -6,11 +6,11 @@ Source of the rules: k8s.io/apiserver, pkg/registry/generic/registry/store.go, D
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from apiserver.errors import Conflict, Forbidden, NotFound
+from apiserver.errors import ApiError, Conflict, Forbidden, NotFound
 from apiserver.meta.options import DeleteOptions
 from apiserver.registry import deletion, version_codec
 from apiserver.registry.object_keys import ObjectKeys
@@ -103,7 +103,7 @@ class DeletePath:
         size = size_class(len(hub.tail))
         document = await offload.run_begun(size, hub.document)
         deletion.check_preconditions(resource, document, options)
-        warnings = await request.admission.validate(None, document) if request.admission is not None else ()
+        warnings = await _admitted(request.admission, document) if request.admission is not None else ()
         uid = document["metadata"].get("uid", "")
         marked, is_changed, is_removed = await offload.run_begun(
             size, _marked, resource, document, options, self._clock()
@@ -150,6 +150,16 @@ class DeletePath:
                 revision = current.revision
             else:
                 return
+
+
+async def _admitted(admission: Admission, document: Document) -> Sequence[str]:
+    """Ask admission about a deletion, in both steps. Returns warnings, and raises what it raises."""
+    warnings = await admission.mutate(None, document)
+    try:
+        return [*warnings, *await admission.validate(None, document)]
+    except ApiError as refused:
+        refused.add_warnings(warnings)
+        raise
 
 
 def _marked(resource: ServedResource, document: Document, options: DeleteOptions, now: float) -> _Marked:

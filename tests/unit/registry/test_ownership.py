@@ -60,7 +60,8 @@ class Admission:
     def __init__(self, mutation: Sequence[dict[str, str | None]]) -> None:
         self.mutation = mutation
 
-    async def mutate(self, new: Document, old: Document | None) -> Sequence[str]:
+    async def mutate(self, new: Document | None, old: Document | None) -> Sequence[str]:
+        assert new is not None
         for path, changes in zip(MAPS, self.mutation, strict=True):
             parent = parent_of(new, path)
             entries = {**parent.get(path[-1], {}), **changes}

@@ -53,9 +53,10 @@ class Plugins:
         self.refuses = refuses
         self.asked: list[tuple[str, bool]] = []
 
-    async def mutate(self, new: Document, old: Document | None) -> Sequence[str]:
+    async def mutate(self, new: Document | None, old: Document | None) -> Sequence[str]:
         self.asked.append(("mutate", old is None))
-        new.setdefault("data", {})["mutated"] = "yes"
+        if new is not None:
+            new.setdefault("data", {})["mutated"] = "yes"
         return self._answer("mutate")
 
     async def validate(self, new: Document | None, old: Document | None) -> Sequence[str]:
@@ -180,7 +181,8 @@ class Meddler(Plugins):
         super().__init__()
         self.owners = owners
 
-    async def mutate(self, new: Document, old: Document | None) -> Sequence[str]:
+    async def mutate(self, new: Document | None, old: Document | None) -> Sequence[str]:
+        assert new is not None
         new["metadata"]["managedFields"] = self.owners
         return await super().mutate(new, old)
 
@@ -272,7 +274,7 @@ async def test_an_update_that_is_overtaken_begins_again_on_the_newer_object(
         seen: list[str] = []
 
         class Overtake(Plugins):
-            async def mutate(self, new: Document, old: Document | None) -> Sequence[str]:
+            async def mutate(self, new: Document | None, old: Document | None) -> Sequence[str]:
                 if len(seen) == 1:
                     await other.update(REQUEST, lambda found: Draft(changed(found, seen="1")))
                 return [f"attempt {len(seen)}"]
@@ -412,8 +414,9 @@ async def test_a_uid_is_a_precondition_only_where_it_is_asked_for(registry: Regi
 async def test_plugins_may_refuse_a_deletion(registry: Registry) -> None:
     await registry.create(REQUEST, Draft(config_map()))
     refusing = DeleteRequest(CONFIG_MAPS, NAMESPACE, "a", admission=Plugins("validate"))
-    with pytest.raises(ApiError, match="refused"):
+    with pytest.raises(ApiError, match="refused") as refused:
         await registry.delete(refusing)
+    assert refused.value.warnings == ["from mutate"]
     deleted = await registry.delete(replace(refusing, admission=Plugins()))
     assert deleted.is_removed
-    assert deleted.warnings == ["from validate"]
+    assert deleted.warnings == ["from mutate", "from validate"]
