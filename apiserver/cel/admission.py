@@ -21,6 +21,7 @@ from apiserver.cel.library.authorizer import AUTHORIZER, RESOURCE_CHECK
 from apiserver.cel.library.kubernetes import COMPATIBLE_RELEASE, KUBERNETES
 from apiserver.cel.syntax import InvalidExpression
 from apiserver.cel.types import BOOL, DYN, INT, NULL, STRING, TIMESTAMP, Field, Type, TypeKind
+from apiserver.cel.unification import SCALARS
 
 OBJECT: Final = "object"
 OLD_OBJECT: Final = "oldObject"
@@ -184,28 +185,13 @@ def _environment(has_params: bool, has_authorizer: bool) -> Environment:
     return Environment(_variables(has_params, has_authorizer), KUBERNETES)
 
 
-_SCALARS: Final = frozenset(
-    {
-        TypeKind.NULL,
-        TypeKind.BOOL,
-        TypeKind.INT,
-        TypeKind.UINT,
-        TypeKind.DOUBLE,
-        TypeKind.STRING,
-        TypeKind.BYTES,
-        TypeKind.TIMESTAMP,
-        TypeKind.DURATION,
-    }
-)
-
-
 def _field_type(type_: Type) -> Type:
     """The type that a variable has for others; of objects and libraries' types they know nothing."""
     if type_.kind is TypeKind.LIST:
         return types.list_of(_field_type(type_.element))
     if type_.kind is TypeKind.MAP:
         return types.map_of(_field_type(type_.key), _field_type(type_.value))
-    return type_ if type_.kind in _SCALARS else DYN
+    return type_ if type_.kind in SCALARS else DYN
 
 
 def _shown(type_: Type) -> str:
