@@ -24,6 +24,7 @@ RANGE_MAX: Final = 3
 RECORDED: Final = {
     "F07": "apply/managed-fields-set",
     "G11": "delete/ignore-read-error",
+    "L09": "webhooks/dry-run",
     "S07": "deprecation/endpoints-metric",
 }
 
@@ -44,8 +45,6 @@ NOT_BUILT: Final = {
     "H07": _DECLARATIVE,
     "H09": _GATES,
     "S08": _GATES,
-    "L09": "admission webhooks are stored and not called",
-    "R22": "admission policies are stored and not evaluated",
     "S06": "there is no audit log",
     "S09": _METRIC_LIVES,
     "S10": _METRIC_LIVES,

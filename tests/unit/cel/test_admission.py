@@ -64,6 +64,7 @@ COMPILED: Final = {
 
 @pytest.mark.parametrize(("kind", "text"), COMPILED.values(), ids=COMPILED)
 def test_expressions_that_compile(kind: ExpressionKind, text: str) -> None:
+    """Row R22: objects and parameters are of any type, all else has its own."""
     AdmissionCompiler(has_params=True).compile(text, kind, is_stored=False)
 
 
