@@ -21,7 +21,17 @@ ROOT: Final = Path(__file__).parent.parent
 README: Final = (ROOT / "README.md").read_text()
 # Flags of the other programs, and of subcommands, that it shows.
 OTHERS: Final = {
-    "kubectl": {"all-namespaces", "as", "as-group", "clusterrole", "from-literal", "group", "list", "raw"}
+    "kubectl": {
+        "all-namespaces",
+        "as",
+        "as-group",
+        "cascade",
+        "clusterrole",
+        "from-literal",
+        "group",
+        "list",
+        "raw",
+    }
     | {"recursive", "resource", "role", "type", "user", "verb", "watch"},
     "etcdutl": {"bump-revision", "mark-compacted"},
     "mypy": {"strict"},
