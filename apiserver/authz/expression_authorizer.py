@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from apiserver.authz.attributes import Attributes, AuthorizationChain, Decision
+from apiserver.authz.attributes import Attributes, Authorizer, Decision
 from apiserver.cel.library.authorizer import CheckAttributes, DecisionValue
 from apiserver.vocabulary import UserInfo
 
@@ -16,7 +16,7 @@ from apiserver.vocabulary import UserInfo
 class UserAuthorizer:
     """Decides what the user of a request may do, or a service account that an expression names."""
 
-    authorize: AuthorizationChain
+    authorize: Authorizer
     user: UserInfo
 
     def decide(self, attributes: CheckAttributes) -> DecisionValue:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -31,6 +32,9 @@ from apiserver.errors import TooManyRequests
 from apiserver.registry.findings import TakesLong
 from apiserver.registry.size_class import SizeClass
 from apiserver.registry.switch_interval import SHORT_SWITCH_INTERVAL
+
+# How long a thread waits for the event loop, whose turns take some milliseconds.
+LOOP_ANSWER_S: Final = 10.0
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -214,6 +218,25 @@ class Offload:
         """Take no more work. What is running ends by itself."""
         for lane in self.lanes.values():
             lane.close()
+
+
+def on_event_loop(work: Callable[_P, _T]) -> Callable[_P, _T]:
+    """Returns what does `work` on the event loop that is running now; a thread beside it waits for that.
+
+    It is for work with what belongs to the loop, and may change there while a thread is looking at it.
+    """
+    loop, thread = asyncio.get_running_loop(), threading.get_ident()
+
+    def do(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        if threading.get_ident() == thread:
+            return work(*args, **kwargs)
+
+        async def done() -> _T:
+            return work(*args, **kwargs)
+
+        return asyncio.run_coroutine_threadsafe(done(), loop).result(LOOP_ANSWER_S)
+
+    return do
 
 
 def new_lanes() -> Mapping[SizeClass, Lane]:

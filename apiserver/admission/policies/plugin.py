@@ -25,7 +25,7 @@ from apiserver.brand import Brand
 from apiserver.cel.admission import NAMESPACE_OBJECT
 from apiserver.cel.library.timestamps import parse_timestamp
 from apiserver.errors import ApiError, NotFound, details_of
-from apiserver.registry.offload import Offload
+from apiserver.registry.offload import Offload, on_event_loop
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.size_class import SizeClass
 from apiserver.vocabulary import Document, GroupResource
@@ -239,7 +239,7 @@ class _Variables:
         if known is None:
             write = self._write
             new, old = await write.documents(resource)
-            authorizer = UserAuthorizer(self._authorize, write.attributes.user)
+            authorizer = UserAuthorizer(on_event_loop(self._authorize), write.attributes.user)
             description = write.description(resource, self._meta_group)
             made = request_variables(description, new, old, authorizer)
             if has_namespace:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
-from apiserver.authz.attributes import AuthorizationChain
+from apiserver.authz.attributes import Authorizer
 from apiserver.authz.expression_authorizer import UserAuthorizer
 from apiserver.cel.admission import (
     AUTHORIZER_NAME,
@@ -47,7 +47,7 @@ def are_met(
     request: Document,
     new: Document | None,
     old: Document | None,
-    authorize: AuthorizationChain,
+    authorize: Authorizer,
     user: UserInfo,
 ) -> bool:
     """Returns whether all conditions are true; a false one counts more than errors of others.

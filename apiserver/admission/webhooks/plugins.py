@@ -29,7 +29,7 @@ from apiserver.errors import ApiError, BadRequest, Forbidden, InternalError, Not
 from apiserver.metrics.admission import ADMIT, VALIDATING
 from apiserver.metrics.webhooks import WebhookMetrics
 from apiserver.patch import json_patch
-from apiserver.registry.offload import Offload
+from apiserver.registry.offload import Offload, on_event_loop
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.size_class import SizeClass, size_class
 from apiserver.schema.compile import TypeMismatch
@@ -191,9 +191,8 @@ class WebhookPlugin(Plugin):
         new, old = await write.documents(resource)
         size = size_class(await write.size(resource))
         offload = self._with.offload.for_user(write.attributes.user.name)
-        evaluate = partial(
-            are_met, webhook.conditions, description, new, old, self._with.authorize, write.attributes.user
-        )
+        authorize, user = on_event_loop(self._with.authorize), write.attributes.user
+        evaluate = partial(are_met, webhook.conditions, description, new, old, authorize, user)
         try:
             return await offload.run_begun(size, evaluate)
         except ConditionsFailed as failed:

@@ -11,7 +11,7 @@ import pytest
 
 from apiserver.errors import TooManyRequests
 from apiserver.registry.findings import TakesLong
-from apiserver.registry.offload import WAITING_MAX, WAITING_OF_USER_MAX, Offload
+from apiserver.registry.offload import WAITING_MAX, WAITING_OF_USER_MAX, Offload, on_event_loop
 from apiserver.registry.size_class import HUGE_BYTES, LARGE_BYTES, SizeClass, size_class
 
 
@@ -247,3 +247,16 @@ async def test_a_lane_is_busy_until_its_work_ends_although_nobody_waits_for_it(o
     assert offload.lanes[SizeClass.HUGE].waiting == 1
     release.set()
     assert await next_one == 0
+
+
+async def test_a_thread_has_work_done_on_the_event_loop(offload: Offload) -> None:
+    """What belongs to the loop changes while a thread looks at it."""
+    where = on_event_loop(threading.get_ident)
+    own = threading.get_ident()
+    for size in SizeClass:
+        assert await offload.run(size, where) == own
+
+
+async def test_what_fails_on_the_event_loop_fails_in_the_thread(offload: Offload) -> None:
+    with pytest.raises(ValueError, match="invalid literal"):
+        await offload.run(SizeClass.LARGE, on_event_loop(int), "x")
