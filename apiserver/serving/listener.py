@@ -252,7 +252,12 @@ class Listener:
         turn_ends = monotonic() + HANDSHAKE_TURN_S
         while self._advancing and monotonic() < turn_ends:
             # It stays in the queue meanwhile, so that `advance` does not schedule another call.
-            self._advancing[0].go_on()
+            handshake = self._advancing[0]
+            try:
+                handshake.go_on()
+            except Exception:  # One connection's failure must not be the end of all others.
+                log.exception("a connection cannot be served")
+                handshake.drop()
             self._advancing.popleft()
         if self._advancing:
             self._loop.call_soon(self._advance_some)
@@ -261,13 +266,14 @@ class Listener:
         return self._context.wrap_socket(plain, server_side=True, do_handshake_on_connect=False)
 
     def forget(self, handshake: _Handshake) -> None:
-        del self._handshakes[handshake]
-        self._leave(handshake.client)
+        if handshake in self._handshakes:
+            del self._handshakes[handshake]
+            self._leave(handshake.client)
 
     def serve(self, handshake: _Handshake, tls: ssl.SSLSocket) -> None:
         """Serve the connection whose handshake is done."""
-        del self._handshakes[handshake]
         transport = TlsTransport(self._loop, tls, self._server(), handshake.peer, self._closed)
+        del self._handshakes[handshake]
         self._open[transport] = handshake.client
         transport.start()
 
@@ -305,6 +311,7 @@ class _Handshake:
             return  # It has been dropped.
         try:
             if self._tls is None:
+                self._socket.getpeername()  # If it is gone already, `wrap_socket` would keep what it takes.
                 self._tls = self._socket = self._listener.secured(self._socket)
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
@@ -322,8 +329,9 @@ class _Handshake:
         self._listener.forget(self)
 
     def _stop_waiting(self) -> None:
-        self._loop.remove_reader(self._socket.fileno())
-        self._loop.remove_writer(self._socket.fileno())
+        if (fd := self._socket.fileno()) >= 0:
+            self._loop.remove_reader(fd)
+            self._loop.remove_writer(fd)
 
 
 def client_of(peer: object) -> str:

@@ -7,6 +7,7 @@ import contextlib
 import random
 import socket
 import ssl
+import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -66,9 +67,13 @@ class Site:
         self.certificates = pki.ensure(directory, ["127.0.0.1"])
         self.served: list[Served] = []
         self.port = 0
+        self.fails_next = False
         self._writers: list[asyncio.StreamWriter] = []
 
     def __call__(self) -> Served:
+        if self.fails_next:
+            self.fails_next = False
+            raise RuntimeError("as asked")
         self.served.append(Served())
         return self.served[-1]
 
@@ -95,10 +100,12 @@ class Site:
                 if each.transport is not None:
                     each.transport.abort()
 
+    def trust(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=self.certificates.ca_cert)
+
     async def connect(self) -> Client:
         """Connect, and wait until the server serves the connection."""
-        context = ssl.create_default_context(cafile=self.certificates.ca_cert)
-        reader, writer = await self.connect_plain(context)
+        reader, writer = await self.connect_plain(self.trust())
         own = writer.get_extra_info("sockname")
         await eventually(lambda: any(each.peer == own for each in self.served))
         return reader, writer
@@ -182,6 +189,32 @@ async def test_what_is_no_tls_is_dropped(site: Site) -> None:
         with contextlib.suppress(ConnectionError):
             await reader.read()
         assert not site.served
+        await site.connect()
+
+
+SENT_BEFORE_RESET: Final = {"nothing": b"", "a byte": b"\x16", "a head": b"\x16\x03\x01\x02\x00\x01"}
+
+
+@pytest.mark.parametrize("sent", SENT_BEFORE_RESET.values(), ids=SENT_BEFORE_RESET)
+async def test_clients_that_are_gone_before_tls_hold_up_nobody(site: Site, sent: bytes) -> None:
+    async with site.listening():
+        for _ in range(10):
+            with socket.create_connection(("127.0.0.1", site.port)) as gone:
+                gone.send(sent)
+                gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        await site.connect()
+        assert len(site.served) == 1
+
+
+async def test_a_connection_that_cannot_be_served_holds_up_nobody(
+    site: Site, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with site.listening(ConnectionLimits(total=1)):
+        site.fails_next = True
+        reader, _ = await site.connect_plain(site.trust())
+        with contextlib.suppress(ConnectionError):
+            assert await reader.read() == b""
+        assert "cannot be served" in caplog.text
         await site.connect()
 
 
