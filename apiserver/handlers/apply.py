@@ -89,7 +89,7 @@ class Applier:
     async def _update(
         self, call: ApiCall, patcher: ApplyPatcher, options: WriteOptions, body: Body
     ) -> StoredObject:
-        request = self._requests.update(call, options, body.size, checks_uid=True)
+        request = self._requests.update(call, options, body.size, checks_uid=True, view=patcher.view)
         updated = await self._registry.update(request, patcher.apply_to_current)
         if updated.is_noop:
             admission = request.admission

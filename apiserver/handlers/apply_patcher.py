@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 import orjson
 
+from apiserver.admission.chain import SubresourceView
 from apiserver.apply import last_applied, managed_fields
 from apiserver.apply.field_set import LEAF, FieldSet
 from apiserver.apply.managed_fields import APPLY, FieldManager
@@ -54,14 +55,19 @@ class UndeclaredFields(ApiError):
 class ApplyConversion(NamedTuple):
     """How a body of another kind than the resource's (a scale) is applied to an object of the resource.
 
-    kind: the kind of the body.
+    view: how admission sees an object of the resource: as one of the body's kind.
     to_object: returns the same configuration as a document of the resource.
     check_object: raises for a merged object that must not be stored.
     """
 
-    kind: ServedResource
+    view: SubresourceView
     to_object: Callable[[Document], Document]
     check_object: Callable[[Document], object]
+
+    @property
+    def kind(self) -> ServedResource:
+        """The kind of the body."""
+        return self.view.kind
 
 
 class NoopApplies:
@@ -124,6 +130,11 @@ class ApplyPatcher:
         self._digest = _digest(body, self._manager, options)
         # The object as it is, if the last merge has left it so.
         self._left_alone: StoredObject | None = None
+
+    @property
+    def view(self) -> SubresourceView | None:
+        """How admission sees the object; None: as it is."""
+        return self._conversion.view if self._conversion is not None else None
 
     @cached_property
     def configuration(self) -> _AppliedConfiguration:

@@ -479,6 +479,69 @@ def test_custom_resources_in_the_version_of_the_rule(api: Api, webhook: Webhook,
     assert (request["kind"]["version"], request["requestKind"]["version"]) == ("v1", "v2")
 
 
+# ---- scale
+
+APPLY: Final = "application/apply-patch+yaml"
+# How a scale is written, and the object before.
+SCALES: Final[dict[str, tuple[str, dict[str, int]]]] = {
+    "put": ("json", {"nodes": 1}),
+    "merge patch": ("merge", {"nodes": 1}),
+    "apply": (APPLY, {"nodes": 1}),
+    "put where there was none": ("json", {}),
+    "apply where there was none": (APPLY, {}),
+}
+
+
+def scalable(api: Api, namespace: str, **fields: Any) -> tuple[dict[str, Any], str]:
+    """Returns a rule about scales of a new type, whose replicas are its nodes, and the path of an object."""
+    number = {"type": "object", "properties": {"nodes": {"type": "integer"}}}
+    schema = {"type": "object", "properties": {"spec": number, "status": number}}
+    paths = {"specReplicasPath": ".spec.nodes", "statusReplicasPath": ".status.nodes"}
+    subresources = {"scale": paths, "status": {}}
+    defined = define(api, definition(new_group(), version("v1", schema=schema, subresources=subresources)))
+    defined.create("a", namespace, **fields).ok()
+    resources = ["widgets/scale"]
+    rule = {"apiGroups": [defined.group], "apiVersions": ["*"], "operations": ["*"], "resources": resources}
+    return rule, f"{defined.objects(namespace)}/a"
+
+
+@pytest.mark.parametrize(("media_type", "spec"), SCALES.values(), ids=SCALES)
+def test_a_webhook_sees_the_scale(
+    api: Api, webhook: Webhook, namespace: str, media_type: str, spec: dict[str, int]
+) -> None:
+    """However it is written; what a webhook changes of it is set in the object."""
+    rule, path = scalable(api, namespace, spec=spec)
+    webhook.replying = adds("/spec/replicas", 5)
+    configure(api, namespace, webhook.hook(namespace, rules=[rule]), kind="Mutating")
+    scale = {
+        "apiVersion": "autoscaling/v1",
+        "kind": "Scale",
+        "metadata": {"name": "a", "namespace": namespace},
+        "spec": {"replicas": 3},
+    }
+    method = "PUT" if media_type == "json" else "PATCH"
+    query = "?fieldManager=m&force=true" if media_type == APPLY else ""
+    written = api.send(method, f"{path}/scale{query}", scale, type=media_type).ok()
+    assert written["spec"] == {"replicas": 5}
+    assert api.get(path).ok()["spec"] == {"nodes": 5}
+    [(_, review)] = webhook.asked
+    request = review["request"]
+    kinds = request["kind"]["kind"], request["object"]["kind"], request["oldObject"]["kind"]
+    assert kinds == ("Scale", "Scale", "Scale")
+    replicas = request["object"]["spec"]["replicas"], request["oldObject"]["spec"].get("replicas", 0)
+    assert replicas == (3, spec.get("nodes", 0))
+
+
+def test_a_scale_has_no_labels(api: Api, webhook: Webhook, namespace: str) -> None:
+    """Those of its object do not count for the objectSelector, as in Kubernetes."""
+    rule, path = scalable(api, namespace, spec={"nodes": 1})
+    api.patch(path, {"metadata": {"labels": {"x": "y"}}}).ok()
+    selector = {"matchLabels": {"x": "y"}}
+    configure(api, namespace, webhook.hook(namespace, rules=[rule], objectSelector=selector))
+    api.patch(f"{path}/scale", {"spec": {"replicas": 2}}).ok()
+    assert webhook.asked == []
+
+
 # ---- Services
 
 

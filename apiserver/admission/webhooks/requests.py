@@ -102,9 +102,13 @@ class ReviewedWrite:
                 yield each
 
     def labels(self) -> Iterator[Document]:
-        """Yields the labels of the new object and of the old one."""
+        """Yields the labels of the new object and of the old one; a scale has none."""
+        view = self.attributes.view
         for document in (self.new, self.old):
-            if document is not None and isinstance(meta := document.get("metadata"), dict):
+            if document is None:
+                continue
+            shown = document if view is None else view.of(document)
+            if isinstance(meta := shown.get("metadata"), dict):
                 yield meta.get("labels") or {}
 
     # ---- what is sent

@@ -7,6 +7,7 @@ and stored like any other. Source: k8s.io/kubernetes, pkg/registry/apps/deployme
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from apiserver import field_errors
@@ -101,7 +102,9 @@ def scale_handlers(
             """Raises Invalid for an object without a scale, which is the answer."""
             scale_of(document, resource, fields, kind)
 
-        applied, _ = await applier.apply(call, ApplyConversion(kind, to_object, check_object))
+        applied, _ = await applier.apply(
+            call, ApplyConversion(_view(resource, fields, kind), to_object, check_object)
+        )
         await send_virtual(call, encoder, kind, scale_of(applied.document(), resource, fields, kind))
 
     async def write(call: ApiCall, make_scale: MakeScale, options: WriteOptions, size: SizeClass) -> None:
@@ -126,13 +129,14 @@ def scale_handlers(
 
 
 def _view(resource: ServedResource, fields: ScaleFields, kind: ServedResource) -> SubresourceView:
-    """Returns how admission sees the scale of an object."""
+    """Returns how admission sees the scale of an object. The old one may have no number of replicas yet."""
+    shown = replace(fields, default=fields.default or 0)
 
     def put(document: Document, scale: Document) -> None:
         replicas = (scale.get("spec") or {}).get("replicas", 0)
         _put(document, fields.replicas, replicas)
 
-    return SubresourceView(kind, lambda document: scale_of(document, resource, fields, kind), put)
+    return SubresourceView(kind, lambda document: scale_of(document, resource, shown, kind), put)
 
 
 def _unchanged(document: Document) -> None:
