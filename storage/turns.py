@@ -13,32 +13,35 @@ or, which is the same, goes through them by `async for each in in_turns(objects)
 
 All such work together has `TURN_S` of each round. If each piece of it let others go on by itself (by
 `asyncio.sleep(0)`), a hundred of them would make a round of a hundred pieces, and who asks for little would
-wait for all of them. Next is who has had the fewest turns: short work does not wait for all the long.
+wait for all of them. Next is who has had the fewest turns: short work does not wait for all the long. But now
+and then it is who has waited longest, or long work would never end where there is always short work.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
-import itertools
+import threading
+from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from time import monotonic
 from typing import Final, TypeVar
-from weakref import WeakKeyDictionary
 
 T = TypeVar("T")
 
 # How long work that waits for turns may keep the loop, in each of its rounds, before others get theirs.
 TURN_S: Final = 0.002
+# One of so many turns goes to who has waited longest.
+OLDEST_EVERY: Final = 4
 
 
 class _Rounds:
     """The rounds of one event loop, and who waits for a turn in one of them."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []  # a heap
-        self._order = itertools.count()
+        self.loop = loop
+        # By how many turns they have had, each with the order in which they came.
+        self._waiting: dict[int, deque[tuple[int, asyncio.Future[None]]]] = {}
+        self._came = self._given = 0
         self.turn_ends_at = 0.0  # in this round; 0 if no turn has begun
         self._is_next_scheduled = False
 
@@ -48,29 +51,49 @@ class _Rounds:
         self._schedule_next()
 
     async def wait(self, turns_taken: int) -> None:
-        turn = self._loop.create_future()
-        heapq.heappush(self._waiting, (turns_taken, next(self._order), turn))
+        turn = self.loop.create_future()
+        self._came += 1
+        self._waiting.setdefault(turns_taken, deque()).append((self._came, turn))
         self._schedule_next()
         await turn
 
     def _schedule_next(self) -> None:
         if not self._is_next_scheduled:
             self._is_next_scheduled = True
-            self._loop.call_soon(self._begin_next)
+            self.loop.call_soon(self._begin_next)
 
     def _begin_next(self) -> None:
         self.turn_ends_at = 0.0
         self._is_next_scheduled = False
         while self._waiting:
-            _, _, turn = heapq.heappop(self._waiting)
+            turn = self._pop()
             if not turn.done():  # Its waiter may have been cancelled.
                 turn.set_result(None)
+                self._given += 1
                 break
         if self._waiting:
             self._schedule_next()
 
+    def _pop(self) -> asyncio.Future[None]:
+        waiting = self._waiting
+        if self._given % OLDEST_EVERY:
+            turns_taken = min(waiting)
+        else:
+            turns_taken = min(waiting, key=lambda each: waiting[each][0][0])
+        queue = waiting[turns_taken]
+        _, turn = queue.popleft()
+        if not queue:
+            del waiting[turns_taken]
+        return turn
 
-_ROUNDS: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Rounds]] = WeakKeyDictionary()
+
+class _OfThread(threading.local):
+    """The rounds of the loop that ran last on a thread."""
+
+    rounds: _Rounds | None = None
+
+
+_latest: Final = _OfThread()
 
 
 class Turn:
@@ -80,9 +103,9 @@ class Turn:
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
-        rounds = _ROUNDS.get(loop)
-        if rounds is None:
-            rounds = _ROUNDS[loop] = _Rounds(loop)
+        rounds = _latest.rounds
+        if rounds is None or rounds.loop is not loop:
+            rounds = _latest.rounds = _Rounds(loop)
         self._rounds = rounds
         self._taken = 0
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from time import monotonic
 
-from storage.turns import TURN_S, Turn
+from storage.turns import OLDEST_EVERY, TURN_S, Turn
 
 
 def work_for_a_turn() -> None:
@@ -61,6 +61,27 @@ async def test_who_has_had_the_fewest_turns_is_next() -> None:
     assert order.index("short") <= begun + 2
     await asyncio.gather(*long)
     assert order.count("long") == 50
+
+
+async def test_long_work_ends_though_there_is_always_short_work() -> None:
+    done = 0
+
+    async def work(pieces: int) -> None:
+        nonlocal done
+        turn = Turn()
+        for _ in range(pieces):
+            await turn.next()
+            done += 1
+
+    long = asyncio.create_task(work(20))
+
+    async def ask_again_and_again() -> None:
+        while not long.done() and done < 10_000:
+            await work(2)
+
+    await asyncio.gather(long, *(ask_again_and_again() for _ in range(10)))
+    # One of four turns goes to who has waited longest of the eleven.
+    assert done <= 21 * OLDEST_EVERY * 11
 
 
 async def test_who_is_cancelled_leaves_the_turn_to_others() -> None:
