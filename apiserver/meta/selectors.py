@@ -230,6 +230,8 @@ class LabelConditions:
 
 def parse_label_selector(text: str) -> LabelSelector:
     """Raises SelectorSyntaxError, TooManyTerms."""
+    if not text:
+        return ALL_LABELS  # What most lists ask for needs no work.
     requirements: list[Requirement] = []
     keys: set[str] = set()
     for requirement in _LabelParser(text).parse():
@@ -258,6 +260,10 @@ def label_selector_of(document: Document) -> LabelSelector:
     if len(found) > REQUIREMENTS_MAX:
         raise TooManyTerms(f"must have at most {REQUIREMENTS_MAX} requirements")
     return LabelSelector(tuple(found))
+
+
+# Selects whatever labels there are.
+ALL_LABELS: Final = LabelSelector()
 
 
 class _Token(NamedTuple):
@@ -434,6 +440,8 @@ class FieldSelector:
 
     def without(self, tested: Collection[tuple[str, str]]) -> FieldSelector:
         """The selector without some equalities, of fields and values, which the caller has tested."""
+        if not self.requirements:
+            return self
         remaining = tuple(r for r in self.requirements if not r.is_equal or (r.field, r.value) not in tested)
         return FieldSelector(remaining)
 
@@ -482,6 +490,10 @@ class FieldConditions:
         return matches
 
 
+# Selects whatever fields there are.
+ALL_FIELDS: Final = FieldSelector()
+
+
 class CustomFields(frozenset[str]):
     """The selectable fields of a custom resource. Errors about other fields do not list them."""
 
@@ -491,6 +503,8 @@ def parse_field_selector(text: str, known: Collection[str] | None) -> FieldSelec
 
     Raises SelectorSyntaxError, TooManyTerms.
     """
+    if not text:
+        return ALL_FIELDS
     requirements: list[FieldRequirement] = []
     for term in _terms(text):
         if len(requirements) == REQUIREMENTS_MAX:
