@@ -121,6 +121,27 @@ def config_maps(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/configmaps"
 
 
+@pytest.mark.parametrize("media_type", ["application/json", "application/vnd.kubernetes.protobuf"])
+def test_a_refusal_that_is_no_status(api: Api, webhook: Webhook, namespace: str, media_type: str) -> None:
+    """It is the webhook's failure, in every form that the client may have asked for."""
+
+    async def replying(_: str, review: Review) -> Reply:
+        return answer(review, allowed=False, status={"details": {"causes": [1]}})
+
+    webhook.replying = replying
+    configure(api, namespace, webhook.hook(namespace))
+    refused = api.post(config_maps(namespace), config_map(), headers={"Accept": media_type})
+    assert refused.status == 500
+    assert b"failed calling webhook" in refused.body
+    ignored = webhook.hook(namespace, failurePolicy="Ignore")
+    api.put(
+        f"{GROUP}/validatingwebhookconfigurations/w-{namespace}",
+        {"metadata": {"name": f"w-{namespace}"}, "webhooks": [ignored]},
+    ).ok()
+    api.post(config_maps(namespace), config_map(), headers={"Accept": media_type})
+    api.get(f"{config_maps(namespace)}/a").ok()
+
+
 # ---- what takes effect when
 
 

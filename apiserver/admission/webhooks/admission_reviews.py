@@ -13,6 +13,8 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from apiserver.schema.compile import SchemaCompiler, TypeMismatch
+from apiserver.schema.structural import Kind, Schema
 from apiserver.validation.webhooks import REVIEW_VERSIONS
 from apiserver.vocabulary import Document
 from apiserver.wire import json_text
@@ -21,6 +23,31 @@ _KIND: Final = "AdmissionReview"
 _JSON_PATCH: Final = "JSONPatch"
 # Of one answer. All warnings of a response share 4 KB.
 WARNINGS_MAX: Final = 100
+# Of the Status in one answer; it is passed on to the client, and nobody reads more.
+CAUSES_MAX: Final = 1_000
+
+_STRING: Final = Schema(Kind.STRING, "string")
+_INT32: Final = Schema(Kind.INTEGER, "int32", bits=32)
+_CAUSE: Final = Schema(
+    Kind.STRUCT, "v1.StatusCause", fields=dict.fromkeys(("reason", "message", "field"), _STRING)
+)
+_DETAILS: Final = Schema(
+    Kind.STRUCT,
+    "v1.StatusDetails",
+    fields={
+        **dict.fromkeys(("name", "group", "kind", "uid"), _STRING),
+        "causes": Schema(Kind.LIST, "[]v1.StatusCause", element=_CAUSE),
+        "retryAfterSeconds": _INT32,
+    },
+)
+# What counts of a Status. It is checked, as it may be sent in a form that has types.
+_CHECK_STATUS: Final = SchemaCompiler().compile(
+    Schema(
+        Kind.STRUCT,
+        "v1.Status",
+        fields={**dict.fromkeys(("message", "reason"), _STRING), "details": _DETAILS, "code": _INT32},
+    )
+)
 
 
 class InvalidAnswer(Exception):
@@ -31,7 +58,7 @@ class Answer(NamedTuple):
     """What a webhook has answered.
 
     patch: the operations of a JSON patch, undecoded; empty if there is none.
-    patch_type: as the answer has it. result: the Status of a refusal.
+    patch_type: as the answer has it. result: the Status of a refusal, of the right types.
     """
 
     is_allowed: bool
@@ -81,7 +108,7 @@ def read(review: Any, group: str, version: str, uid: str, *, may_patch: bool) ->
         is_allowed,
         patch,
         patch_type,
-        _mapping(response, "status"),
+        _status(response),
         _warnings(response),
     )
 
@@ -134,12 +161,19 @@ def _text(value: Document, field: str) -> str:
     return found
 
 
-def _mapping(value: Document, field: str) -> Document:
-    found = value.get(field)
+def _status(response: Document) -> Document:
+    found = response.get("status")
     if found is None:
         return {}
     if not isinstance(found, dict):
-        raise InvalidAnswer(f"response.{field} is not an object")
+        raise InvalidAnswer("response.status is not an object")
+    details = found.get("details")
+    if isinstance(details, dict) and isinstance(causes := details.get("causes"), list):
+        details["causes"] = causes[:CAUSES_MAX]
+    try:
+        _CHECK_STATUS(found)
+    except TypeMismatch as mismatch:
+        raise InvalidAnswer(f"response.status: {mismatch}") from None
     return found
 
 

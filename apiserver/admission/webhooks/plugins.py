@@ -61,28 +61,18 @@ class AdmissionDenied(ApiError):
     """A webhook has refused a write. Its Status is the webhook's."""
 
     def __init__(self, webhook: str, result: Document) -> None:
-        reason, message = _text(result, "reason"), _text(result, "message")
-        explanation = message or reason
+        reason = result.get("reason", "")
+        explanation = result.get("message") or reason
         denied = f'admission webhook "{webhook}" denied the request'
-        code, details = _number(result, "code"), result.get("details")
-        retry_after_s = _number(details, "retryAfterSeconds") if isinstance(details, dict) else 0
+        code, details = result.get("code", 0), result.get("details")
+        retry_after_s = (details or {}).get("retryAfterSeconds", 0)
         super().__init__(
             f"{denied}: {explanation}" if explanation else f"{denied} without explanation",
-            details=details if isinstance(details, dict) else None,
+            details=details,
             retry_after_s=retry_after_s if retry_after_s > 0 else None,
         )
         self.code = code if 400 <= code <= 599 else 400
         self.reason = reason
-
-
-def _text(value: Document, field: str) -> str:
-    found = value.get(field)
-    return found if isinstance(found, str) else ""
-
-
-def _number(value: Document, field: str) -> int:
-    found = value.get(field)
-    return found if isinstance(found, int) else 0
 
 
 class WebhookFailed(Exception):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.admission.webhooks.admission_reviews import Answer, InvalidAnswer, operations, read
+from apiserver.admission.webhooks.admission_reviews import CAUSES_MAX, Answer, InvalidAnswer, operations, read
 
 GROUP: Final = "admission.k8s.io"
 PATCH: Final = [{"op": "add", "path": "/x", "value": 1}]
@@ -33,6 +33,13 @@ def test_an_answer() -> None:
     found = told(review(patch=ENCODED, patchType="JSONPatch", warnings=["w", ""], status={"code": 200}))
     assert (found.is_allowed, found.warnings, found.result) == (True, ["w"], {"code": 200})
     assert operations(found) == PATCH
+
+
+def test_of_a_status_counts_what_clients_know() -> None:
+    causes = [{"message": "m", "other": 1}] * (CAUSES_MAX + 1)
+    status = {"code": 418, "metadata": 1, "details": {"causes": causes, "kind": None}}
+    found = told(review(status=status)).result
+    assert found == {"code": 418, "details": {"causes": [{"message": "m"}] * CAUSES_MAX}}
 
 
 def test_what_is_absent_is_no() -> None:
@@ -63,6 +70,14 @@ INVALID: dict[str, tuple[Any, bool, str]] = {
     "no base64": (review(patch="?", patchType="JSONPatch"), True, "not base64"),
     "a type that is a number": (review(patch=ENCODED, patchType=1), True, "patchType is not a string"),
     "a status that is a text": (review(status="no"), True, "response.status is not an object"),
+    "a message that is a number": (review(status={"message": 1}), True, "response.status: json: cannot"),
+    "a code that is too large": (review(status={"code": 1 << 31}), True, "response.status: json: cannot"),
+    "details that are a text": (review(status={"details": "no"}), True, "response.status: json: cannot"),
+    "causes that are numbers": (
+        review(status={"details": {"causes": [1]}}),
+        True,
+        "response.status: json: cannot",
+    ),
 }
 
 
