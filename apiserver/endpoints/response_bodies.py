@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 from typing import Protocol
 
 from apiserver.endpoints.compression import BodySlices
@@ -14,7 +14,7 @@ from apiserver.registry.size_class import SizeClass
 class SliceReader(Protocol):
     """Reads a body from its beginning."""
 
-    async def next(self) -> bytes | None:
+    def next(self) -> Awaitable[bytes | None]:
         """Returns the next slice, which may be empty; None at the end. Raises what making it raises."""
         ...
 

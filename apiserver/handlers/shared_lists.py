@@ -57,15 +57,15 @@ class SharedBody:
             if self._making is not None:
                 await asyncio.shield(self._making)
             elif self._ahead is SizeClass.SMALL:
-                await self._make_one(offload)
+                self._make_one()
             else:
                 # A task of its own: a thread makes the slice although this reader's client may go.
-                self._making = asyncio.ensure_future(self._make_one(offload))
+                self._making = asyncio.ensure_future(self._make_one_aside(offload))
         return self._made[index]
 
-    async def _make_one(self, offload: Offload) -> None:
+    def _make_one(self) -> None:
         try:
-            made = await offload.run_begun(self._ahead, next, self._source, None)
+            made = next(self._source, None)
         except Exception as failure:
             self._failure = failure
         else:
@@ -73,6 +73,12 @@ class SharedBody:
             self._ahead = work_after(made)
             if made is not None:
                 self._made.append(made)
+
+    async def _make_one_aside(self, offload: Offload) -> None:
+        try:
+            await offload.run_begun(self._ahead, self._make_one)
+        except Exception as failure:
+            self._failure = failure
         finally:
             self._making = None
 
@@ -83,10 +89,9 @@ class _SharedReader:
         self._offload = offload
         self._index = 0
 
-    async def next(self) -> bytes | None:
-        made = await self._body.slice_at(self._index, self._offload)
+    def next(self) -> Awaitable[bytes | None]:
         self._index += 1
-        return made
+        return self._body.slice_at(self._index - 1, self._offload)
 
 
 class _NotShared(enum.Enum):

@@ -19,6 +19,7 @@ from apiserver.vocabulary import Document
 # other requests do not wait for it.
 SLICE_BYTES: Final = 128 * 1024
 BATCH_OBJECTS: Final = 64
+_LIST_END: Final = b"]}\n"
 
 
 class WorkAhead(bytes):
@@ -64,12 +65,16 @@ def custom_list_metadata(result: ObjectList) -> Document:
 def slices_of_tails(head: bytes, item_opening: bytes, tails: Sequence[bytes]) -> Iterator[bytes]:
     """Returns a JSON list whose items are `item_opening` and a tail each; nothing is done but joining."""
     separator = b"," + item_opening
-    lead = head + item_opening
+    lead, remaining = head + item_opening, len(tails)
     for batch in _batches(tails):
         batch[0] = lead + batch[0]
+        remaining -= len(batch)
+        if not remaining:
+            batch[-1] += _LIST_END  # A slice of its own would be one more to send.
         yield separator.join(batch)
         lead = separator
-    yield b"]}\n" if tails else head + b"]}\n"
+    if not tails:
+        yield head + _LIST_END
 
 
 def _batches(tails: Sequence[bytes]) -> Iterator[list[bytes]]:
