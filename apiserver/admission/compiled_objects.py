@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 from weakref import WeakKeyDictionary
@@ -31,6 +32,8 @@ class CompiledObjects(Generic[T]):
         # What the lister's stamp was when they were compiled.
         self._compiled_at: object | None = None
         self._by_object: WeakKeyDictionary[StoredObject, Sequence[T]] = WeakKeyDictionary()
+        # Whoever finds it taken waits, instead of compiling the same again.
+        self._compiling = asyncio.Lock()
 
     def stamp(self) -> object:
         """Returns a value that changes whenever `known` does."""
@@ -45,17 +48,25 @@ class CompiledObjects(Generic[T]):
 
     async def current(self) -> Sequence[T]:
         """Raises the storage's errors."""
+        known = self.known
+        if known is not None:
+            return known
+        async with self._compiling:
+            known = self.known
+            return known if known is not None else await self._compile_all()
+
+    async def _compile_all(self) -> Sequence[T]:
         stamp = self._lister.stamp()
-        if stamp is not None and stamp == self._compiled_at:
-            return self._known
         found: list[T] = []
         for each in await self._lister.list_undamaged():
             compiled = self._by_object.get(each)
             if compiled is None:
-                document = each.document()
-                compiled = await self._offload.run_begun(SizeClass.HUGE, self._compile, document)
+                compiled = await self._offload.run_begun(SizeClass.HUGE, self._compiled, each)
                 self._by_object[each] = compiled
             found += compiled
         if stamp == self._lister.stamp():  # They have not changed meanwhile.
             self._known, self._compiled_at = found, stamp
         return found
+
+    def _compiled(self, stored: StoredObject) -> Sequence[T]:
+        return self._compile(stored.document())

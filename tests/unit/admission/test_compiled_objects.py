@@ -1,0 +1,67 @@
+"""Objects that configure admission are compiled once for each of their versions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from apiserver.admission.compiled_objects import CompiledObjects
+from apiserver.admission.listers import Lister
+from apiserver.registry.offload import Offload
+from apiserver.registry.stored_object import StoredObject, encode
+from apiserver.vocabulary import Document
+from tests.unit.handlers.calls import CONFIG_MAPS
+
+
+class Listed(Lister):
+    """Objects that are there without being stored."""
+
+    def __init__(self, *names: str) -> None:
+        self.objects: list[StoredObject] = []
+        for name in names:
+            self.add(name)
+
+    def add(self, name: str) -> None:
+        value = encode({"metadata": {"name": name}}, CONFIG_MAPS.head)
+        self.objects.append(StoredObject.written(name, CONFIG_MAPS.head, value, len(self.objects) + 1))
+
+    def stamp(self) -> object | None:
+        return len(self.objects)
+
+    async def list_undamaged(self) -> Sequence[StoredObject]:
+        return list(self.objects)
+
+
+@pytest.fixture
+def offload() -> Iterator[Offload]:
+    offload = Offload()
+    yield offload
+    offload.close()
+
+
+async def test_many_writes_after_a_change_compile_it_once(offload: Offload) -> None:
+    """An object may have hundreds of expressions, and hundreds of writes may wait for them."""
+    listed, compiled = Listed("a", "b"), []
+
+    def compile_(document: Document) -> Sequence[str]:
+        compiled.append(document["metadata"]["name"])
+        return [document["metadata"]["name"].upper()]
+
+    objects = CompiledObjects(listed, compile_, offload)
+    for expected in (["A", "B"], ["A", "B", "C"]):
+        assert objects.known is None
+        found = await asyncio.gather(*(objects.current() for _ in range(10)))
+        assert found == [expected] * 10
+        assert objects.known == expected
+        listed.add("c")
+    assert compiled == ["a", "b", "c"]
+
+
+async def test_who_waits_for_one_that_is_cancelled_compiles(offload: Offload) -> None:
+    objects = CompiledObjects(Listed("a"), lambda document: [document["metadata"]["name"]], offload)
+    first, second = (asyncio.ensure_future(objects.current()) for _ in range(2))
+    await asyncio.sleep(0)
+    first.cancel()
+    assert await second == ["a"]
