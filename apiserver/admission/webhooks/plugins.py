@@ -35,6 +35,7 @@ from apiserver.registry.size_class import SizeClass, size_class
 from apiserver.schema.compile import TypeMismatch
 from apiserver.vocabulary import Document, GroupResource
 from apiserver.webhooks.errors import CallFailed
+from storage.turns import in_turns
 
 log = logging.getLogger(__name__)
 
@@ -275,7 +276,8 @@ class MutatingAdmissionWebhook(WebhookPlugin):
         rounds.enter(new)
         warnings: list[str] = []
         try:
-            for webhook in await self._configurations.current():
+            # There may be thousands, few of which match.
+            async for webhook in in_turns(await self._configurations.current()):
                 if rounds.is_second and webhook not in rounds.due:
                     continue
                 invocation = await self._invocation(webhook, write)
@@ -377,7 +379,7 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
         write = ReviewedWrite(attributes, self._with.equivalents, new, old)
         invocations = [
             found
-            for webhook in await self._configurations.current()
+            async for webhook in in_turns(await self._configurations.current())
             if (found := await self._invocation(webhook, write)) is not None
         ]
         if not invocations:
