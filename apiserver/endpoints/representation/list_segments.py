@@ -26,6 +26,7 @@ class _Segment:
     rest: its objects except the first, on which it is stored; a reference to that one would be a cycle.
     encoded: the items, right from `since` until before `until`.
     size: at most how many bytes would be freed with it.
+    ends_list: it is as short as it is because its list ended; in a longer one it would be too short.
     """
 
     rest: Sequence[StoredObject]
@@ -33,9 +34,22 @@ class _Segment:
     since: float
     until: float
     size: int
+    ends_list: bool
 
-    def is_valid(self, now: float, following: Sequence[StoredObject]) -> bool:
-        return self.since <= now < self.until and self.rest == following
+    def is_valid(self, now: float, objects: Sequence[StoredObject], start: int) -> bool:
+        """Whether it is what a list has from the object at `start`, on which it is stored."""
+        end = start + 1 + len(self.rest)
+        if self.ends_list and end != len(objects):
+            return False
+        return self._is_current(now) and self.rest == objects[start + 1 : end]
+
+    def serves_longer(self, now: float, shorter: _Segment) -> bool:
+        """Whether it is what a longer list still has where `shorter` ends one."""
+        is_longer = shorter.ends_list and len(self.rest) > len(shorter.rest)
+        return is_longer and self._is_current(now) and self.rest[: len(shorter.rest)] == shorter.rest
+
+    def _is_current(self, now: float) -> bool:
+        return self.since <= now < self.until
 
 
 def segments(objects: Sequence[StoredObject]) -> Iterator[Sequence[StoredObject]]:
@@ -66,24 +80,27 @@ def cached_segments(
     while start < len(objects):
         first = objects[start]
         segment: _Segment | None = first.forms.get(key) if first.forms is not None else None
-        if segment is None or not segment.is_valid(now, objects[start + 1 : start + 1 + len(segment.rest)]):
+        if segment is None or not segment.is_valid(now, objects, start):
             following = _segment_at(start, objects, objects_max)
             yield from work_ahead(following)
-            outdated, segment = segment, _encoded(following, encode, now)
-            # The last one may have ended early: in a longer list it would still be valid, but too short.
-            if segment.until > now and start + 1 + len(segment.rest) < len(objects):
-                if outdated is not None and first.forms is not None and segment.size > outdated.size:
+            ends_list = start + len(following) == len(objects) and len(following) < objects_max
+            other, segment = segment, _encoded(following, encode, now, ends_list=ends_list)
+            if segment.until > now and not (other is not None and other.serves_longer(now, segment)):
+                if other is not None and first.forms is not None and segment.size > other.size:
                     first.forms.pop(key, None)  # so that its size is counted anew
                 cache.put(first, key, segment, segment.size)
         yield segment.encoded
         start += 1 + len(segment.rest)
 
 
-def _encoded(objects: Sequence[StoredObject], encode: EncodeSegment, now: float) -> _Segment:
+def _encoded(
+    objects: Sequence[StoredObject], encode: EncodeSegment, now: float, *, ends_list: bool
+) -> _Segment:
     encoded, until = encode(objects)
     rest = objects[1:]
     # Versions of objects that nothing else refers to any more live on in it.
-    return _Segment(rest, encoded, now, until, len(encoded) + sum([len(each.tail) for each in rest]))
+    size = len(encoded) + sum([len(each.tail) for each in rest])
+    return _Segment(rest, encoded, now, until, size, ends_list)
 
 
 def _segment_at(

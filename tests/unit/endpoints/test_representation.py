@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 from weakref import ref
@@ -28,7 +28,7 @@ from apiserver.endpoints.representation import (
     encoder_for,
 )
 from apiserver.endpoints.representation.form_cache import ENTRY_OVERHEAD_BYTES
-from apiserver.endpoints.representation.list_segments import segments
+from apiserver.endpoints.representation.list_segments import cached_segments, segments
 from apiserver.endpoints.representation.protobuf import BUFFERED_BYTES_MAX
 from apiserver.endpoints.representation.table_cells import age_changes_at, encode_cells
 from apiserver.errors import BadRequest, NotAcceptable, NotFound
@@ -687,6 +687,28 @@ def test_a_page_does_not_break_up_cached_segments() -> None:
     for number in range(0, len(paged), 10):
         list(one.list(ObjectList(paged[number : number + 1], 9, continue_token="t")))
     assert list(one.list(ObjectList(paged, 9))) == list(one.list(ObjectList(fresh, 9)))
+
+
+def test_how_often_segments_of_lists_of_different_lengths_are_encoded() -> None:
+    """A segment that a list has ended is for lists as long; one that a longer list needs is not given up."""
+    objects, cache = [numbered(number, 7) for number in range(BATCH_OBJECTS)], FormCaches().segments
+    encoded: list[int] = []
+
+    def encode(segment: Sequence[StoredObject]) -> tuple[bytes, float]:
+        encoded.append(len(segment))
+        return b"%d" % len(segment), math.inf
+
+    def is_encoded(length: int) -> bool:
+        encoded.clear()
+        assert list(cached_segments(objects[:length], encode, cache, "key")) == [b"%d" % length]
+        return bool(encoded)
+
+    assert [is_encoded(20), is_encoded(20)] == [True, False]
+    assert [is_encoded(30), is_encoded(30)] == [True, False]
+    assert [is_encoded(20), is_encoded(30)] == [True, False]
+    assert [is_encoded(BATCH_OBJECTS), is_encoded(30), is_encoded(BATCH_OBJECTS)] == [True, True, False]
+    objects[1] = numbered(1, 8)
+    assert [is_encoded(30), is_encoded(30)] == [True, False]
 
 
 def test_cached_segments_keep_no_object_alive() -> None:
