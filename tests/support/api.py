@@ -160,6 +160,14 @@ class WatchEvents:
                 break
         return taken
 
+    def read_until(self, mark: bytes) -> bytes:
+        """Events in any form, up to a piece that ends with or behind `mark`, or to the end of the watch."""
+        received, at = bytearray(), -1
+        while at < 0 and (piece := self._response.read1(1_000_000)):
+            received += piece
+            at = received.find(mark, max(0, len(received) - len(piece) - len(mark)))
+        return bytes(received)
+
     def body(self) -> bytes:
         """The rest of the response, whatever it is."""
         return self._response.read()
