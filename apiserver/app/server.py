@@ -73,7 +73,7 @@ from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.serving import pki, process_memory
+from apiserver.serving import endless_reads, pki, process_memory
 from apiserver.serving.cluster_identity import UnusableStoredIdentity, fetch_identity
 from apiserver.serving.listener import ConnectionLimits, Listener
 from apiserver.serving.listening import (
@@ -149,7 +149,7 @@ class App:
         self._served_names = ServedNames()
         self._request_metrics = RequestMetrics(self._served_names)
         self._admission_metrics = AdmissionMetrics()
-        self._loop_monitor = EventLoopMonitor(self._loop, running_operation)
+        self._loop_monitor = EventLoopMonitor(self._loop, running_operation, endless_reads.ending_of)
         self._memory_budget = MemoryBudget(_memory_limit_bytes(config, worker))
         self._resident_memory = process_memory.ResidentMemory()
         self._memory_keeper = MemoryKeeper(

@@ -35,6 +35,10 @@ _QUIET_INTERVALS: Final = 4
 _QUIET_SHARE: Final = 0.1
 # Later than that, a turn counts as a stall.
 _LATE_S: Final = 0.005
+# So much processor time in one call that may not take long, and that is ended: a hundred times what it takes.
+_CALL_CPU_S: Final = 0.01
+# The clock of a thread's processor time; not on every system.
+_CLOCK_OF: Final[Callable[[int], int] | None] = getattr(time, "pthread_getcpuclockid", None)
 # The stack is looked at earlier than a stall is logged, so that a line can say what it was.
 _LOOK_AFTER_S: Final = 0.05
 LOG_OVER_S: Final = 0.1
@@ -68,13 +72,18 @@ class EventLoopMonitor:
 
     is_resting: the loop has done nothing for a while; `wake` is to be called when work arrives.
     operation_of: names what a stack is about, given its innermost frame; "" if that cannot be said.
+    ending_of: returns what ends the call of the innermost frame if it may not take long, else None. It is
+        called, and may end the call, on a thread beside the loop.
     """
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, operation_of: Callable[[FrameType], str] = lambda _: ""
+        self,
+        loop: asyncio.AbstractEventLoop,
+        operation_of: Callable[[FrameType], str] = lambda _: "",
+        ending_of: Callable[[FrameType], Callable[[], None] | None] = lambda _: None,
     ) -> None:
         self.is_resting = False
-        self._loop, self._operation_of = loop, operation_of
+        self._loop, self._operation_of, self._ending_of = loop, operation_of, ending_of
         self._histograms = {clock: Histogram(BUCKETS) for clock in Clocks._fields}
         self._last = Clocks(0.0, 0.0, 0.0)
         self._due = 0.0
@@ -174,6 +183,22 @@ class EventLoopMonitor:
             operation = self._operation_now()
             if due == self._due and len(self._operations) < _OPERATIONS_MAX:
                 self._note(operation)
+            self._end_what_takes_long()
+
+    def _end_what_takes_long(self) -> None:
+        frame = sys._current_frames().get(self._loop_thread)
+        end = self._ending_of(frame) if frame is not None else None
+        if end is None or _CLOCK_OF is None:
+            return
+        clock = _CLOCK_OF(self._loop_thread)
+        began = time.clock_gettime(clock)
+        # A thread that only waits for a processor, or for the interpreter, uses no time.
+        while not self._is_closed.wait(INTERVAL_S):
+            if sys._current_frames().get(self._loop_thread) is not frame:
+                return
+            if time.clock_gettime(clock) - began >= _CALL_CPU_S:
+                end()
+                return
 
     def _note(self, operation: str) -> None:
         if operation not in self._operations:

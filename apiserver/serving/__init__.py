@@ -7,6 +7,7 @@ service_account_tokens   the issuer and the authenticator of tokens
 listening                sockets, TLS, addresses, the kubeconfig
 listener                 accepts connections, within limits, and does their TLS handshakes
 tls_transport            TLS on an open connection, without buffers
+endless_reads            ends connections whose clients keep OpenSSL busy
 process_memory           the memory of the process and of its container; has what is free given back
 logs, exit_codes         what a process tells about itself
 """

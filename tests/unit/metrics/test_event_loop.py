@@ -146,3 +146,33 @@ def test_nothing_is_left_when_it_ends() -> None:
     before = threading.active_count()
     asyncio.run(run())
     assert threading.active_count() == before
+
+
+def endless(ended: threading.Event) -> None:
+    while not ended.is_set():
+        pass
+
+
+def resting(_: threading.Event) -> None:
+    time.sleep(LONG_S)
+
+
+CALLS: Final = {"works": (endless, True), "only waits": (resting, False)}
+
+
+@pytest.mark.parametrize(("call", "is_ended"), CALLS.values(), ids=CALLS)
+async def test_a_call_that_may_not_take_long_is_ended_if_it(
+    call: Callable[[threading.Event], None], is_ended: bool
+) -> None:
+    ended = threading.Event()
+    monitor = EventLoopMonitor(
+        asyncio.get_running_loop(),
+        ending_of=lambda frame: ended.set if frame.f_code is call.__code__ else None,
+    )
+    monitor.start()
+    try:
+        await asyncio.sleep(0)
+        call(ended)
+        assert ended.is_set() is is_ended
+    finally:
+        monitor.close()
