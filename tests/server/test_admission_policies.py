@@ -86,9 +86,37 @@ def test_deletes_are_decided_by_the_old_object(api: Api, namespace: str) -> None
     ]
 
 
+EVERYTHING: Final = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}
+_ASKED: Final = {"user": "u", "resourceAttributes": {"verb": "get", "resource": "pods"}}
+# By path; the local one has its namespace in the path.
+REVIEWS: Final[dict[str, dict[str, Any]]] = {
+    "authentication.k8s.io/v1/tokenreviews": {"token": "t"},
+    "authentication.k8s.io/v1/selfsubjectreviews": {},
+    "authorization.k8s.io/v1/subjectaccessreviews": _ASKED,
+    "authorization.k8s.io/v1/selfsubjectaccessreviews": {"resourceAttributes": _ASKED["resourceAttributes"]},
+    "authorization.k8s.io/v1/selfsubjectrulesreviews": {"namespace": "default"},
+    "authorization.k8s.io/v1/namespaces/default/localsubjectaccessreviews": {
+        "user": "u",
+        "resourceAttributes": {"verb": "get", "resource": "pods", "namespace": "default"},
+    },
+}
+
+
+def test_no_policy_is_asked_about_reviews(api: Api, namespace: str) -> None:
+    """Others ask this server who somebody is, and what they may do."""
+    rules = {"resourceRules": [EVERYTHING]}
+    api.post(POLICIES, policy(namespace, "false", matchConstraints=rules)).ok()
+    api.post(BINDINGS, binding(namespace)).ok()
+    try:
+        answers = {path: api.post(f"/apis/{path}", {"spec": spec}).status for path, spec in REVIEWS.items()}
+    finally:
+        api.delete(f"{BINDINGS}/p-{namespace}").ok()
+        api.delete(f"{POLICIES}/p-{namespace}").ok()
+    assert answers == dict.fromkeys(REVIEWS, 201)
+
+
 def test_a_policy_cannot_keep_itself(api: Api, namespace: str) -> None:
-    everything = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}
-    rules = {"resourceRules": [everything]}
+    rules = {"resourceRules": [EVERYTHING]}
     api.post(POLICIES, policy(namespace, "false", matchConstraints=rules)).ok()
     api.post(BINDINGS, binding(namespace)).ok()
     try:

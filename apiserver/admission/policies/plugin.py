@@ -33,7 +33,15 @@ from apiserver.vocabulary import Document, GroupResource
 # So many evaluations for one write are done on the event loop, if they cost little together.
 CASES_ON_LOOP_MAX: Final = 100
 _CODES: Final = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}
-_UNASKED_REVIEWS: Final = frozenset({"tokenreviews", "selfsubjectreviews", "selfsubjectrulesreviews"})
+# Else a policy about everything would end authentication and authorization for all who delegate them.
+# Source: k8s.io/kubernetes, pkg/kubeapiserver/admission/exclusion/resources.go.
+_UNASKED_REVIEWS: Final = {
+    "authentication": ("tokenreviews", "selfsubjectreviews"),
+    "authorization": (
+        *("subjectaccessreviews", "localsubjectaccessreviews"),
+        *("selfsubjectaccessreviews", "selfsubjectrulesreviews"),
+    ),
+}
 _POLICIES: Final = frozenset(
     {
         "validatingadmissionpolicies",
@@ -116,14 +124,18 @@ class ValidatingAdmissionPolicy(Plugin):
         self._offload = offload
         self._meta_group = brand.meta_group
         self._exempt_group = brand.group(_REGISTRATION_GROUP)
-        self._authentication_groups = frozenset({brand.group("authentication"), brand.group("authorization")})
+        self._unasked = frozenset(
+            GroupResource(brand.group(group), each)
+            for group, all_ in _UNASKED_REVIEWS.items()
+            for each in all_
+        )
         # The bindings of each policy, and the list that they were in.
         self._bound: tuple[object, Mapping[str, Sequence[Binding]]] = (None, {})
 
     def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         if resource.group == self._exempt_group and resource.resource in _POLICIES:
             return False  # Else a policy could prevent its own removal.
-        if resource.group in self._authentication_groups and resource.resource in _UNASKED_REVIEWS:
+        if resource in self._unasked:
             return False
         policies, bindings = self._policies.known, self._bindings.known
         if policies is None or bindings is None:
