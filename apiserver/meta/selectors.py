@@ -374,20 +374,19 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 def _validated_requirement(key: str, operator: str, values: list[str]) -> Requirement:
-    if operator in ("gt", "lt"):
-        if _integer(values[0]) is None:
-            raise _bad_requirement(
-                f"values[0]: Invalid value: {quote(values[0])}: "
-                "for 'Gt', 'Lt' operators, the value must be an integer"
-            )
-    else:
-        wrong = [
-            f"values[{index}][{key}]: Invalid value: {quote(value)}: {'; '.join(problems)}"
-            for index, value in enumerate(sorted(set(values)))
-            if (problems := names.label_value(value))
-        ]
-        if wrong:
-            raise _bad_requirement(wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")
+    wrong = []
+    if operator in ("gt", "lt") and _integer(values[0]) is None:
+        wrong.append(
+            f"values[0]: Invalid value: {quote(values[0])}: "
+            "for 'Gt', 'Lt' operators, the value must be an integer"
+        )
+    wrong += [
+        f"values[{index}][{key}]: Invalid value: {quote(value)}: {'; '.join(problems)}"
+        for index, value in enumerate(sorted(set(values)))
+        if (problems := names.label_value(value))
+    ]
+    if wrong:
+        raise _bad_requirement(wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")
     return Requirement(key, operator, frozenset(values))
 
 

@@ -58,7 +58,7 @@ LABELS: Final[dict[str, tuple[str, list[Requirement]]]] = {
     "left out after a comma": ("a in (b,)", [r("a", "in", "", "b")]),
     "left out between commas": ("a in (b,,c)", [r("a", "in", "", "b", "c")]),
     "greater": ("a>1", [r("a", "gt", "1")]),
-    "less": ("a < -1", [r("a", "lt", "-1")]),
+    "less": ("a < 10", [r("a", "lt", "10")]),
     "spaces anywhere": (" a  =  b ,\tc in ( d , e )\n", [r("a", "in", "b"), r("c", "in", "d", "e")]),
     "in and notin are words where they are no operators": (
         "in in (in,notin),notin=in,!in",
@@ -138,6 +138,14 @@ BAD_LABELS: Final = {
         "a<9223372036854775808",
         f'{REQUIREMENT}values[0]: Invalid value: "9223372036854775808": {NO_INTEGER}',
     ),
+    "a bound below zero, which is no label's value": (
+        "a<-1",
+        f'{REQUIREMENT}values[0][a]: Invalid value: "-1": {NO_VALUE}',
+    ),
+    "a bound that is neither": (
+        "a>b$",
+        f'{REQUIREMENT}[values[0]: Invalid value: "b$": {NO_INTEGER}, values[0][a]: {INVALID_B}]',
+    ),
 }
 
 
@@ -190,7 +198,7 @@ _key: Final = _word | st.builds(
     "{}/{}".format, st.from_regex(r"[a-z0-9]{1,5}(\.[a-z0-9]{1,5})?", fullmatch=True), _word
 )
 _value: Final = st.just("") | _word
-_number: Final = st.integers(-(2**63), 2**63 - 1).map(str)
+_number: Final = st.integers(0, 2**63 - 1).map(str)
 _requirement: Final = st.one_of(
     st.builds(r, _key, st.sampled_from(["exists", "!"])),
     st.builds(r, _key, st.sampled_from(["gt", "lt"]), _number),
