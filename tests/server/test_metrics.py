@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.support.api import MERGE_PATCH, Api
 from tests.support.definitions import define, definition, new_group
 from tests.support.eventually import eventually, until
+from tests.support.server_process import ServerProcess
 
 REQUEST: Final = {"verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"}
 ADMISSION: Final = {"type", "operation", "rejected"}
@@ -93,6 +94,13 @@ class Scrape:
     def value(self, name: str, /, **labels: str) -> float:
         """The sum of all samples of a name that have these labels."""
         return sum(s.value for s in self.samples if s.name == name and labels.items() <= s.labels.items())
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server for these tests alone: one that others use has many more series, which take long to read."""
+    with ServerProcess(tmp_path_factory.mktemp("server") / "data") as server:
+        yield server
 
 
 def counted(api: Api, metric: str, /, **labels: str) -> float:
