@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 from apiserver.metrics.resource_series import CUSTOM_SERIES_MAX, OTHER_RESOURCE
 from apiserver.metrics.series import Family, values
@@ -13,6 +13,34 @@ from storage.watch_cache import WatchCache
 from storage.watch_cache.resource import ResourceCache
 
 _RESOURCE: Final = ("group", "resource")
+_ValueOf: TypeAlias = Callable[[ResourceCache[StoredObject]], int]
+# Name, kind, text, and the value of one resource.
+_BY_RESOURCE: Final[tuple[tuple[str, str, str, _ValueOf], ...]] = (
+    (
+        "watch_cache_capacity",
+        "gauge",
+        "Events that the watch cache keeps at most.",
+        lambda each: each.history.limits.events_max,
+    ),
+    (
+        "apiserver_watch_cache_history_bytes",
+        "gauge",
+        "Bytes of the obsolete object versions that the watch cache keeps.",
+        lambda each: each.history.bytes,
+    ),
+    (
+        "apiserver_watch_cache_events_received_total",
+        "counter",
+        "Events that the watch cache received.",
+        lambda each: each.events_total,
+    ),
+    (
+        "apiserver_terminated_watchers_total",
+        "counter",
+        "Watches that were ended because their clients did not keep up.",
+        lambda each: each.fanout.dropped_total,
+    ),
+)
 
 
 class CacheMetrics:
@@ -33,40 +61,14 @@ class CacheMetrics:
                 for resource, count in self._by_resource(lambda each: len(each.snapshots))
             ),
         )
-        yield values(
-            "watch_cache_capacity",
-            "gauge",
-            "Events that the watch cache keeps at most.",
-            _RESOURCE,
-            self._by_resource(lambda each: each.history.limits.events_max),
-        )
-        yield values(
-            "apiserver_watch_cache_history_bytes",
-            "gauge",
-            "Bytes of the obsolete object versions that the watch cache keeps.",
-            _RESOURCE,
-            self._by_resource(lambda each: each.history.bytes),
-        )
-        yield values(
-            "apiserver_watch_cache_events_received_total",
-            "counter",
-            "Events that the watch cache received.",
-            _RESOURCE,
-            self._by_resource(lambda each: each.events_total),
-        )
+        for name, kind, text, value_of in _BY_RESOURCE:
+            yield values(name, kind, text, _RESOURCE, self._by_resource(value_of))
         yield values(
             "apiserver_watch_cache_initializations_total",
             "counter",
             "How often the watch cache listed everything: at the start, and when its watch could not resume.",
             _RESOURCE,
             self._by_resource(lambda _: cache.fills_total),
-        )
-        yield values(
-            "apiserver_terminated_watchers_total",
-            "counter",
-            "Watches that were ended because their clients did not keep up.",
-            _RESOURCE,
-            self._by_resource(lambda each: each.fanout.dropped_total),
         )
         yield values(
             "apiserver_storage_consistency_checks_total",
@@ -93,9 +95,7 @@ class CacheMetrics:
             [((), cache.revision)],
         )
 
-    def _by_resource(
-        self, value_of: Callable[[ResourceCache[StoredObject]], int]
-    ) -> Iterator[tuple[GroupResource, int]]:
+    def _by_resource(self, value_of: _ValueOf) -> Iterator[tuple[GroupResource, int]]:
         """Yields a value for each resource, those beyond the bound added up."""
         resources = list(self._cache.resources.items())
         for prefix, each in resources[:CUSTOM_SERIES_MAX]:
