@@ -246,6 +246,9 @@ def _timeout_s(call: ApiCall) -> float:
 
 # Users whose authorization takes long that are remembered; if there are more, all are forgotten.
 TAKING_LONG_MAX: Final = 1_000
+# After so many quick answers in a row a user is forgotten, too: once it was a pause of the garbage collector,
+# or of a busy machine. Who has many roles gets one answer in so many out of turn.
+QUICK_ANSWERS: Final = 100
 
 
 def authorize(chain: AuthorizationChain) -> Middleware:
@@ -254,7 +257,7 @@ def authorize(chain: AuthorizationChain) -> Middleware:
     A user to whom ten thousand roles are bound, and who asks for ever new things, takes some of the event
     loop's turns with each question. So do not many at once: they wait for theirs.
     """
-    taking_long: set[str] = set()
+    taking_long: dict[str, int] = {}  # how many quick answers are left until each is forgotten
 
     def middleware(handle: Handler) -> Handler:
         async def authorized(call: ApiCall) -> None:
@@ -271,7 +274,11 @@ def authorize(chain: AuthorizationChain) -> Middleware:
                 if time.monotonic() - began > TURN_S:
                     if len(taking_long) >= TAKING_LONG_MAX:
                         taking_long.clear()
-                    taking_long.add(user)
+                    taking_long[user] = QUICK_ANSWERS
+                elif user in taking_long:
+                    taking_long[user] -= 1
+                    if not taking_long[user]:
+                        del taking_long[user]
             await handle(call)
 
         return authorized

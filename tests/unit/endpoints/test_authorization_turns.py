@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from time import monotonic
 from typing import cast
 
 from apiserver.authz.attributes import Attributes, AuthorizationChain, Decision, Verdict
 from apiserver.endpoints.api_call import ApiCall
-from apiserver.endpoints.middleware import authorize
+from apiserver.endpoints.middleware import QUICK_ANSWERS, authorize
 from apiserver.endpoints.request_info import RequestInfo
 from apiserver.vocabulary import UserInfo
-from storage.turns import TURN_S
+from storage.turns import TURN_S, Turn
 
 
 class _Call:
@@ -48,3 +49,37 @@ async def test_users_whose_authorization_takes_long_take_turns() -> None:
     assert all(after - before <= 1 for before, after in zip([0, *counts], counts, strict=False))
     await authorized(cast(ApiCall, _Call("other")))
     assert asked[-1] == "other"
+
+
+async def test_users_whose_authorization_took_long_once_need_no_turns_for_ever() -> None:
+    pause_s = 2 * TURN_S
+
+    def authorizer(_: Attributes) -> Verdict:
+        ends_at = monotonic() + pause_s
+        while monotonic() < ends_at:
+            pass
+        return Verdict(Decision.ALLOW)
+
+    async def handle(_: ApiCall) -> None:
+        pass
+
+    def waits() -> bool:
+        """Whether a request waits for its turn when that of this round is over."""
+        turn = Turn()
+        while not turn.is_over():
+            pass
+        request = cast(Coroutine[object, None, None], authorized(cast(ApiCall, _Call("user"))))
+        try:
+            request.send(None)
+        except StopIteration:
+            return False
+        request.close()
+        return True
+
+    authorized = authorize(AuthorizationChain([authorizer]))(handle)
+    await authorized(cast(ApiCall, _Call("user")))
+    pause_s = 0
+    assert waits()
+    for _ in range(QUICK_ANSWERS):
+        await authorized(cast(ApiCall, _Call("user")))
+    assert not waits()
