@@ -44,6 +44,7 @@ from apiserver.wire import cbor, yaml
 from apiserver.wire.media_types import CBOR, JSON, YAML
 from apiserver.wire.protobuf import MessageDecoder, open_envelope
 from storage.interface import Stored
+from tests.support.garbage import no_collections
 
 BRAND: Final = Brand("example.com", "acme")
 META: Final = "meta.example.com/v1"
@@ -719,12 +720,9 @@ def test_cached_segments_keep_no_object_alive() -> None:
         list(encoder(form, caches=caches).list(ObjectList(objects, 9)))
         list(encoder(form, caches=caches).list(ObjectList(objects[5:], 9)))
     assert caches.segments.bytes
-    gc.disable()
-    try:
+    with no_collections():
         objects.clear()
         assert not any(each() for each in alive)
-    finally:
-        gc.enable()
 
 
 @given(st.lists(st.sampled_from([10, 3_000, SLICE_BYTES // 3, 2 * SLICE_BYTES]), max_size=200))

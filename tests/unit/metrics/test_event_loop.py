@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import math
 import re
@@ -20,6 +19,7 @@ import uvloop
 
 from apiserver.metrics.event_loop import EventLoopMonitor
 from tests.support.eventually import eventually
+from tests.support.garbage import no_collections
 
 LOOPS: Final = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 # Seconds. Long enough that the thread beside the loop looks at it, also on a busy machine.
@@ -50,7 +50,8 @@ async def monitored(
     monitor = EventLoopMonitor(asyncio.get_running_loop(), operation_of)
     monitor.start()
     try:
-        yield monitor
+        with no_collections():
+            yield monitor
     finally:
         monitor.close()
 
@@ -127,15 +128,11 @@ async def test_what_a_stack_holds_is_free_when_it_returns() -> None:
         work(LONG_S)
         return weakref.ref(held)
 
-    gc.disable()
-    try:
-        async with monitored(operation_of):
-            await asyncio.sleep(0)
-            held = compute()
-            await eventually(lambda: seen)
-            await eventually(lambda: held() is None)
-    finally:
-        gc.enable()
+    async with monitored(operation_of):
+        await asyncio.sleep(0)
+        held = compute()
+        await eventually(lambda: seen)
+        await eventually(lambda: held() is None)
 
 
 def test_nothing_is_left_when_it_ends() -> None:

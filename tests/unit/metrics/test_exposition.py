@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from apiserver.metrics.exposition import SLICE_BYTES, Exposition
 from apiserver.metrics.histograms import Histogram
 from apiserver.metrics.series import Family, histogram_family, number_text, values
+from tests.support.garbage import no_collections
 
 # As many as custom resources may have in one metric.
 MANY: Final = 10_000
@@ -83,11 +84,12 @@ def test_no_slice_is_long() -> None:
     """10,000 histograms: 26 lines of each."""
     named = [((f"resource-{number}", "x" * 100), Histogram()) for number in range(MANY)]
     slices = Exposition([Source(histogram_family("mine", "Words.", ("a", "b"), named))]).slices()
-    lines, longest_s, began = 0, 0.0, time.thread_time()
-    for piece in slices:
-        longest_s = max(longest_s, time.thread_time() - began)
-        assert len(piece) <= SLICE_BYTES + SERIES_BYTES_MAX
-        lines += piece.count(b"\n")
-        began = time.thread_time()
+    with no_collections():
+        lines, longest_s, began = 0, 0.0, time.thread_time()
+        for piece in slices:
+            longest_s = max(longest_s, time.thread_time() - began)
+            assert len(piece) <= SLICE_BYTES + SERIES_BYTES_MAX
+            lines += piece.count(b"\n")
+            began = time.thread_time()
     assert lines > MANY * 26
     assert longest_s < 0.02
