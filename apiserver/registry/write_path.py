@@ -94,7 +94,7 @@ class WritePath:
                 _size(request), write_stages.place, request, draft, document
             )
             if request.admission is not None:
-                warnings += await _mutated(request, request.admission, document, None)
+                warnings += await self._mutated(request, request.admission, document, None, _size(request))
             meta = document["metadata"]
             if meta.get("name") or not meta.get("generateName"):
                 created = await self._create_once(request, document)
@@ -174,6 +174,27 @@ class WritePath:
             ) from None
         return StoredObject.written(key, resource.codec.stored_head, value, revision)
 
+    async def _mutated(
+        self,
+        request: WriteRequest,
+        admission: Admission,
+        new: Document,
+        old: Document | None,
+        size: SizeClass,
+    ) -> Sequence[str]:
+        """Let admission change a document. Returns warnings. Raises what it raises, and BadRequest.
+
+        size: of the larger document.
+        """
+        owners = new["metadata"].get("managedFields")
+        warnings = await admission.mutate(new, old)
+        if admission.may_mutate:
+            write_stages.check_mutated(request, new, old)
+        if new["metadata"].get("managedFields") is owners:
+            return warnings
+        found = await self._offload_of(request).run_begun(size, write_stages.check_owners, new, owners)
+        return [*warnings, *found] if found else warnings
+
     # ---- update
 
     async def update(self, request: WriteRequest, transform: Transform) -> Written:
@@ -246,7 +267,7 @@ class WritePath:
         new, warnings, extra = draft.document, [*draft.warnings], NO_EXTRA_WRITES
         try:
             if admission is not None:
-                warnings += await _mutated(request, admission, new, old)
+                warnings += await self._mutated(request, admission, new, old, size)
             now = timestamps.to_text(self._clock())
             is_unchanged = await offload.run_begun(size, write_stages.prepare_update, request, new, old, now)
             findings = await offload.run_bounded(
@@ -320,17 +341,6 @@ def _drafted(request: WriteRequest, transform: Transform, hub: StoredObject) -> 
         refused.add_warnings(draft.warnings)
         raise
     return old, draft
-
-
-async def _mutated(
-    request: WriteRequest, admission: Admission, new: Document, old: Document | None
-) -> Sequence[str]:
-    """Let admission change a document. Returns warnings. Raises what it raises, and BadRequest."""
-    owners = new["metadata"].get("managedFields")
-    warnings = await admission.mutate(new, old)
-    if admission.may_mutate:
-        write_stages.check_mutated(request, new, old)
-    return [*warnings, *found] if (found := write_stages.check_owners(new, owners)) else warnings
 
 
 async def _allocate(

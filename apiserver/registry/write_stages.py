@@ -233,8 +233,6 @@ def check_owners(document: Document, before: Any) -> Sequence[str]:
     """
     meta = document["metadata"]
     entries = meta.get("managedFields")
-    if entries is before:
-        return ()
     if not entries:
         meta.pop("managedFields", None)
         return ()

@@ -29,6 +29,7 @@ from apiserver.errors import ApiError, BadRequest, Forbidden, InternalError, Not
 from apiserver.metrics.admission import ADMIT, VALIDATING
 from apiserver.metrics.webhooks import WebhookMetrics
 from apiserver.patch import json_patch
+from apiserver.registry import write_stages
 from apiserver.registry.offload import Offload, on_event_loop
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.size_class import SizeClass, size_class
@@ -344,7 +345,11 @@ class MutatingAdmissionWebhook(WebhookPlugin):
         kind.compile()
         size = SizeClass.HUGE if json_patch.may_multiply(operations) else max(size, size_class(len(encoded)))
         patched = await offload.run_begun(size, _patched, encoded, operations, kind)
-        return await write.replace(patched, invocation.resource)
+        changed = await write.changed(patched, invocation.resource)
+        if await offload.run_begun(size, write_stages.is_same, changed, write.new):
+            return False
+        write.replace(changed)
+        return True
 
 
 def _patched(encoded: bytes, operations: list[Any], kind: ServedResource) -> Document:

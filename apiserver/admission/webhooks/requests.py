@@ -10,7 +10,7 @@ import orjson
 
 from apiserver.admission.chain import AdmissionAttributes, Operation
 from apiserver.admission.webhooks.rules import Target
-from apiserver.registry import version_codec, write_stages
+from apiserver.registry import version_codec
 from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable
 from apiserver.registry.stored_object import StoredObject, encode
 from apiserver.vocabulary import Document, GroupResource
@@ -212,33 +212,35 @@ class ReviewedWrite:
 
     # ---- what is changed
 
-    async def replace(self, document: Document, resource: ServedResource) -> bool:
-        """Put a changed document of the version of a resource in place of the new one.
+    async def changed(self, document: Document, resource: ServedResource) -> Document:
+        """Returns what the new document becomes by a changed one of the version of a resource.
 
-        Returns whether that has changed. Raises ApiError where it cannot be converted.
+        document: is taken over. Raises ApiError where it cannot be converted.
         """
         attributes, new = self.attributes, self.new
         assert new is not None
         if attributes.view is not None:
-            changed = orjson.loads(orjson.dumps(new))
+            changed: Document = orjson.loads(orjson.dumps(new))
             attributes.view.put(changed, document)
-        elif resource is attributes.resource and not resource.codec.converts_hub:
-            changed = document
-        elif resource.is_custom:
-            version = document["metadata"].get("resourceVersion")
-            stored = StoredObject("", resource.head, encode(document, resource.head)[len(resource.head) :])
-            changed = (await version_codec.view(attributes.resource.codec, stored)).document()
-            if version is not None:
-                changed["metadata"]["resourceVersion"] = version
-        else:
-            changed = resource.codec.to_hub(document)
-        if write_stages.is_same(changed, new):
-            return False
+            return changed
+        if resource is attributes.resource and not resource.codec.converts_hub:
+            return document
+        if not resource.is_custom:
+            return resource.codec.to_hub(document)
+        version = document["metadata"].get("resourceVersion")
+        stored = StoredObject("", resource.head, encode(document, resource.head)[len(resource.head) :])
+        changed = (await version_codec.view(attributes.resource.codec, stored)).document()
+        if version is not None:
+            changed["metadata"]["resourceVersion"] = version
+        return changed
+
+    def replace(self, changed: Document) -> None:
+        """Put another document of the hub version in place of the new one."""
+        assert self.new is not None
         # Whoever has made the write holds the document.
-        new.clear()
-        new.update(changed)
+        self.new.clear()
+        self.new.update(changed)
         self._encoded = {key: value for key, value in self._encoded.items() if key[0]}
-        return True
 
     def _kind(self, resource: ServedResource) -> Document:
         view = self.attributes.view
