@@ -108,12 +108,11 @@ class Setting:
     on_etcd: bool = False
 
 
+ON_ETCD: Final = (pytest.mark.etcd, pytest.mark.slow)
 SETTINGS: Final = [
     pytest.param(Setting(4), id="4 objects"),
-    pytest.param(Setting(4, on_etcd=True), id="4 objects on etcd", marks=pytest.mark.slow),
-    pytest.param(
-        Setting(4, ("--workers=2",), on_etcd=True), id="4 objects, 2 workers", marks=pytest.mark.slow
-    ),
+    pytest.param(Setting(4, on_etcd=True), id="4 objects on etcd", marks=ON_ETCD),
+    pytest.param(Setting(4, ("--workers=2",), on_etcd=True), id="4 objects, 2 workers", marks=ON_ETCD),
     pytest.param(Setting(24), id="24 objects", marks=pytest.mark.slow),
     pytest.param(Setting(48), id="48 objects", marks=pytest.mark.slow),
 ]

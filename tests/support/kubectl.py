@@ -74,7 +74,8 @@ def each_version(*always: int) -> list[object]:
     """Parameters for all versions, the oldest first. always: indexes of those that are not slow tests."""
     usable = usable_versions() or [MISSING]
     in_short = {usable[place] for place in always}
-    return [v if v in in_short else pytest.param(v, marks=pytest.mark.slow) for v in usable]
+    kubectl, slow = pytest.mark.kubectl, pytest.mark.slow
+    return [pytest.param(v, marks=kubectl if v in in_short else (kubectl, slow)) for v in usable]
 
 
 @dataclass
