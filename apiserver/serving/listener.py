@@ -17,7 +17,7 @@ import socket
 import ssl
 import sys
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
@@ -50,6 +50,8 @@ _ROOM_PART: Final = 100
 UNSENT_KERNEL_BYTES: Final = 128 * 1024
 # Of Linux; Python has a name for it since 3.12.
 _TCP_NOTSENT_LOWAT: Final = 25
+# How long it is remembered that none was idle: looking at all of them takes a millisecond or more.
+IDLE_SEARCH_S: Final = 0.1
 # Refusals are logged so often.
 _LOG_EVERY_S: Final = 30.0
 
@@ -112,6 +114,8 @@ class Listener:
         self._handshakes: dict[_Handshake, None] = {}  # oldest first
         self._advancing: deque[_Handshake] = deque()  # those of which something has come
         self._by_client: Counter[str] = Counter()
+        # When none was idle: of a client's connections, or of all (None).
+        self._none_idle_at: dict[str | None, float] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._refused = 0
         self._logged_at = -_LOG_EVERY_S
@@ -187,10 +191,9 @@ class Listener:
     def _has_room_for(self, client: str) -> bool:
         """Whether a client may have another connection, once those that are idle have made room."""
         total, per_client = self._limits.total, self._limits.per_client
-        if per_client and self._by_client[client] >= per_client:
-            of_client = [transport for transport, whose in self._open.items() if whose == client]
-            if not self._close_idle(of_client, 1 + per_client // _ROOM_PART):
-                return False
+        is_full = per_client and self._by_client[client] >= per_client
+        if is_full and not self._close_idle(1 + per_client // _ROOM_PART, client):
+            return False
         if len(self._handshakes) >= self._handshakes_max:
             self._drop_oldest(1)
         if total and len(self._open) + len(self._handshakes) >= total:
@@ -202,11 +205,19 @@ class Listener:
         oldest = next(iter(self._handshakes), None)
         if oldest is not None and oldest.began_at < self._loop.time() - HANDSHAKE_LATE_S:
             return self._drop_oldest(count)
-        return self._close_idle(self._open, count) or self._drop_oldest(count)
+        return self._close_idle(count) or self._drop_oldest(count)
 
-    def _close_idle(self, transports: Iterable[TlsTransport], count: int) -> bool:
-        """Close those that have been idle for longest. Returns False if none is idle."""
-        idle = sorted(self._idle(transports), key=lambda found: found[0])
+    def _close_idle(self, count: int, client: str | None = None) -> bool:
+        """Close those that have been idle for longest. Returns False if none is idle, or none just was.
+
+        client: whose, if not all.
+        """
+        now = self._loop.time()
+        if now - self._none_idle_at.get(client, -IDLE_SEARCH_S) < IDLE_SEARCH_S:
+            return False
+        idle = sorted(self._idle(client), key=lambda found: found[0])
+        if not idle:
+            self._none_idle_at[client] = now
         for _, transport in idle[:count]:
             transport.retire()
         return bool(idle)
@@ -218,8 +229,10 @@ class Listener:
             handshake.drop()
         return bool(oldest)
 
-    def _idle(self, transports: Iterable[TlsTransport]) -> Iterator[tuple[float, TlsTransport]]:
-        for transport in transports:
+    def _idle(self, client: str | None) -> Iterator[tuple[float, TlsTransport]]:
+        for transport, whose in self._open.items():
+            if client is not None and whose != client:
+                continue
             since = self._server.idle_since(transport.get_protocol())
             if since is not None:
                 yield since, transport
@@ -284,6 +297,7 @@ class Listener:
         self._by_client[client] -= 1
         if not self._by_client[client]:
             del self._by_client[client]
+            self._none_idle_at.pop(client, None)
 
 
 class _Handshake:

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from apiserver.serving import pki
-from apiserver.serving.listener import ConnectionLimits, Listener, client_of
+from apiserver.serving.listener import IDLE_SEARCH_S, ConnectionLimits, Listener, client_of
 from apiserver.serving.tls_transport import TURN_BYTES
 from tests.support.eventually import WITHIN_S, eventually
 
@@ -68,6 +68,7 @@ class Site:
         self.served: list[Served] = []
         self.port = 0
         self.fails_next = False
+        self.looks = 0  # at whether a connection is idle
         self._writers: list[asyncio.StreamWriter] = []
 
     def __call__(self) -> Served:
@@ -79,6 +80,7 @@ class Site:
 
     def idle_since(self, protocol: asyncio.BaseProtocol) -> float | None:
         assert isinstance(protocol, Served)
+        self.looks += 1
         return None if protocol.is_busy else protocol.used_at
 
     @asynccontextmanager
@@ -162,6 +164,24 @@ async def test_where_none_is_idle_a_connection_is_refused_before_tls(
         await eventually(lambda: len(site.open) == 2)
         await site.connect()
         assert len(site.open) == 3
+
+
+@pytest.mark.parametrize("limits", LIMITS.values(), ids=LIMITS)
+async def test_not_all_connections_are_looked_at_for_each_that_is_refused(
+    site: Site, limits: ConnectionLimits
+) -> None:
+    async with site.listening(limits):
+        for _ in range(3):
+            await site.connect()
+        for each in site.served:
+            each.is_busy = True
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        for _ in range(50):
+            reader, _ = await site.connect_plain()
+            assert await reader.read() == b""
+        searches = 1 + (loop.time() - began) / IDLE_SEARCH_S
+        assert 3 <= site.looks <= 3 * (searches + 1)
 
 
 async def test_a_handshake_has_a_time(site: Site) -> None:
