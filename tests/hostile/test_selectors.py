@@ -126,11 +126,13 @@ def read_until(connection: ssl.SSLSocket, text: bytes) -> None:
 def selectors_of(kind: str, count: int) -> list[str]:
     """Different selectors, so that nobody else's test will do."""
     first = SELECTORS[kind]
-    change = {"numbers": "k0>0", "labels that do not exist": "!absent0"}.get(kind)
-    if change is None:
-        return [first] * count
-    other = {"numbers": "k0>-{}", "labels that do not exist": "!gone{}"}[kind]
-    return [first.replace(change, other.format(n), 1) for n in range(1, count + 1)]
+    if kind == "numbers":
+        # A bound is a label's value, which is no negative number, and every label here is 1: zeros differ.
+        zeros = ((f"{0:0{1 + n % 32}}", f"{0:0{1 + n // 32}}") for n in range(count))
+        return [first.replace("k0>0,k1>0", f"k0>{one},k1>{other}", 1) for one, other in zeros]
+    if kind == "labels that do not exist":
+        return [first.replace("!absent0", f"!gone{n}", 1) for n in range(count)]
+    return [first] * count
 
 
 CROWDS: Final = [
