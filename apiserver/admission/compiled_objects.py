@@ -29,22 +29,22 @@ class CompiledObjects(Generic[T]):
         self._compile = compile_
         self._offload = offload
         self._known: Sequence[T] = ()
-        # What the lister's stamp was when they were compiled.
-        self._compiled_at: object | None = None
+        self._is_current = False
+        # How often `known` has changed. It is counted, since each write asks whether it has.
+        self._changes = 0
         self._by_object: WeakKeyDictionary[StoredObject, Sequence[T]] = WeakKeyDictionary()
         # Whoever finds it taken waits, instead of compiling the same again.
         self._compiling = asyncio.Lock()
+        lister.on_change(self._forget)
 
     def stamp(self) -> object:
         """Returns a value that changes whenever `known` does."""
-        stamp = self._lister.stamp()
-        return object() if stamp is None else (stamp, stamp == self._compiled_at)
+        return self._changes
 
     @property
     def known(self) -> Sequence[T] | None:
         """What there is now; None if that has to be found out by `current`."""
-        stamp = self._lister.stamp()
-        return self._known if stamp is not None and stamp == self._compiled_at else None
+        return self._known if self._is_current else None
 
     async def current(self) -> Sequence[T]:
         """Raises the storage's errors."""
@@ -56,7 +56,8 @@ class CompiledObjects(Generic[T]):
             return known if known is not None else await self._compile_all()
 
     async def _compile_all(self) -> Sequence[T]:
-        stamp = self._lister.stamp()
+        changes = self._changes
+        is_complete = self._lister.is_complete
         found: list[T] = []
         for each in await self._lister.list_undamaged():
             compiled = self._by_object.get(each)
@@ -64,9 +65,14 @@ class CompiledObjects(Generic[T]):
                 compiled = await self._offload.run_begun(SizeClass.HUGE, self._compiled, each)
                 self._by_object[each] = compiled
             found += compiled
-        if stamp == self._lister.stamp():  # They have not changed meanwhile.
-            self._known, self._compiled_at = found, stamp
+        if is_complete and changes == self._changes:  # They have not changed meanwhile.
+            self._known, self._is_current = found, True
+            self._changes += 1
         return found
+
+    def _forget(self) -> None:
+        self._is_current = False
+        self._changes += 1
 
     def _compiled(self, stored: StoredObject) -> Sequence[T]:
         return self._compile(stored.document())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from apiserver.admission.chain import AdmissionAttributes
 from apiserver.errors import Forbidden, NotFound
@@ -69,13 +69,19 @@ class Lister:
             kept = self._kept = state, await self._list(prefix)
         return kept[1]
 
-    def stamp(self) -> object | None:
-        """Returns a value that changes whenever the objects do; None if the cache does not know yet."""
+    @property
+    def is_complete(self) -> bool:
+        """Whether the cache has all objects."""
+        return self._registry.cache.is_filled
+
+    def on_change(self, changed: Callable[[], None]) -> None:
+        """Have `changed` called whenever the cached objects have changed, or may have.
+
+        That holds for resources that are served from the start.
+        """
         resource, prefix = self._place()
-        cache = self._registry.cache
-        if resource is not None and not cache.is_filled:
-            return None
-        return resource, cache.version_stamp(prefix)
+        if resource is not None:
+            self._registry.cache.on_change(prefix, changed)
 
     async def list_undamaged(self) -> Sequence[StoredObject]:
         """Returns all cached objects that can be read, by name. Raises the storage's errors."""

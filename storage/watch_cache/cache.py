@@ -7,6 +7,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from itertools import chain
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from storage.auto_compaction import compaction_key
@@ -125,6 +126,7 @@ class WatchCache(Generic[T]):
         self._growth_bytes = 0  # of all histories, since the budget was enforced
         self._resources: dict[str, ResourceCache[T]] = {}
         self._filling: dict[str, Snapshots[T]] = {}
+        self._on_change: dict[str, list[Callable[[], None]]] = {}  # by resource prefix
         self._reflector = Reflector(
             store,
             prefix_range(prefix + "/"),
@@ -215,6 +217,13 @@ class WatchCache(Generic[T]):
         """Returns a value that changes whenever the resource does; it means nothing before `is_filled`."""
         resource = self._resources.get(resource_prefix)
         return self.fills_total, resource.history.newest if resource is not None else 0
+
+    def on_change(self, resource_prefix: str, changed: Callable[[], None]) -> None:
+        """Have `changed` called whenever a resource has changed, or may have: the cache was filled anew.
+
+        It is called when reads see the change, before any other task runs. It must not raise.
+        """
+        self._on_change.setdefault(resource_prefix, []).append(changed)
 
     async def revision_at(self, at: ReadAt = MOST_RECENT) -> int:
         """The revision at which a read would be answered. Raises as `get` does."""
@@ -428,6 +437,8 @@ class WatchCache(Generic[T]):
         for prefix in self._resources.keys() | self._filling.keys():
             self._resource(prefix).fill(self._filling.get(prefix, Snapshots()), revision)
         self._filling.clear()
+        for changed in chain.from_iterable(self._on_change.values()):
+            changed()
 
     def _apply(self, events: Sequence[Event]) -> None:
         by_resource: dict[str, list[Event]] = {}
@@ -444,6 +455,8 @@ class WatchCache(Generic[T]):
                 resource.drop_late_watchers()
             before = resource.history.bytes
             resource.apply(group)
+            for changed in self._on_change.get(prefix, ()):
+                changed()
             self._growth_bytes += max(0, resource.history.bytes - before)
         # Adding up all resources for every event would cost too much.
         if self._growth_bytes > self.history_bytes_max // BUDGET_CHECKS:

@@ -1012,6 +1012,24 @@ async def test_the_version_stamp_changes_with_every_event(tmp_path: Path) -> Non
     await cached.close()
 
 
+async def test_a_change_is_told_when_reads_see_it(flaky: tuple[FlakyStore, CacheAsStorage]) -> None:
+    """A cache that is filled anew may have missed one."""
+    store, cached = flaky
+    seen: list[int] = []
+    cached.cache.on_change(P, lambda: seen.append(0 if cached.cache.is_empty(P) else 1))
+    revision = await store.create(P + "a", b"1")
+    await store.create("/registry/core/secrets/a", b"")
+    await store.store.compare_and_delete(P + "a", expected=revision)
+    await cached.list(ALL)
+    assert seen == [1, 0]
+    store.is_down = True
+    await store.watches[-1].close()
+    await store.store.compact(await store.store.create(P + "b", b""))
+    store.is_down = False
+    await eventually(lambda: cached.cache.fills_total == 2)
+    assert seen == [1, 0, 1]
+
+
 async def test_what_is_kept_of_a_retired_resource_goes_with_its_last_watcher(tmp_path: Path) -> None:
     store = await EmbeddedStore.open(tmp_path / "data", durable=False)
     cached = CacheAsStorage(store)

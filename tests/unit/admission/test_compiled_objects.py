@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 
@@ -18,17 +18,22 @@ from tests.unit.handlers.calls import CONFIG_MAPS
 class Listed(Lister):
     """Objects that are there without being stored."""
 
+    is_complete = True
+
     def __init__(self, *names: str) -> None:
         self.objects: list[StoredObject] = []
+        self.changed: list[Callable[[], None]] = []
         for name in names:
             self.add(name)
 
     def add(self, name: str) -> None:
         value = encode({"metadata": {"name": name}}, CONFIG_MAPS.head)
         self.objects.append(StoredObject.written(name, CONFIG_MAPS.head, value, len(self.objects) + 1))
+        for changed in self.changed:
+            changed()
 
-    def stamp(self) -> object | None:
-        return len(self.objects)
+    def on_change(self, changed: Callable[[], None]) -> None:
+        self.changed.append(changed)
 
     async def list_undamaged(self) -> Sequence[StoredObject]:
         return list(self.objects)
@@ -52,11 +57,35 @@ async def test_many_writes_after_a_change_compile_it_once(offload: Offload) -> N
     objects = CompiledObjects(listed, compile_, offload)
     for expected in (["A", "B"], ["A", "B", "C"]):
         assert objects.known is None
+        stamp = objects.stamp()
         found = await asyncio.gather(*(objects.current() for _ in range(10)))
         assert found == [expected] * 10
         assert objects.known == expected
+        assert objects.stamp() != stamp
+        stamp = objects.stamp()
         listed.add("c")
+        assert objects.stamp() != stamp
     assert compiled == ["a", "b", "c"]
+
+
+async def test_what_changes_while_it_is_compiled_is_not_known(offload: Offload) -> None:
+    listed = Listed("a")
+
+    def compile_(document: Document) -> Sequence[str]:
+        listed.changed[0]()
+        return [document["metadata"]["name"]]
+
+    objects = CompiledObjects(listed, compile_, offload)
+    assert await objects.current() == ["a"]
+    assert objects.known is None
+
+
+async def test_what_an_incomplete_cache_has_is_not_known(offload: Offload) -> None:
+    listed = Listed("a")
+    listed.is_complete = False
+    objects = CompiledObjects(listed, lambda document: [document["metadata"]["name"]], offload)
+    assert await objects.current() == ["a"]
+    assert objects.known is None
 
 
 async def test_who_waits_for_one_that_is_cancelled_compiles(offload: Offload) -> None:
