@@ -5,6 +5,7 @@
     plugin_names         the names that `--enable-admission-plugins` takes, implemented or not
     webhooks             other servers that are asked
     policies             expressions that decide
+    plugin_context       what plugins need of the server
     compiled_objects     the objects that configure both
     listers              how plugins get other objects
     namespace_lifecycle  objects are created only in namespaces that exist; cannot be disabled

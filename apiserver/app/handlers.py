@@ -7,6 +7,7 @@ from typing import Final
 
 from apiserver.admission.chain import AdmissionChain
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
+from apiserver.admission.plugin_context import PluginContext
 from apiserver.admission.plugins import builtin_plugins
 from apiserver.admission.webhooks.webhook import Caller
 from apiserver.app.access import Access
@@ -40,17 +41,10 @@ _DELETE_OPTIONS: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 
 
 def build_admission(core: Core, authorizers: Authorizers, caller: Caller) -> AdmissionChain:
-    plugins = builtin_plugins(
-        core.registry,
-        core.served,
-        core.brand,
-        authorizers,
-        core.offload,
-        caller,
-        core.admission_metrics.webhooks,
-        core.config.runs_admission_plugin,
-    )
-    return AdmissionChain(plugins, core.admission_metrics)
+    context = PluginContext(core.registry, core.served, core.brand, authorizers, core.offload)
+    metrics = core.admission_metrics
+    plugins = builtin_plugins(context, caller, metrics.webhooks, core.config.runs_admission_plugin)
+    return AdmissionChain(plugins, metrics)
 
 
 def build_handlers(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from apiserver.admission.chain import Plugin
-from apiserver.admission.listers import Lister
+from apiserver.admission.plugin_context import PluginContext
 from apiserver.admission.plugins.certificates import (
     CertificateApproval,
     CertificateSigning,
@@ -40,35 +40,18 @@ from apiserver.admission.webhooks.plugins import (
     MutatingAdmissionWebhook,
     ValidatingAdmissionWebhook,
 )
-from apiserver.admission.webhooks.requests import EquivalentResources
 from apiserver.admission.webhooks.webhook import Caller
-from apiserver.authz.authorizer_modes import Authorizers
-from apiserver.brand import Brand
 from apiserver.metrics.webhooks import WebhookMetrics
-from apiserver.registry.offload import Offload
-from apiserver.registry.served_resource import ServedTable
-from apiserver.registry.store import Registry
 
 
 def builtin_plugins(
-    registry: Registry,
-    served: ServedTable,
-    brand: Brand,
-    authorizers: Authorizers,
-    offload: Offload,
-    caller: Caller,
-    metrics: WebhookMetrics,
-    is_on: Callable[[str], bool],
+    context: PluginContext, caller: Caller, metrics: WebhookMetrics, is_on: Callable[[str], bool]
 ) -> Sequence[Plugin]:
     """Returns the plugins in the order in which they are called, which is kube-apiserver's.
 
     caller, metrics: of webhooks. is_on: whether the plugin of a name is enabled.
     """
-    authorize = authorizers.chain
-
-    def lister(group: str, resource: str) -> Lister:
-        return Lister(registry, served, group, resource)
-
+    brand, authorize, offload, lister = context.brand, context.authorize, context.offload, context.lister
     registration = brand.group("admissionregistration")
 
     def configurations(resource: str) -> WebhookConfigurations:
@@ -76,15 +59,14 @@ def builtin_plugins(
 
     webhooks = Collaborators(
         caller,
-        EquivalentResources(served),
+        context.equivalents,
         lister("", "namespaces"),
         authorize,
         brand,
         offload,
         metrics,
     )
-    policies = lister(registration, "validatingadmissionpolicies")
-    params = Params(registry, served, offload)
+    params = Params(context.registry, context.served, offload)
     storage_classes = lister(brand.group("storage"), "storageclasses")
     plugins = (
         LimitRanger(lister("", "limitranges"), offload),
@@ -102,25 +84,16 @@ def builtin_plugins(
         CertificateSubjectRestriction(brand),
         DefaultIngressClass(lister(brand.group("networking"), "ingressclasses")),
         MutatingAdmissionWebhook(configurations("mutatingwebhookconfigurations"), webhooks),
-        ValidatingAdmissionPolicy(
-            policies,
-            lister(registration, "validatingadmissionpolicybindings"),
-            params,
-            webhooks.namespaces,
-            webhooks.equivalents,
-            authorize,
-            brand,
-            offload,
-        ),
+        ValidatingAdmissionPolicy(context, params),
         ValidatingAdmissionWebhook(configurations("validatingwebhookconfigurations"), webhooks),
         # The last one that validates: usage that it has charged is not given back if another plugin
         # refuses the write.
-        ResourceQuota(registry, lister("", "resourcequotas"), brand, offload),
+        ResourceQuota(context.registry, lister("", "resourcequotas"), brand, offload),
     )
     enabled: list[Plugin] = [plugin for plugin in plugins if is_on(plugin.name)]
     # These have no names by which they could be disabled.
-    enabled.append(ParamAccess(policies, params, authorize))
-    if (policy := authorizers.rbac_policy) is not None:
+    enabled.append(ParamAccess(lister(registration, "validatingadmissionpolicies"), params, authorize))
+    if (policy := context.authorizers.rbac_policy) is not None:
         # It is called after all that change what is written.
-        enabled.append(PrivilegeEscalationCheck(brand, policy, authorize, registry, served, offload))
+        enabled.append(PrivilegeEscalationCheck(context, policy))
     return enabled

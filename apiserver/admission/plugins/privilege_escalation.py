@@ -16,21 +16,17 @@ from functools import partial
 from typing import Any, Final
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
-from apiserver.admission.listers import Lister
-from apiserver.authz.attributes import Attributes, Authorizer, Decision
+from apiserver.admission.plugin_context import PluginContext
+from apiserver.authz.attributes import Attributes, Decision
 from apiserver.authz.rbac import rule_coverage
 from apiserver.authz.rbac.policy import CLUSTER_ROLE, ROLE, RbacPolicy, listed_problems
 from apiserver.authz.rbac.rule_coverage import TooManyRules
 from apiserver.authz.rbac.rules import ANY, PolicyRule, parse_rules
-from apiserver.brand import Brand
 from apiserver.catalogue.rbac.roles import GROUP
 from apiserver.errors import Forbidden, NotFound
 from apiserver.golang.quoting import go_quote
 from apiserver.registry.findings import TakesLong
-from apiserver.registry.offload import Offload
-from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.size_class import SizeClass
-from apiserver.registry.store import Registry
 from apiserver.vocabulary import MASTERS, Document, GroupResource
 
 # The steps of a comparison that runs on the event loop: some milliseconds.
@@ -44,19 +40,11 @@ _GC_METADATA: Final = frozenset({"ownerReferences", "finalizers", "selfLink", "m
 
 
 class PrivilegeEscalationCheck(Plugin):
-    """policy: has the permissions of users. authorize: whether they may `escalate` or `bind`."""
+    """policy: has the permissions of users."""
 
-    def __init__(
-        self,
-        brand: Brand,
-        policy: RbacPolicy,
-        authorize: Authorizer,
-        registry: Registry,
-        served: ServedTable,
-        offload: Offload,
-    ) -> None:
-        group = brand.group(GROUP)
-        self._policy, self._authorize, self._offload = policy, authorize, offload
+    def __init__(self, context: PluginContext, policy: RbacPolicy) -> None:
+        group = context.brand.group(GROUP)
+        self._policy, self._authorize, self._offload = policy, context.authorize, context.offload
         self._roles = GroupResource(group, "roles")
         self._cluster_roles = GroupResource(group, "clusterroles")
         self._role_bindings = GroupResource(group, "rolebindings")
@@ -67,8 +55,8 @@ class PrivilegeEscalationCheck(Plugin):
             GroupResource(group, "clusterrolebindings"),
         }
         self._listers = {
-            ROLE: Lister(registry, served, *self._roles),
-            CLUSTER_ROLE: Lister(registry, served, *self._cluster_roles),
+            ROLE: context.lister(*self._roles),
+            CLUSTER_ROLE: context.lister(*self._cluster_roles),
         }
 
     def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:

@@ -13,19 +13,19 @@ from typing import Any, Final, NamedTuple
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.compiled_objects import CompiledObjects
 from apiserver.admission.listers import Lister
+from apiserver.admission.plugin_context import PluginContext
 from apiserver.admission.policies.evaluation import BOUNDED_COST_MAX, COST_BUDGET, Budget, Denial, denials
 from apiserver.admission.policies.params import Params, UnusableParams
 from apiserver.admission.policies.policy import Binding, Policy
 from apiserver.admission.webhooks.match_conditions import request_variables
-from apiserver.admission.webhooks.requests import EquivalentResources, ReviewedWrite
+from apiserver.admission.webhooks.requests import ReviewedWrite
 from apiserver.admission.webhooks.webhook import LabelSelector
 from apiserver.authz.attributes import AuthorizationChain
 from apiserver.authz.expression_authorizer import UserAuthorizer
-from apiserver.brand import Brand
 from apiserver.cel.admission import NAMESPACE_OBJECT
 from apiserver.cel.library.timestamps import parse_timestamp
 from apiserver.errors import ApiError, NotFound, details_of
-from apiserver.registry.offload import Offload, on_event_loop
+from apiserver.registry.offload import on_event_loop
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.size_class import SizeClass
 from apiserver.vocabulary import Document, GroupResource
@@ -104,26 +104,19 @@ class ValidatingAdmissionPolicy(Plugin):
 
     name = "ValidatingAdmissionPolicy"
 
-    def __init__(
-        self,
-        policies: Lister,
-        bindings: Lister,
-        params: Params,
-        namespaces: Lister,
-        equivalents: EquivalentResources,
-        authorize: AuthorizationChain,
-        brand: Brand,
-        offload: Offload,
-    ) -> None:
+    def __init__(self, context: PluginContext, params: Params) -> None:
+        brand, offload = context.brand, context.offload
+        self._exempt_group = brand.group(_REGISTRATION_GROUP)
+        policies = context.lister(self._exempt_group, "validatingadmissionpolicies")
+        bindings = context.lister(self._exempt_group, "validatingadmissionpolicybindings")
         self._policies = CompiledObjects(policies, lambda document: [Policy.of(document)], offload)
         self._bindings = CompiledObjects(bindings, lambda document: [Binding.of(document)], offload)
         self._params = params
-        self._namespaces = namespaces
-        self._equivalents = equivalents
-        self._authorize = authorize
+        self._namespaces = context.lister("", "namespaces")
+        self._equivalents = context.equivalents
+        self._authorize = context.authorize
         self._offload = offload
         self._meta_group = brand.meta_group
-        self._exempt_group = brand.group(_REGISTRATION_GROUP)
         self._unasked = frozenset(
             GroupResource(brand.group(group), each)
             for group, all_ in _UNASKED_REVIEWS.items()

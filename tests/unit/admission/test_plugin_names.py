@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
+from apiserver.admission.plugin_context import PluginContext
 from apiserver.admission.plugin_names import ALWAYS_ON, IMPLEMENTED, KNOWN, NOT_IMPLEMENTED
 from apiserver.admission.plugins import builtin_plugins
 from apiserver.authz.authorizer_modes import RBAC, build_authorizers
@@ -34,16 +35,8 @@ async def test_those_listed_as_implemented_are_those_that_are_built(store: Embed
 
         def built(*names: str, modes: Sequence[str] = ()) -> list[str]:
             authorizers = build_authorizers(modes, "rbac.authorization.k8s.io", lambda: True)
-            plugins = builtin_plugins(
-                registry,
-                ServedTable(TABLE),
-                Brand(),
-                authorizers,
-                Offload(),
-                NobodyAnswers(),
-                WebhookMetrics(),
-                names.__contains__,
-            )
+            context = PluginContext(registry, ServedTable(TABLE), Brand(), authorizers, Offload())
+            plugins = builtin_plugins(context, NobodyAnswers(), WebhookMetrics(), names.__contains__)
             return [plugin.name for plugin in plugins]
 
         assert set(built(*KNOWN)) == {*IMPLEMENTED, ""}

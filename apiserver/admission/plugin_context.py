@@ -1,0 +1,36 @@
+"""What admission plugins need of the server that they are part of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from apiserver.admission.listers import Lister
+from apiserver.admission.webhooks.requests import EquivalentResources
+from apiserver.authz.attributes import AuthorizationChain
+from apiserver.authz.authorizer_modes import Authorizers
+from apiserver.brand import Brand
+from apiserver.registry.offload import Offload
+from apiserver.registry.served_resource import ServedTable
+from apiserver.registry.store import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class PluginContext:
+    """What admission plugins need of the server that they are part of."""
+
+    registry: Registry
+    served: ServedTable
+    brand: Brand
+    authorizers: Authorizers
+    offload: Offload
+
+    @property
+    def authorize(self) -> AuthorizationChain:
+        return self.authorizers.chain
+
+    @property
+    def equivalents(self) -> EquivalentResources:
+        return EquivalentResources(self.served)
+
+    def lister(self, group: str, resource: str) -> Lister:
+        return Lister(self.registry, self.served, group, resource)
