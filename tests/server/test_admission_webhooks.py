@@ -528,6 +528,32 @@ def test_large_objects_that_a_webhook_changes_hold_up_nobody(
     assert turn.thread_cpu_s <= 0.05
 
 
+@pytest.mark.parametrize("kind", ["Mutating", "Validating"])
+def test_large_objects_that_webhooks_see_in_another_version_hold_up_nobody(
+    api: Api, webhook: Webhook, namespace: str, kind: str
+) -> None:
+    values = {"type": "object", "additionalProperties": {"type": "string"}}
+    schema = {"type": "object", "properties": {"spec": values}}
+    defined = define(
+        api,
+        definition(new_group(), version("v1", schema=schema), version("v2", schema=schema, storage=False)),
+    )
+    rule = {
+        "apiGroups": [defined.group],
+        "apiVersions": ["v1"],
+        "operations": ["CREATE"],
+        "resources": ["widgets"],
+    }
+    webhook.replying = adds("/metadata/labels", {"x": "y"}) if kind == "Mutating" else webhook.replying
+    configure(api, namespace, webhook.hook(namespace, rules=[rule]), kind=kind)
+    spec = {f"k{number:06d}": "" for number in range(180_000)}
+    with longest_turn(api) as turn:
+        # It is too large to be stored, which is known only at the end.
+        assert defined.create("a", namespace, "v2", spec=spec).status == 413
+    assert len(webhook.asked) == 1
+    assert turn.thread_cpu_s <= 0.05
+
+
 def test_thousands_of_webhooks_that_do_not_match_hold_up_nobody(
     api: Api, webhook: Webhook, namespace: str
 ) -> None:

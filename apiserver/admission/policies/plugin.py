@@ -150,7 +150,7 @@ class ValidatingAdmissionPolicy(Plugin):
         self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
     ) -> Sequence[str] | None:
         policies, bound = await self._policies.current(), await self._bindings_by_policy()
-        write = ReviewedWrite(attributes, self._equivalents, new, old)
+        write = ReviewedWrite(attributes, self._equivalents, self._offload, new, old)
         variables = _Variables(write, self._authorize, self._meta_group, self._namespaces)
         cases: list[_Case] = []
         for policy in policies:

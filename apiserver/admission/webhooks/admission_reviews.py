@@ -74,10 +74,7 @@ def review_version(accepted: Sequence[str]) -> str | None:
 
 
 def encode(group: str, version: str, request: Document) -> bytes:
-    """Returns the body that a webhook is sent. request: may have parts that are encoded already.
-
-    Raises orjson.JSONEncodeError for objects that are nested too deeply.
-    """
+    """Returns the body that a webhook is sent. request: its objects are encoded already."""
     return orjson.dumps({"kind": _KIND, "apiVersion": f"{group}/{version}", "request": request})
 
 

@@ -182,11 +182,10 @@ class WebhookPlugin(Plugin):
         """Raises Forbidden if that cannot be told, and the webhook is required."""
         new, old = await write.documents(resource)
         size = size_class(await write.size(resource))
-        offload = self._with.offload.for_user(write.attributes.user.name)
         authorize, user = on_event_loop(self._with.authorize), write.attributes.user
         evaluate = partial(are_met, webhook.conditions, description, new, old, authorize, user)
         try:
-            return await offload.run_begun(size, evaluate)
+            return await write.offload.run_begun(size, evaluate)
         except ConditionsFailed as failed:
             if not webhook.is_required:
                 log.warning("webhook %s is not asked: %s", webhook.name, failed)
@@ -207,11 +206,8 @@ class WebhookPlugin(Plugin):
             if remaining_s <= 0:
                 raise Timeout.of_request()
             timeout_s = min(timeout_s, int(remaining_s) + 1)
-        try:
-            uid, request = await write.review_request(invocation.resource, invocation.description)
-            body = admission_reviews.encode(self._review_group, webhook.version, request)
-        except orjson.JSONEncodeError:
-            raise WebhookFailed(webhook, "the object is nested too deeply to be sent") from None
+        uid, request = await write.review_request(invocation.resource, invocation.description)
+        body = admission_reviews.encode(self._review_group, webhook.version, request)
         try:
             document = await self._with.caller.post(webhook.client, body, timeout_s)
         except CallFailed as failed:
@@ -271,7 +267,7 @@ class MutatingAdmissionWebhook(WebhookPlugin):
     async def _ask_in_turn(
         self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
     ) -> Sequence[str]:
-        write = ReviewedWrite(attributes, self._with.equivalents, new, old)
+        write = ReviewedWrite(attributes, self._with.equivalents, self._with.offload, new, old)
         rounds = attributes.rounds
         assert rounds is not None
         rounds.enter(new)
@@ -322,10 +318,9 @@ class MutatingAdmissionWebhook(WebhookPlugin):
 
     async def _patch(self, invocation: Invocation, write: ReviewedWrite, answer: Answer) -> bool:
         """Raises WebhookFailed for what is no patch, InternalError for one that cannot be applied."""
-        offload = self._with.offload.for_user(write.attributes.user.name)
         size = size_class(len(answer.patch))
         try:
-            operations = await offload.run_begun(size, admission_reviews.operations, answer)
+            operations = await write.offload.run_begun(size, admission_reviews.operations, answer)
             json_patch.check(operations)
         except InvalidAnswer as invalid:
             raise WebhookFailed(invocation.webhook, str(invalid)) from None
@@ -344,9 +339,9 @@ class MutatingAdmissionWebhook(WebhookPlugin):
         kind = invocation.resource if view is None else view.kind
         kind.compile()
         size = SizeClass.HUGE if json_patch.may_multiply(operations) else max(size, size_class(len(encoded)))
-        patched = await offload.run_begun(size, _patched, encoded, operations, kind)
+        patched = await write.offload.run_begun(size, _patched, encoded, operations, kind)
         changed = await write.changed(patched, invocation.resource)
-        if await offload.run_begun(size, write_stages.is_same, changed, write.new):
+        if await write.offload.run_begun(size, write_stages.is_same, changed, write.new):
             return False
         write.replace(changed)
         return True
@@ -381,7 +376,7 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
     async def validate(
         self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
     ) -> Sequence[str] | None:
-        write = ReviewedWrite(attributes, self._with.equivalents, new, old)
+        write = ReviewedWrite(attributes, self._with.equivalents, self._with.offload, new, old)
         invocations = [
             found
             async for webhook in in_turns(await self._configurations.current())

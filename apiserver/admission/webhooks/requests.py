@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final
 
 import orjson
 
 from apiserver.admission.chain import AdmissionAttributes, Operation
 from apiserver.admission.webhooks.rules import Target
+from apiserver.errors import BadRequest
 from apiserver.registry import version_codec
+from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable
-from apiserver.registry.stored_object import StoredObject, encode
+from apiserver.registry.size_class import size_class
+from apiserver.registry.stored_object import StoredObject, TooDeep, encode
 from apiserver.vocabulary import Document, GroupResource
 
 _NAMESPACES: Final = GroupResource("", "namespaces")
@@ -40,16 +44,19 @@ class ReviewedWrite:
     """One write, of which webhooks see documents in the version that their rules name.
 
     new, old: of the hub version; None where there is none.
+    offload: for the work of who writes.
     """
 
     def __init__(
         self,
         attributes: AdmissionAttributes,
         equivalents: EquivalentResources,
+        offload: Offload,
         new: Document | None,
         old: Document | None,
     ) -> None:
         self.attributes = attributes
+        self.offload = offload.for_user(attributes.user.name)
         self.new = new
         self.old = old
         self._equivalents = equivalents
@@ -143,7 +150,7 @@ class ReviewedWrite:
     async def review_request(self, resource: ServedResource, description: Document) -> tuple[str, Document]:
         """Returns the uid of a new request, and the request with objects of the version of a resource.
 
-        Raises ApiError where an object cannot be converted; orjson.JSONEncodeError if it is too deep.
+        Raises ApiError as `encoded`.
         """
         uid = str(uuid.uuid4())
         return uid, {
@@ -161,11 +168,17 @@ class ReviewedWrite:
         return orjson.Fragment(await self.encoded(document, resource, is_old=is_old))
 
     async def encoded(self, document: Document, resource: ServedResource, *, is_old: bool) -> bytes:
-        """Returns the new or the old document in the version of a resource, as JSON."""
+        """Returns the new or the old document in the version of a resource, as JSON.
+
+        Raises ApiError where it cannot be converted, or is nested too deeply.
+        """
         key = is_old, resource.cache_key
         found = self._encoded.get(key)
         if found is None:
-            found = self._encoded[key] = await self._encode(document, resource)
+            try:
+                found = self._encoded[key] = await self._encode(document, resource)
+            except (orjson.JSONEncodeError, TooDeep):
+                raise BadRequest("the object is nested too deeply to be stored") from None
         return found
 
     async def _encode(self, document: Document, resource: ServedResource) -> bytes:
@@ -177,13 +190,20 @@ class ReviewedWrite:
             return orjson.dumps(document)
         version = document["metadata"].get("resourceVersion")
         if own.is_custom:
-            stored = StoredObject("", own.head, encode(document, own.head)[len(own.head) :])
-            converted = (await version_codec.view(resource.codec, stored)).document()
-        else:
-            converted = resource.codec.from_hub(orjson.loads(orjson.dumps(document)))
+            converted = await self._converted(document, own, resource)
+            work = partial(_with_version, converted, version)
+            return orjson.dumps(await self.offload.run_begun(size_class(len(converted.tail)), work))
+        shown = resource.codec.from_hub(orjson.loads(orjson.dumps(document)))
         if version is not None:
-            converted["metadata"]["resourceVersion"] = version
-        return orjson.dumps(converted)
+            shown["metadata"]["resourceVersion"] = version
+        return orjson.dumps(shown)
+
+    async def _converted(
+        self, document: Document, own: ServedResource, other: ServedResource
+    ) -> StoredObject:
+        """Returns a custom resource of one version in another one."""
+        stored = StoredObject("", own.head, encode(document, own.head)[len(own.head) :])
+        return await version_codec.view(other.codec, stored)
 
     async def documents(self, resource: ServedResource) -> tuple[Document | None, Document | None]:
         """Returns the new and the old document in the version of a resource. They must not be changed."""
@@ -207,7 +227,8 @@ class ReviewedWrite:
     ) -> Document | None:
         if document is None:
             return None
-        decoded: Document = orjson.loads(await self.encoded(document, resource, is_old=is_old))
+        encoded = await self.encoded(document, resource, is_old=is_old)
+        decoded: Document = await self.offload.run_begun(size_class(len(encoded)), orjson.loads, encoded)
         return decoded
 
     # ---- what is changed
@@ -228,11 +249,9 @@ class ReviewedWrite:
         if not resource.is_custom:
             return resource.codec.to_hub(document)
         version = document["metadata"].get("resourceVersion")
-        stored = StoredObject("", resource.head, encode(document, resource.head)[len(resource.head) :])
-        changed = (await version_codec.view(attributes.resource.codec, stored)).document()
-        if version is not None:
-            changed["metadata"]["resourceVersion"] = version
-        return changed
+        converted = await self._converted(document, resource, attributes.resource)
+        size = size_class(len(converted.tail))
+        return await self.offload.run_begun(size, _with_version, converted, version)
 
     def replace(self, changed: Document) -> None:
         """Put another document of the hub version in place of the new one."""
@@ -247,6 +266,13 @@ class ReviewedWrite:
         shown = resource if view is None else view.kind
         group, version = shown.group_version
         return {"group": group, "version": version, "kind": shown.kind}
+
+
+def _with_version(converted: StoredObject, version: str | None) -> Document:
+    document = converted.document()
+    if version is not None:
+        document["metadata"]["resourceVersion"] = version
+    return document
 
 
 def _resource(resource: ServedResource) -> Document:
