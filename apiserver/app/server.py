@@ -18,6 +18,7 @@ from apiserver import EMULATED_VERSION
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.apiextensions import definitions
 from apiserver.app.access import build_access
+from apiserver.app.aggregation import build_registration
 from apiserver.app.cluster import (
     build_authentication_info,
     build_kubernetes_service,
@@ -36,6 +37,7 @@ from apiserver.catalogue.core.services.allocation import ServiceAllocator
 from apiserver.catalogue.rbac.roles import GROUP as RBAC_GROUP
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.cli.config import Config
+from apiserver.controllers.api_service_registration import ApiServiceRegistration
 from apiserver.controllers.authentication_info import AuthenticationInfo
 from apiserver.controllers.bootstrap import BootstrapHook, bootstrap_hooks
 from apiserver.controllers.kubernetes_service import KubernetesServiceReconciler
@@ -113,6 +115,7 @@ class _Parts:
     kubernetes_service, authentication_info: objects that are kept as they should be, each with its hook.
     rbac_informer: keeps the policy of the RBAC authorizer up to date, if there is one.
     replicas: the other servers on the store, if it can have others.
+    registration: keeps the APIServices of what is served here, if they are served.
     definitions_synced: marks the hook of definitions as done; called when all stored ones are served.
     """
 
@@ -123,6 +126,7 @@ class _Parts:
     authentication_info: tuple[PostStartHook, AuthenticationInfo]
     rbac_informer: RbacPolicyInformer | None
     replicas: Replicas | None
+    registration: ApiServiceRegistration | None
     definitions: DefinitionController
     definitions_synced: Callable[[], None]
     lifecycle: NamespaceLifecycle
@@ -321,6 +325,7 @@ class App:
             authentication_info=(authentication_hook, build_authentication_info(core, certificates)),
             rbac_informer=rbac_informer,
             replicas=replicas,
+            registration=build_registration(core),
             definitions=DefinitionController(
                 registry,
                 table,
@@ -456,6 +461,9 @@ class App:
             running.append(tasks.create_task(parts.storage_size.run(), name="storage-size"))
         if parts.replicas is not None:
             running.append(tasks.create_task(parts.replicas.run(), name="replicas"))
+        if parts.registration is not None:
+            self._work_queue_metrics.add(parts.registration.queue)
+            running.append(tasks.create_task(parts.registration.run(), name="autoregister"))
         for queue in parts.definitions.queues:
             self._work_queue_metrics.add(queue)
         for name, controller in build_controllers(core, parts.lifecycle, certificates):

@@ -65,7 +65,6 @@ def builtin_resources(
     types = (
         *core.types(brand, event_ttl_s=event_ttl_s, service_allocator=service_allocator),
         *apiregistration.types(),
-        *apiextensions.types(brand, schemas.get),
         *apps.types(),
         *events.types(event_ttl_s=event_ttl_s),
         *authentication.types(),
@@ -78,12 +77,13 @@ def builtin_resources(
         *rbac.types(brand),
         *storage.types(),
         *admissionregistration.types(),
+        *apiextensions.types(brand, schemas.get),
         *scheduling.types(),
         *coordination.types(),
         *node.types(),
         *discovery.types(),
-        *flowcontrol.types(),
         *resource.types(),
+        *flowcontrol.types(),
     )
     return ResourceTable(tuple(_served(types, brand, schemas, runtime_config)))
 

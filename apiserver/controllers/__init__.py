@@ -12,6 +12,7 @@
     rbac_policy                keeps the RBAC authorizer up to date
     replicas                   the servers that share a store, and whether they have the same keys
     undone_writes              slows down writes that somebody undoes again and again
+    api_service_registration   the APIServices of what is served here
     kubernetes_service         the Service `kubernetes` and its endpoints
     authentication_info        the ConfigMap by which extension API servers know clients' CAs
     kept_objects               what the two have in common

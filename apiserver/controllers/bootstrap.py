@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from apiserver.brand import Brand
+from apiserver.catalogue.apiregistration import local_api_services
 from apiserver.catalogue.flowcontrol.defaults import FLOW_SCHEMAS, PRIORITY_LEVELS
 from apiserver.catalogue.scheduling.priority_classes import SYSTEM_CLASSES
 from apiserver.errors import AlreadyExists, ApiError, NotFound
@@ -41,32 +42,6 @@ _DESCRIPTIONS: Final = {
     "system-node-critical": "For pods of the system that must stay on the node where they are.",
     "system-cluster-critical": "For pods of the system that must run, on whatever node they do.",
 }
-# The priorities of API groups among each other, as in Kubernetes; of versions within a group.
-_PRIORITIES: Final = {
-    "": 18_000,
-    "apps": 17_800,
-    "events.": 17_750,
-    "authentication.": 17_700,
-    "authorization.": 17_600,
-    "autoscaling": 17_500,
-    "batch": 17_400,
-    "certificates.": 17_300,
-    "networking.": 17_200,
-    "policy": 17_100,
-    "rbac.authorization.": 17_000,
-    "storage.": 16_800,
-    "apiextensions.": 16_700,
-    "admissionregistration.": 16_700,
-    "scheduling.": 16_600,
-    "coordination.": 16_500,
-    "node.": 16_300,
-    "discovery.": 16_200,
-    "flowcontrol.apiserver.": 16_100,
-}
-_OTHER_PRIORITY: Final = 16_000
-_STABLE_PRIORITY: Final = 15
-_BETA_PRIORITY: Final = 9
-_ALPHA_PRIORITY: Final = 1
 # Kubernetes updates objects with this annotation by itself; other tools see from it who maintains them.
 _AUTOUPDATED: Final = {"apf.kubernetes.io/autoupdate-spec": "true"}
 
@@ -120,7 +95,7 @@ def bootstrap_hooks(
             (networking, "ipaddresses", _kubernetes_address(brand, service_networks[0]), None),
         ),
         "apiservice-registration-controller": (
-            (brand.group("apiregistration"), "apiservices", _api_services(table, brand), None),
+            (local_api_services.group_of(brand), "apiservices", _api_services(table, brand), None),
         ),
     }
     for hook, resources in hooks.items():
@@ -174,35 +149,15 @@ def _kubernetes_address(brand: Brand, network: IPNetwork) -> dict[str, Document]
 
 def _api_services(table: ResourceTable, brand: Brand) -> dict[str, Document]:
     """Returns an APIService for each version that this server serves by itself."""
-    label = f"kube-aggregator.{brand.vendor}.io/automanaged"
-    own = brand.group("apiregistration")
-    priorities = {
-        brand.group(group[:-1]) if group.endswith(".") else group: priority
-        for group, priority in _PRIORITIES.items()
-    }
+    labels = {local_api_services.automanaged_label(brand): local_api_services.ON_START}
     return {
-        f"{version}.{group}": {
-            "metadata": {"labels": {label: "onstart"}},
-            "spec": {
-                **({"group": group} if group else {}),
-                "version": version,
-                "groupPriorityMinimum": priorities.get(group, _OTHER_PRIORITY),
-                "versionPriority": _version_priority(group, version),
-            },
+        local_api_services.name_of(each): {
+            "metadata": {"labels": labels},
+            "spec": local_api_services.local_spec(each, local_api_services.builtin_priority(brand, each)),
         }
-        for group, version in table.group_versions
-        if group != own
+        for each in table.group_versions
+        if each.group != local_api_services.group_of(brand)
     }
-
-
-def _version_priority(group: str, version: str) -> int:
-    """Newer versions before older ones, and those before alpha and beta; the core group has one."""
-    if not group:
-        return 1
-    stable = version.removeprefix("v")
-    if stable.isdigit():
-        return _STABLE_PRIORITY * int(stable)
-    return _BETA_PRIORITY if "beta" in version else _ALPHA_PRIORITY
 
 
 def condition(document: Document, kind: str, status: str, reason: str, message: str) -> Document:

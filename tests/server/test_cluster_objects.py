@@ -11,6 +11,7 @@ import jwt
 import pytest
 
 from tests.support.api import Api
+from tests.support.definitions import define, definition
 from tests.support.etcd_process import EtcdProcess, etcd_binaries
 from tests.support.eventually import until
 from tests.support.required import missing
@@ -21,6 +22,7 @@ SERVICE: Final = "/api/v1/namespaces/default/services/kubernetes"
 ENDPOINTS: Final = "/api/v1/namespaces/default/endpoints/kubernetes"
 SLICE: Final = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes"
 ACCOUNTS: Final = "/api/v1/namespaces/default/serviceaccounts"
+AUTOMANAGED: Final = "kube-aggregator.kubernetes.io/automanaged"
 # Longer than the interval at which servers look at the endpoints.
 WITHIN_S: Final = 120.0
 
@@ -68,11 +70,22 @@ def test_every_version_that_is_served_has_an_api_service(api: Api) -> None:
         served |= {f"{each['version']}.{group['name']}" for each in group["versions"]}
     assert names == served - {"v1.apiregistration.k8s.io"}
     for each in found:
-        assert each["metadata"]["labels"] == {"kube-aggregator.kubernetes.io/automanaged": "onstart"}
+        assert each["metadata"]["labels"] == {AUTOMANAGED: "onstart"}
         conditions = each["status"]["conditions"]
         assert [(one["type"], one["status"], one["reason"]) for one in conditions] == [
             ("Available", "True", "Local")
         ]
+
+
+def test_definitions_have_api_services_while_they_are_there(api: Api) -> None:
+    defined = define(api, definition("a.example.com"))
+    path = "/apis/apiregistration.k8s.io/v1/apiservices/v1.a.example.com"
+    found = until(lambda: api.get(path), lambda answer: answer.status == 200, "registered").json
+    assert found["metadata"]["labels"] == {AUTOMANAGED: "true"}
+    assert (found["spec"]["groupPriorityMinimum"], found["spec"]["versionPriority"]) == (1000, 100)
+    assert found["status"]["conditions"][0]["reason"] == "Local"
+    api.delete(defined.path).ok()
+    until(lambda: api.get(path), lambda answer: answer.status == 404, "gone")
 
 
 def test_tokens_can_be_verified_with_what_discovery_tells(api: Api) -> None:
