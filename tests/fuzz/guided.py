@@ -23,7 +23,7 @@ def main() -> None:
     name = sys.argv.pop(1)
     # libFuzzer starts itself again, by a shell, when it merges.
     sys.argv[0] = f"{shlex.quote(sys.executable)} -m tests.fuzz.guided {name}"
-    with atheris.instrument_imports(include=["apiserver", "storage", "jwt"]):
+    with atheris.instrument_imports(include=["apiserver", "storage", "jsonpatch", "jsonpointer", "jwt"]):
         from tests.fuzz import mutations
         from tests.fuzz.targets import load
 
