@@ -12,8 +12,8 @@ from apiserver.serving.listening import CannotStart, read_optional
 from storage.embedded import EmbeddedStore
 from storage.errors import StorageError
 from storage.interface import Storage
-from storage.watch_cache import HistoryLimits, WatchCache
-from storage.watch_cache.cache import CHECK_INTERVAL_S
+from storage.watch_cache import HistoryLimits, WatchCache, WatchCacheOptions
+from storage.watch_cache.options import CHECK_INTERVAL_S
 
 # The memory that one object takes beside its tail.
 OBJECT_OVERHEAD_BYTES: Final = 300
@@ -52,8 +52,10 @@ def watch_cache(
         prefix=config.etcd_prefix,
         decode=ObjectDecoder(own_writes),
         size_of=lambda found: len(found.tail) + OBJECT_OVERHEAD_BYTES,
-        limits_of=limits_of,
-        history_bytes_max=config.watch_cache_history_bytes,
-        check_interval_s=CHECK_INTERVAL_S if config.detect_cache_inconsistency else 0,
-        serve_snapshots=config.list_from_cache_snapshot,
+        options=WatchCacheOptions(
+            limits_of=limits_of,
+            history_bytes_max=config.watch_cache_history_bytes,
+            check_interval_s=CHECK_INTERVAL_S if config.detect_cache_inconsistency else 0,
+            serve_snapshots=config.list_from_cache_snapshot,
+        ),
     )

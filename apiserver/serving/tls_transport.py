@@ -226,9 +226,6 @@ class TlsTransport(asyncio.Transport):
     def get_write_buffer_size(self) -> int:
         return self._waiting_bytes
 
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        raise NotImplementedError
-
     def get_write_buffer_limits(self) -> tuple[int, int]:
         return (0, 0)
 

@@ -30,6 +30,7 @@ from storage.watch_cache.cache import Listing, WatchCache
 from storage.watch_cache.events import CacheEvent, EventType
 from storage.watch_cache.fanout import EVERYTHING, Scope
 from storage.watch_cache.history import HistoryLimits
+from storage.watch_cache.options import WatchCacheOptions
 from storage.watch_cache.snapshots import KeyVersion
 from storage.watch_cache.watcher import Watcher
 
@@ -42,5 +43,6 @@ __all__ = [
     "Listing",
     "Scope",
     "WatchCache",
+    "WatchCacheOptions",
     "Watcher",
 ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from itertools import chain
@@ -27,7 +26,7 @@ from storage.turns import Turn
 from storage.watch_cache.consistency import differs
 from storage.watch_cache.events import Predicate, Trigger
 from storage.watch_cache.fanout import Scope
-from storage.watch_cache.history import HistoryLimits
+from storage.watch_cache.options import WatchCacheOptions
 from storage.watch_cache.progress import Progress
 from storage.watch_cache.reflector import Reflector
 from storage.watch_cache.resource import ResourceCache
@@ -38,8 +37,6 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# How long a read waits for a revision that the store has not reached before it fails. kube-apiserver: 3 s.
-FUTURE_REVISION_WAIT_S: Final = 3.0
 # How long a consistent read waits for the cache to catch up before it asks the store itself.
 CATCH_UP_WAIT_S: Final = 3.0
 EVICTION_INTERVAL_S: Final = 5.0
@@ -48,11 +45,6 @@ LIST_BATCH_KEYS: Final = 1_000
 # Objects tested before the clock is looked at, if those before took little time. A test of one that is large,
 # and not decoded yet, takes some milliseconds.
 TESTS_AT_ONCE: Final = 16
-# The bytes that obsolete versions of all resources may take together. Beyond that the largest history gets
-# shorter.
-HISTORY_BYTES_MAX: Final = 256 * 1024 * 1024
-# How often the cache is compared with the store. It costs a list of everything.
-CHECK_INTERVAL_S: Final = 300.0
 # How often the total is computed while the histories grow by the whole budget.
 BUDGET_CHECKS: Final = 16
 # What a comparison of the cache with the store has found, by whether they differ.
@@ -75,7 +67,6 @@ class WatchCache(Generic[T]):
 
     decode: makes what readers get of a stored value; called once for each version, must not raise.
     size_of: returns the bytes that a decoded value keeps in memory.
-    serve_snapshots: whether exact reads may be answered from memory (ListFromCacheSnapshot).
     """
 
     def __init__(
@@ -85,42 +76,27 @@ class WatchCache(Generic[T]):
         prefix: str,
         decode: Callable[[Stored], T],
         size_of: Callable[[T], int],
-        limits: HistoryLimits | None = None,
-        limits_of: Callable[[str], HistoryLimits] | None = None,
-        history_bytes_max: int = HISTORY_BYTES_MAX,
-        check_interval_s: float = CHECK_INTERVAL_S,
-        future_revision_wait_s: float = FUTURE_REVISION_WAIT_S,
-        serve_snapshots: bool = True,
-        clock: Callable[[], float] = time.monotonic,
+        options: WatchCacheOptions = WatchCacheOptions(),  # noqa: B008  immutable
     ) -> None:
-        """prefix: all keys begin with it and a slash, as in `/registry`.
-
-        limits_of: returns the limits of one resource, by its prefix; without it `limits` are those of all.
-        history_bytes_max: the bytes that the histories of all resources may take together.
-        check_interval_s: how often the whole cache is compared with the store; 0 for never.
-        future_revision_wait_s: how long a read waits for a revision that the store has not reached.
-        """
+        """prefix: all keys begin with it and a slash, as in `/registry`."""
         self._store = store
         self._prefix = prefix
         self._decode = decode
-        self._future_revision_wait_s = future_revision_wait_s
-        self._serve_snapshots = serve_snapshots
+        self._options = options
         self._progress = Progress()
         # The floor of a resource that has no cache yet: the revision of the last list, or of a dropped cache.
         self._floor = 0
         self._retired: set[str] = set()
         self._compaction_key = compaction_key(prefix)
         self._compacted = 0  # the store no longer has, or is about to drop, what is before this revision
-        same_limits = limits or HistoryLimits()
         self._new_resource: Callable[[str], ResourceCache[T]] = lambda resource_prefix: ResourceCache(
             decode=decode,
             size_of=size_of,
-            limits=limits_of(resource_prefix) if limits_of is not None else same_limits,
-            clock=clock,
+            limits=options.limits_of(resource_prefix),
+            clock=options.clock,
             floor=self._floor,
         )
-        self.history_bytes_max = history_bytes_max
-        self._check_interval_s = check_interval_s
+        self.history_bytes_max = options.history_bytes_max
         # By resource prefix and outcome: success, failure (they differ) or error (it could not be compared).
         self.checks_total: Counter[tuple[str, str]] = Counter()
         self._growth_bytes = 0  # of all histories, since the budget was enforced
@@ -145,7 +121,7 @@ class WatchCache(Generic[T]):
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._reflector.run(), name="watch-cache-reflector")
                 tasks.create_task(self._evict_periodically(), name="watch-cache-eviction")
-                if self._check_interval_s:
+                if self._options.check_interval_s:
                     tasks.create_task(self._check_periodically(), name="watch-cache-check")
         finally:
             for resource in self._resources.values():
@@ -169,7 +145,7 @@ class WatchCache(Generic[T]):
     @property
     def serves_snapshots(self) -> bool:
         """Whether exact reads may be answered from memory now."""
-        return self._serve_snapshots and self.is_filled
+        return self._options.serve_snapshots and self.is_filled
 
     @property
     def failure(self) -> StorageError | None:
@@ -259,7 +235,7 @@ class WatchCache(Generic[T]):
         if not await self._wait_until_fresh(at):
             return await self._list_from_store(keys, at, limit, predicate)
         is_exact = at.consistency is Consistency.EXACT
-        if is_exact and not (self._serve_snapshots and at.revision >= self._compacted):
+        if is_exact and not (self._options.serve_snapshots and at.revision >= self._compacted):
             return await self._list_from_store(keys, at, limit, predicate)
         revision = at.revision if is_exact else self.revision
         try:
@@ -338,7 +314,7 @@ class WatchCache(Generic[T]):
                     return True
                 exists = at.revision <= await self._store.current_revision()
                 if not await self._progress.wait_for(
-                    at.revision, self._future_revision_wait_s, exists=exists
+                    at.revision, self._options.future_revision_wait_s, exists=exists
                 ):
                     raise RevisionTooLarge(requested=at.revision, current=self.revision)
                 return True
@@ -353,7 +329,7 @@ class WatchCache(Generic[T]):
         """The cache of the key's resource, if it still has the state at `revision` and may serve it."""
         resource = self._resource_for(key)
         kept_since = max(resource.history.floor, self._compacted)
-        return resource if self._serve_snapshots and revision >= kept_since else None
+        return resource if self._options.serve_snapshots and revision >= kept_since else None
 
     async def _get_from_store(self, key: str, at: ReadAt) -> KeyVersion[T] | None:
         stored = (await self._store.get(key, at)).stored
@@ -491,7 +467,7 @@ class WatchCache(Generic[T]):
 
     async def _check_periodically(self) -> None:
         while True:
-            await asyncio.sleep(self._check_interval_s)
+            await asyncio.sleep(self._options.check_interval_s)
             for prefix in list(self._resources):
                 await self.check(prefix)
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -29,7 +29,16 @@ from storage.interface import (
 )
 from storage.keys import prefix_range
 from storage.turns import TURN_S
-from storage.watch_cache import CacheEvent, EventType, HistoryLimits, KeyVersion, Scope, WatchCache, Watcher
+from storage.watch_cache import (
+    CacheEvent,
+    EventType,
+    HistoryLimits,
+    KeyVersion,
+    Scope,
+    WatchCache,
+    WatchCacheOptions,
+    Watcher,
+)
 from storage.watch_cache.cache import BUDGET_CHECKS
 from storage.watch_cache.events import ANY_VALUE, Trigger
 from storage.watch_cache.fanout import Fanout
@@ -38,11 +47,15 @@ from storage.watch_cache.reflector import PAGE_KEYS, PART_BYTES
 from storage.watch_cache.resource import ResourceCache
 from storage.watch_cache.snapshots import Snapshots
 from storage.watch_cache.watcher import CATCH_UP_EVENTS_MAX, CATCH_UP_TURN_S
-from tests.support.cache_as_storage import PREFIX, CacheAsStorage
+from tests.support.cache_as_storage import PREFIX, UNCHECKED, CacheAsStorage
 from tests.support.eventually import eventually
 
 P = "/registry/core/configmaps/"
 ALL = prefix_range(P)
+
+
+def no_history(resource_prefix: str) -> HistoryLimits:
+    return HistoryLimits(events_max=0)
 
 
 def put(key: str, value: bytes, revision: int, created: int | None = None) -> Event:
@@ -604,7 +617,7 @@ def test_history_evicts_in_batches() -> None:
 async def test_all_histories_share_a_budget(tmp_path: Path) -> None:
     """The largest history gets shorter, the small ones do not."""
     store = await EmbeddedStore.open(tmp_path / "data", durable=False)
-    cached = CacheAsStorage(store, history_bytes_max=1_000_000)
+    cached = CacheAsStorage(store, replace(UNCHECKED, history_bytes_max=1_000_000))
     await cached.start()
     small = await store.create("/registry/core/secrets/a", b"1")
     await store.compare_and_put("/registry/core/secrets/a", b"2", expected=small)
@@ -748,7 +761,7 @@ async def test_no_progress_is_requested_for_a_revision_that_does_not_exist(
 ) -> None:
     """Row K37. With older etcd a request for progress writes, and would itself make the revision exist."""
     store = FlakyStore(await EmbeddedStore.open(tmp_path / "data", durable=False))
-    cached = CacheAsStorage(store, future_revision_wait_s=0.5)  # type: ignore[arg-type]
+    cached = CacheAsStorage(store, replace(UNCHECKED, future_revision_wait_s=0.5))  # type: ignore[arg-type]
     await cached.start()
     revision = await store.current_revision()
     with pytest.raises(RevisionTooLarge) as refused:
@@ -849,7 +862,7 @@ async def test_a_failed_comparison_does_not_refill_the_cache(
 async def test_the_cache_is_compared_periodically(tmp_path: Path) -> None:
     store = await EmbeddedStore.open(tmp_path / "data", durable=False)
     await store.create(P + "a", b"")
-    cached = CacheAsStorage(store, check_interval_s=0.02)
+    cached = CacheAsStorage(store, WatchCacheOptions(check_interval_s=0.02))
     await cached.start()
     await eventually(lambda: cached.cache.checks_total[P, "success"] >= 2)
     await cached.close()
@@ -891,7 +904,7 @@ async def test_a_consistent_read_sees_every_write_answered_before(
 
 async def test_exact_reads_of_evicted_revisions_go_to_the_store(tmp_path: Path) -> None:
     store = await EmbeddedStore.open(tmp_path / "data", durable=False)
-    cached = CacheAsStorage(store, limits=HistoryLimits(events_max=0))
+    cached = CacheAsStorage(store, replace(UNCHECKED, limits_of=no_history))
     await cached.start()
     revisions = [await store.create(P + name, name.encode()) for name in "abcdef"]
     await store.compare_and_delete(P + "a", expected=revisions[0])
@@ -935,7 +948,7 @@ async def test_values_that_take_long_to_decode_leave_room_for_others(tmp_path: P
         prefix=PREFIX,
         decode=decode,
         size_of=lambda stored: len(stored.value),
-        limits=HistoryLimits(events_max=0),
+        options=WatchCacheOptions(limits_of=no_history),
     )
     counting, running = asyncio.create_task(count_turns()), asyncio.create_task(cache.run())
     await cache.wait_until_filled()

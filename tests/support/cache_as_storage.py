@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Final
 
 from storage.errors import StorageUnavailable
 from storage.interface import (
@@ -22,34 +22,24 @@ from storage.interface import (
     Watch,
 )
 from storage.keys import resource_of
-from storage.watch_cache import HistoryLimits, KeyVersion, Scope, WatchCache, Watcher
-from storage.watch_cache.cache import FUTURE_REVISION_WAIT_S, HISTORY_BYTES_MAX
+from storage.watch_cache import KeyVersion, Scope, WatchCache, WatchCacheOptions, Watcher
 
 PREFIX = "/registry"
+# The cache is not compared with the store at intervals.
+UNCHECKED: Final = WatchCacheOptions(check_interval_s=0)
 
 
 class CacheAsStorage:
     """Reads and watches of one resource go to the cache, all else to the store behind it."""
 
-    def __init__(
-        self,
-        store: Storage,
-        *,
-        limits: HistoryLimits | None = None,
-        history_bytes_max: int = HISTORY_BYTES_MAX,
-        check_interval_s: float = 0,
-        future_revision_wait_s: float = FUTURE_REVISION_WAIT_S,
-    ) -> None:
+    def __init__(self, store: Storage, options: WatchCacheOptions = UNCHECKED) -> None:
         self.store = store
         self.cache: WatchCache[Stored] = WatchCache(
             store,
             prefix=PREFIX,
             decode=lambda stored: stored,
             size_of=lambda stored: len(stored.value),
-            limits=limits,
-            history_bytes_max=history_bytes_max,
-            check_interval_s=check_interval_s,
-            future_revision_wait_s=future_revision_wait_s,
+            options=options,
         )
         self._run: asyncio.Task[None] | None = None
 
