@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import socket
+import uuid
 from collections.abc import Iterable
 
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.app.core import Core
 from apiserver.controllers.cluster_role_aggregation import ClusterRoleAggregation
 from apiserver.controllers.controller import Runnable
+from apiserver.controllers.controller_manager import ControllerManager, ControllerSpec
+from apiserver.controllers.leader_election import ElectionTimes, LeaderElector
 from apiserver.controllers.namespace_default_objects import (
     DefaultObject,
     NamespaceDefaultObjects,
@@ -17,31 +21,82 @@ from apiserver.controllers.namespace_default_objects import (
 from apiserver.controllers.namespaces import NamespaceController
 from apiserver.controllers.resource_quotas import ResourceQuotaController
 from apiserver.controllers.storage_protection import CLAIMS, VOLUMES, StorageProtection
+from apiserver.metrics.leader_election import LeaderElectionMetrics
+from apiserver.metrics.work_queues import WorkQueueMetrics
 from apiserver.serving import pki
 from apiserver.serving.listening import trusted_ca
 
 
 def build_controllers(
     core: Core, lifecycle: NamespaceLifecycle, certificates: pki.Pki
-) -> Iterable[tuple[str, Runnable]]:
+) -> Iterable[ControllerSpec]:
     """Yields the controllers that are to run, with their names in kube-controller-manager."""
     registry, served, runs = core.registry, core.served, core.config.runs_controller
 
     def default_objects(queue: str, default: DefaultObject) -> Runnable:
         return NamespaceDefaultObjects(registry, served, lifecycle.check_create, [default], name=queue)
 
-    if runs(name := "namespace-controller"):
-        yield name, NamespaceController(registry, served, core.clock)
-    if runs(name := "serviceaccount-controller"):
-        yield name, default_objects("serviceaccount", default_service_account())
-    if runs(name := "root-ca-certificate-publisher-controller"):
-        root_ca = root_ca_config_map(trusted_ca(core.config, certificates).decode())
-        yield name, default_objects("root_ca_cert_publisher", root_ca)
-    if runs(name := "resourcequota-controller"):
-        yield name, ResourceQuotaController(registry, served, core.brand, core.offload)
-    if runs(name := "persistentvolumeclaim-protection-controller"):
-        yield name, StorageProtection(registry, served, CLAIMS)
-    if runs(name := "persistentvolume-protection-controller"):
-        yield name, StorageProtection(registry, served, VOLUMES)
-    if runs(name := "clusterrole-aggregation-controller"):
-        yield name, ClusterRoleAggregation(registry, served, core.brand)
+    def root_ca() -> DefaultObject:
+        return root_ca_config_map(trusted_ca(core.config, certificates).decode())
+
+    every = (
+        ControllerSpec(
+            "namespace-controller",
+            lambda: NamespaceController(registry, served, core.clock),
+            leader_only=True,
+        ),
+        ControllerSpec(
+            "serviceaccount-controller",
+            lambda: default_objects("serviceaccount", default_service_account()),
+        ),
+        ControllerSpec(
+            "root-ca-certificate-publisher-controller",
+            lambda: default_objects("root_ca_cert_publisher", root_ca()),
+        ),
+        ControllerSpec(
+            "resourcequota-controller",
+            lambda: ResourceQuotaController(registry, served, core.brand, core.offload),
+            leader_only=True,
+        ),
+        ControllerSpec(
+            "persistentvolumeclaim-protection-controller",
+            lambda: StorageProtection(registry, served, CLAIMS),
+        ),
+        ControllerSpec(
+            "persistentvolume-protection-controller",
+            lambda: StorageProtection(registry, served, VOLUMES),
+        ),
+        ControllerSpec(
+            "clusterrole-aggregation-controller",
+            lambda: ClusterRoleAggregation(registry, served, core.brand),
+        ),
+    )
+    return [each for each in every if runs(each.name)]
+
+
+def build_controller_manager(
+    core: Core,
+    lifecycle: NamespaceLifecycle,
+    certificates: pki.Pki,
+    queues: WorkQueueMetrics,
+    elections: LeaderElectionMetrics,
+) -> ControllerManager:
+    """Returns what runs them. A server with an embedded store has it for itself, and so is the leader."""
+    config, elector = core.config, None
+    controllers = list(build_controllers(core, lifecycle, certificates))
+    if config.elects_leader and any(each.leader_only for each in controllers):
+        elector = LeaderElector(
+            core.registry,
+            core.served,
+            core.brand,
+            name=config.leader_elect_resource_name,
+            identity=f"{socket.gethostname()}_{uuid.uuid4()}",
+            times=ElectionTimes(
+                config.leader_elect_lease_duration_s,
+                config.leader_elect_renew_deadline_s,
+                config.leader_elect_retry_period_s,
+            ),
+            clock=core.clock,
+        )
+        elections.add(elector.status)
+    return ControllerManager(controllers, queues, elector)

@@ -25,7 +25,7 @@ from apiserver.app.cluster import (
     build_openid,
     build_replicas,
 )
-from apiserver.app.controllers import build_controllers
+from apiserver.app.controllers import build_controller_manager
 from apiserver.app.core import Core
 from apiserver.app.handlers import build_handlers
 from apiserver.app.http_server import build_http_server, build_routes
@@ -40,6 +40,7 @@ from apiserver.cli.config import Config
 from apiserver.controllers.api_service_registration import ApiServiceRegistration
 from apiserver.controllers.authentication_info import AuthenticationInfo
 from apiserver.controllers.bootstrap import BootstrapHook, bootstrap_hooks
+from apiserver.controllers.controller_manager import ControllerManager
 from apiserver.controllers.kubernetes_service import KubernetesServiceReconciler
 from apiserver.controllers.rbac_bootstrap import RbacBootstrapHook, rbac_bootstrap_hooks
 from apiserver.controllers.rbac_policy import RbacPolicyInformer
@@ -61,6 +62,7 @@ from apiserver.metrics.admission import AdmissionMetrics
 from apiserver.metrics.build_info import BuildInfo
 from apiserver.metrics.event_loop import EventLoopMonitor
 from apiserver.metrics.exposition import Exposition
+from apiserver.metrics.leader_election import LeaderElectionMetrics
 from apiserver.metrics.memory import MemoryMetrics
 from apiserver.metrics.offload import OffloadMetrics
 from apiserver.metrics.requests import RequestMetrics
@@ -129,7 +131,7 @@ class _Parts:
     registration: ApiServiceRegistration | None
     definitions: DefinitionController
     definitions_synced: Callable[[], None]
-    lifecycle: NamespaceLifecycle
+    controllers: ControllerManager
     deadlines: Deadlines
     body_limits: BodyLimits
     storage_size: StorageSizeMetric
@@ -160,6 +162,7 @@ class App:
             self._memory_budget, process_memory.Allocator(), self._resident_memory
         )
         self._work_queue_metrics = WorkQueueMetrics()
+        self._leader_election_metrics = LeaderElectionMetrics()
         self._resource_of = resources_of_keys(config.etcd_prefix)
         self._storage_metrics = StorageMetrics(self._resource_of, self._served_names)
         self._origins = AllowedOrigins(config.cors_allowed_origins)
@@ -211,7 +214,7 @@ class App:
                 self._listen(parts.http_server, context)
             write_kubeconfig(config, self.port, certificates)
             async with asyncio.TaskGroup() as tasks:
-                running = self._start(tasks, parts, certificates)
+                running = self._start(tasks, parts)
                 announcing = self._announce(parts, on_ready, context)
                 running.append(tasks.create_task(announcing, name="announce"))
                 await self._stopping.wait()
@@ -340,7 +343,9 @@ class App:
                 ),
             ),
             definitions_synced=partial(setattr, definitions_hook, "is_done", True),
-            lifecycle=lifecycle,
+            controllers=build_controller_manager(
+                core, lifecycle, certificates, self._work_queue_metrics, self._leader_election_metrics
+            ),
             deadlines=deadlines,
             body_limits=body_limits,
             storage_size=storage_size,
@@ -417,6 +422,7 @@ class App:
                 storage_size,
                 self._admission_metrics,
                 self._work_queue_metrics,
+                self._leader_election_metrics,
                 OffloadMetrics(self._offload),
                 self._loop_monitor,
                 MemoryMetrics(self._memory_budget),
@@ -435,9 +441,7 @@ class App:
 
     # ---- running
 
-    def _start(
-        self, tasks: asyncio.TaskGroup, parts: _Parts, certificates: pki.Pki
-    ) -> list[asyncio.Task[None]]:
+    def _start(self, tasks: asyncio.TaskGroup, parts: _Parts) -> list[asyncio.Task[None]]:
         """Start the tasks that run beside requests."""
         config, core = self._config, parts.core
         running = [
@@ -466,9 +470,7 @@ class App:
             running.append(tasks.create_task(parts.registration.run(), name="autoregister"))
         for queue in parts.definitions.queues:
             self._work_queue_metrics.add(queue)
-        for name, controller in build_controllers(core, parts.lifecycle, certificates):
-            self._work_queue_metrics.add(controller.queue)
-            running.append(tasks.create_task(controller.run(), name=name))
+        running.append(tasks.create_task(parts.controllers.run(), name="controllers"))
         return running
 
     def _listen(self, server: Server, context: ssl.SSLContext) -> None:
@@ -500,7 +502,10 @@ class App:
         on_ready(url(self._config, self.port), kubeconfig_path(self._config))
 
     async def _leave(self, parts: _Parts) -> None:
-        """Take this server out of what others are told, if the store answers soon."""
+        """Have others lead, and take this server out of what they are told, if the store answers soon."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LEAVE_WITHIN_S):
+                await parts.controllers.leave()
         if parts.replicas is not None:
             _, service = parts.kubernetes_service
             with suppress(TimeoutError):

@@ -46,6 +46,7 @@ _KUBE_APISERVER_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
 # Flags that older releases had, to switch off what this server does not have either.
 _ONLY_ZERO: Final = frozenset({"insecure-port"})
 _NODE_WARNING: Final = "--authorization-mode: Node grants nothing on this server; nodes need RBAC roles"
+RETRY_JITTER: Final = 1.2
 _DNS_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 
 
@@ -89,6 +90,7 @@ def parse(arguments: Sequence[str]) -> Config:
     _check_brand(brand)
     _check_runtime_config(config)
     _check_combinations(config)
+    _check_leader_election(config)
     _check_files(config)
     return config
 
@@ -174,6 +176,9 @@ def _check_runtime_config(config: Config) -> None:
     for resource in ("namespaces", "serviceaccounts", "configmaps", "pods"):
         if not served.serves(GroupVersion("", "v1"), resource, by_default=True):
             raise UsageError(f"--runtime-config: the server requires v1/{resource}")
+    leases = GroupVersion(config.brand.group("coordination"), "v1")
+    if config.elects_leader and not served.serves(leases, "leases", by_default=True):
+        raise UsageError(f"--runtime-config: --leader-elect requires {leases}/leases")
     if RBAC in config.authorization_mode:
         rbac = GroupVersion(config.brand.group("rbac.authorization"), "v1")
         for resource in ("roles", "rolebindings", "clusterroles", "clusterrolebindings"):
@@ -196,6 +201,19 @@ def _check_combinations(config: Config) -> None:
         raise UsageError("--etcd-certfile and --etcd-keyfile must be given together")
     if config.workers > 1 and not config.etcd_servers:
         raise UsageError("--workers requires --etcd-servers: only one process can use the embedded store")
+
+
+def _check_leader_election(config: Config) -> None:
+    if not config.elects_leader:
+        return
+    # client-go's rule: an attempt that comes late by chance must not be the last before the deadline.
+    if not 0 < config.leader_elect_retry_period_s * RETRY_JITTER < config.leader_elect_renew_deadline_s:
+        raise UsageError(
+            "--leader-elect-renew-deadline must be greater than --leader-elect-retry-period, "
+            f"{RETRY_JITTER} times, and both must be greater than zero"
+        )
+    if config.leader_elect_renew_deadline_s >= config.leader_elect_lease_duration_s:
+        raise UsageError("--leader-elect-lease-duration must be greater than --leader-elect-renew-deadline")
 
 
 def _check_files(config: Config) -> None:

@@ -91,6 +91,11 @@ class Config:
     # Whether versions and resources are served, by the keys of --runtime-config.
     runtime_config: Mapping[str, bool] = field(default_factory=dict)
     controllers: tuple[str, ...] = ("*",)
+    leader_elect: bool = True
+    leader_elect_resource_name: str = "apiserver-controllers"
+    leader_elect_lease_duration_s: int = 15
+    leader_elect_renew_deadline_s: float = 10.0
+    leader_elect_retry_period_s: float = 2.0
     list_from_cache_snapshot: bool = True
     detect_cache_inconsistency: bool = True
     cbor: bool = False
@@ -104,6 +109,11 @@ class Config:
     def keeps_endpoints(self) -> bool:
         """Whether the endpoints of the Service `kubernetes` are this server's business."""
         return self.endpoint_reconciler_type != "none"
+
+    @property
+    def elects_leader(self) -> bool:
+        """Whether this server may not be the only one on its store, and has to ask before it leads."""
+        return bool(self.etcd_servers) and self.leader_elect
 
     def runs_admission_plugin(self, name: str) -> bool:
         """Whether an admission plugin of this server is enabled."""

@@ -22,6 +22,7 @@ from apiserver.vocabulary import IPNetwork
 SERVICE_ADDRESSES_MIN: Final = 8
 # Each has a watch cache of its own, and more of them than cores are of no use.
 WORKERS_MAX: Final = 64
+OBJECT_NAME_MAX: Final = 253
 # The names of the controllers, and the names that they had before release 1.28.
 CONTROLLERS: Final = {
     "namespace-controller": "namespace",
@@ -187,6 +188,13 @@ def prefix(text: str) -> str:
     if prefix == "/":
         raise argparse.ArgumentTypeError("the prefix must not be empty")
     return prefix
+
+
+def object_name(text: str) -> str:
+    label = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+    if len(text) > OBJECT_NAME_MAX or not re.fullmatch(rf"{label}(\.{label})*", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not the name of an object")
+    return text
 
 
 def admission_plugins(text: str) -> tuple[str, ...]:

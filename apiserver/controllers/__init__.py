@@ -3,6 +3,8 @@
     informer                   delivers the objects of a resource from the watch cache, and their changes
     work_queue                 the keys to look at: each once, rate-limited, with back-off
     controller                 the loop: take a key, reconcile it, retry it if that failed
+    controller_manager         runs the controllers of a server, some only while it is the leader
+    leader_election            which of the servers on a store that is, by a Lease
     namespaces                 deletes the contents of namespaces that are being deleted
     namespace_conditions       tells what is left of them, as conditions
     namespace_default_objects  the service account and the root CA that each namespace has
@@ -18,16 +20,26 @@
     kept_objects               what the two have in common
     bootstrap, rbac_bootstrap  create what has to be there before the server is ready
 
-What they guarantee: every server on one store runs all of them, without a leader, so each step does no harm
-when it is repeated, or done by two at once. An object that cannot be reconciled stops neither the others nor
-the server.
+What they guarantee: each step does no harm when it is repeated, or done by two servers at once, because it is
+an update or a deletion of an object as it was seen. So no step is lost or spoilt when a server dies, and it
+does not matter when a leader notices a moment too late that it is none. An object that cannot be reconciled
+stops neither the others nor the server.
+
+Who runs them: of the servers on one etcd, workers included, each runs those that do little, and that others
+must not wait for: which accounts a namespace has, what an aggregated role allows, whether a claim is still in
+use. What is much work to do twice (to empty a namespace, to count what a quota limits) runs on the leader
+only: it says so by `ControllerSpec.leader_only`. A leader that stops hands over at once. When it dies, its
+Lease has to expire first, which is 15 s in which namespaces stay Terminating, and quotas do not shrink. The
+Lease is renewed every 2 s, the only write on an etcd of which nobody wants anything. The embedded store is
+open in one process only, so that server is the leader, and there is no Lease.
 
 Why this shape: it is client-go's and controller-runtime's, because everybody who writes controllers knows it.
 Informers keep no copy of the objects: the watch cache has them already. Controllers write through `Registry`,
 past HTTP and admission; no user is behind them.
 
-To add one: write a class with a `queue` and `run` (`controller.Runnable`), yield it in
-`app.controllers.build_controllers`, and name it in `cli.flag_values.CONTROLLERS`.
+To add one: write a class with a `queue` and `run` (`controller.Runnable`), add a `ControllerSpec` to
+`app.controllers.build_controllers`, and name it in `cli.flag_values.CONTROLLERS`. Whether it is `leader_only`
+is said above. `run` may be cancelled at any await; when the server leads again, a new object is built.
 
 Left out: what kube-controller-manager does with workloads, since nothing runs them here. The controllers of
 CustomResourceDefinitions are in `custom_resources`: they decide what is served.

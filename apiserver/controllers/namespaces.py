@@ -2,7 +2,7 @@
 
 Their status has the conditions of Kubernetes, which tell what keeps them.
 
-Several servers on one store all run this; repeating a deletion is harmless.
+Only the leader runs this; repeating a deletion is harmless.
 Source: kubernetes, pkg/controller/namespace.
 """
 

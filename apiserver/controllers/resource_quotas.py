@@ -3,7 +3,7 @@
 Admission adds to `status.used` what is about to be written; this controller subtracts what is gone, and what
 was never written after all. A calculation replaces only the status that it began with, so that nothing
 admitted meanwhile is lost. While objects are admitted all the time it may have to wait; at the latest a quota
-that is used up stops changing. Several servers on one store all run this; measuring twice is harmless.
+that is used up stops changing. Only the leader runs this; measuring twice is harmless.
 Source: kubernetes, pkg/controller/resourcequota.
 """
 

@@ -52,13 +52,17 @@ class MeasuredQueue(Protocol):
 
 
 class WorkQueueMetrics:
-    """The metrics of all queues that were added."""
+    """The metrics of all queues that were added, and not removed since."""
 
     def __init__(self) -> None:
         self._queues: list[MeasuredQueue] = []
 
     def add(self, queue: MeasuredQueue) -> None:
         self._queues.append(queue)
+
+    def remove(self, queue: MeasuredQueue) -> None:
+        """Forget a queue, whose controller does not run any more."""
+        self._queues.remove(queue)
 
     def families(self) -> Iterable[Metric | Family]:
         depth = GaugeMetricFamily("workqueue_depth", "Keys that are ready to be processed.", labels=_LABELS)

@@ -20,8 +20,8 @@ WRITES: Final = 50
 
 def test_both_start_on_an_empty_store_and_see_the_same(replicas: tuple[Api, Api]) -> None:
     """The namespaces that exist from the start are created once."""
-    one, two = (api.get("/api/v1/namespaces").ok() for api in replicas)
-    assert {item["metadata"]["name"] for item in one["items"]} >= {"default", "kube-system", "kube-public"}
+    one, two = (api.get("/api/v1/namespaces").ok()["items"] for api in replicas)
+    assert {item["metadata"]["name"] for item in one} >= {"default", "kube-system", "kube-public"}
     assert one == two
 
 

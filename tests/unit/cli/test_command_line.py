@@ -29,6 +29,7 @@ def test_no_flags_are_the_defaults() -> None:
     assert parse(["serve"]) == Config()
 
 
+ETCD: Final = "--etcd-servers=http://a:1"
 FLAGS: Final[dict[str, tuple[list[str], dict[str, Any]]]] = {
     "text": (["--bind-address=0.0.0.0"], {"bind_address": "0.0.0.0"}),
     "a value of its own": (["--bind-address", "::1"], {"bind_address": "::1"}),
@@ -110,6 +111,21 @@ FLAGS: Final[dict[str, tuple[list[str], dict[str, Any]]]] = {
         {"brand": Brand("example.com", "acme")},
     ),
     "controllers": (["--controllers=*,-namespace"], {"controllers": ("*", "-namespace")}),
+    "the election of a leader": (
+        [
+            "--leader-elect-lease-duration=1m30s",
+            "--leader-elect-renew-deadline=20s",
+            "--leader-elect-retry-period=500ms",
+            "--leader-elect-resource-name=mine",
+        ],
+        {
+            "leader_elect_lease_duration_s": 90,
+            "leader_elect_renew_deadline_s": 20.0,
+            "leader_elect_retry_period_s": 0.5,
+            "leader_elect_resource_name": "mine",
+        },
+    ),
+    "no election of a leader": (["--leader-elect=false"], {"leader_elect": False}),
     "versions and resources to serve (H04)": (
         ["--runtime-config=api/beta=true,batch/v1=false,batch/v1/jobs"],
         {"runtime_config": {"api/beta": True, "batch/v1": False, "batch/v1/jobs": True}},
@@ -161,6 +177,20 @@ BAD: Final = {
     "several processes on the embedded store": (
         ["--workers=2"],
         "--workers requires --etcd-servers: only one process can use the embedded store",
+    ),
+    "a leader that is late to notice": (
+        [ETCD, "--leader-elect-lease-duration=10s"],
+        "--leader-elect-lease-duration must be greater than --leader-elect-renew-deadline",
+    ),
+    "a leader with one attempt": (
+        [ETCD, "--leader-elect-retry-period=9s"],
+        "--leader-elect-renew-deadline must be greater than --leader-elect-retry-period, 1.2 times",
+    ),
+    "a leader that renews all the time": ([ETCD, "--leader-elect-retry-period=0"], "greater than zero"),
+    "a Lease without a name": (["--leader-elect-resource-name="], "'' is not the name of an object"),
+    "an election without Leases": (
+        [ETCD, "--runtime-config=coordination.k8s.io/v1=false"],
+        "--leader-elect requires coordination.k8s.io/v1/leases",
     ),
     "no prefix": (["--etcd-prefix=/"], "the prefix must not be empty"),
     "no core group": (["--runtime-config=api/all=false"], "the server requires v1/namespaces"),

@@ -1,0 +1,71 @@
+"""Runs the controllers of a server: some on every server, others only while it is the leader."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from apiserver.controllers.controller import Runnable
+from apiserver.controllers.leader_election import LeaderElector
+from apiserver.metrics.work_queues import WorkQueueMetrics
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerSpec:
+    """A controller that is to run.
+
+    name: as kube-controller-manager has it. build: makes it; called again whenever it has to begin anew.
+    leader_only: whether it runs on one server at a time, of all that share a store.
+    """
+
+    name: str
+    build: Callable[[], Runnable]
+    leader_only: bool = False
+
+
+class ControllerManager:
+    """The controllers of one server.
+
+    elector: makes this server the leader; None if it is, as one that has the store for itself.
+    metrics: are told of the queues of what runs.
+    """
+
+    def __init__(
+        self, controllers: Iterable[ControllerSpec], metrics: WorkQueueMetrics, elector: LeaderElector | None
+    ) -> None:
+        controllers = list(controllers)
+        self._on_leader = [each for each in controllers if each.leader_only and elector is not None]
+        self._everywhere = [each for each in controllers if each not in self._on_leader]
+        self._metrics = metrics
+        self._elector = elector
+        self._leading: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        """Run the controllers until cancelled. One that fails altogether ends all of them."""
+        async with asyncio.TaskGroup() as tasks:
+            if self._elector is not None and self._on_leader:
+                self._leading = tasks.create_task(self._elector.run(self._lead), name="leader-election")
+            await self._run_all(self._everywhere)
+
+    async def leave(self) -> None:
+        """Have another server lead: end what only the leader runs, and release the Lease."""
+        if self._leading is not None:
+            self._leading.cancel()
+            await asyncio.wait([self._leading])
+
+    async def _lead(self) -> None:
+        await self._run_all(self._on_leader)
+
+    async def _run_all(self, controllers: Sequence[ControllerSpec]) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for each in controllers:
+                tasks.create_task(self._run(each), name=each.name)
+
+    async def _run(self, spec: ControllerSpec) -> None:
+        controller = spec.build()
+        self._metrics.add(controller.queue)
+        try:
+            await controller.run()
+        finally:
+            self._metrics.remove(controller.queue)

