@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -10,12 +11,14 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import grpc.aio
 import pytest
 
+from storage.etcd import etcd_subset_pb2 as pb
 from tests.server.test_process import CONFIGMAPS, an_etcd, run, speaking_to, write
 from tests.storage.test_etcd import Authority
 from tests.storage.test_snapshot import more_than
@@ -284,21 +287,49 @@ def test_a_server_on_etcd(tmp_path: Path) -> None:
     assert "is damaged" in refused("status", saved)
 
 
-@pytest.mark.etcd
+@contextlib.asynccontextmanager
+async def member_that_stops_sending() -> AsyncIterator[str]:
+    """A server that claims to be an etcd: of its snapshot a part comes, and then nothing. Yields its URL."""
+
+    async def count(request: pb.RangeRequest, context: object) -> pb.RangeResponse:
+        return pb.RangeResponse()
+
+    async def part(request: pb.SnapshotRequest, context: object) -> AsyncIterator[pb.SnapshotResponse]:
+        yield pb.SnapshotResponse(blob=bytes(1_000_000))
+        await asyncio.Event().wait()
+
+    server = grpc.aio.server()
+    ranges = grpc.unary_unary_rpc_method_handler(
+        count, pb.RangeRequest.FromString, pb.RangeResponse.SerializeToString
+    )
+    snapshots = grpc.unary_stream_rpc_method_handler(
+        part, pb.SnapshotRequest.FromString, pb.SnapshotResponse.SerializeToString
+    )
+    server.add_generic_rpc_handlers(
+        [
+            grpc.method_handlers_generic_handler("etcdserverpb.KV", {"Range": ranges}),
+            grpc.method_handlers_generic_handler("etcdserverpb.Maintenance", {"Snapshot": snapshots}),
+        ]
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        await server.stop(None)
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_an_interrupted_save_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
-    (tmp_path / "target").mkdir()
-    etcd = an_etcd(tmp_path).start()
-    etcd.pause()
-    command = ("snapshot", "save", str(tmp_path / "target" / "saved.db"), f"--etcd-servers={etcd.url}")
-    try:
+    target = tmp_path / "target"
+    target.mkdir()
+    async with member_that_stops_sending() as url:
+        command = ("snapshot", "save", str(target / "saved.db"), f"--etcd-servers={url}")
         with subprocess.Popen(
             [sys.executable, "-m", "apiserver", *command], stderr=subprocess.PIPE, text=True
         ) as process:
-            await eventually(lambda: list((tmp_path / "target").iterdir()))
+            await eventually(lambda: [part for part in target.iterdir() if part.stat().st_size])
             process.send_signal(number)
-            assert process.communicate(timeout=WITHIN_S)[1] == "apiserver: interrupted\n"
-        assert process.returncode == 1
-    finally:
-        etcd.kill()
-    assert list((tmp_path / "target").iterdir()) == []
+            _, message = await asyncio.to_thread(process.communicate, timeout=WITHIN_S)
+    assert (process.returncode, message) == (1, "apiserver: interrupted\n")
+    assert list(target.iterdir()) == []
