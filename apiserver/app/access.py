@@ -7,14 +7,16 @@ from dataclasses import dataclass
 
 from apiserver.app.core import Core
 from apiserver.authn import client_cert
-from apiserver.authn.chain import AuthenticationChain
+from apiserver.authn.chain import NO_CERTIFICATE, AuthenticationChain, Credentials
+from apiserver.authn.peer_certificates import PeerCertificates
+from apiserver.authn.request_header import RequestHeaderAuthenticator
 from apiserver.authn.token_file import TokenFileAuthenticator, TokenFileError, read_token_file
 from apiserver.authn.token_review import TokenReviewer
 from apiserver.authz.authorizer_modes import Authorizers, build_authorizers
 from apiserver.catalogue.rbac.roles import GROUP as RBAC_GROUP
 from apiserver.cli.config import Config
 from apiserver.serving import pki
-from apiserver.serving.listening import CannotStart
+from apiserver.serving.listening import CannotStart, client_cas, front_proxy_cas, front_proxy_names
 from apiserver.serving.service_account_tokens import (
     ServiceAccountTokens,
     object_getter,
@@ -28,6 +30,7 @@ class Access:
     """How callers are authenticated and authorized. reviewer: answers TokenReviews."""
 
     accounts: ServiceAccountTokens
+    certificates: PeerCertificates
     authentication: AuthenticationChain
     reviewer: TokenReviewer
     authorizers: Authorizers
@@ -42,10 +45,19 @@ def build_access(core: Core, certificates: pki.Pki, rbac_is_ready: Callable[[], 
     authentication = _authentication(config, accounts)
     return Access(
         accounts,
+        _peer_certificates(config, certificates),
         authentication,
         TokenReviewer(authentication, accounts.authenticator, accounts.audiences),
         build_authorizers(config.authorization_mode, core.brand.group(RBAC_GROUP), rbac_is_ready),
     )
+
+
+def _peer_certificates(config: Config, certificates: pki.Pki) -> PeerCertificates:
+    """Raises CannotStart."""
+    try:
+        return PeerCertificates(client_cas(config, certificates), front_proxy_cas(config, certificates))
+    except ValueError as error:
+        raise CannotStart(f"the CAs of clients cannot be used: {error}") from None
 
 
 def _authentication(config: Config, accounts: ServiceAccountTokens) -> AuthenticationChain:
@@ -55,6 +67,16 @@ def _authentication(config: Config, accounts: ServiceAccountTokens) -> Authentic
             users = read_token_file(config.token_auth_file)
         except (OSError, TokenFileError) as error:
             raise CannotStart(f"--token-auth-file: {error}") from None
-    # The last one refuses a token that no authenticator knows.
-    authenticators = (client_cert.authenticate, accounts.authenticator, TokenFileAuthenticator(users))
+    front_proxies = RequestHeaderAuthenticator(config.request_header_names, front_proxy_names(config))
+
+    def by_certificate(credentials: Credentials) -> UserInfo | None:
+        if credentials.certificate is NO_CERTIFICATE:  # as of most clients
+            return None
+        return front_proxies(credentials) or client_cert.authenticate(credentials)
+
+    authenticators = (
+        by_certificate,
+        accounts.authenticator,
+        TokenFileAuthenticator(users),  # It refuses a token that no authenticator knows.
+    )
     return AuthenticationChain(authenticators, allows_anonymous=config.anonymous_auth)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from apiserver.app.core import Core
 from apiserver.authn.service_account import key_id
-from apiserver.controllers.authentication_info import AuthenticationInfo
+from apiserver.controllers.authentication_info import AuthenticationInfo, TrustedClients
 from apiserver.controllers.kubernetes_service import (
     Endpoint,
     KubernetesService,
@@ -18,7 +18,14 @@ from apiserver.controllers.kubernetes_service import (
 from apiserver.controllers.replicas import Replica, Replicas
 from apiserver.endpoints.openid import JWKS_PATH, OpenId, can_be_discovered
 from apiserver.serving import pki
-from apiserver.serving.listening import advertised_address, authority, read_optional, trusted_ca
+from apiserver.serving.listening import (
+    advertised_address,
+    authority,
+    client_cas,
+    front_proxy_cas,
+    front_proxy_names,
+    trusted_ca,
+)
 from apiserver.serving.service_account_tokens import ServiceAccountTokens
 
 log = logging.getLogger(__name__)
@@ -71,10 +78,15 @@ def build_kubernetes_service(core: Core, replicas: Replicas | None, port: int) -
 
 
 def build_authentication_info(core: Core, certificates: pki.Pki) -> AuthenticationInfo:
-    client_cas = (
-        certificates.ca_cert.read_bytes() + b"\n" + (read_optional(core.config.client_ca_file) or b"")
+    """Raises CannotStart."""
+    config = core.config
+    info = TrustedClients(
+        client_cas(config, certificates).decode("utf-8", "replace"),
+        front_proxy_cas(config, certificates).decode("utf-8", "replace"),
+        front_proxy_names(config),
+        config.request_header_names,
     )
-    return AuthenticationInfo(core.registry, core.served, client_cas.decode("utf-8", "replace"), core.clock)
+    return AuthenticationInfo(core.registry, core.served, info, core.clock)
 
 
 def build_openid(core: Core, accounts: ServiceAccountTokens, port: int) -> OpenId | None:

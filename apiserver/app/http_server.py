@@ -77,7 +77,7 @@ def build_http_server(
         middleware.measure(core.request_metrics),
         middleware.errors_to_status(),
         *((cors(origins),) if origins else ()),
-        middleware.authenticate(access.authentication),
+        middleware.authenticate(access.authentication, access.certificates),
         deadlines.middleware,
         impersonate(authorize, core.brand),
         middleware.authorize(authorize),

@@ -2,23 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
 
 from apiserver.errors import Unauthorized
 from apiserver.vocabulary import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, UserInfo
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """What a caller presents.
+class PeerCertificate(NamedTuple):
+    """The verified client certificate of a connection.
 
-    certificate_user: returns the user in the verified client certificate of the connection, if there is one.
-    authorization: the Authorization header.
+    user: whom it names; None if it names nobody, or no CA of clients has signed it.
+    front_proxy: its common name, if a CA of front proxies has signed it; else None.
     """
 
-    certificate_user: Callable[[], UserInfo | None]
+    user: UserInfo | None = None
+    front_proxy: str | None = None
+
+
+# Of a connection on which the client has shown none.
+NO_CERTIFICATE: Final = PeerCertificate()
+
+
+class Headers(Protocol):
+    """A request's headers, whose names have no case. Bytes that are not UTF-8 are surrogates in values."""
+
+    def getall(self, name: str, default: Sequence[str], /) -> Sequence[str]: ...
+    def items(self) -> Iterable[tuple[str, str]]: ...
+
+
+class _NoHeaders:
+    def getall(self, name: str, default: Sequence[str], /) -> Sequence[str]:
+        return default
+
+    def items(self) -> Iterable[tuple[str, str]]:
+        return ()
+
+
+NO_HEADERS: Final[Headers] = _NoHeaders()
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a caller presents. authorization: the Authorization header."""
+
+    certificate: PeerCertificate
     authorization: str
+    headers: Headers = NO_HEADERS
 
 
 # Returns the user, or an awaitable of it if something has to be looked up first; None if there is no

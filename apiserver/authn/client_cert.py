@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from apiserver.authn.chain import Credentials, authenticated
+from apiserver.errors import Unauthorized
 from apiserver.vocabulary import UserInfo
 
 
 def authenticate(credentials: Credentials) -> UserInfo | None:
-    return credentials.certificate_user()
+    """Raises Unauthorized for a certificate that is good for a front proxy only, and comes alone."""
+    user, front_proxy = credentials.certificate
+    if user is None and front_proxy is not None and not credentials.authorization:
+        raise Unauthorized
+    return user
 
 
-def user_of(certificate: dict[str, Any] | None) -> UserInfo | None:
+def user_of(certificate: Mapping[str, Any] | None) -> UserInfo | None:
     """Returns the user that a verified certificate names.
 
     certificate: as `SSLSocket.getpeercert` returns it; empty if the client sent none.

@@ -72,7 +72,7 @@ def wanted_user(headers: Headers) -> UserInfo | None:
         elif name == _GROUP:
             groups.append(value)
         elif name.startswith(_EXTRA):
-            extra.setdefault(_key(name.removeprefix(_EXTRA)), []).append(value)
+            extra.setdefault(_text(unescaped_key(name.removeprefix(_EXTRA))), []).append(value)
     wanted = UserInfo(
         users[0] if users else "",
         tuple(groups),
@@ -112,9 +112,9 @@ def service_account_of(user_name: str) -> tuple[str, str] | None:
     return None if names.dns_label(namespace) or names.dns_subdomain(name) else (namespace, name)
 
 
-def _key(encoded: bytes) -> str:
-    """Returns the key; text that is not percent-encoded is taken as it is."""
-    return _text(unquote_to_bytes(encoded) if _is_encoded(encoded) else encoded)
+def unescaped_key(encoded: bytes) -> bytes:
+    """Returns a key of extra as it is in a header; one that is not percent-encoded is taken as it is."""
+    return unquote_to_bytes(encoded) if _is_encoded(encoded) else encoded
 
 
 def _text(raw: bytes) -> str:

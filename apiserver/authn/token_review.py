@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from apiserver.authn.chain import AuthenticationChain, Credentials
+from apiserver.authn.chain import NO_CERTIFICATE, AuthenticationChain, Credentials
 from apiserver.authn.service_account import Identity, ServiceAccountAuthenticator
 from apiserver.errors import Unauthorized
 
@@ -36,4 +36,4 @@ class TokenReviewer:
         shared = tuple(each for each in wanted if each in self._audiences)
         if not shared:
             raise Unauthorized
-        return Identity(await self._chain(Credentials(lambda: None, f"Bearer {token}")), shared)
+        return Identity(await self._chain(Credentials(NO_CERTIFICATE, f"Bearer {token}")), shared)

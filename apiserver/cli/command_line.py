@@ -221,6 +221,7 @@ def _check_files(config: Config) -> None:
         ("tls-cert-file", config.tls_cert_file),
         ("tls-private-key-file", config.tls_private_key_file),
         ("client-ca-file", config.client_ca_file),
+        ("requestheader-client-ca-file", config.requestheader_client_ca_file),
         ("token-auth-file", config.token_auth_file),
         ("etcd-cafile", config.etcd_cafile),
         ("etcd-certfile", config.etcd_certfile),

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from apiserver.authn.request_header import STANDARD_NAMES, RequestHeaderNames
 from apiserver.authz.authorizer_modes import RBAC
 from apiserver.brand import Brand
 from apiserver.cli import flag_values
@@ -44,6 +45,13 @@ class Config:
     tls_cert_file: Path | None = None
     tls_private_key_file: Path | None = None
     client_ca_file: Path | None = None
+    # None: the CA of front proxies that is in the data directory, or shared by replicas.
+    requestheader_client_ca_file: Path | None = None
+    requestheader_allowed_names: tuple[str, ...] = ()
+    requestheader_username_headers: tuple[str, ...] = STANDARD_NAMES.users
+    requestheader_uid_headers: tuple[str, ...] = STANDARD_NAMES.uids
+    requestheader_group_headers: tuple[str, ...] = STANDARD_NAMES.groups
+    requestheader_extra_headers_prefix: tuple[str, ...] = STANDARD_NAMES.extra_prefixes
     # Regular expressions, in Go's syntax.
     cors_allowed_origins: tuple[str, ...] = ()
     token_auth_file: Path | None = None
@@ -104,6 +112,15 @@ class Config:
     verbosity: int = 0
     logging_format: str = "text"
     warnings: tuple[str, ...] = ()
+
+    @property
+    def request_header_names(self) -> RequestHeaderNames:
+        return RequestHeaderNames(
+            self.requestheader_username_headers,
+            self.requestheader_uid_headers,
+            self.requestheader_group_headers,
+            self.requestheader_extra_headers_prefix,
+        )
 
     @property
     def keeps_endpoints(self) -> bool:

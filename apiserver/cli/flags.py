@@ -300,6 +300,46 @@ _AUTHENTICATION: Final = (
         "signed by the CA in --data-dir are always accepted.",
     ),
     Flag(
+        "--requestheader-client-ca-file",
+        "string",
+        Path,
+        "Root certificate bundle to use to verify client certificates of front proxies, which say in headers "
+        "who asks. If not provided, it is a CA that is made in --data-dir and shared by replicas.",
+    ),
+    Flag(
+        "--requestheader-allowed-names",
+        "strings",
+        flag_values.texts,
+        "List of client certificate common names to allow to provide usernames in headers, comma separated. "
+        "If empty, any client certificate validated by the authorities in --requestheader-client-ca-file is "
+        "allowed.",
+        repeats=True,
+    ),
+    Flag(
+        "--requestheader-username-headers",
+        "strings",
+        flag_values.texts,
+        "List of request headers to inspect for usernames, comma separated; the first that is there counts.",
+    ),
+    Flag(
+        "--requestheader-uid-headers",
+        "strings",
+        flag_values.texts,
+        "List of request headers to inspect for UIDs, comma separated; the first that is there counts.",
+    ),
+    Flag(
+        "--requestheader-group-headers",
+        "strings",
+        flag_values.texts,
+        "List of request headers to inspect for groups, comma separated.",
+    ),
+    Flag(
+        "--requestheader-extra-headers-prefix",
+        "strings",
+        flag_values.texts,
+        "List of request header prefixes to inspect for extra attributes of users, comma separated.",
+    ),
+    Flag(
         "--token-auth-file",
         "string",
         Path,

@@ -1,19 +1,23 @@
 """Keeps the ConfigMap `kube-system/extension-apiserver-authentication`.
 
-From it extension API servers learn by which CAs clients of this server are authenticated.
-Servers with different CAs add them to each other's: none is removed before it has expired.
+From it extension API servers learn by which CAs clients of this server are authenticated, and how it is known
+itself when it passes requests on: by which CA and names, and in which headers it tells who asks. Servers with
+different CAs, names and headers add them to each other's: no CA is removed before it has expired.
 Source: k8s.io/kubernetes, pkg/controlplane/controller/clusterauthenticationtrust.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from cryptography import x509
 
+from apiserver.authn.request_header import STANDARD_NAMES, RequestHeaderNames
 from apiserver.controllers.kept_objects import KeptObject, keep, keep_forever
 from apiserver.golang.pem import UNREADABLE
 from apiserver.registry.served_resource import ServedTable
@@ -23,19 +27,50 @@ from apiserver.vocabulary import Document
 INTERVAL_S: Final = 60.0
 NAMESPACE: Final = "kube-system"
 NAME: Final = "extension-apiserver-authentication"
-KEY: Final = "client-ca-file"
+CLIENT_CAS: Final = "client-ca-file"
+FRONT_PROXY_CAS: Final = "requestheader-client-ca-file"
+ALLOWED_NAMES: Final = "requestheader-allowed-names"
 _CERTIFICATE: Final = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 
 
+@dataclass(frozen=True, slots=True)
+class TrustedClients:
+    """Whom a server trusts.
+
+    client_cas, front_proxy_cas: the CAs of clients and of front proxies, as PEM.
+    front_proxy_names: the common names of front proxies; any, if there are none.
+    headers: by which front proxies tell who asks.
+    """
+
+    client_cas: str
+    front_proxy_cas: str
+    front_proxy_names: tuple[str, ...] = ()
+    headers: RequestHeaderNames = STANDARD_NAMES
+
+    def lists(self) -> Mapping[str, Sequence[str]]:
+        """Returns what is not a certificate, by its key in the ConfigMap."""
+        return {
+            ALLOWED_NAMES: self.front_proxy_names,
+            "requestheader-username-headers": self.headers.users,
+            "requestheader-uid-headers": self.headers.uids,
+            "requestheader-group-headers": self.headers.groups,
+            "requestheader-extra-headers-prefix": self.headers.extra_prefixes,
+        }
+
+
 class AuthenticationInfo:
-    """client_cas: the CAs of clients, as PEM. clock: seconds since 1970."""
+    """trusted: whom this server trusts. clock: seconds since 1970."""
 
     def __init__(
-        self, registry: Registry, served: ServedTable, client_cas: str, clock: Callable[[], float] = time.time
+        self,
+        registry: Registry,
+        served: ServedTable,
+        trusted: TrustedClients,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._registry = registry
         self._served = served
-        self._client_cas = client_cas
+        self._trusted = trusted
         self._clock = clock
 
     async def run(self, on_first: Callable[[], None]) -> None:
@@ -51,12 +86,21 @@ class AuthenticationInfo:
     def _wanted(self, current: Document | None) -> Document:
         if current is None:
             current = {"metadata": {"namespace": NAMESPACE, "name": NAME}}
-        data = current.get("data") or {}
-        known = str(data.get(KEY, ""))
-        together = list(self._usable(known + self._client_cas))
-        if together == _CERTIFICATE.findall(known):
-            return current
-        return {**current, "data": {**data, KEY: "".join(f"{pem}\n" for pem in together)}}
+        known = current.get("data") or {}
+        data = {
+            **known,
+            CLIENT_CAS: self._together(known.get(CLIENT_CAS), self._trusted.client_cas),
+            FRONT_PROXY_CAS: self._together(known.get(FRONT_PROXY_CAS), self._trusted.front_proxy_cas),
+        }
+        for key, own in self._trusted.lists().items():
+            data[key] = _list_together(known.get(key), own)
+        return current if data == known else {**current, "data": data}
+
+    def _together(self, known: object, own: str) -> str:
+        """Returns what is known if it holds exactly what it should: somebody may have formatted it."""
+        text = known if isinstance(known, str) else ""
+        together = list(self._usable(text + own))
+        return text if together == _CERTIFICATE.findall(text) else "".join(f"{pem}\n" for pem in together)
 
     def _usable(self, pem: str) -> Iterator[str]:
         """Yields the certificates that have not expired, each once."""
@@ -67,3 +111,14 @@ class AuthenticationInfo:
                 continue
             if certificate.not_valid_after_utc.timestamp() > self._clock():
                 yield block
+
+
+def _list_together(known: object, own: Sequence[str]) -> str:
+    """Returns a JSON list with what is known first; what is no list of texts is replaced."""
+    try:
+        found = json.loads(known) if isinstance(known, str) else []
+    except ValueError:
+        found = []
+    texts = [each for each in found if isinstance(each, str)] if isinstance(found, list) else []
+    together = list(dict.fromkeys((*texts, *own)))
+    return known if isinstance(known, str) and found == together else json.dumps(together)

@@ -13,6 +13,7 @@ from aiohttp import StreamReader, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
 
+from apiserver.authn.chain import PeerCertificate
 from apiserver.endpoints.unread_answers import UnreadAnswers
 from apiserver.errors import ApiError, BadRequest, InternalError
 from apiserver.metrics.event_loop import EventLoopMonitor
@@ -70,7 +71,7 @@ SENT_LAST: Final = _AlreadySent(keeps_alive=False)
 class Connection(web.RequestHandler):
     """A client's connection.
 
-    user: the user of the client certificate, once `is_user_known`; None if there is no certificate.
+    certificate: what the client certificate proves, once that is known.
     is_last_answer: whether it must be closed after the current response.
     asker: whose request is answered, once that is known.
     held_bytes, is_shared: see `unread_answers.Reader`.
@@ -86,8 +87,7 @@ class Connection(web.RequestHandler):
         self.is_shared = False
         self._on_hesitation: Callable[[], None] | None = None
         self._loop_monitor = manager.loop_monitor
-        self.user: UserInfo | None = None
-        self.is_user_known = False
+        self.certificate: PeerCertificate | None = None
         self.is_last_answer = False
         # Called, once, when the transport takes data again.
         self.on_writable: Callable[[], None] | None = None

@@ -11,8 +11,8 @@ from typing import Final
 
 from aiohttp import hdrs
 
-from apiserver.authn import client_cert
-from apiserver.authn.chain import AuthenticationChain, Credentials
+from apiserver.authn.chain import NO_CERTIFICATE, AuthenticationChain, Credentials, PeerCertificate
+from apiserver.authn.peer_certificates import PeerCertificates
 from apiserver.authn.token_file import bearer_token, is_token_misplaced
 from apiserver.authn.websocket_protocols import read_protocols
 from apiserver.authz.attributes import Attributes, AuthorizationChain
@@ -33,7 +33,7 @@ from apiserver.errors import (
 )
 from apiserver.golang.durations import parse_duration
 from apiserver.metrics.requests import RequestMetrics
-from apiserver.vocabulary import GroupResource, UserInfo
+from apiserver.vocabulary import GroupResource
 from storage.errors import StorageError
 from storage.turns import TURN_S, Turn
 
@@ -113,8 +113,8 @@ _EXTRA_SPACE: Final = (
 )
 
 
-def authenticate(chain: AuthenticationChain) -> Middleware:
-    """Authenticate the request."""
+def authenticate(chain: AuthenticationChain, certificates: PeerCertificates) -> Middleware:
+    """Authenticate the request. certificates: tells what client certificates prove."""
 
     def middleware(handle: Handler) -> Handler:
         async def authenticated(call: ApiCall) -> None:
@@ -126,7 +126,8 @@ def authenticate(chain: AuthenticationChain) -> Middleware:
                 token = read_protocols(headers.getall(hdrs.SEC_WEBSOCKET_PROTOCOL)).token
                 if token and not bearer_token(authorization):
                     authorization = f"Bearer {token}"
-            call.user = await chain(Credentials(lambda: _certificate_user(connection), authorization))
+            certificate = connection.certificate or _identify(connection, certificates)
+            call.user = await chain(Credentials(certificate, authorization, headers))
             connection.asker = call.user
             call.offload = call.offload.for_user(call.user.name)
             await handle(call)
@@ -136,12 +137,14 @@ def authenticate(chain: AuthenticationChain) -> Middleware:
     return middleware
 
 
-def _certificate_user(connection: Connection) -> UserInfo | None:
-    """Returns the user of the client certificate. Looked up once per connection: it does not change."""
-    if not connection.is_user_known and connection.transport is not None:
-        connection.is_user_known = True
-        connection.user = client_cert.user_of(connection.transport.get_extra_info("peercert"))
-    return connection.user
+def _identify(connection: Connection, certificates: PeerCertificates) -> PeerCertificate:
+    """Returns what the client certificate proves. Once per connection: it does not change."""
+    transport, found = connection.transport, NO_CERTIFICATE
+    # None, too, if the connection has been lost.
+    if transport is not None and (described := transport.get_extra_info("peercert")):
+        found = certificates.of(described, transport.get_extra_info("ssl_object"))
+    connection.certificate = found
+    return found
 
 
 def limit_in_flight(limits: SlotLimits, body_limits: BodyLimits) -> Middleware:

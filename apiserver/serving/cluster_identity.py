@@ -1,4 +1,4 @@
-"""The identity of a cluster whose servers share a store: one CA and one service account key for all of them.
+"""The identity of a cluster whose servers share a store: CAs and a service account key for all of them.
 
 It is one value in the store, `{prefix}/-/identity`, below the group that no API path leads to. The first
 server creates it, from the keys in its data directory or new ones, in a transaction that fails if there is
@@ -19,7 +19,7 @@ from typing import Final
 
 import orjson
 
-from apiserver.serving.pki import ClusterIdentity, UnusableIdentity
+from apiserver.serving.pki import FRONT_PROXY_CA_NAME, ClusterIdentity, UnusableIdentity, new_ca
 from storage.errors import KeyExists, RevisionMismatch, StorageError
 from storage.interface import Storage
 from storage.keys import INTERNAL_GROUP
@@ -34,7 +34,11 @@ _FIELDS: Final = {
     "ca_cert": "caCertificate",
     "ca_key": "caKey",
     "service_account_key": "serviceAccountKey",
+    "front_proxy_ca_cert": "frontProxyCACertificate",
+    "front_proxy_ca_key": "frontProxyCAKey",
 }
+# An identity that an older server has made lacks them, and gets new ones.
+_ADDED: Final = ("frontProxyCACertificate", "frontProxyCAKey")
 
 
 class UnusableStoredIdentity(Exception):
@@ -62,12 +66,14 @@ async def fetch_identity(
                 if offered is None:
                     offered = await asyncio.to_thread(offer)
                 await store.create(key, _encode(offered))
-            elif not (identity := _decode(key, found.value)).expires_soon:
-                return identity
             else:
-                log.warning("the CA of the cluster expires soon, and is replaced")
-                renewed = await asyncio.to_thread(identity.with_new_ca)
-                await store.compare_and_put(key, _encode(renewed), expected=found.mod_revision)
+                identity, is_complete = await asyncio.to_thread(_decode, key, found.value)
+                if is_complete and not identity.expires_soon:
+                    return identity
+                if is_complete:
+                    log.warning("a CA of the cluster expires soon, and is replaced")
+                    identity = await asyncio.to_thread(identity.with_new_cas)
+                await store.compare_and_put(key, _encode(identity), expected=found.mod_revision)
         except (KeyExists, RevisionMismatch):
             continue  # Another server was faster.
         except StorageError as error:
@@ -81,10 +87,19 @@ def _encode(identity: ClusterIdentity) -> bytes:
     return orjson.dumps({name: getattr(identity, field).decode() for field, name in _FIELDS.items()})
 
 
-def _decode(key: str, value: bytes) -> ClusterIdentity:
+def _decode(key: str, value: bytes) -> tuple[ClusterIdentity, bool]:
+    """Returns the identity, and whether it is the stored one: what it lacks has been added.
+
+    Raises UnusableStoredIdentity.
+    """
     try:
         document = orjson.loads(value)
-        return ClusterIdentity(**{field: document[name].encode() for field, name in _FIELDS.items()})
+        is_complete = any(name in document for name in _ADDED)
+        if not is_complete:
+            made = zip(_ADDED, new_ca(FRONT_PROXY_CA_NAME), strict=True)
+            document |= {name: pem.decode() for name, pem in made}
+        fields = {field: document[name].encode() for field, name in _FIELDS.items()}
+        return ClusterIdentity(**fields), is_complete
     except UnusableIdentity as error:
         raise UnusableStoredIdentity(key, str(error)) from None
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):

@@ -80,9 +80,37 @@ def tls_context(config: Config, certificates: pki.Pki) -> ssl.SSLContext:
         context.load_verify_locations(certificates.ca_cert)
         if config.client_ca_file is not None:
             context.load_verify_locations(config.client_ca_file)
+        context.load_verify_locations(_front_proxy_ca_file(config, certificates))
     except OSError as error:  # ssl.SSLError is one
         raise CannotStart(f"the serving certificate cannot be used: {error}") from None
     return context
+
+
+def client_cas(config: Config, certificates: pki.Pki) -> bytes:
+    """Returns the CAs of clients' certificates, as PEM. Raises CannotStart."""
+    try:
+        return b"\n".join((certificates.ca_cert.read_bytes(), read_optional(config.client_ca_file) or b""))
+    except OSError as error:
+        raise CannotStart(f"--client-ca-file: {error}") from None
+
+
+def front_proxy_cas(config: Config, certificates: pki.Pki) -> bytes:
+    """Returns the CAs of the certificates of front proxies, as PEM. Raises CannotStart."""
+    try:
+        return _front_proxy_ca_file(config, certificates).read_bytes()
+    except OSError as error:
+        raise CannotStart(f"--requestheader-client-ca-file: {error}") from None
+
+
+def front_proxy_names(config: Config) -> tuple[str, ...]:
+    """Returns the common names that certificates of front proxies may have; empty for any."""
+    if config.requestheader_allowed_names or config.requestheader_client_ca_file is not None:
+        return config.requestheader_allowed_names
+    return (pki.FRONT_PROXY_NAME,)
+
+
+def _front_proxy_ca_file(config: Config, certificates: pki.Pki) -> Path:
+    return config.requestheader_client_ca_file or certificates.front_proxy_ca_cert
 
 
 def advertised_address(config: Config) -> str:
@@ -139,7 +167,7 @@ def write_kubeconfig(config: Config, port: int, certificates: pki.Pki) -> None:
 def trusted_ca(config: Config, certificates: pki.Pki) -> bytes:
     """Returns the certificates, as PEM, by which clients verify this server. Raises CannotStart."""
     try:
-        authorities = [certificates.ca_cert.read_bytes(), read_optional(config.client_ca_file) or b""]
+        authorities = [client_cas(config, certificates)]
         chain = (config.tls_cert_file or certificates.serving_cert).read_bytes()
         return pki.trusted_for(chain, authorities)
     except (OSError, ValueError) as error:

@@ -1,12 +1,15 @@
 """Keys and certificates: generated at the first start, and renewed before they expire. In the data directory:
 
     pki/ca.crt, ca.key              the cluster's CA
+    pki/front-proxy-ca.crt, .key    the CA of front proxies: who shows its certificate may say who asks
     pki/apiserver.crt, .key         the serving certificate, unless --tls-cert-file names another; in
                                     --cert-dir if that is given, where one of another CA is left alone
     pki/admin.crt, .key             the client certificate in admin.kubeconfig, of the group system:masters
+    pki/front-proxy-client.crt, .key
+                                    the client certificate that extension API servers are shown
     pki/sa.key, sa.pub              sign and verify service account tokens
 
-The CA and the service account key are the identity of a cluster, one for all its servers. Servers that share
+The CAs and the service account key are the identity of a cluster, one for all its servers. Servers that share
 an etcd get it from there (`apiserver.serving.cluster_identity`); the files are then copies. Each server makes
 the rest for itself.
 
@@ -23,7 +26,7 @@ import os
 import socket
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -44,6 +47,9 @@ RENEW_BEFORE: Final = timedelta(days=30)
 # Clients' clocks may be a little behind.
 BACKDATE: Final = timedelta(minutes=5)
 ADMIN_NAME: Final = "kubernetes-admin"
+FRONT_PROXY_NAME: Final = "front-proxy-client"
+CA_NAME: Final = "apiserver-ca"
+FRONT_PROXY_CA_NAME: Final = "front-proxy-ca"
 REPLACED: Final = ".replaced"
 _SERVICE_NAMES: Final = (
     "localhost",
@@ -63,12 +69,15 @@ class Pki:
     serving_key: Path
     admin_cert: Path
     admin_key: Path
+    front_proxy_ca_cert: Path
+    front_proxy_cert: Path
+    front_proxy_key: Path
     service_account_key: Path
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterIdentity:
-    """What all servers of a cluster have in common, as PEM: the CA, its key, and the service account key.
+    """What all servers of a cluster have in common, as PEM: two CAs with their keys, the service account key.
 
     Raises UnusableIdentity if they cannot be used.
     """
@@ -76,26 +85,55 @@ class ClusterIdentity:
     ca_cert: bytes
     ca_key: bytes = field(repr=False)
     service_account_key: bytes = field(repr=False)
+    front_proxy_ca_cert: bytes
+    front_proxy_ca_key: bytes = field(repr=False)
 
     def __post_init__(self) -> None:
         try:
-            ca = x509.load_pem_x509_certificate(self.ca_cert)
-            ca_key = serialization.load_pem_private_key(self.ca_key, None)
             serialization.load_pem_private_key(self.service_account_key, None)
         except UNREADABLE:
             raise UnusableIdentity("it lacks a certificate or a private key") from None
-        if not isinstance(ca_key, ec.EllipticCurvePrivateKey) or ca_key.public_key() != ca.public_key():
-            raise UnusableIdentity("the key is not that of the CA")
+        for certificate, key in (
+            (self.ca_cert, self.ca_key),
+            (self.front_proxy_ca_cert, self.front_proxy_ca_key),
+        ):
+            _require_pair(certificate, key)
 
     @property
     def expires_soon(self) -> bool:
-        return _expires_soon(x509.load_pem_x509_certificate(self.ca_cert), datetime.now(UTC))
+        return any(map(_pem_expires_soon, (self.ca_cert, self.front_proxy_ca_cert)))
 
-    def with_new_ca(self) -> ClusterIdentity:
-        """Returns the same with another CA; tokens of service accounts stay valid."""
-        key = _generate_key()
-        ca = _create_ca(key, datetime.now(UTC))
-        return ClusterIdentity(_pem(ca), _private_pem(key), self.service_account_key)
+    def with_new_cas(self) -> ClusterIdentity:
+        """Returns the same with new CAs for those that expire soon; tokens of service accounts stay valid."""
+        renewed = self
+        if _pem_expires_soon(self.ca_cert):
+            certificate, key = new_ca(CA_NAME)
+            renewed = replace(renewed, ca_cert=certificate, ca_key=key)
+        if _pem_expires_soon(self.front_proxy_ca_cert):
+            certificate, key = new_ca(FRONT_PROXY_CA_NAME)
+            renewed = replace(renewed, front_proxy_ca_cert=certificate, front_proxy_ca_key=key)
+        return renewed
+
+
+def new_ca(name: str) -> tuple[bytes, bytes]:
+    """Returns the certificate and the key of a new CA."""
+    key = _generate_key()
+    return _pem(_create_ca(name, key, datetime.now(UTC))), _private_pem(key)
+
+
+def _pem_expires_soon(certificate: bytes) -> bool:
+    return _expires_soon(x509.load_pem_x509_certificate(certificate), datetime.now(UTC))
+
+
+def _require_pair(certificate: bytes, key: bytes) -> None:
+    """Raises UnusableIdentity if they are not a CA and its key."""
+    try:
+        ca = x509.load_pem_x509_certificate(certificate)
+        ca_key = serialization.load_pem_private_key(key, None)
+    except UNREADABLE:
+        raise UnusableIdentity("it lacks a certificate or a private key") from None
+    if not isinstance(ca_key, ec.EllipticCurvePrivateKey) or ca_key.public_key() != ca.public_key():
+        raise UnusableIdentity("the key is not that of the CA")
 
 
 class UnusableIdentity(ValueError):
@@ -140,20 +178,24 @@ def local_identity(directory: Path) -> ClusterIdentity:
 
     Nothing is written. Raises OSError, UnusableFile.
     """
-    ca = _read_ca(directory / "ca.crt")
-    if ca is None or _expires_soon(ca, datetime.now(UTC)):
-        ca_key = _generate_key()
-        ca = _create_ca(ca_key, datetime.now(UTC))
-    else:
-        ca_key = _read_ca_key(directory / "ca.key", ca)
+    ca_cert, ca_key = _local_ca(directory, "ca", CA_NAME)
+    front_proxy_ca_cert, front_proxy_ca_key = _local_ca(directory, "front-proxy-ca", FRONT_PROXY_CA_NAME)
     try:
         service_account_key = (directory / "sa.key").read_bytes()
     except FileNotFoundError:
         service_account_key = _private_pem(_generate_key())
     try:
-        return ClusterIdentity(_pem(ca), _private_pem(ca_key), service_account_key)
+        return ClusterIdentity(ca_cert, ca_key, service_account_key, front_proxy_ca_cert, front_proxy_ca_key)
     except UnusableIdentity:
         raise UnusableFile(directory / "sa.key", "is not a private key") from None
+
+
+def _local_ca(directory: Path, file: str, name: str) -> tuple[bytes, bytes]:
+    """Returns the certificate and the key of the CA in a directory, or of a new one."""
+    ca = _read_ca(directory / f"{file}.crt")
+    if ca is None or _expires_soon(ca, datetime.now(UTC)):
+        return new_ca(name)
+    return _pem(ca), _private_pem(_read_ca_key(directory / f"{file}.key", ca))
 
 
 def _copy(directory: Path, identity: ClusterIdentity) -> None:
@@ -162,6 +204,8 @@ def _copy(directory: Path, identity: ClusterIdentity) -> None:
     for name, content in (
         ("ca.key", identity.ca_key),
         ("ca.crt", identity.ca_cert),
+        ("front-proxy-ca.key", identity.front_proxy_ca_key),
+        ("front-proxy-ca.crt", identity.front_proxy_ca_cert),
         ("sa.key", identity.service_account_key),
         ("sa.pub", _public_pem(public_key)),
     ):
@@ -191,30 +235,49 @@ def _ensure(directory: Path, addresses: Sequence[str], cert_dir: Path | None) ->
         serving_key=(cert_dir or directory) / "apiserver.key",
         admin_cert=directory / "admin.crt",
         admin_key=directory / "admin.key",
+        front_proxy_ca_cert=directory / "front-proxy-ca.crt",
+        front_proxy_cert=directory / "front-proxy-client.crt",
+        front_proxy_key=directory / "front-proxy-client.key",
         service_account_key=directory / "sa.key",
     )
     now = datetime.now(UTC)
-    ca_key_file = directory / "ca.key"
-    ca = _read_ca(pki.ca_cert)
-    if ca is None or _expires_soon(ca, now):
-        key = _generate_key()
-        ca = _create_ca(key, now)
-        _write(ca_key_file, _private_pem(key))
-        _write(pki.ca_cert, _pem(ca))
+    ca = _ensure_ca(pki.ca_cert, CA_NAME, now)
+    front_proxy_ca = _ensure_ca(pki.front_proxy_ca_cert, FRONT_PROXY_CA_NAME, now)
     names = _subject_alternative_names(addresses)
-    for cert, key_file, request in (
-        (pki.serving_cert, pki.serving_key, _serving(names)),
-        (pki.admin_cert, pki.admin_key, _admin()),
+    for cert, key_file, request, (signer, signer_file) in (
+        (pki.serving_cert, pki.serving_key, _serving(names), (ca, pki.ca_cert)),
+        (pki.admin_cert, pki.admin_key, _admin(), (ca, pki.ca_cert)),
+        (
+            pki.front_proxy_cert,
+            pki.front_proxy_key,
+            _client(FRONT_PROXY_NAME),
+            (front_proxy_ca, pki.front_proxy_ca_cert),
+        ),
     ):
-        if cert.parent == cert_dir and _is_of_another_ca(cert, ca):
+        if cert.parent == cert_dir and _is_of_another_ca(cert, signer):
             continue
-        if not _is_valid(cert, key_file, request, ca, now):
-            _issue(cert, key_file, request, ca, _read_ca_key(ca_key_file, ca), now)
+        if not _is_valid(cert, key_file, request, signer, now):
+            _issue(cert, key_file, request, signer, _read_ca_key(_key_file(signer_file), signer), now)
     if not pki.service_account_key.exists():
         key = _generate_key()
         _write(pki.service_account_key, _private_pem(key))
         _write(directory / "sa.pub", _public_pem(key.public_key()))
     return pki
+
+
+def _ensure_ca(cert_file: Path, name: str, now: datetime) -> x509.Certificate:
+    """Returns the CA in a file, or a new one in its place if it expires. Its key is in a file beside it."""
+    ca = _read_ca(cert_file)
+    if ca is None or _expires_soon(ca, now):
+        key = _generate_key()
+        ca = _create_ca(name, key, now)
+        _write(_key_file(cert_file), _private_pem(key))
+        _write(cert_file, _pem(ca))
+    return ca
+
+
+def _key_file(cert_file: Path) -> Path:
+    return cert_file.with_suffix(".key")
 
 
 def trusted_for(chain: bytes, authorities: Sequence[bytes]) -> bytes:
@@ -295,7 +358,11 @@ def _serving(names: Sequence[x509.GeneralName]) -> _CertificateRequest:
 
 
 def _admin() -> _CertificateRequest:
-    return _CertificateRequest(_name(ADMIN_NAME, MASTERS), ExtendedKeyUsageOID.CLIENT_AUTH)
+    return _client(ADMIN_NAME, MASTERS)
+
+
+def _client(name: str, organization: str = "") -> _CertificateRequest:
+    return _CertificateRequest(_name(name, organization), ExtendedKeyUsageOID.CLIENT_AUTH)
 
 
 def _name(common_name: str, organization: str = "") -> x509.Name:
@@ -305,8 +372,8 @@ def _name(common_name: str, organization: str = "") -> x509.Name:
     return x509.Name(attributes)
 
 
-def _create_ca(key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Certificate:
-    name = _name("apiserver-ca")
+def _create_ca(common_name: str, key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Certificate:
+    name = _name(common_name)
     return (
         x509.CertificateBuilder()
         .subject_name(name)
@@ -382,7 +449,7 @@ def _read_ca_key(path: Path, ca: x509.Certificate) -> ec.EllipticCurvePrivateKey
     except UNREADABLE:
         raise UnusableFile(path, "is not a private key") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != ca.public_key():
-        raise UnusableFile(path, "is not the key of ca.crt")
+        raise UnusableFile(path, f"is not the key of {path.stem}.crt")
     return key
 
 

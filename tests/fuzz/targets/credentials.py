@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from apiserver.authn.chain import AuthenticationChain, Credentials
+from apiserver.authn.chain import NO_CERTIFICATE, AuthenticationChain, Credentials
 from apiserver.authn.client_cert import user_of
 from apiserver.authn.impersonation import impersonated, is_impersonating, wanted_user
 from apiserver.authn.service_account import (
@@ -52,7 +52,7 @@ _ACCOUNTS: Final = ServiceAccountAuthenticator(
     lambda: float(_NOW),
 )
 _CHAIN: Final = AuthenticationChain(
-    (lambda credentials: credentials.certificate_user(), _ACCOUNTS, TokenFileAuthenticator({})),
+    (lambda credentials: credentials.certificate.user, _ACCOUNTS, TokenFileAuthenticator({})),
     allows_anonymous=True,
 )
 _REVIEWER: Final = TokenReviewer(_CHAIN, _ACCOUNTS, (_AUDIENCE,))
@@ -65,7 +65,7 @@ def _identified(authorization: str) -> UserInfo | None:
     """Returns the user; None if the credentials are refused."""
 
     async def identify() -> UserInfo:
-        return await _CHAIN(Credentials(lambda: None, authorization))
+        return await _CHAIN(Credentials(NO_CERTIFICATE, authorization))
 
     try:
         return asyncio.run(identify())

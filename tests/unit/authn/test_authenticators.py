@@ -11,7 +11,13 @@ from typing import Any, Final
 import pytest
 
 from apiserver.authn import client_cert
-from apiserver.authn.chain import AuthenticationChain, Authenticator, Credentials, authenticated
+from apiserver.authn.chain import (
+    AuthenticationChain,
+    Authenticator,
+    Credentials,
+    PeerCertificate,
+    authenticated,
+)
 from apiserver.authn.token_file import (
     CACHED_HEADERS_MAX,
     TokenFileAuthenticator,
@@ -28,7 +34,7 @@ NOBODY: Final = UserInfo(ANONYMOUS, (UNAUTHENTICATED,))
 
 
 def shown(authorization: str = "", certificate_user: UserInfo | None = None) -> Credentials:
-    return Credentials(lambda: certificate_user, authorization)
+    return Credentials(PeerCertificate(certificate_user), authorization)
 
 
 @pytest.fixture

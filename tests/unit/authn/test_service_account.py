@@ -17,7 +17,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from apiserver.authn.chain import AuthenticationChain, Credentials
+from apiserver.authn.chain import NO_CERTIFICATE, AuthenticationChain, Credentials
 from apiserver.authn.service_account import (
     LEEWAY_S,
     AcceptedTokens,
@@ -90,7 +90,7 @@ def issued(claims: Claims = ACCOUNT, key: PrivateKey = KEY, issuer: str = ISSUER
 
 
 async def shown(believer: ServiceAccountAuthenticator, token: str) -> UserInfo | None:
-    found = believer(Credentials(lambda: None, f"Bearer {token}"))
+    found = believer(Credentials(NO_CERTIFICATE, f"Bearer {token}"))
     return None if found is None else await found
 
 
@@ -299,7 +299,7 @@ async def test_others_tokens_are_others_business(objects: Objects, token: str) -
 
 @pytest.mark.parametrize("header", ["", "Basic YTpi", "Bearer"])
 def test_no_bearer_token_is_somebody_elses_business(objects: Objects, header: str) -> None:
-    assert believer(objects)(Credentials(lambda: None, header)) is None
+    assert believer(objects)(Credentials(NO_CERTIFICATE, header)) is None
 
 
 TIMES: Final = {

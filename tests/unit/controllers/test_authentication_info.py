@@ -9,7 +9,8 @@ from typing import Final
 import pytest
 from cryptography import x509
 
-from apiserver.controllers.authentication_info import AuthenticationInfo
+from apiserver.authn.request_header import RequestHeaderNames
+from apiserver.controllers.authentication_info import AuthenticationInfo, TrustedClients
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.serving import pki
@@ -31,7 +32,7 @@ async def published(registry: Registry) -> str:
 
 async def kept(registry: Registry, client_cas: str, now: float = 0.0) -> str:
     """What is published once a server has looked."""
-    info = AuthenticationInfo(registry, ServedTable(TABLE), client_cas, lambda: now)
+    info = AuthenticationInfo(registry, ServedTable(TABLE), TrustedClients(client_cas, ""), lambda: now)
     await info.reconcile()
     return await published(registry)
 
@@ -64,8 +65,38 @@ async def test_what_is_no_certificate_is_left_out(tmp_path: Path, store: Embedde
 async def test_it_is_written_at_the_start(tmp_path: Path, store: EmbeddedStore) -> None:
     one, done = ca(tmp_path), []
     async with server(store) as registry:
-        info = AuthenticationInfo(registry, ServedTable(TABLE), one)
+        info = AuthenticationInfo(registry, ServedTable(TABLE), TrustedClients(one, ""))
         running = asyncio.create_task(info.run(lambda: done.append(True)))
         await eventually(lambda: done)
         running.cancel()
         assert await published(registry) == one
+
+
+async def test_front_proxies_are_published_with_their_names_and_headers(
+    tmp_path: Path, store: EmbeddedStore
+) -> None:
+    one, other = ca(tmp_path / "one"), ca(tmp_path / "other")
+    headers = RequestHeaderNames(users=("X-Remote-User", "X-User"))
+    async with server(store) as registry:
+
+        async def data_after(trusted: TrustedClients) -> dict[str, str]:
+            await AuthenticationInfo(registry, ServedTable(TABLE), trusted, lambda: 0).reconcile()
+            found = await registry.get(resource("configmaps", ""), *CONFIG_MAP)
+            data: dict[str, str] = found.document()["data"]
+            return data
+
+        data = await data_after(TrustedClients("", one, ("front-proxy-client",)))
+        assert data == {
+            "client-ca-file": "",
+            "requestheader-client-ca-file": one,
+            "requestheader-allowed-names": '["front-proxy-client"]',
+            "requestheader-username-headers": '["X-Remote-User"]',
+            "requestheader-uid-headers": '["X-Remote-Uid"]',
+            "requestheader-group-headers": '["X-Remote-Group"]',
+            "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
+        }
+        data = await data_after(TrustedClients("", other, ("proxy",), headers))
+        assert data["requestheader-client-ca-file"] == one + other
+        assert data["requestheader-allowed-names"] == '["front-proxy-client", "proxy"]'
+        assert data["requestheader-username-headers"] == '["X-Remote-User", "X-User"]'
+        assert await data_after(TrustedClients("", one, ("proxy",))) == data

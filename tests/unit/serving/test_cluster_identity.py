@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Final
 
+import orjson
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -74,10 +76,22 @@ def expiring_ca(identity: ClusterIdentity) -> bytes:
 
 async def test_a_ca_that_expires_soon_is_replaced_for_all(tmp_path: Path, store: EmbeddedStore) -> None:
     fresh = local_identity(tmp_path)
-    old = ClusterIdentity(expiring_ca(fresh), fresh.ca_key, fresh.service_account_key)
+    old = replace(fresh, ca_cert=expiring_ca(fresh))
     found = await asyncio.gather(*(fetch_identity(store, PREFIX, lambda: old) for _ in range(3)))
     assert len({identity.ca_cert for identity in found} | {old.ca_cert}) == 2
     assert {identity.service_account_key for identity in found} == {old.service_account_key}
+    assert {identity.front_proxy_ca_key for identity in found} == {old.front_proxy_ca_key}
+
+
+async def test_one_from_before_there_were_front_proxies_gets_their_ca(
+    tmp_path: Path, store: EmbeddedStore
+) -> None:
+    old = local_identity(tmp_path)
+    fields = {"caCertificate": old.ca_cert, "caKey": old.ca_key, "serviceAccountKey": old.service_account_key}
+    await store.create(KEY, orjson.dumps({name: value.decode() for name, value in fields.items()}))
+    found = await asyncio.gather(*(fetch_identity(store, PREFIX, lambda: old) for _ in range(3)))
+    assert len({identity.front_proxy_ca_cert for identity in found}) == 1
+    assert {(identity.ca_cert, identity.ca_key) for identity in found} == {(old.ca_cert, old.ca_key)}
 
 
 DAMAGED: Final = {
@@ -104,7 +118,9 @@ async def test_what_cannot_be_used_is_told_and_kept(
 def test_a_key_of_another_ca_is_refused(tmp_path: Path) -> None:
     one, other = local_identity(tmp_path / "one"), local_identity(tmp_path / "other")
     with pytest.raises(UnusableIdentity):
-        ClusterIdentity(one.ca_cert, other.ca_key, one.service_account_key)
+        replace(one, ca_key=other.ca_key)
+    with pytest.raises(UnusableIdentity):
+        replace(one, front_proxy_ca_key=other.front_proxy_ca_key)
 
 
 def test_a_service_account_key_that_is_none_is_told_by_its_file(tmp_path: Path) -> None:

@@ -22,6 +22,12 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from apiserver.serving import pki
 
+FRONT_PROXY: Final = (
+    "front-proxy-ca.crt",
+    "front-proxy-client.crt",
+    "front-proxy-client.key",
+    "front-proxy-ca.key",
+)
 FILES: Final = (
     "ca.crt",
     "ca.key",
@@ -29,6 +35,7 @@ FILES: Final = (
     "apiserver.key",
     "admin.crt",
     "admin.key",
+    *FRONT_PROXY,
     "sa.key",
     "sa.pub",
 )
@@ -77,7 +84,8 @@ def test_all_files_are_created_readable_by_the_owner_only(directory: Path) -> No
 
 def test_the_paths_are_returned(tmp_path: Path) -> None:
     made = pki.ensure(tmp_path, ["127.0.0.1"])
-    assert made == pki.Pki(*(tmp_path / name for name in (*FILES[:1], *FILES[2:7])))
+    names = (*FILES[:1], *FILES[2:6], *FRONT_PROXY[:3], "sa.key")
+    assert made == pki.Pki(*(tmp_path / name for name in names))
 
 
 def test_the_ca_can_only_sign_certificates(directory: Path) -> None:
@@ -115,6 +123,14 @@ def test_certificates_are_signed_by_the_ca_for_one_purpose(
     assert timedelta(days=360) < issued.not_valid_after_utc - now <= timedelta(days=365)
 
 
+def test_front_proxies_have_a_ca_of_their_own(directory: Path) -> None:
+    issued = certificate(directory / "front-proxy-client.crt")
+    issued.verify_directly_issued_by(certificate(directory / "front-proxy-ca.crt"))
+    assert issued.subject.rfc4514_string() == "CN=front-proxy-client"
+    usage = issued.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert list(usage) == [ExtendedKeyUsageOID.CLIENT_AUTH]
+
+
 def test_serial_numbers_differ(directory: Path) -> None:
     assert len({certificate(directory / f"{name}.crt").serial_number for name in ("ca", *ISSUED)}) == 3
 
@@ -122,7 +138,7 @@ def test_serial_numbers_differ(directory: Path) -> None:
 def test_the_service_account_key_pair_is_separate(directory: Path) -> None:
     public = serialization.load_pem_public_key((directory / "sa.pub").read_bytes())
     assert private_key(directory / "sa.key").public_key() == public
-    assert len({private_key(path).private_numbers().private_value for path in directory.glob("*.key")}) == 4
+    assert len({private_key(path).private_numbers().private_value for path in directory.glob("*.key")}) == 6
 
 
 def test_openssl_accepts_them(directory: Path) -> None:
@@ -267,7 +283,7 @@ def test_another_address_is_added_to_the_names(directory: Path) -> None:
 def test_an_expiring_ca_is_replaced_with_all_it_signed(directory: Path) -> None:
     sign(directory, "ca", days=29)
     before = contents(directory)
-    assert changed(directory, before) == set(FILES) - {"sa.key", "sa.pub"}
+    assert changed(directory, before) == set(FILES) - {*FRONT_PROXY, "sa.key", "sa.pub"}
     for name in ISSUED:
         certificate(directory / f"{name}.crt").verify_directly_issued_by(certificate(directory / "ca.crt"))
 

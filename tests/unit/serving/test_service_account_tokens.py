@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from apiserver.authn.chain import Credentials
+from apiserver.authn.chain import NO_CERTIFICATE, Credentials
 from apiserver.authn.service_account import Claims, Reference
 from apiserver.cli.command_line import parse
 from apiserver.cli.config import Config
@@ -35,7 +35,7 @@ def token_of(issuing: ServiceAccountTokens) -> str:
 
 
 async def believes(asked: ServiceAccountTokens, token: str) -> bool:
-    found = asked.authenticator(Credentials(lambda: None, f"Bearer {token}"))
+    found = asked.authenticator(Credentials(NO_CERTIFICATE, f"Bearer {token}"))
     return found is not None and (await found).name == "system:serviceaccount:ns:a"
 
 

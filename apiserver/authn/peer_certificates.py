@@ -1,0 +1,84 @@
+"""Tells what the client certificate of a connection proves: who the client is, or that it is a front proxy.
+
+The TLS context trusts the CAs of both kinds, and has verified the certificate. Which of them it goes back to
+decides what it is good for: that of a front proxy names no user, whatever its subject says, and with that of
+a user nobody speaks for others. One CA may be of both kinds.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.serialization import Encoding
+
+from apiserver.authn.chain import NO_CERTIFICATE, PeerCertificate
+from apiserver.authn.client_cert import user_of
+from apiserver.golang.pem import UNREADABLE
+
+
+class TlsConnection(Protocol):
+    """What is needed of `ssl.SSLSocket`, or `ssl.SSLObject`."""
+
+    def getpeercert(self, binary_form: Literal[True]) -> bytes | None: ...
+
+
+class PeerCertificates:
+    """Sorts client certificates. clients, front_proxies: their CAs, as PEM."""
+
+    def __init__(self, clients: bytes, front_proxies: bytes) -> None:
+        self._clients = _Authorities(clients)
+        self._front_proxies = _Authorities(front_proxies)
+
+    def of(self, described: Mapping[str, Any], connection: TlsConnection) -> PeerCertificate:
+        """Returns what a certificate proves. described: as `SSLSocket.getpeercert` returns it."""
+        try:
+            certificate = x509.load_der_x509_certificate(connection.getpeercert(True) or b"")
+        except UNREADABLE:
+            return NO_CERTIFICATE
+        chain = _verified_chain(connection)
+        user = user_of(described) if self._clients.have_signed(certificate, chain) else None
+        is_front_proxy = self._front_proxies.have_signed(certificate, chain)
+        return PeerCertificate(user, _common_name(described) if is_front_proxy else None)
+
+
+class _Authorities:
+    def __init__(self, pem: bytes) -> None:
+        self._certificates = x509.load_pem_x509_certificates(pem) if pem.strip() else []
+        self._encoded = frozenset(each.public_bytes(Encoding.DER) for each in self._certificates)
+
+    def have_signed(self, certificate: x509.Certificate, chain: Iterable[bytes]) -> bool:
+        """chain: how the certificate has been verified, itself first; empty if that is not known."""
+        if not self._encoded.isdisjoint(chain):
+            return True
+        return any(_has_issued(each, certificate) for each in self._certificates)
+
+
+def _has_issued(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+def _verified_chain(connection: TlsConnection) -> Sequence[bytes]:
+    """Returns the certificates by which the client's has been verified, each as DER.
+
+    A resumed session has none: then only the CAs that have signed the certificate itself are known.
+    """
+    public = getattr(connection, "get_verified_chain", None)  # since Python 3.13
+    if public is not None:
+        return tuple(public())
+    private = getattr(connection, "_sslobj", None)
+    chain = private.get_verified_chain() if private is not None else None
+    return tuple(ssl.PEM_cert_to_DER_cert(each.public_bytes()) for each in chain or ())
+
+
+def _common_name(described: Mapping[str, Any]) -> str:
+    """Returns the last common name of a certificate's subject, as Go does; empty if it has none."""
+    names = [value for each in described.get("subject", ()) for name, value in each if name == "commonName"]
+    return names[-1] if names else ""
