@@ -20,9 +20,9 @@ import pytest
 
 from storage.etcd import etcd_subset_pb2 as pb
 from tests.server.test_process import CONFIGMAPS, an_etcd, run, speaking_to, write
-from tests.storage.test_etcd import Authority
 from tests.storage.test_snapshot import more_than
 from tests.support.api import Api
+from tests.support.authority import Authority
 from tests.support.etcd_process import EtcdProcess
 from tests.support.eventually import WITHIN_S, eventually
 from tests.support.server_process import ServerProcess

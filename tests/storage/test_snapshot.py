@@ -31,7 +31,7 @@ from storage.etcd import snapshot as etcd_snapshot
 from storage.interface import Put, ReadAt, Storage
 from storage.keys import prefix_range
 from storage.snapshot_file import SnapshotError, append_checksum
-from tests.storage.test_embedded import WRITER, Clock, all_keys, child, file_size_limit, next_event
+from tests.support.embedded_stores import WRITER, Clock, all_keys, child, file_size_limit, next_event
 from tests.support.etcd_process import EtcdCluster, EtcdProcess, etcd_binaries, free_port
 from tests.support.eventually import WITHIN_S, eventually
 from tests.support.required import missing

@@ -1,0 +1,1 @@
+"""The guarantees of the embedded store beyond the contract, as `storage.embedded` states them."""

@@ -1,0 +1,86 @@
+"""Stores that have used up their quota."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from storage.errors import (
+    StorageError,
+    StorageFull,
+    StorageUnavailable,
+)
+from storage.interface import Storage
+from tests.support.etcd_process import EtcdProcess
+from tests.support.etcd_stores import ALL, P, Stores, binary
+from tests.support.eventually import WITHIN_S
+
+pytestmark = pytest.mark.etcd
+
+
+async def use_up_quota(store: Storage) -> dict[str, StorageError | int]:
+    """Write concurrently until the quota is used up; returns the result of each write."""
+    keys = [f"{P}{n:04}" for n in range(1_000)]
+    results = await asyncio.gather(*(store.create(k, b"x" * 20_000) for k in keys), return_exceptions=True)
+    by_key: dict[str, StorageError | int] = {}
+    for key, result in zip(keys, results, strict=True):
+        assert isinstance(result, int | StorageError), result
+        by_key[key] = result
+    return by_key
+
+
+@pytest.fixture
+def small_etcd(tmp_path: Path) -> Iterator[EtcdProcess]:
+    etcd = EtcdProcess(binary(), tmp_path, flags=("--quota-backend-bytes=8000000",)).start()
+    yield etcd
+    etcd.kill()
+
+
+async def test_an_exhausted_quota_stops_writes_until_space_is_freed(
+    small_etcd: EtcdProcess, open_store: Stores
+) -> None:
+    """Row N01: not ready. Reads work; space is freed as etcd says: delete, compact, defragment, disarm."""
+    store = open_store(small_etcd.url)
+
+    async def until_alarmed() -> None:
+        for n in itertools.count():
+            try:
+                await store.create(f"{P}{n:05}", b"x" * 100_000)
+            except StorageFull:
+                break
+        while True:  # The alarm is raised while the answer is on its way.
+            await store.check_health()
+
+    with pytest.raises(StorageFull, match="has used up its space quota"):
+        await asyncio.wait_for(until_alarmed(), WITHIN_S)
+    with pytest.raises(StorageFull):
+        await store.create(P + "more", b"")
+    assert (await store.list(ALL)).items
+    # etcd 3.5.1 refuses even a transaction that only deletes; a plain deletion passes.
+    small_etcd.ctl("del", "--prefix", P)
+    revision = await store.current_revision()
+    await store.compact(revision)
+    small_etcd.ctl("defrag")
+    small_etcd.ctl("alarm", "disarm")
+    await store.check_health()
+    assert await store.create(P + "again", b"") == revision + 1
+
+
+async def test_a_write_refused_for_space_has_not_happened(
+    small_etcd: EtcdProcess, open_store: Stores
+) -> None:
+    """`StorageUnavailable`, which `StorageFull` is: what was asked for has not happened.
+
+    Writes that are on their way when the quota is reached may be done *and* answered with an error: what
+    becomes of them must not be called StorageFull.
+    """
+    store = open_store(small_etcd.url)
+    results = await use_up_quota(store)
+    found = {item.key for item in (await store.list(ALL)).items}
+    assert {key for key, result in results.items() if isinstance(result, int)} <= found
+    refused = {key for key, result in results.items() if isinstance(result, StorageUnavailable)}
+    assert len(refused & found) == 0
