@@ -11,6 +11,8 @@ from apiserver.app.core import Core
 from apiserver.controllers.cluster_role_aggregation import ClusterRoleAggregation
 from apiserver.controllers.controller import Runnable
 from apiserver.controllers.controller_manager import ControllerManager, ControllerSpec
+from apiserver.controllers.disruption import controller as disruption
+from apiserver.controllers.disruption.controller import DisruptionController
 from apiserver.controllers.leader_election import ElectionTimes, LeaderElector
 from apiserver.controllers.namespace_default_objects import (
     DefaultObject,
@@ -25,6 +27,7 @@ from apiserver.metrics.leader_election import LeaderElectionMetrics
 from apiserver.metrics.work_queues import WorkQueueMetrics
 from apiserver.serving import pki
 from apiserver.serving.listening import trusted_ca
+from apiserver.vocabulary import GroupResource
 
 
 def build_controllers(
@@ -59,6 +62,12 @@ def build_controllers(
             leader_only=True,
         ),
         ControllerSpec(
+            "disruption-controller",
+            lambda: DisruptionController(registry, served, core.clock),
+            leader_only=True,
+            needs=GroupResource(disruption.GROUP, disruption.RESOURCE),
+        ),
+        ControllerSpec(
             "persistentvolumeclaim-protection-controller",
             lambda: StorageProtection(registry, served, CLAIMS),
         ),
@@ -71,7 +80,12 @@ def build_controllers(
             lambda: ClusterRoleAggregation(registry, served, core.brand),
         ),
     )
-    return [each for each in every if runs(each.name)]
+    return [
+        each
+        for each in every
+        if runs(each.name)
+        and (each.needs is None or served.find(each.needs.group, "v1", each.needs.resource))
+    ]
 
 
 def build_controller_manager(

@@ -29,6 +29,7 @@ CONTROLLERS: Final = {
     "serviceaccount-controller": "serviceaccount",
     "root-ca-certificate-publisher-controller": "root-ca-cert-publisher",
     "resourcequota-controller": "resourcequota",
+    "disruption-controller": "disruption",
     "persistentvolumeclaim-protection-controller": "pvc-protection",
     "persistentvolume-protection-controller": "pv-protection",
     "clusterrole-aggregation-controller": "clusterrole-aggregation",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from apiserver.controllers.controller import Runnable
 from apiserver.controllers.leader_election import LeaderElector
 from apiserver.metrics.work_queues import WorkQueueMetrics
+from apiserver.vocabulary import GroupResource
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +18,13 @@ class ControllerSpec:
 
     name: as kube-controller-manager has it. build: makes it; called again whenever it has to begin anew.
     leader_only: whether it runs on one server at a time, of all that share a store.
+    needs: what must be served in version v1; without it, there is nothing to do.
     """
 
     name: str
     build: Callable[[], Runnable]
     leader_only: bool = False
+    needs: GroupResource | None = None
 
 
 class ControllerManager:

@@ -1,0 +1,201 @@
+"""Looks at the budgets of a namespace when they, its pods or the owners of these change."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from apiserver.controllers.controller import Controller, Cooldown, Outcome, Requeue
+from apiserver.controllers.disruption.budgets import (
+    BudgetedPod,
+    expectation,
+    failed_status,
+    needs_scale,
+    status,
+    still_disrupted,
+)
+from apiserver.controllers.disruption.scales import WATCHED, NoScale, Scales
+from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.errors import ApiError, Conflict, NotFound
+from apiserver.meta import timestamps
+from apiserver.meta.selectors import TooManyTerms, label_selector_of
+from apiserver.registry.served_resource import ServedResource, ServedTable
+from apiserver.registry.store import Registry
+from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.validation.label_selectors import selects
+from apiserver.vocabulary import Document
+from storage.interface import ANY
+from storage.keys import prefix_range
+from storage.turns import in_turns
+
+log = logging.getLogger(__name__)
+
+GROUP: Final = "policy"
+RESOURCE: Final = "poddisruptionbudgets"
+BACKOFF: Final = Backoff(base_s=0.5, max_s=60.0)
+# Namespaces that are looked at at the same time.
+WORKERS: Final = 4
+# The pods of a large namespace are looked at again after so much longer than a look took.
+REST_FACTOR: Final = 20
+# After so long a budget is looked at again that depends on what no informer tells of, as custom resources.
+RESYNC_S: Final = 30.0
+
+
+@dataclass(slots=True)
+class _Budget:
+    """One budget, and the pods that it selects."""
+
+    document: Document
+    is_selected: Callable[[StoredObject], bool]
+    pods: list[BudgetedPod] = field(default_factory=list)
+
+
+class DisruptionController:
+    """Its keys are namespaces. clock: seconds since 1970."""
+
+    def __init__(self, registry: Registry, served: ServedTable, clock: Callable[[], float]) -> None:
+        self._registry = registry
+        self._served = served
+        self._clock = clock
+        self._names: dict[str, set[str]] = {}  # of budgets, by namespace
+        self._informers: list[Informer] = []
+        self.queue: WorkQueue[str] = WorkQueue("disruption", BACKOFF)
+
+    async def run(self) -> None:
+        """Look after budgets until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            informer = Informer(
+                ListWatch(self._registry.cache, self._registry.prefix_of(self._budgets())),
+                lambda notification: self._on_budget(tasks, notification),
+                reports_missed_deletions=True,
+                wait_for_room=self.queue.wait_for_room,
+            )
+            await Controller(self.queue, self._reconcile, workers=WORKERS, informers=[informer]).run()
+
+    # ---- when to look
+
+    def _on_budget(self, tasks: asyncio.TaskGroup, notification: Notification) -> None:
+        namespace = notification.namespace
+        if notification.new is None:
+            names = self._names.get(namespace, set())
+            names.discard(notification.name)
+            if not names:
+                self._names.pop(namespace, None)
+            return
+        self._names.setdefault(namespace, set()).add(notification.name)
+        if not self._informers:
+            served = (self._served.find(group, "v1", resource) for group, resource in WATCHED)
+            self._informers = [self._informer_of(each) for each in served if each is not None]
+            for each in self._informers:
+                tasks.create_task(each.run())
+        self.queue.add(namespace)
+
+    def _informer_of(self, resource: ServedResource) -> Informer:
+        return Informer(
+            ListWatch(self._registry.cache, self._registry.prefix_of(resource), lists=False),
+            self._on_other,
+            wait_for_room=self.queue.wait_for_room,
+        )
+
+    def _on_other(self, notification: Notification) -> None:
+        if notification.namespace in self._names:
+            self.queue.add(notification.namespace)
+
+    # ---- looking
+
+    async def _reconcile(self, namespace: str) -> Outcome:
+        for informer in self._informers:
+            await informer.has_synced.wait()  # What changes after this is heard of.
+        began = time.monotonic()
+        budgets = await self._budgets_of(namespace)
+        if not budgets:
+            return None
+        await self._find_pods(namespace, budgets)
+        scales = Scales(self._registry, self._served, namespace)
+        again_s = [await self._update(namespace, each, scales) for each in budgets]
+        rest_s = (time.monotonic() - began) * REST_FACTOR
+        waits = [each for each in again_s if each is not None]
+        return Requeue(min(waits), rest_s) if waits else Cooldown(rest_s)
+
+    async def _budgets_of(self, namespace: str) -> list[_Budget]:
+        prefix = self._registry.prefix_of(self._budgets())
+        listing = await self._registry.cache.list(prefix_range(f"{prefix}{namespace}/"), ANY)
+        found = []
+        async for version in in_turns(listing.versions):
+            if version.value is not None and version.value.head:
+                document = version.value.document()
+                found.append(_Budget(document, _selection(document)))
+        return found
+
+    async def _find_pods(self, namespace: str, budgets: Sequence[_Budget]) -> None:
+        pods = self._served.find("", "v1", "pods")
+        assert pods is not None
+        folder = prefix_range(f"{self._registry.prefix_of(pods)}{namespace}/")
+        async for version in in_turns((await self._registry.cache.list(folder, ANY)).versions):
+            found = version.value
+            if found is None or not found.head:
+                continue
+            selecting = [each for each in budgets if each.is_selected(found)]
+            if selecting:
+                pod = BudgetedPod.of(found.document())
+                for each in selecting:
+                    each.pods.append(pod)
+
+    async def _update(self, namespace: str, budget: _Budget, scales: Scales) -> float | None:
+        """Write the status if it has to change. Returns after how many seconds to look again, if so."""
+        document, pods, now = budget.document, budget.pods, self._clock()
+        again_s = None
+        try:
+            scale = await scales.expected(pods) if needs_scale(document) else 0
+            disrupted = still_disrupted(document, pods, now)
+            again_s = disrupted.next_end_s
+            if scales.has_asked_others:
+                again_s = min(RESYNC_S, again_s or RESYNC_S)
+            expected = expectation(document, len(pods), scale)
+            wanted = status(document, pods, expected, disrupted, timestamps.to_text(now))
+        except NoScale as why:
+            wanted, again_s = failed_status(document, str(why), timestamps.to_text(now)), RESYNC_S
+        if wanted != document.get("status"):
+            await self._write(namespace, document, wanted)
+        return again_s
+
+    async def _write(self, namespace: str, budget: Document, wanted: Document) -> None:
+        resource, meta = self._budgets(), budget["metadata"]
+
+        def with_status(found: StoredObject) -> Draft:
+            document = found.document()
+            document["metadata"]["resourceVersion"] = meta["resourceVersion"]
+            return Draft({**document, "status": wanted})
+
+        rules = resource.subresources["status"].update
+        request = WriteRequest(resource=resource, namespace=namespace, name=meta["name"], update=rules)
+        try:
+            await self._registry.update(request, with_status)
+        except Conflict:
+            self.queue.add(namespace)  # An eviction was counted, or the budget is another one.
+        except NotFound:
+            pass
+        except ApiError as error:
+            log.warning("the status of the disruption budget %s/%s: %s", namespace, meta["name"], error)
+
+    def _budgets(self) -> ServedResource:
+        found = self._served.find(GROUP, "v1", RESOURCE)
+        assert found is not None, "the controller runs only if they are served"
+        return found
+
+
+def _selection(budget: Document) -> Callable[[StoredObject], bool]:
+    selector = (budget.get("spec") or {}).get("selector")
+    if selector is None:
+        return lambda pod: False
+    try:
+        test = label_selector_of(selector).conditions.test()
+    except TooManyTerms:
+        return lambda pod: selects(selector, pod.labels())
+    return lambda pod: test(pod.labels())
