@@ -2,6 +2,7 @@
 
     chain                what a plugin is, and the chain that calls those that handle a write
     plugins              all plugins, and in `plugins.builtin_plugins` the order in which they are called
+    configuration        what `--admission-control-config-file` says of them
     plugin_names         the names that `--enable-admission-plugins` takes, implemented or not
     webhooks             other servers that are asked
     policies             expressions that decide

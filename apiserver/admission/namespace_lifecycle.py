@@ -2,17 +2,20 @@
 
 Checking first and writing then would let an object into a namespace that is emptied in between, which it
 would outlive. So the state of the namespace that was checked is a condition of the write (`Guard`).
-Source: k8s.io/apiserver, pkg/admission/plugin/namespace/lifecycle. Rows A12, A13, A16.
+NamespaceAutoProvision, which comes before it and is off by default, creates the missing namespaces.
+Source: k8s.io/apiserver, pkg/admission/plugin/namespace/lifecycle; kubernetes,
+plugin/pkg/admission/namespace/autoprovision. Rows A12, A13, A16.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from apiserver.errors import Forbidden, NotFound
+from apiserver.errors import AlreadyExists, ApiError, Forbidden, NotFound
 from apiserver.registry.guard import Guard
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
+from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.vocabulary import GroupResource
 from storage.interface import ANY, MOST_RECENT, Condition, ReadAt
 
@@ -24,19 +27,32 @@ _NAMESPACES: Final = GroupResource("", "namespaces")
 class NamespaceLifecycle:
     """Checks creates and deletes. Kubernetes has it as an admission plugin; here it cannot be disabled."""
 
-    def __init__(self, registry: Registry, namespaces: ServedResource) -> None:
+    def __init__(self, registry: Registry, namespaces: ServedResource, *, provisions: bool = False) -> None:
+        """provisions: whether requests may name namespaces that do not exist, which are created then."""
         self._registry = registry
         self._namespaces = namespaces
+        self._provisions = provisions
 
-    async def check_create(self, resource: ServedResource, namespace: str, name: str) -> Guard | None:
-        """Returns what must still hold when the object is created. Raises NotFound, Forbidden."""
+    async def check_create(
+        self, resource: ServedResource, namespace: str, name: str, *, may_provision: bool = False
+    ) -> Guard | None:
+        """Returns what must still hold when the object is created. Raises NotFound, Forbidden.
+
+        may_provision: it is a request, and no dry run.
+        """
         if not resource.is_namespaced:
             return None
         try:
             condition = await self._check(resource, namespace, name, ANY)
         except (NotFound, Forbidden):
             # The namespace may have been created a moment ago, by another server.
-            condition = await self._check(resource, namespace, name, MOST_RECENT)
+            try:
+                condition = await self._check(resource, namespace, name, MOST_RECENT)
+            except NotFound:
+                if not (self._provisions and may_provision):
+                    raise
+                await self._provision(resource, namespace, name)
+                condition = await self._check(resource, namespace, name, MOST_RECENT)
         return Guard(condition, lambda: self._check(resource, namespace, name, MOST_RECENT))
 
     async def _check(self, resource: ServedResource, namespace: str, name: str, at: ReadAt) -> Condition:
@@ -55,6 +71,23 @@ class NamespaceLifecycle:
                 ],
             )
         return Condition(found.key, int(found.resource_version))
+
+    async def _provision(self, resource: ServedResource, namespace: str, name: str) -> None:
+        """Create the namespace, unless somebody else was faster. Raises Forbidden."""
+        namespaces = self._namespaces
+        document = {
+            "apiVersion": namespaces.api_version,
+            "kind": namespaces.kind,
+            "metadata": {"name": namespace},
+        }
+        try:
+            await self._registry.create(
+                WriteRequest(resource=namespaces, namespace="", name=namespace), Draft(document)
+            )
+        except AlreadyExists:
+            return
+        except ApiError as error:
+            raise Forbidden.to_resource(resource.group_resource, name, str(error)) from None
 
     def check_delete(self, resource: ServedResource, name: str) -> None:
         """Raises Forbidden for a namespace that may not be deleted."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-# Those that `plugins.builtin_plugins` builds. All of them are enabled unless they are disabled by name.
-IMPLEMENTED: Final = frozenset(
+# Those that are enabled unless they are disabled by name.
+ON_BY_DEFAULT: Final = frozenset(
     {
         "LimitRanger",
         "ServiceAccount",
@@ -23,6 +23,7 @@ IMPLEMENTED: Final = frozenset(
         "RuntimeClass",
         "CertificateApproval",
         "CertificateSigning",
+        "ClusterTrustBundleAttest",
         "CertificateSubjectRestriction",
         "DefaultIngressClass",
         "MutatingAdmissionWebhook",
@@ -31,6 +32,26 @@ IMPLEMENTED: Final = frozenset(
         "ResourceQuota",
     }
 )
+# Those that are disabled unless they are enabled by name.
+OFF_BY_DEFAULT: Final = frozenset(
+    {
+        "LimitPodHardAntiAffinityTopology",
+        "NodeRestriction",
+        "AlwaysPullImages",
+        "PodNodeSelector",
+        "PodTolerationRestriction",
+        "EventRateLimit",
+        "ExtendedResourceToleration",
+        "OwnerReferencesPermissionEnforcement",
+        "DenyServiceExternalIPs",
+        "PodTopologyLabels",
+        "AlwaysDeny",
+        "NamespaceAutoProvision",
+    }
+)
+# Its work is done by `namespace_lifecycle`, too.
+AUTO_PROVISION: Final = "NamespaceAutoProvision"
+IMPLEMENTED: Final = ON_BY_DEFAULT | OFF_BY_DEFAULT
 # Those whose work is always done: by `namespace_lifecycle`, which rejects missing namespaces, too; and
 # AlwaysAdmit does nothing. They can be named, but not disabled.
 ALWAYS_ON: Final = frozenset({"AlwaysAdmit", "NamespaceExists", "NamespaceLifecycle"})
@@ -40,25 +61,12 @@ NOT_IMPLEMENTED: Final = frozenset(
         # On by default in kube-apiserver.
         "MutatingAdmissionPolicy",
         # Off by default, or newer than the release that is emulated.
-        "AlwaysDeny",
-        "AlwaysPullImages",
-        "ClusterTrustBundleAttest",
-        "DenyServiceExternalIPs",
-        "EventRateLimit",
-        "ExtendedResourceToleration",
         "ImagePolicyWebhook",
         "JobValidation",
-        "LimitPodHardAntiAffinityTopology",
-        "NamespaceAutoProvision",
         "NodeDeclaredFeatureValidator",
-        "NodeRestriction",
-        "OwnerReferencesPermissionEnforcement",
         "PodGroupProtection",
         "PodGroupWorkloadExists",
-        "PodNodeSelector",
         "PodResizeValidator",
-        "PodTolerationRestriction",
-        "PodTopologyLabels",
     }
 )
 KNOWN: Final = IMPLEMENTED | ALWAYS_ON | NOT_IMPLEMENTED

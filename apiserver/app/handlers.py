@@ -42,8 +42,10 @@ _DELETE_OPTIONS: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 
 def build_admission(core: Core, authorizers: Authorizers, caller: Caller) -> AdmissionChain:
     context = PluginContext(core.registry, core.served, core.brand, authorizers, core.offload)
-    metrics = core.admission_metrics
-    plugins = builtin_plugins(context, caller, metrics.webhooks, core.config.runs_admission_plugin)
+    config, metrics = core.config, core.admission_metrics
+    plugins = builtin_plugins(
+        context, config.plugin_configurations, caller, metrics.webhooks, config.runs_admission_plugin
+    )
     return AdmissionChain(plugins, metrics)
 
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from apiserver import EMULATED_VERSION
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
+from apiserver.admission.plugin_names import AUTO_PROVISION
 from apiserver.apiextensions import definitions
 from apiserver.app.access import build_access
 from apiserver.app.aggregation import build_registration
@@ -306,7 +307,8 @@ class App:
             rbac_informer = RbacPolicyInformer(registry, table, brand.group(RBAC_GROUP), policy)
         namespaces = table.find("", "v1", "namespaces")
         assert namespaces is not None
-        lifecycle = NamespaceLifecycle(registry, namespaces)
+        provisions = config.runs_admission_plugin(AUTO_PROVISION)
+        lifecycle = NamespaceLifecycle(registry, namespaces, provisions=provisions)
         replicas = build_replicas(core, access.accounts, certificates, self.port)
         caller = AdmissionCaller(webhooks)
         handlers = build_handlers(core, access, lifecycle, self._streams, caller)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -20,6 +21,8 @@ from typing import Any, Final
 import yaml
 
 from apiserver.admission import plugin_names
+from apiserver.admission.configuration.admission_configuration import read_admission_configuration
+from apiserver.admission.configuration.fields import InvalidConfiguration
 from apiserver.authz.authorizer_modes import NODE, RBAC
 from apiserver.brand import Brand
 from apiserver.catalogue.runtime_config import RuntimeConfig
@@ -92,7 +95,19 @@ def parse(arguments: Sequence[str]) -> Config:
     _check_combinations(config)
     _check_leader_election(config)
     _check_files(config)
-    return config
+    return _with_plugin_configurations(config)
+
+
+def _with_plugin_configurations(config: Config) -> Config:
+    """Reads what admission plugins are configured with. Raises UsageError."""
+    path = config.admission_control_config_file
+    try:
+        configurations, warnings = read_admission_configuration(
+            path, config.brand, config.runs_admission_plugin
+        )
+    except InvalidConfiguration as error:
+        raise UsageError(f"--admission-control-config-file: {' '.join(str(error).split())}") from None
+    return replace(config, plugin_configurations=configurations, warnings=(*config.warnings, *warnings))
 
 
 def _unneeded(unknown: Iterable[str]) -> Iterator[str]:

@@ -9,6 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from apiserver.admission import plugin_names
+from apiserver.admission.configuration.plugin_configurations import PluginConfigurations
 from apiserver.authn.request_header import STANDARD_NAMES, RequestHeaderNames
 from apiserver.authz.authorizer_modes import RBAC
 from apiserver.brand import Brand
@@ -96,6 +98,9 @@ class Config:
     )
     enable_admission_plugins: tuple[str, ...] = ()
     disable_admission_plugins: tuple[str, ...] = ()
+    admission_control_config_file: Path | None = None
+    # What is in that file.
+    plugin_configurations: PluginConfigurations = field(default_factory=PluginConfigurations)
     # Whether versions and resources are served, by the keys of --runtime-config.
     runtime_config: Mapping[str, bool] = field(default_factory=dict)
     controllers: tuple[str, ...] = ("*",)
@@ -134,7 +139,9 @@ class Config:
 
     def runs_admission_plugin(self, name: str) -> bool:
         """Whether an admission plugin of this server is enabled."""
-        return name not in self.disable_admission_plugins
+        if name in plugin_names.ON_BY_DEFAULT:
+            return name not in self.disable_admission_plugins
+        return name in self.enable_admission_plugins
 
     def runs_controller(self, name: str) -> bool:
         """Whether a controller is enabled: the last item of --controllers that names it decides."""

@@ -417,8 +417,8 @@ _ADMISSION: Final = (
         "strings",
         flag_values.admission_plugins,
         "Admission plugins that should be enabled in addition to default enabled ones, comma separated. "
-        "Those that this server implements are enabled by default: "
-        f"{', '.join(sorted(plugin_names.IMPLEMENTED))}. "
+        f"Enabled by default: {', '.join(sorted(plugin_names.ON_BY_DEFAULT))}. "
+        f"Others: {', '.join(sorted(plugin_names.OFF_BY_DEFAULT))}. "
         "The names of kube-apiserver's other plugins are accepted with a warning, and have no effect. "
         "The order of plugins in this flag does not matter.",
         repeats=True,
@@ -430,6 +430,12 @@ _ADMISSION: Final = (
         "Admission plugins that should be disabled although they are in the default enabled plugins list, "
         "comma separated.",
         repeats=True,
+    ),
+    Flag(
+        "--admission-control-config-file",
+        "string",
+        Path,
+        "File with admission control configuration, an object of the kind AdmissionConfiguration.",
     ),
     Flag(
         "--webhook-deny-cidrs",

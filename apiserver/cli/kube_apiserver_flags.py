@@ -9,7 +9,7 @@ from typing import Final
 
 NOT_NEEDED: Final = frozenset(
     """
-    admission-control admission-control-config-file
+    admission-control
     aggregator-reject-forwarding-redirects allow-metric-labels allow-metric-labels-manifest
     allow-privileged apiserver-count audit-log-batch-buffer-size audit-log-batch-max-size
     audit-log-batch-max-wait audit-log-batch-throttle-burst audit-log-batch-throttle-enable

@@ -55,7 +55,9 @@ class Creator:
         assert call.resource is not None
         name = draft.document["metadata"].get("name", "")
         try:
-            guard = await self._lifecycle.check_create(call.resource, call.info.namespace, name)
+            guard = await self._lifecycle.check_create(
+                call.resource, call.info.namespace, name, may_provision=not options.dry_run
+            )
         except ApiError as refused:
             refused.add_warnings(draft.warnings)
             raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -69,12 +69,23 @@ class VirtualKinds:
         return decoded.document
 
     async def admit(
-        self, call: ApiCall, kind: ServedResource, name: str, document: Document, options: WriteOptions
+        self,
+        call: ApiCall,
+        kind: ServedResource,
+        name: str,
+        document: Document,
+        options: WriteOptions,
+        complete: Callable[[Document], object] | None = None,
     ) -> None:
-        """Have admission plugins mutate and validate a document that was posted. Raises what they raise."""
+        """Have admission plugins mutate and validate a document that was posted. Raises what they raise.
+
+        complete: sets what the client has left out, after it was mutated.
+        """
         view = SubresourceView(kind)
         admission = self.requests.admission(call, Operation.CREATE, name, options, view)
         call.warnings += await admission.mutate(document, None)
+        if complete is not None:
+            complete(document)
         call.warnings += await admission.validate(document, None)
 
     def encoder(self, call: ApiCall, kind: ServedResource) -> Encoder:

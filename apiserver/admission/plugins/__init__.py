@@ -1,9 +1,9 @@
-"""The admission plugins of this server, and their order: those that kube-apiserver has on by default, but for
-MutatingAdmissionPolicy; and last, always, the check of who may use parameters of policies,
-and, with RBAC, the check for privilege escalation.
+"""The admission plugins of this server, and their order, which is kube-apiserver's; and last, always, the
+check of who may use parameters of policies, and, with RBAC, the check for privilege escalation. Which of them
+are enabled by default, and which of kube-apiserver's are left out, is in `plugin_names`.
 
 One that concerns a resource which is not served lets everything pass. To add one, write its module, build it
-in `builtin_plugins`, and list it in `plugin_names.IMPLEMENTED`. `NamespaceLifecycle` is not among them: see
+in `builtin_plugins`, and list it in `plugin_names`. `NamespaceLifecycle` is not among them: see
 `admission.namespace_lifecycle`.
 """
 
@@ -12,18 +12,33 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from apiserver.admission.chain import Plugin
+from apiserver.admission.configuration.plugin_configurations import PluginConfigurations
 from apiserver.admission.plugin_context import PluginContext
+from apiserver.admission.plugins.always_deny import AlwaysDeny
+from apiserver.admission.plugins.always_pull_images import AlwaysPullImages
 from apiserver.admission.plugins.certificates import (
     CertificateApproval,
     CertificateSigning,
     CertificateSubjectRestriction,
+    ClusterTrustBundleAttest,
 )
 from apiserver.admission.plugins.default_ingress_class import DefaultIngressClass
 from apiserver.admission.plugins.default_storage_class import DefaultStorageClass
 from apiserver.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
+from apiserver.admission.plugins.deny_service_external_ips import DenyServiceExternalIPs
+from apiserver.admission.plugins.event_rate_limit import EventRateLimit
+from apiserver.admission.plugins.extended_resource_toleration import ExtendedResourceToleration
+from apiserver.admission.plugins.limit_pod_hard_anti_affinity_topology import LimitPodHardAntiAffinityTopology
 from apiserver.admission.plugins.limit_ranger import LimitRanger
+from apiserver.admission.plugins.node_restriction import NodeRestriction
+from apiserver.admission.plugins.owner_references_permission_enforcement import (
+    OwnerReferencesPermissionEnforcement,
+)
 from apiserver.admission.plugins.persistent_volume_claim_resize import PersistentVolumeClaimResize
+from apiserver.admission.plugins.pod_node_selector import PodNodeSelector
 from apiserver.admission.plugins.pod_security import PodSecurity
+from apiserver.admission.plugins.pod_toleration_restriction import PodTolerationRestriction
+from apiserver.admission.plugins.pod_topology_labels import PodTopologyLabels
 from apiserver.admission.plugins.priority import Priority
 from apiserver.admission.plugins.privilege_escalation import PrivilegeEscalationCheck
 from apiserver.admission.plugins.resource_quota import ResourceQuota
@@ -45,7 +60,11 @@ from apiserver.metrics.webhooks import WebhookMetrics
 
 
 def builtin_plugins(
-    context: PluginContext, caller: Caller, metrics: WebhookMetrics, is_on: Callable[[str], bool]
+    context: PluginContext,
+    configured: PluginConfigurations,
+    caller: Caller,
+    metrics: WebhookMetrics,
+    is_on: Callable[[str], bool],
 ) -> Sequence[Plugin]:
     """Returns the plugins in the order in which they are called, which is kube-apiserver's.
 
@@ -57,10 +76,11 @@ def builtin_plugins(
     def configurations(resource: str) -> WebhookConfigurations:
         return WebhookConfigurations(lister(registration, resource), offload)
 
+    namespaces = lister("", "namespaces")
     webhooks = Collaborators(
         caller,
         context.equivalents,
-        lister("", "namespaces"),
+        namespaces,
         authorize,
         brand,
         offload,
@@ -69,26 +89,38 @@ def builtin_plugins(
     params = Params(context.registry, context.served, offload)
     storage_classes = lister(brand.group("storage"), "storageclasses")
     plugins = (
+        LimitPodHardAntiAffinityTopology(),
         LimitRanger(lister("", "limitranges"), offload),
         ServiceAccount(lister("", "serviceaccounts")),
+        NodeRestriction(context),
         TaintNodesByCondition(),
-        PodSecurity(lister("", "namespaces"), lister("", "pods"), offload),
+        AlwaysPullImages(),
+        PodSecurity(namespaces, lister("", "pods"), offload),
+        PodNodeSelector(namespaces, configured.node_selectors),
         Priority(lister(brand.group("scheduling"), "priorityclasses")),
         DefaultTolerationSeconds(),
+        PodTolerationRestriction(namespaces, configured.tolerations),
+        EventRateLimit(configured.event_limits, brand),
+        ExtendedResourceToleration(),
         DefaultStorageClass(storage_classes),
         StorageObjectInUseProtection(),
+        OwnerReferencesPermissionEnforcement(context),
         PersistentVolumeClaimResize(storage_classes),
         RuntimeClass(lister(brand.group("node"), "runtimeclasses")),
         CertificateApproval(authorize, brand),
         CertificateSigning(authorize, brand),
+        ClusterTrustBundleAttest(authorize, brand),
         CertificateSubjectRestriction(brand),
         DefaultIngressClass(lister(brand.group("networking"), "ingressclasses")),
+        DenyServiceExternalIPs(),
+        PodTopologyLabels(lister("", "nodes")),
         MutatingAdmissionWebhook(configurations("mutatingwebhookconfigurations"), webhooks),
         ValidatingAdmissionPolicy(context, params),
         ValidatingAdmissionWebhook(configurations("validatingwebhookconfigurations"), webhooks),
-        # The last one that validates: usage that it has charged is not given back if another plugin
-        # refuses the write.
+        # The last one that validates and may be of use: usage that it has charged is not given back if
+        # another plugin refuses the write.
         ResourceQuota(context.registry, lister("", "resourcequotas"), brand, offload),
+        AlwaysDeny(),
     )
     enabled: list[Plugin] = [plugin for plugin in plugins if is_on(plugin.name)]
     # These have no names by which they could be disabled.

@@ -13,6 +13,7 @@ from cryptography.x509.oid import NameOID
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.listers import refused
+from apiserver.admission.plugins.privilege_escalation import is_only_gc_change
 from apiserver.authz.attributes import Attributes, Authorizer, Decision
 from apiserver.brand import Brand
 from apiserver.field_errors import quote
@@ -49,10 +50,14 @@ class _OfSigners(Plugin):
             return
         # The name in the new object is not what will be stored.
         signer = old["spec"].get("signerName", "")
-        if not any(self._may(attributes, name) for name in (signer, f"{signer.partition('/')[0]}/*")):
+        if not self.may_for(attributes, signer):
             raise refused(
                 attributes, new, f"user not permitted to {self.verb} requests with signerName {quote(signer)}"
             )
+
+    def may_for(self, attributes: AdmissionAttributes, signer: str) -> bool:
+        """Whether the caller may act for a signer, or for all of its domain."""
+        return any(self._may(attributes, name) for name in (signer, f"{signer.partition('/')[0]}/*"))
 
     def _may(self, attributes: AdmissionAttributes, signer: str) -> bool:
         asked = Attributes(
@@ -81,6 +86,31 @@ class CertificateSigning(_OfSigners):
     def changes(self, new: Document, old: Document) -> bool:
         after, before = new.get("status") or {}, old.get("status") or {}
         return any(after.get(field) != before.get(field) for field in ("certificate", "conditions"))
+
+
+class ClusterTrustBundleAttest(_OfSigners):
+    """Checks who may say which certificates are to be trusted in the name of a signer."""
+
+    name = "ClusterTrustBundleAttest"
+    verb = "attest"
+
+    def __init__(self, authorize: Authorizer, brand: Brand) -> None:
+        super().__init__(authorize, brand)
+        self._bundles = GroupResource(self._requests.group, "clustertrustbundles")
+
+    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+        return resource == self._bundles and operation in (Operation.CREATE, Operation.UPDATE)
+
+    async def validate(
+        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
+    ) -> None:
+        if new is None or (old is not None and is_only_gc_change(new, old)):
+            return
+        # Validation refuses to change the signer.
+        signer = (new.get("spec") or {}).get("signerName") or ""
+        if signer and not self.may_for(attributes, signer):
+            why = f"user not permitted to attest for signerName {quote(signer)}"
+            raise refused(attributes, new, why)
 
 
 class CertificateSubjectRestriction(Plugin):

@@ -78,7 +78,7 @@ class PrivilegeEscalationCheck(Plugin):
     async def _check_role(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         resource = attributes.resource.stored_group_resource
         # Permissions by name do not apply to a POST, whose path has no name; to a PUT or apply they do.
-        if self._may(attributes, "escalate", resource, attributes.path_name) or _is_only_gc_change(new, old):
+        if self._may(attributes, "escalate", resource, attributes.path_name) or is_only_gc_change(new, old):
             return
         await self._require_held(attributes, new, parse_rules(new))
         if _has_aggregation(new) or (old is not None and _has_aggregation(old)):
@@ -95,7 +95,7 @@ class PrivilegeEscalationCheck(Plugin):
         kind, name = role.get("kind", ""), role.get("name", "")
         if not name or kind not in self._kinds(attributes):
             return  # The resource's own rules refuse it.
-        if _is_only_gc_change(new, old):
+        if is_only_gc_change(new, old):
             return
         lister = self._listers[kind]
         # `bind` is needed in the namespace of the binding, for cluster roles, too.
@@ -181,7 +181,7 @@ def _has_aggregation(role: Document) -> bool:
     return bool((role.get("aggregationRule") or {}).get("clusterRoleSelectors"))
 
 
-def _is_only_gc_change(new: Document, old: Document | None) -> bool:
+def is_only_gc_change(new: Document, old: Document | None) -> bool:
     """Returns whether a write changes only what the garbage collector changes."""
     return old is not None and _compared(new) == _compared(old)
 

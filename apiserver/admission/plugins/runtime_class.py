@@ -106,8 +106,12 @@ def merged(first: Sequence[Document], second: Sequence[Document]) -> list[Docume
     return kept
 
 
-def _contains(wide: Document, narrow: Document) -> bool:
+def includes(wide: Document, narrow: Document) -> bool:
     """Whether `wide` tolerates all that `narrow` does."""
+    return wide == narrow or _contains(wide, narrow)
+
+
+def _contains(wide: Document, narrow: Document) -> bool:
     operator, key, effect = (wide.get(field, "") for field in ("operator", "key", "effect"))
     if narrow.get("key", "") != key and (key or operator != "Exists"):
         return False

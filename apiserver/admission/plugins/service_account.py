@@ -143,7 +143,7 @@ def mirror_problem(spec: Document) -> str | None:
     """Returns what is wrong with a mirror pod: its node could get access to secrets to which it refers."""
     if spec.get("serviceAccountName"):
         return "a mirror pod may not reference service accounts"
-    if any(_secrets(spec)):
+    if any(secrets_of(spec)):
         return "a mirror pod may not reference secrets"
     sources = [
         source
@@ -169,7 +169,7 @@ _VOLUME_SECRETS: Final = {
 }
 
 
-def _secrets(spec: Document) -> Iterator[Any]:
+def secrets_of(spec: Document) -> Iterator[Any]:
     """Yields all references to secrets; some may be None."""
     yield from spec.get("imagePullSecrets") or ()
     for container in containers(spec):

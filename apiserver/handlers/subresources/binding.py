@@ -55,7 +55,7 @@ def binding_handlers(
         if errors := validate_pod_binding(binding):
             # kube-apiserver answers 500 here.
             raise Invalid(kind.group_kind, name, errors)
-        await lifecycle.check_create(pods, info.namespace, name)
+        await lifecycle.check_create(pods, info.namespace, name, may_provision=not options.dry_run)
         await virtual.admit(call, kind, name, binding, options)
 
         def assign(current: StoredObject) -> Draft:

@@ -54,6 +54,10 @@ def token_handlers(
     kind = virtual.kinds[TOKEN_REQUEST]
     bound_objects = _BoundObjects(registry, served)
 
+    def complete(request: Document) -> None:
+        spec = request["spec"]
+        spec["audiences"] = spec.get("audiences") or list(tokens.audiences)
+
     async def create(call: ApiCall) -> None:
         info, accounts = call.info, call.resource
         assert accounts is not None
@@ -66,12 +70,12 @@ def token_handlers(
                 "metadata.name", meta["name"], "must match the service account name if specified"
             )
             raise Invalid(kind.group_kind, info.name, [problem])
-        await lifecycle.check_create(accounts, info.namespace, info.name)
+        await lifecycle.check_create(accounts, info.namespace, info.name, may_provision=not options.dry_run)
         account = (await registry.get(accounts, info.namespace, info.name)).document()
         if errors := validate_token_request(request):
             raise Invalid(kind.group_kind, "", errors)
-        spec["audiences"] = spec.get("audiences") or list(tokens.audiences)
-        await virtual.admit(call, kind, info.name, request, options)
+        await virtual.admit(call, kind, info.name, request, options, complete)
+        spec = request["spec"]
         bound = await bound_objects.claims(spec.get("boundObjectRef"), info.namespace, info.name)
         max_s = tokens.expiration_max_s
         if max_s and spec["expirationSeconds"] > max_s:

@@ -8,9 +8,18 @@ from typing import Any, Final
 
 import pytest
 
+from apiserver.admission.configuration.plugin_configurations import PluginConfigurations
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.plugin_context import PluginContext
-from apiserver.admission.plugin_names import ALWAYS_ON, IMPLEMENTED, KNOWN, NOT_IMPLEMENTED
+from apiserver.admission.plugin_names import (
+    ALWAYS_ON,
+    AUTO_PROVISION,
+    IMPLEMENTED,
+    KNOWN,
+    NOT_IMPLEMENTED,
+    OFF_BY_DEFAULT,
+    ON_BY_DEFAULT,
+)
 from apiserver.admission.plugins import builtin_plugins
 from apiserver.authz.authorizer_modes import RBAC, build_authorizers
 from apiserver.brand import Brand
@@ -24,6 +33,19 @@ from apiserver.webhooks.errors import CallFailed
 from storage.embedded import EmbeddedStore
 from tests.support.in_process import TABLE, server
 
+# https://github.com/kubernetes/kubernetes/blob/master/pkg/kubeapiserver/options/plugins.go
+IN_ORDER: Final = (
+    *("LimitPodHardAntiAffinityTopology", "LimitRanger", "ServiceAccount", "NodeRestriction"),
+    *("TaintNodesByCondition", "AlwaysPullImages", "PodSecurity", "PodNodeSelector", "Priority"),
+    *("DefaultTolerationSeconds", "PodTolerationRestriction", "EventRateLimit"),
+    *("ExtendedResourceToleration", "DefaultStorageClass", "StorageObjectInUseProtection"),
+    *("OwnerReferencesPermissionEnforcement", "PersistentVolumeClaimResize", "RuntimeClass"),
+    *("CertificateApproval", "CertificateSigning", "ClusterTrustBundleAttest"),
+    *("CertificateSubjectRestriction", "DefaultIngressClass", "DenyServiceExternalIPs"),
+    *("PodTopologyLabels", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy"),
+    *("ValidatingAdmissionWebhook", "ResourceQuota", "AlwaysDeny"),
+)
+
 
 class NobodyAnswers:
     async def post(self, client: ClientConfig, body: bytes, timeout_s: int) -> Any:
@@ -36,17 +58,20 @@ async def test_those_listed_as_implemented_are_those_that_are_built(store: Embed
         def built(*names: str, modes: Sequence[str] = ()) -> list[str]:
             authorizers = build_authorizers(modes, "rbac.authorization.k8s.io", lambda: True)
             context = PluginContext(registry, ServedTable(TABLE), Brand(), authorizers, Offload())
-            plugins = builtin_plugins(context, NobodyAnswers(), WebhookMetrics(), names.__contains__)
+            plugins = builtin_plugins(
+                context, PluginConfigurations(), NobodyAnswers(), WebhookMetrics(), names.__contains__
+            )
             return [plugin.name for plugin in plugins]
 
-        assert set(built(*KNOWN)) == {*IMPLEMENTED, ""}
-        assert len(built(*KNOWN)) == len(IMPLEMENTED) + 1, "each once"
+        assert [*built(*KNOWN)] == [*IN_ORDER, ""], "each once, in kube-apiserver's order"
+        assert {*IN_ORDER, AUTO_PROVISION} == IMPLEMENTED
         assert built("Priority", "PodSecurity") == ["PodSecurity", "Priority", ""], "in their own order"
         assert built() == [""], "the check of who may use parameters of policies"
         assert built("Priority", modes=[RBAC]) == ["Priority", "", ""], "then that for privilege escalation"
 
 
 def test_a_name_is_in_one_list() -> None:
+    assert not ON_BY_DEFAULT & OFF_BY_DEFAULT
     assert len(KNOWN) == len(IMPLEMENTED) + len(ALWAYS_ON) + len(NOT_IMPLEMENTED)
     assert NamespaceLifecycle.__name__ in ALWAYS_ON
 
@@ -56,19 +81,26 @@ def test_help_names_those_that_are_implemented(capsys: pytest.CaptureFixture[str
         parse(["--help"])
     words = set(re.findall(r"\w+", capsys.readouterr().out))
     assert words >= IMPLEMENTED
-    assert words & NOT_IMPLEMENTED <= {"AlwaysDeny"}, "a mode of authorization, too"
+    assert not words & NOT_IMPLEMENTED
 
 
-def test_implemented_plugins_are_enabled_by_default() -> None:
+def test_what_is_enabled_by_default() -> None:
     config = parse([])
-    assert all(config.runs_admission_plugin(name) for name in IMPLEMENTED)
+    assert {name for name in IMPLEMENTED if config.runs_admission_plugin(name)} == ON_BY_DEFAULT
+
+
+def test_others_are_enabled_by_name() -> None:
+    config = parse(["--enable-admission-plugins=NodeRestriction", "--enable-admission-plugins=AlwaysDeny"])
+    on = {name for name in IMPLEMENTED if config.runs_admission_plugin(name)}
+    assert on == ON_BY_DEFAULT | {"NodeRestriction", "AlwaysDeny"}
+    assert config.warnings == ()
 
 
 def test_some_are_switched_off() -> None:
     config = parse(
         ["--disable-admission-plugins=ServiceAccount, Priority", "--disable-admission-plugins=LimitRanger"]
     )
-    off = {name for name in IMPLEMENTED if not config.runs_admission_plugin(name)}
+    off = {name for name in ON_BY_DEFAULT if not config.runs_admission_plugin(name)}
     assert off == {"ServiceAccount", "Priority", "LimitRanger"}
 
 
@@ -86,8 +118,8 @@ def test_to_name_one_that_is_on_changes_nothing() -> None:
 
 WARNED: Final = {
     "one that is not implemented": (
-        "--enable-admission-plugins=NodeRestriction",
-        "NodeRestriction is not implemented by this server: enabling it has no effect yet",
+        "--enable-admission-plugins=PodResizeValidator",
+        "PodResizeValidator is not implemented by this server: enabling it has no effect yet",
     ),
     "one that kube-apiserver enables by default": (
         "--enable-admission-plugins=MutatingAdmissionPolicy,Priority,MutatingAdmissionPolicy",

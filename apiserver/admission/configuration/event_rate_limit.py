@@ -1,0 +1,58 @@
+"""The limits of the plugin EventRateLimit.
+
+Source: kubernetes, plugin/pkg/admission/eventratelimit/apis/eventratelimit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from apiserver.admission.configuration.fields import Fields, InvalidConfiguration, one_of
+from apiserver.brand import Brand
+
+SERVER: Final = "Server"
+NAMESPACE: Final = "Namespace"
+USER: Final = "User"
+SOURCE_AND_OBJECT: Final = "SourceAndObject"
+# Buckets of one limit that are kept, where the file does not say it.
+CACHE_SIZE: Final = 4_096
+# What else would be an int32 in Go.
+_NUMBER_MAX: Final = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class EventLimit:
+    """How many requests about Events pass.
+
+    type: who shares a bucket of tokens. qps: tokens that a bucket gets in a second. burst: that it holds.
+    cache_size: buckets that are kept, those used last.
+    """
+
+    type: str
+    qps: int
+    burst: int
+    cache_size: int = CACHE_SIZE
+
+
+def parse(document: Any, brand: Brand) -> tuple[EventLimit, ...]:
+    """Raises InvalidConfiguration."""
+    group = brand.group("eventratelimit.admission")
+    with Fields(document) as fields:
+        fields.require_kind((f"{group}/v1alpha1", "Configuration"))
+        limits = tuple(map(_limit, fields.objects("limits")))
+    if not limits:
+        raise InvalidConfiguration("limits: must not be empty")
+    return limits
+
+
+def _limit(fields: Fields) -> EventLimit:
+    with fields:
+        type_ = one_of(fields, "type", fields.text("type"), (SERVER, NAMESPACE, USER, SOURCE_AND_OBJECT))
+        qps, burst, cache_size = map(fields.integer, ("qps", "burst", "cacheSize"))
+    for name, number in (("burst", burst), ("qps", qps)):
+        if not 0 < number <= _NUMBER_MAX:
+            raise fields.fail(name, "must be positive")
+    if not 0 <= cache_size <= _NUMBER_MAX:
+        raise fields.fail("cacheSize", "must not be negative")
+    return EventLimit(type_, qps, burst, cache_size or CACHE_SIZE)

@@ -1,0 +1,84 @@
+"""The configuration of the plugin ImagePolicyWebhook.
+
+Source: kubernetes, plugin/pkg/admission/imagepolicy/config.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from apiserver.admission.configuration.fields import Fields, InvalidConfiguration
+from apiserver.admission.configuration.kubeconfig import (
+    Cluster,
+    ReadFile,
+    read_kubeconfig,
+    require_https,
+)
+from apiserver.webhooks.credentials import ClientCredentials
+
+FIELD: Final = "imagePolicy"
+_MINUTE_S: Final = 60.0
+_DISABLED: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ImagePolicy:
+    """Who decides about images.
+
+    allow_ttl_s, deny_ttl_s: how long answers are remembered; 0: not at all.
+    backoff_s: before the second attempt to call; 0: there is none.
+    allows_by_default: whether pods pass about which nobody could be asked.
+    """
+
+    cluster: Cluster
+    credentials: ClientCredentials
+    allow_ttl_s: float
+    deny_ttl_s: float
+    backoff_s: float
+    allows_by_default: bool
+
+
+def parse(document: Any, read: ReadFile) -> ImagePolicy:
+    """Raises InvalidConfiguration, and what `read` raises."""
+    whole = Fields(document)  # The same file may configure another plugin.
+    if not whole.has(FIELD):
+        raise InvalidConfiguration(f"{FIELD}: is required")
+    with whole.object(FIELD) as fields:
+        path = Path(fields.text("kubeConfigFile"))
+        if path == Path():
+            raise fields.fail("kubeConfigFile", "is required")
+        # Source: normalizeConfigDuration.
+        allow_ttl_s = _duration_s(fields, "allowTTL", float, (1, 30 * _MINUTE_S), 5 * _MINUTE_S)
+        deny_ttl_s = _duration_s(fields, "denyTTL", float, (1, 30 * _MINUTE_S), 30)
+        backoff_s = _duration_s(
+            fields, "retryBackoff", lambda milliseconds: milliseconds / 1_000, (0, 5 * _MINUTE_S), 0.5
+        )
+        allows_by_default = fields.boolean("defaultAllow")
+    try:
+        cluster, credentials = read_kubeconfig(path, read).current()
+    except InvalidConfiguration as error:
+        raise fields.fail("kubeConfigFile", str(error)) from None
+    require_https(path, cluster)
+    return ImagePolicy(cluster, credentials, allow_ttl_s, deny_ttl_s, backoff_s, allows_by_default)
+
+
+def _duration_s(
+    fields: Fields,
+    name: str,
+    in_seconds: Callable[[int], float],
+    bounds: tuple[float, float],
+    default: float,
+) -> float:
+    """bounds: of which the first is not allowed, the last is. 0 means the default, -1 none."""
+    number = fields.integer(name)
+    if number == _DISABLED:
+        return 0.0
+    if number == 0:
+        return default
+    seconds, (least, most) = in_seconds(number), bounds
+    if not least < seconds <= most:
+        raise fields.fail(name, f"valid value is between {least:g}s and {most:g}s, got {seconds:g}s")
+    return seconds

@@ -1,0 +1,48 @@
+"""The selectors of the plugin PodNodeSelector: which nodes the pods of a namespace may run on.
+
+Source: kubernetes, plugin/pkg/admission/podnodeselector.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from apiserver.admission.configuration.fields import Fields
+from apiserver.meta import names
+
+FIELD: Final = "podNodeSelectorPluginConfig"
+# In place of a namespace: the selector of namespaces whose annotations have none.
+CLUSTER_DEFAULT: Final = "clusterDefaultNodeSelector"
+
+NodeSelectors = Mapping[str, Mapping[str, str]]
+
+
+class InvalidSelector(ValueError):
+    """A text is no selector of labels by their values."""
+
+
+def parse(document: Any) -> NodeSelectors:
+    """Returns the selectors by namespace. Raises InvalidConfiguration."""
+    fields = Fields(document)  # The same file may configure another plugin.
+    found = {}
+    for namespace, text in fields.text_map(FIELD).items():
+        try:
+            found[namespace] = labels_of(text)
+        except InvalidSelector as error:
+            raise fields.object(FIELD).fail(namespace, str(error)) from None
+    return found
+
+
+def labels_of(text: str) -> dict[str, str]:
+    """`a=b, c=d` -> the labels. Raises InvalidSelector."""
+    labels = {}
+    for part in text.split(",") if text else ():
+        key, _, value = map(str.strip, part.partition("="))
+        if part.count("=") != 1:
+            raise InvalidSelector(f"invalid selector: {part}")
+        problems = [*names.qualified_name(key), *names.label_value(value)]
+        if problems:
+            raise InvalidSelector(f"invalid selector: {part}: {'; '.join(problems)}")
+        labels[key] = value
+    return labels

@@ -1,0 +1,64 @@
+"""What the plugin ResourceQuota limits by default: what may be used only where a quota covers it.
+
+Source: k8s.io/apiserver, pkg/admission/plugin/resourcequota/apis/resourcequota.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from apiserver.admission.configuration.fields import Fields, one_of
+from apiserver.brand import Brand
+from apiserver.vocabulary import Document, GroupResource
+
+_SCOPES: Final = (
+    *("BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "PriorityClass"),
+    *("CrossNamespacePodAffinity", "VolumeAttributesClass"),
+)
+_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
+
+
+@dataclass(frozen=True, slots=True)
+class LimitedResource:
+    """Objects that use something only where a quota covers it.
+
+    names: parts of the names under which quotas count what is limited.
+    scopes: of a quota, as in its `scopeSelector`; what matches one of them is limited.
+    """
+
+    resource: GroupResource
+    names: tuple[str, ...] = ()
+    scopes: tuple[Document, ...] = ()
+
+
+def parse(document: Any, brand: Brand) -> tuple[LimitedResource, ...]:
+    """Raises InvalidConfiguration."""
+    current, former = brand.group("apiserver.config"), brand.group("resourcequota.admission")
+    with Fields(document) as fields:
+        fields.require_kind(
+            (f"{current}/v1", "ResourceQuotaConfiguration"),
+            (f"{former}/v1beta1", "Configuration"),
+            (f"{former}/v1alpha1", "Configuration"),
+        )
+        return tuple(map(_limited, fields.objects("limitedResources")))
+
+
+def _limited(fields: Fields) -> LimitedResource:
+    with fields:
+        resource = GroupResource(fields.text("apiGroup"), fields.text("resource"))
+        if not resource.resource:
+            raise fields.fail("resource", "is required")
+        return LimitedResource(
+            resource, fields.texts("matchContains"), tuple(map(_scope, fields.objects("matchScopes")))
+        )
+
+
+def _scope(fields: Fields) -> Document:
+    with fields:
+        scope = {
+            "scopeName": one_of(fields, "scopeName", fields.text("scopeName"), _SCOPES),
+            "operator": one_of(fields, "operator", fields.text("operator"), _OPERATORS),
+        }
+        values = fields.texts("values")
+    return {**scope, "values": list(values)} if values else scope

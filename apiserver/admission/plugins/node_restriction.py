@@ -1,0 +1,406 @@
+"""Confines nodes to what is theirs: a kubelet changes its own Node, pods that are bound to it, and its lease.
+
+A node is a user `system:node:NAME` of the group `system:nodes`. Whether it may ask at all is a matter of
+authorization; what is checked here is what a request would do.
+Source: kubernetes, plugin/pkg/admission/noderestriction.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.listers import Lister, refused
+from apiserver.admission.plugin_context import PluginContext
+from apiserver.admission.plugins.pod_specs import MIRROR, PODS, containers
+from apiserver.admission.plugins.service_account import secrets_of
+from apiserver.authz.attributes import Attributes, Decision
+from apiserver.errors import Forbidden, NotFound
+from apiserver.field_errors import quote
+from apiserver.golang.pem import UNREADABLE, pem_blocks
+from apiserver.validation.documents import at
+from apiserver.vocabulary import Document, GroupResource, UserInfo
+
+NODES_GROUP: Final = "system:nodes"
+USER_PREFIX: Final = "system:node:"
+LEASE_NAMESPACE: Final = "kube-node-lease"
+_NODES: Final = GroupResource("", "nodes")
+_CLAIMS: Final = GroupResource("", "persistentvolumeclaims")
+_ACCOUNTS: Final = GroupResource("", "serviceaccounts")
+_WRITES: Final = (Operation.CREATE, Operation.UPDATE, Operation.DELETE)
+# Labels of Kubernetes that a kubelet sets on its Node. Source: k8s.io/kubelet, pkg/apis/well_known_labels.go.
+_RESTRICTED: Final = "node-restriction.kubernetes.io"
+_OF_KUBERNETES: Final = ("kubernetes.io", "k8s.io")
+_OF_KUBELETS: Final = ("kubelet.kubernetes.io", "node.kubernetes.io")
+_KUBELET_LABELS: Final = frozenset(
+    {
+        *("kubernetes.io/hostname", "kubernetes.io/os", "kubernetes.io/arch"),
+        *("topology.kubernetes.io/zone", "topology.kubernetes.io/region"),
+        *("failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"),
+        *("beta.kubernetes.io/instance-type", "beta.kubernetes.io/os", "beta.kubernetes.io/arch"),
+        "node.kubernetes.io/instance-type",
+    }
+)
+_KUBELET_SIGNERS: Final = ("kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet")
+# What a kubelet reports of a claim.
+_CLAIM_STATUS: Final = ("capacity", "conditions", "allocatedResources", "allocatedResourceStatuses")
+
+
+def node_of(user: UserInfo) -> str | None:
+    """Returns the name of the node that a user is; None for others; "" for a node without a name."""
+    if NODES_GROUP not in user.groups or not user.name.startswith(USER_PREFIX):
+        return None
+    return user.name.removeprefix(USER_PREFIX)
+
+
+class _Write:
+    """A write by a node, and the error that refuses it."""
+
+    def __init__(
+        self, node: str, attributes: AdmissionAttributes, new: Document | None, old: Document | None
+    ) -> None:
+        self.node, self.attributes = node, attributes
+        self.new, self.old = new or {}, old or {}
+        self.operation = attributes.operation
+
+    def refuse(self, why: str) -> Forbidden:
+        document = self.new or self.old or {"metadata": {}}
+        return refused(self.attributes, document, why)
+
+    @property
+    def who(self) -> str:
+        return f"node {quote(self.node)}"
+
+
+class NodeRestriction(Plugin):
+    name = "NodeRestriction"
+
+    def __init__(self, context: PluginContext) -> None:
+        group = context.brand.group
+        self._authorize = context.authorize
+        self._pods, self._nodes = context.lister(*PODS), context.lister(*_NODES)
+        self._claims, self._volumes = context.lister(*_CLAIMS), context.lister("", "persistentvolumes")
+        self._drivers = context.lister(group("storage"), "csidrivers")
+        self._rules: Mapping[GroupResource, Callable[[_Write], object]] = {
+            _NODES: _check_node,
+            GroupResource(group("coordination"), "leases"): _check_lease,
+            GroupResource(group("storage"), "csinodes"): _check_csi_node,
+            GroupResource(group("resource"), "resourceslices"): _check_resource_slice,
+            GroupResource(group("certificates"), "certificatesigningrequests"): _check_certificate_request,
+            _CLAIMS: _check_claim,
+        }
+
+    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+        if operation not in _WRITES:
+            return False
+        if resource == _ACCOUNTS:
+            return subresource == "token" and operation is Operation.CREATE
+        return resource == PODS or resource in self._rules
+
+    async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
+        """Changes nothing."""
+        await self._check(attributes, new, old)
+
+    async def mutate_deletion(self, attributes: AdmissionAttributes, old: Document | None) -> None:
+        await self._check(attributes, None, old)
+
+    async def _check(
+        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
+    ) -> None:
+        """Raises Forbidden, NotFound."""
+        node = node_of(attributes.user)
+        if node is None:
+            return
+        write = _Write(node, attributes, new, old)
+        if not node:
+            raise write.refuse(f"could not determine node from user {quote(attributes.user.name)}")
+        resource = attributes.resource.stored_group_resource
+        if resource == PODS:
+            await self._check_pod(write)
+        elif resource == _ACCOUNTS:
+            await self._check_token(write)
+        else:
+            self._rules[resource](write)
+
+    # ---- pods
+
+    async def _check_pod(self, write: _Write) -> None:
+        match write.attributes.subresource, write.operation:
+            case "", Operation.CREATE:
+                await self._check_new_pod(write)
+            case "", Operation.DELETE:
+                if at(write.old, "spec", "nodeName") != write.node:
+                    raise write.refuse(f"{write.who} can only delete pods with spec.nodeName set to itself")
+            case "", operation:
+                raise write.refuse(
+                    f"unexpected operation {quote(operation.value)}, {write.who} can only create and delete "
+                    "mirror pods"
+                )
+            case "status", Operation.UPDATE:
+                _check_pod_status(write)
+            case "eviction", Operation.CREATE:
+                name = write.attributes.name or write.new["metadata"].get("name", "")
+                pod = await _existing(self._pods, name, write.attributes.namespace)
+                if at(pod, "spec", "nodeName") != write.node:
+                    raise write.refuse(
+                        f"node {write.node} can only evict pods with spec.nodeName set to itself"
+                    )
+            case "status" | "eviction", operation:
+                raise write.refuse(f"unexpected operation {quote(operation.value)}")
+            case subresource, _:
+                raise write.refuse(
+                    f"unexpected pod subresource {quote(subresource)}, only 'status' and 'eviction' are "
+                    "allowed"
+                )
+
+    async def _check_new_pod(self, write: _Write) -> None:
+        """A node creates only pods that it runs anyway, which give it access to nothing."""
+        meta, spec, who = write.new["metadata"], write.new["spec"], write.who
+        if MIRROR not in (meta.get("annotations") or {}):
+            raise write.refuse(
+                f"pod does not have {quote(MIRROR)} annotation, {who} can only create mirror pods"
+            )
+        if spec.get("nodeName") != write.node:
+            raise write.refuse(f"{who} can only create pods with spec.nodeName set to itself")
+        owners = meta.get("ownerReferences") or ()
+        if len(owners) > 1:
+            raise write.refuse(f"{who} can only create pods with a single owner reference set to itself")
+        owner = owners[0] if owners else {}
+        if (owner.get("apiVersion"), owner.get("kind"), owner.get("name")) != ("v1", "Node", write.node):
+            raise write.refuse(f"{who} can only create pods with an owner reference set to itself")
+        if not owner.get("controller"):
+            raise write.refuse(f"{who} can only create pods with a controller owner reference set to itself")
+        if owner.get("blockOwnerDeletion"):
+            raise write.refuse(f"{who} must not set blockOwnerDeletion on an owner reference")
+        uid = (await _existing(self._nodes, write.node))["metadata"]["uid"]
+        if owner.get("uid") != uid:
+            raise write.refuse(f"node {write.node} UID mismatch: expected {owner.get('uid')} got {uid}")
+        if spec.get("serviceAccountName"):
+            raise write.refuse(f"{who} can not create pods that reference a service account")
+        for what, is_referred_to in _references(spec):
+            if is_referred_to:
+                raise write.refuse(f"{who} can not create pods that reference {what}")
+
+    # ---- tokens
+
+    async def _check_token(self, write: _Write) -> None:
+        """A node gets tokens only for pods that it runs, with audiences that these ask for."""
+        attributes, spec = write.attributes, write.new.get("spec") or {}
+        bound = spec.get("boundObjectRef") or {}
+        if (bound.get("apiVersion"), bound.get("kind")) != ("v1", "Pod") or not bound.get("name"):
+            raise write.refuse("node requested token not bound to a pod")
+        uid = bound.get("uid")
+        if not uid:
+            raise write.refuse("node requested token with a pod binding without a uid")
+        pod = await _existing(self._pods, bound["name"], attributes.namespace)
+        if uid != pod["metadata"]["uid"]:
+            raise write.refuse(
+                f"the UID in the bound object reference ({uid}) does not match the UID in record. The object "
+                "might have been deleted and then recreated"
+            )
+        if at(pod, "spec", "nodeName") != write.node:
+            raise write.refuse("node requested token bound to a pod scheduled on a different node")
+
+        await self._check_audience(write, pod, spec.get("audiences") or ())
+
+    async def _check_audience(self, write: _Write, pod: Document, audiences: Sequence[str]) -> None:
+        """A node asks for the audiences that the pod's volumes ask for, and for those that it is allowed."""
+        if len(audiences) > 1:
+            raise write.refuse("node may only request 0 or 1 audiences")
+        audience = audiences[0] if audiences else ""
+        attributes = write.attributes
+        for volume in at(pod, "spec", "volumes") or ():
+            sources = at(volume, "projected", "sources") or ()
+            tokens = [each["serviceAccountToken"] for each in sources if each.get("serviceAccountToken")]
+            tokens += await self._tokens_of_driver(pod, volume)
+            if any(each.get("audience", "") == audience for each in tokens):
+                return
+        asked = Attributes(
+            attributes.user,
+            "request-serviceaccounts-token-audience",
+            is_resource=True,
+            path="",
+            resource=audience,
+            namespace=attributes.namespace,
+            name=attributes.name,
+        )
+        if self._authorize(asked).decision is not Decision.ALLOW:
+            raise write.refuse(f"audience {quote(audience)} not found in pod spec volume")
+
+    async def _tokens_of_driver(self, pod: Document, volume: Document) -> Sequence[Document]:
+        """Returns the tokens that the CSI driver of a volume wants to have of the pod's account."""
+        driver = at(volume, "csi", "driver")
+        claim_name = at(volume, "persistentVolumeClaim", "claimName")
+        if "ephemeral" in volume:
+            claim_name = f"{pod['metadata']['name']}-{volume['name']}"
+        if claim_name:
+            claim = await self._claims.get_document(claim_name, pod["metadata"]["namespace"])
+            name = at(claim or {}, "spec", "volumeName")
+            stored = await self._volumes.get_document(name) if name else None
+            driver = at(stored or {}, "spec", "csi", "driver")
+        found = await self._drivers.get_document(driver) if driver else None
+        return at(found or {}, "spec", "tokenRequests") or ()
+
+
+def _check_pod_status(write: _Write) -> None:
+    if at(write.old, "spec", "nodeName") != write.node:
+        raise write.refuse(
+            f"{write.who} can only update pod status for pods with spec.nodeName set to itself"  # noqa: S608
+        )
+    if _labels(write.old) != _labels(write.new):
+        raise write.refuse(f"{write.who} cannot update labels through pod status")
+    before, after = (
+        [
+            (each.get("name"), each.get("resourceClaimName"))
+            for each in at(pod, "status", "resourceClaimStatuses") or ()
+        ]
+        for pod in (write.old, write.new)
+    )
+    if before != after:
+        raise write.refuse(f"{write.who} cannot update resource claim statues")
+
+
+def _references(spec: Document) -> Iterator[tuple[str, bool]]:
+    """Yields kinds of objects, and whether a pod refers to one of them."""
+    volumes = spec.get("volumes") or ()
+    sources = [each for volume in volumes for each in at(volume, "projected", "sources") or ()]
+    environment = [
+        source
+        for container in containers(spec)
+        for source in (
+            *(each.get("valueFrom") or {} for each in container.get("env") or ()),
+            *(container.get("envFrom") or ()),
+        )
+    ]
+    all_sources = [*volumes, *sources, *environment]
+    config_maps = ("configMap", "configMapKeyRef", "configMapRef")
+    yield "secrets", any(secrets_of(spec))
+    yield "configmaps", any(each.get(field) is not None for each in all_sources for field in config_maps)
+    yield "clustertrustbundles", any(each.get("clusterTrustBundle") is not None for each in sources)
+    yield "persistentvolumeclaims", any(each.get("persistentVolumeClaim") is not None for each in volumes)
+
+
+async def _existing(lister: Lister, name: str, namespace: str = "") -> Document:
+    """Raises NotFound."""
+    found = await lister.get_document(name, namespace)
+    if found is None:
+        raise NotFound(lister.group_resource, name)
+    return found
+
+
+# ---- other resources
+
+
+def _check_claim(write: _Write) -> None:
+    if write.attributes.subresource != "status":
+        raise write.refuse("may only update PVC status")
+    if write.operation is not Operation.UPDATE:
+        raise write.refuse(f"unexpected operation {quote(write.operation.value)}")
+    if _without_reported(write.new) != _without_reported(write.old):
+        raise write.refuse(
+            f"{write.who} is not allowed to update fields other than status.capacity and status.conditions"
+        )
+
+
+def _without_reported(claim: Document) -> Document:
+    """Returns a claim without what a node may change, and what changes by itself."""
+    meta = {
+        field: value
+        for field, value in claim["metadata"].items()
+        if field not in ("resourceVersion", "managedFields")
+    }
+    status = {
+        field: value for field, value in (claim.get("status") or {}).items() if field not in _CLAIM_STATUS
+    }
+    return {**claim, "metadata": meta, "status": status}
+
+
+def _check_node(write: _Write) -> None:
+    """A node may not draw other pods to itself than those that are meant for it."""
+    name, who = write.attributes.name, write.who
+    if name != write.node:
+        raise write.refuse(f"{who} is not allowed to modify node {quote(name)}")
+    source = at(write.new, "spec", "configSource")
+    if write.operation is Operation.CREATE:
+        if source is not None:
+            raise write.refuse(f"{who} is not allowed to create pods with a non-nil configSource")
+        if labels := _forbidden_labels(write):
+            raise write.refuse(f"{who} is not allowed to set the following labels: {', '.join(labels)}")
+    elif write.operation is Operation.UPDATE:
+        if source is not None and source != at(write.old, "spec", "configSource"):
+            raise write.refuse(f"{who} is not allowed to update configSource to a new non-nil configSource")
+        if (at(write.new, "spec", "taints") or []) != (at(write.old, "spec", "taints") or []):
+            raise write.refuse(f"{who} is not allowed to modify taints")
+        before, after = (each["metadata"].get("ownerReferences") or [] for each in (write.old, write.new))
+        if before != after:
+            # Who has an owner that does not exist is deleted.
+            raise write.refuse(f"{who} is not allowed to modify ownerReferences")
+        if labels := _forbidden_labels(write):
+            raise write.refuse(f"is not allowed to modify labels: {', '.join(labels)}")
+
+
+def _labels(document: Document) -> Mapping[str, str]:
+    return (document.get("metadata") or {}).get("labels") or {}
+
+
+def _forbidden_labels(write: _Write) -> list[str]:
+    """Returns the labels that a write changes, and that a node may not change."""
+    before, after = _labels(write.old), _labels(write.new)
+    changed = {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+    return sorted(filter(_is_forbidden, changed))
+
+
+def _is_forbidden(key: str) -> bool:
+    prefix, slash, _ = key.partition("/")
+    domain = prefix if slash else ""
+    if _is_in(domain, _RESTRICTED):
+        return True
+    is_kubelets = key in _KUBELET_LABELS or any(_is_in(domain, each) for each in _OF_KUBELETS)
+    return not is_kubelets and any(_is_in(domain, each) for each in _OF_KUBERNETES)
+
+
+def _is_in(domain: str, parent: str) -> bool:
+    return domain == parent or domain.endswith(f".{parent}")
+
+
+def _check_lease(write: _Write) -> None:
+    if write.attributes.namespace != LEASE_NAMESPACE:
+        raise write.refuse(f"can only access leases in the {quote(LEASE_NAMESPACE)} system namespace")
+    if write.attributes.name != write.node:
+        raise write.refuse("can only access node lease with the same name as the requesting node")
+
+
+def _check_csi_node(write: _Write) -> None:
+    if write.attributes.name != write.node:
+        raise write.refuse("can only access CSINode with the same name as the requesting node")
+
+
+def _check_resource_slice(write: _Write) -> None:
+    for operation, document in ((Operation.CREATE, write.new), (Operation.DELETE, write.old)):
+        if write.operation is operation and (at(document, "spec", "nodeName") or "") != write.node:
+            raise write.refuse(
+                f"can only {operation.value.lower()} ResourceSlice with the same NodeName as the requesting "
+                "node"
+            )
+
+
+def _check_certificate_request(write: _Write) -> None:
+    """A node gets certificates for itself only."""
+    spec = write.new.get("spec") or {}
+    if write.operation is not Operation.CREATE or spec.get("signerName") not in _KUBELET_SIGNERS:
+        return
+    user = write.attributes.user.name
+    try:
+        block = next(pem_blocks(base64.b64decode(spec.get("request", ""))), None)
+        request = x509.load_der_x509_csr(block.content if block is not None else b"")
+        names = [each.value for each in request.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    except UNREADABLE as error:
+        raise write.refuse(f"unable to parse csr: {error}") from None
+    # Go takes the last one.
+    if names[-1:] != [user]:
+        raise write.refuse(f"can only create a node CSR with CN={user}")

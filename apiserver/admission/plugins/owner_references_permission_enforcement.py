@@ -1,0 +1,118 @@
+"""Protects objects and their owners from who may not delete them, as deletion follows owner references.
+
+Who changes the owners of an object must be allowed to delete it; who has a deletion of the owner wait for the
+object must be allowed to change the owner's finalizers, which has the same effect.
+Source: kubernetes, plugin/pkg/admission/gc.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.listers import refused
+from apiserver.admission.plugin_context import PluginContext
+from apiserver.admission.plugins.pod_specs import PODS
+from apiserver.authz.attributes import Attributes, Decision
+from apiserver.registry.served_resource import ResourceTable, ServedResource
+from apiserver.vocabulary import Document, GroupKind, GroupResource
+
+# The strategy of this subresource keeps the owners as they are.
+_UNCHECKED: Final = (PODS, "status")
+
+
+class OwnerReferencesPermissionEnforcement(Plugin):
+    name = "OwnerReferencesPermissionEnforcement"
+
+    def __init__(self, context: PluginContext) -> None:
+        self._authorize = context.authorize
+        self._served = context.served
+        # Those of each kind, and the table in which they were found.
+        self._by_kind: tuple[ResourceTable | None, dict[GroupKind, list[ServedResource]]] = (None, {})
+
+    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+        return operation in (Operation.CREATE, Operation.UPDATE) and (resource, subresource) != _UNCHECKED
+
+    async def validate(
+        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
+    ) -> None:
+        owners, before = _owners(new), _owners(old)
+        if new is None or owners == before:
+            return
+        if old is not None and (why := self._refusal(attributes, self._deletion(attributes))) is not None:
+            raise refused(attributes, new, f"cannot set an ownerRef on a resource you can't delete: {why}")
+        blocked = {each.get("uid") for each in before if each.get("blockOwnerDeletion")}
+        for owner in owners:
+            if owner.get("blockOwnerDeletion") and owner.get("uid") not in blocked:
+                self._require_finalizers(attributes, new, owner)
+
+    def _require_finalizers(self, attributes: AdmissionAttributes, new: Document, owner: Document) -> None:
+        """Raises Forbidden unless the caller may change the finalizers of an owner."""
+        api_version, kind = owner.get("apiVersion", ""), owner.get("kind", "")
+        resources = self._resources(api_version, kind)
+        if not resources:
+            raise refused(
+                attributes,
+                new,
+                "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion "
+                f'{api_version} Kind {kind}: no matches for kind "{kind}" in version "{api_version}"',
+            )
+        for resource in resources:
+            asked = Attributes(
+                attributes.user,
+                "update",
+                is_resource=True,
+                path="",
+                group=resource.group_version.group,
+                resource=resource.resource,
+                subresource="finalizers",
+                namespace=attributes.namespace if resource.is_namespaced else "",
+                name=owner.get("name", ""),
+            )
+            if (why := self._refusal(attributes, asked)) is not None:
+                raise refused(
+                    attributes,
+                    new,
+                    "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set "
+                    f"finalizers on: {why}",
+                )
+
+    def _resources(self, api_version: str, kind: str) -> Sequence[ServedResource]:
+        """Returns all resources of a kind, in the version that the reference names."""
+        table = self._served.current
+        if self._by_kind[0] is not table:
+            self._by_kind = (table, _resources_by_kind(table.resources))
+        group, slash, _ = api_version.rpartition("/")
+        found = self._by_kind[1].get(GroupKind(group if slash else "", kind), [])
+        return [each for each in found if each.api_version == api_version]
+
+    def _deletion(self, attributes: AdmissionAttributes) -> Attributes:
+        resource = attributes.resource.group_resource
+        return Attributes(
+            attributes.user,
+            "delete",
+            is_resource=True,
+            path="",
+            group=resource.group,
+            resource=resource.resource,
+            subresource=attributes.subresource,
+            namespace=attributes.namespace,
+            name=attributes.name,
+        )
+
+    def _refusal(self, attributes: AdmissionAttributes, asked: Attributes) -> str | None:
+        """Returns why something is not allowed, in the words of Go; None if it is."""
+        verdict = self._authorize(asked)
+        return None if verdict.decision is Decision.ALLOW else f"{verdict.reason}, <nil>"
+
+
+def _owners(document: Document | None) -> Sequence[Document]:
+    return ((document or {}).get("metadata") or {}).get("ownerReferences") or ()
+
+
+def _resources_by_kind(resources: Iterable[ServedResource]) -> dict[GroupKind, list[ServedResource]]:
+    found: dict[GroupKind, list[ServedResource]] = {}
+    for each in resources:
+        found.setdefault(GroupKind(each.group_version.group, each.kind), []).append(each)
+    return found

@@ -1,0 +1,84 @@
+"""How this server proves who it is to the webhooks that it calls: values, and whose they are.
+
+They come from a file in the format of a kubeconfig, whose users have names of hosts.
+Source: k8s.io/apiserver, pkg/util/webhook/authentication.go; k8s.io/client-go, transport.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+_HTTPS_PORT: Final = ":443"
+ALL_HOSTS: Final = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class PemText:
+    """A text in PEM format, or the file that has it."""
+
+    text: bytes = b""
+    path: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCredentials:
+    """What one user of the file shows: as many of these as are set.
+
+    token_file: is read again and again; where it cannot be read, `token` counts.
+    basic: name and password. certificate: with its private key.
+    headers: of impersonation.
+    """
+
+    token: str = ""
+    token_file: Path | None = None
+    basic: tuple[str, str] | None = None
+    certificate: tuple[PemText, PemText] | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def are_none(self) -> bool:
+        return self == _NONE
+
+
+_NONE: Final = ClientCredentials()
+
+
+@dataclass(frozen=True, slots=True)
+class HostCredentials:
+    """The credentials by host.
+
+    by_host: `HOST:PORT`, `HOST` for the port 443, either with `*.` in place of its first labels; or `*`.
+    otherwise: for all other hosts.
+    """
+
+    by_host: Mapping[str, ClientCredentials] = field(default_factory=dict)
+    otherwise: ClientCredentials = _NONE
+
+    @property
+    def are_none(self) -> bool:
+        return not self.by_host and self.otherwise.are_none
+
+    def of(self, target: str) -> ClientCredentials:
+        """target: `HOST:PORT`. The first name that fits counts, the most specific one."""
+        for name in _names(target):
+            if (found := self.by_host.get(name)) is not None:
+                return found
+        return self.otherwise
+
+
+def _names(target: str) -> Iterator[str]:
+    yield from _with_wildcards(target)
+    if target.endswith(_HTTPS_PORT):
+        yield from _with_wildcards(target.removesuffix(_HTTPS_PORT))
+    yield ALL_HOSTS
+
+
+def _with_wildcards(target: str) -> Iterator[str]:
+    yield target
+    _, dot, rest = target.partition(".")
+    while dot:
+        yield f"*.{rest}"
+        _, dot, rest = rest.partition(".")

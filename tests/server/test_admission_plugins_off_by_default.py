@@ -1,0 +1,575 @@
+"""kube-apiserver's admission plugins that are enabled by name, and their configuration.
+
+https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
+
+from apiserver.admission.plugin_names import OFF_BY_DEFAULT
+from tests.support.api import Answer, Api
+from tests.support.server_process import DidNotStart, ServerProcess
+
+NAMESPACES: Final = "/api/v1/namespaces"
+NODES: Final = "/api/v1/nodes"
+EVENT_BURST: Final = 3
+KIND: Final = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration"}
+CONFIGURED: Final = {
+    "EventRateLimit": {
+        "apiVersion": "eventratelimit.admission.k8s.io/v1alpha1",
+        "kind": "Configuration",
+        "limits": [{"type": "SourceAndObject", "qps": 1, "burst": EVENT_BURST}],
+    },
+    "PodNodeSelector": {
+        "podNodeSelectorPluginConfig": {"clusterDefaultNodeSelector": "pool=any", "confined": "pool=any"}
+    },
+}
+
+
+def pod(name: str = "p", **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}], **spec}}
+
+
+def assert_refused(answer: Answer, why: str) -> None:
+    assert (answer.status, answer.reason) == (403, "Forbidden"), answer.body
+    assert answer.message.partition(" is forbidden: ")[2] == why
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A server with all of them but the one that refuses everything, and that for images."""
+    directory = tmp_path_factory.mktemp("plugins")
+    file = directory / "admission.yaml"
+    plugins = [{"name": name, "configuration": each} for name, each in CONFIGURED.items()]
+    file.write_text(json.dumps({**KIND, "plugins": plugins}))
+    names = OFF_BY_DEFAULT - {"AlwaysDeny", "ImagePolicyWebhook"}
+    flags = (
+        f"--enable-admission-plugins={','.join(names)}",
+        f"--admission-control-config-file={file}",
+    )
+    with ServerProcess(directory / "data", *flags) as server:
+        yield server
+
+
+@pytest.fixture
+def path(namespace: str) -> str:
+    return f"{NAMESPACES}/{namespace}"
+
+
+# ---- AlwaysPullImages
+
+
+def test_images_are_always_pulled(api: Api, path: str) -> None:
+    spec: Any = {
+        "containers": [{"name": "c", "image": "i:1", "imagePullPolicy": "IfNotPresent"}],
+        "initContainers": [{"name": "d", "image": "i:1"}],
+    }
+    made = api.post(f"{path}/pods", pod(**spec)).ok()
+    assert made["spec"]["containers"][0]["imagePullPolicy"] == "Always"
+    assert made["spec"]["initContainers"][0]["imagePullPolicy"] == "Always"
+
+
+# ---- DenyServiceExternalIPs
+
+
+def service(*addresses: str) -> dict[str, Any]:
+    return {"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}], "externalIPs": list(addresses)}}
+
+
+def test_services_get_no_external_ips(api: Api, path: str) -> None:
+    why = "Use of external IPs is denied by admission control."
+    assert_refused(api.post(f"{path}/services", service("192.0.2.1")), why)
+    api.post(f"{path}/services", service()).ok()
+    patched = api.patch(f"{path}/services/s", {"spec": {"externalIPs": ["192.0.2.1"]}})
+    assert_refused(patched, why)
+
+
+# ---- ExtendedResourceToleration, PodTolerationRestriction
+
+
+def test_pods_tolerate_what_is_kept_for_the_resource_that_they_ask_for(api: Api, path: str) -> None:
+    asked = {"requests": {"example.com/gpu": "1"}, "limits": {"example.com/gpu": "1"}}
+    containers = [{"name": "c", "image": "i", "resources": asked}]
+    made = api.post(f"{path}/pods", pod(containers=containers)).ok()
+    added = {"key": "example.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+    assert [each for each in made["spec"]["tolerations"] if each["key"] == "example.com/gpu"] == [added]
+
+
+def annotate(api: Api, path: str, **annotations: str) -> None:
+    named = {f"scheduler.alpha.kubernetes.io/{name}": text for name, text in annotations.items()}
+    api.patch(path, {"metadata": {"annotations": named}}).ok()
+    api.get(path).ok()  # The cache, which plugins look into, has it now.
+
+
+def test_pods_get_the_tolerations_of_their_namespace(api: Api, path: str) -> None:
+    annotate(api, path, defaultTolerations='[{"key": "k", "operator": "Exists"}]')
+    made = api.post(f"{path}/pods", pod()).ok()["spec"]
+    assert {"key": "k", "operator": "Exists"} in made["tolerations"]
+
+
+def test_pods_tolerate_only_what_their_namespace_allows(api: Api, path: str) -> None:
+    lost = '{"operator": "Exists", "effect": "NoExecute"}'
+    annotate(api, path, tolerationsWhitelist=f'[{{"key": "k", "operator": "Exists"}}, {lost}]')
+    api.post(f"{path}/pods", pod("a", tolerations=[{"key": "k", "operator": "Exists"}])).ok()
+    assert_refused(
+        api.post(f"{path}/pods", pod("b", tolerations=[{"key": "other", "operator": "Exists"}])),
+        "pod tolerations (possibly merged with namespace default tolerations) conflict with its namespace "
+        "whitelist",
+    )
+
+
+@pytest.mark.parametrize("text", ["garbage", "{}", '["a"]', '[{"key": 5}]', '[{"tolerationSeconds": "1"}]'])
+def test_an_annotation_that_means_nothing_refuses_pods(api: Api, path: str, text: str) -> None:
+    annotate(api, path, tolerationsWhitelist=text)
+    refused = api.post(f"{path}/pods", pod())
+    assert (refused.status, refused.reason) == (403, "Forbidden")
+    assert "scheduler.alpha.kubernetes.io/tolerationsWhitelist" in refused.message
+
+
+# ---- LimitPodHardAntiAffinityTopology
+
+
+@pytest.mark.parametrize("key", ["kubernetes.io/hostname", "topology.kubernetes.io/zone"])
+def test_pods_keep_others_off_their_node_only(api: Api, path: str, key: str) -> None:
+    term = {"topologyKey": key, "labelSelector": {"matchLabels": {"a": "b"}}}
+    anti_affinity = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    answer = api.post(f"{path}/pods", pod(affinity={"podAntiAffinity": anti_affinity}))
+    if key == "kubernetes.io/hostname":
+        answer.ok()
+    else:
+        assert_refused(
+            answer,
+            f"affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey {key} but only key "
+            "kubernetes.io/hostname is allowed",
+        )
+
+
+# ---- PodNodeSelector
+
+
+def test_pods_are_confined_to_the_nodes_of_their_namespace(api: Api, path: str) -> None:
+    annotate(api, path, **{"node-selector": "a=b, c=d"})
+    made = api.post(f"{path}/pods", pod(nodeSelector={"e": "f"})).ok()
+    assert made["spec"]["nodeSelector"] == {"a": "b", "c": "d", "e": "f"}
+    assert_refused(
+        api.post(f"{path}/pods", pod("q", nodeSelector={"a": "x"})),
+        "pod node label selector conflicts with its namespace node label selector",
+    )
+
+
+def test_namespaces_without_annotation_have_the_selector_of_the_file(api: Api, path: str) -> None:
+    assert api.post(f"{path}/pods", pod()).ok()["spec"]["nodeSelector"] == {"pool": "any"}
+
+
+def test_the_file_limits_what_pods_of_a_namespace_select(api: Api) -> None:
+    """The namespace is made by the way: another plugin creates it."""
+    pods = f"{NAMESPACES}/confined/pods"
+    api.post(pods, pod("a")).ok()
+    assert_refused(
+        api.post(pods, pod("b", nodeSelector={"e": "f"})),
+        "pod node label selector labels conflict with its namespace whitelist",
+    )
+
+
+# ---- NamespaceAutoProvision
+
+
+def test_namespaces_are_created_when_they_are_needed(api: Api, namespace: str) -> None:
+    maps, body = f"{NAMESPACES}/{namespace}-new/configmaps", {"metadata": {"name": "m"}}
+    assert api.post(f"{maps}?dryRun=All", body).status == 404
+    assert api.get(f"{NAMESPACES}/{namespace}-new").status == 404, "not by a dry run"
+    api.post(maps, body).ok()
+    assert api.get(f"{NAMESPACES}/{namespace}-new").ok()["status"] == {"phase": "Active"}
+    refused = api.post(f"{NAMESPACES}/Not_A_Name/configmaps", body)
+    assert (refused.status, refused.reason) == (403, "Forbidden")
+
+
+# ---- EventRateLimit
+
+
+def event(namespace: str, name: str) -> dict[str, Any]:
+    involved = {"kind": "Pod", "namespace": namespace, "name": "p", "uid": namespace}
+    return {"metadata": {"name": name}, "involvedObject": involved, "source": {"component": "test"}}
+
+
+def test_a_client_may_write_some_events_at_once(api: Api, namespace: str, path: str) -> None:
+    """A dry run takes nothing of what it may."""
+    for _ in range(EVENT_BURST + 1):
+        api.post(f"{path}/events?dryRun=All", event(namespace, "e")).ok()
+    answers = (api.post(f"{path}/events", event(namespace, f"e{n}")) for n in range(1_000))
+    assert [each.status for each in islice(answers, EVENT_BURST)] == [201] * EVENT_BURST
+    refused = next(each for each in answers if each.status != 201)
+    assert (refused.status, refused.reason) == (429, "TooManyRequests")
+    assert refused.message.startswith("Too many requests: limit reached on type SourceAndObject for key test")
+
+
+# ---- PodTopologyLabels
+
+
+def test_pods_get_the_zone_of_their_node(api: Api, namespace: str, path: str) -> None:
+    zone = {"topology.kubernetes.io/zone": "z", "other": "x"}
+    api.post(NODES, {"metadata": {"name": namespace, "labels": zone}}).ok()
+    api.get(f"{NODES}/{namespace}").ok()
+    api.post(f"{path}/pods", pod("bound")).ok()
+    binding = {"metadata": {"name": "bound"}, "target": {"kind": "Node", "name": namespace}}
+    api.post(f"{path}/pods/bound/binding", binding).ok()
+    made = api.post(f"{path}/pods", pod("placed", nodeName=namespace)).ok()
+    for found in (api.get(f"{path}/pods/bound").ok(), made):
+        assert found["metadata"]["labels"] == {"topology.kubernetes.io/zone": "z"}
+
+
+# ---- OwnerReferencesPermissionEnforcement
+
+
+def grant(api: Api, path: str, user: str, *rules: tuple[str, str, str]) -> dict[str, str]:
+    """Allow a user what rules say: a verb, a group and a resource each. Returns the headers of the user."""
+    roles = path.replace("/api/v1", "/apis/rbac.authorization.k8s.io/v1")
+    policy = [{"verbs": [v], "apiGroups": [g], "resources": [r]} for v, g, r in rules]
+    api.post(f"{roles}/roles", {"metadata": {"name": user}, "rules": policy}).ok()
+    binding = {
+        "metadata": {"name": user},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": user},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+    }
+    api.post(f"{roles}/rolebindings", binding).ok()
+    return {"Impersonate-User": user}
+
+
+def test_who_sets_owners_may_delete(api: Api, path: str) -> None:
+    editor = grant(api, path, "editor", ("create", "", "configmaps"), ("patch", "", "configmaps"))
+    maps = f"{path}/configmaps"
+    owner = api.post(maps, {"metadata": {"name": "owner"}}).ok()["metadata"]
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["uid"]}
+    owned = {"metadata": {"name": "owned", "ownerReferences": [reference]}}
+    api.post(maps, owned, headers=editor).ok()
+    api.patch(f"{maps}/owned", {"data": {"a": "b"}}, headers=editor).ok()
+    patched = api.patch(f"{maps}/owned", {"metadata": {"ownerReferences": []}}, headers=editor)
+    assert_refused(patched, "cannot set an ownerRef on a resource you can't delete: , <nil>")
+
+
+def test_who_blocks_the_deletion_of_owners_may_change_their_finalizers(api: Api, path: str) -> None:
+    maps = f"{path}/configmaps"
+    rules = (("create", "", "configmaps"),)
+    creator = grant(api, path, "creator", *rules)
+    finalizer = grant(api, path, "finalizer", *rules, ("update", "", "configmaps/finalizers"))
+    owner = api.post(maps, {"metadata": {"name": "owner"}}).ok()["metadata"]
+
+    def owned(name: str, **changed: Any) -> dict[str, Any]:
+        reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["uid"]}
+        blocking = {**reference, "blockOwnerDeletion": True, **changed}
+        return {"metadata": {"name": name, "ownerReferences": [blocking]}}
+
+    assert_refused(
+        api.post(maps, owned("a"), headers=creator),
+        "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers "
+        "on: , <nil>",
+    )
+    api.post(maps, owned("a"), headers=finalizer).ok()
+    assert_refused(
+        api.post(maps, owned("b", kind="Garbage"), headers=finalizer),
+        "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion v1 Kind "
+        'Garbage: no matches for kind "Garbage" in version "v1"',
+    )
+
+
+# ---- NodeRestriction
+
+
+def as_node(name: str) -> dict[str, str]:
+    return {"Impersonate-User": f"system:node:{name}", "Impersonate-Group": "system:nodes"}
+
+
+@pytest.fixture(scope="module")
+def _nodes_are_authorized(server: ServerProcess) -> None:
+    verbs = ["get", "list", "watch", "create", "update", "patch", "delete"]
+    everything = [{"verbs": verbs, "apiGroups": ["*"], "resources": ["*"]}]
+    group = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:nodes"}
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+    with closing(Api(server)) as api:
+        api.post(f"{rbac}/clusterroles", {"metadata": {"name": "nodes"}, "rules": everything}).ok()
+        ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "nodes"}
+        binding = {"metadata": {"name": "nodes"}, "roleRef": ref, "subjects": [group]}
+        api.post(f"{rbac}/clusterrolebindings", binding).ok()
+
+
+@pytest.fixture
+def node(api: Api, namespace: str, _nodes_are_authorized: None) -> str:
+    """The name of a node, which has one pod, `mine`, in the namespace; `other` runs elsewhere."""
+    api.post(NODES, {"metadata": {"name": namespace}}, headers=as_node(namespace)).ok()
+    for name, where in (("mine", namespace), ("other", "elsewhere")):
+        api.post(f"{NAMESPACES}/{namespace}/pods", pod(name, nodeName=where)).ok()
+    return namespace
+
+
+def test_nodes_change_themselves_only(api: Api, node: str) -> None:
+    caller: Any = {"headers": as_node(node)}
+    api.patch(f"{NODES}/{node}/status", {"status": {"phase": "Running"}}, **caller).ok()
+    refused = api.post(NODES, {"metadata": {"name": f"{node}-x"}}, **caller)
+    assert_refused(refused, f'node "{node}" is not allowed to modify node "{node}-x"')
+
+
+NODE_CHANGES: Final[dict[str, tuple[dict[str, Any], str]]] = {
+    "a label of its own": ({"metadata": {"labels": {"example.com/a": "b"}}}, ""),
+    "its zone": ({"metadata": {"labels": {"topology.kubernetes.io/zone": "z"}}}, ""),
+    "a label for kubelets": ({"metadata": {"labels": {"x.node.kubernetes.io/a": "b"}}}, ""),
+    "a label of Kubernetes": (
+        {"metadata": {"labels": {"a.k8s.io/b": "c"}}},
+        "is not allowed to modify labels: a.k8s.io/b",
+    ),
+    "labels that are for restrictions": (
+        {"metadata": {"labels": {"node-restriction.kubernetes.io/a": "b", "node-role.kubernetes.io/c": ""}}},
+        "is not allowed to modify labels: node-restriction.kubernetes.io/a, node-role.kubernetes.io/c",
+    ),
+    "taints": (
+        {"spec": {"taints": []}},
+        'node "NODE" is not allowed to modify taints',
+    ),
+    "an owner": (
+        {"metadata": {"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "x", "uid": "1"}]}},
+        'node "NODE" is not allowed to modify ownerReferences',
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "why"), NODE_CHANGES.values(), ids=NODE_CHANGES)
+def test_what_nodes_change_of_themselves(api: Api, node: str, change: dict[str, Any], why: str) -> None:
+    answer = api.patch(f"{NODES}/{node}", change, headers=as_node(node))
+    if why:
+        assert_refused(answer, why.replace("NODE", node))
+    else:
+        answer.ok()
+
+
+def test_nodes_do_not_register_with_labels_of_kubernetes(api: Api, node: str) -> None:
+    name = f"{node}-b"
+    labels = {"node-role.kubernetes.io/control-plane": ""}
+    refused = api.post(NODES, {"metadata": {"name": name, "labels": labels}}, headers=as_node(name))
+    assert_refused(
+        refused,
+        f'node "{name}" is not allowed to set the following labels: node-role.kubernetes.io/control-plane',
+    )
+
+
+def test_nodes_delete_and_evict_their_own_pods(api: Api, path: str, node: str) -> None:
+    caller: Any = {"headers": as_node(node)}
+    eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "other"}}
+    assert_refused(
+        api.post(f"{path}/pods/other/eviction", eviction, **caller),
+        f"node {node} can only evict pods with spec.nodeName set to itself",
+    )
+    assert_refused(
+        api.delete(f"{path}/pods/other", **caller),
+        f'node "{node}" can only delete pods with spec.nodeName set to itself',
+    )
+    api.patch(f"{path}/pods/mine/status", {"status": {"phase": "Running"}}, **caller).ok()
+    api.delete(f"{path}/pods/mine?gracePeriodSeconds=0", **caller).ok()
+
+
+def test_nodes_report_about_their_own_pods(api: Api, path: str, node: str) -> None:
+    caller: Any = {"headers": as_node(node)}
+    assert_refused(
+        api.patch(f"{path}/pods/other/status", {"status": {"phase": "Running"}}, **caller),
+        f'node "{node}" can only update pod status for pods with spec.nodeName set to itself',
+    )
+    assert_refused(
+        api.patch(f"{path}/pods/mine", {"metadata": {"labels": {"a": "b"}}}, **caller),
+        f'unexpected operation "UPDATE", node "{node}" can only create and delete mirror pods',
+    )
+    assert_refused(
+        api.patch(f"{path}/pods/mine/resize", {"spec": {}}, **caller),
+        "unexpected pod subresource \"resize\", only 'status' and 'eviction' are allowed",
+    )
+
+
+MIRROR_PODS: Final[dict[str, tuple[dict[str, Any], dict[str, Any], str]]] = {
+    "whole": ({}, {}, ""),
+    "without the annotation": (
+        {"annotations": {}},
+        {},
+        'pod does not have "kubernetes.io/config.mirror" annotation, node "NODE" can only create mirror pods',
+    ),
+    "on another node": (
+        {},
+        {"nodeName": "x"},
+        'node "NODE" can only create pods with spec.nodeName set to itself',
+    ),
+    "without an owner": (
+        {"ownerReferences": []},
+        {},
+        'node "NODE" can only create pods with an owner reference set to itself',
+    ),
+    "with a ConfigMap": (
+        {},
+        {"volumes": [{"name": "v", "configMap": {"name": "m"}}]},
+        'node "NODE" can not create pods that reference configmaps',
+    ),
+    "with a Secret": (
+        {},
+        {"volumes": [{"name": "v", "secret": {"secretName": "s"}}]},
+        'node "NODE" can not create pods that reference secrets',
+    ),
+    "with a claim": (
+        {},
+        {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
+        'node "NODE" can not create pods that reference persistentvolumeclaims',
+    ),
+    "with an account": (
+        {},
+        {"serviceAccountName": "a"},
+        'node "NODE" can not create pods that reference a service account',
+    ),
+}
+
+
+@pytest.mark.parametrize(("meta", "spec", "why"), MIRROR_PODS.values(), ids=MIRROR_PODS)
+def test_nodes_create_mirror_pods_only(
+    api: Api, path: str, node: str, meta: dict[str, Any], spec: dict[str, Any], why: str
+) -> None:
+    uid = api.get(f"{NODES}/{node}").ok()["metadata"]["uid"]
+    owner = {"apiVersion": "v1", "kind": "Node", "name": node, "uid": uid, "controller": True}
+    mirror = pod("m", nodeName=node, **spec) if "nodeName" not in spec else pod("m", **spec)
+    mirror["metadata"] |= {
+        "annotations": {"kubernetes.io/config.mirror": "x"},
+        "ownerReferences": [owner],
+        **meta,
+    }
+    answer = api.post(f"{path}/pods", mirror, headers=as_node(node))
+    if why:
+        assert_refused(answer, why.replace("NODE", node))
+    else:
+        answer.ok()
+
+
+def test_nodes_get_tokens_for_their_pods(api: Api, path: str, node: str) -> None:
+    api.post(f"{path}/serviceaccounts", {"metadata": {"name": "a"}}).ok()
+    source = {"serviceAccountToken": {"path": "t", "audience": "vault"}}
+    volumes = [{"name": "v", "projected": {"sources": [source]}}]
+    made = api.post(f"{path}/pods", pod("t", nodeName=node, serviceAccountName="a", volumes=volumes)).ok()
+    elsewhere = api.get(f"{path}/pods/other").ok()
+
+    def asked(bound: Any, *audiences: str) -> Answer:
+        reference = bound and {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "name": bound["metadata"]["name"],
+            "uid": bound["metadata"]["uid"],
+        }
+        spec = {"boundObjectRef": reference, "audiences": list(audiences)}
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        return api.post(f"{path}/serviceaccounts/a/token", request, headers=as_node(node))
+
+    asked(made, "vault").ok()
+    assert_refused(asked(made, "other"), 'audience "other" not found in pod spec volume')
+    assert_refused(asked(made), 'audience "" not found in pod spec volume')
+    assert_refused(asked(None), "node requested token not bound to a pod")
+    assert_refused(asked(elsewhere), "node requested token bound to a pod scheduled on a different node")
+    assert_refused(asked(made, "a", "b"), "node may only request 0 or 1 audiences")
+
+
+def test_nodes_keep_their_own_lease(api: Api, node: str, path: str) -> None:
+    leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+    api.post(leases, {"metadata": {"name": node}}, headers=as_node(node)).ok()
+    assert_refused(
+        api.post(leases, {"metadata": {"name": f"{node}-x"}}, headers=as_node(node)),
+        "can only access node lease with the same name as the requesting node",
+    )
+    assert_refused(
+        api.post(
+            f"{path.replace('/api/v1', '/apis/coordination.k8s.io/v1')}/leases",
+            {"metadata": {"name": node}},
+            headers=as_node(node),
+        ),
+        'can only access leases in the "kube-node-lease" system namespace',
+    )
+
+
+def test_nodes_ask_for_their_own_certificate(api: Api, node: str) -> None:
+    def request(name: str) -> dict[str, Any]:
+        subject = x509.Name(
+            [
+                x509.NameAttribute(NameOID.ORGANIZATION_NAME, "system:nodes"),
+                x509.NameAttribute(NameOID.COMMON_NAME, name),
+            ]
+        )
+        builder = x509.CertificateSigningRequestBuilder().subject_name(subject)
+        pem = builder.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256()).public_bytes(
+            Encoding.PEM
+        )
+        spec = {
+            "request": base64.b64encode(pem).decode(),
+            "signerName": "kubernetes.io/kube-apiserver-client-kubelet",
+            "usages": ["digital signature", "client auth"],
+        }
+        return {"metadata": {"generateName": "c-"}, "spec": spec}
+
+    requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+    api.post(requests, request(f"system:node:{node}"), headers=as_node(node)).ok()
+    assert_refused(
+        api.post(requests, request("system:node:x"), headers=as_node(node)),
+        f"can only create a node CSR with CN=system:node:{node}",
+    )
+
+
+def test_nodes_report_the_capacity_of_claims(api: Api, node: str, path: str) -> None:
+    claim = {
+        "metadata": {"name": "c"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    claims = f"{path}/persistentvolumeclaims"
+    api.post(claims, claim).ok()
+    caller: Any = {"headers": as_node(node)}
+    api.patch(f"{claims}/c/status", {"status": {"capacity": {"storage": "1Gi"}}}, **caller).ok()
+    assert_refused(
+        api.patch(f"{claims}/c/status", {"status": {"phase": "Bound"}}, **caller),
+        f'node "{node}" is not allowed to update fields other than status.capacity and status.conditions',
+    )
+    changed = api.patch(f"{claims}/c", {"metadata": {"labels": {"a": "b"}}}, **caller)
+    assert_refused(changed, "may only update PVC status")
+
+
+def test_who_is_no_node_is_not_confined(api: Api, node: str) -> None:
+    """The group alone does not make a node, nor the name."""
+    only_group = {"Impersonate-User": "jane", "Impersonate-Group": "system:nodes"}
+    api.patch(f"{NODES}/{node}", {"metadata": {"labels": {"a.k8s.io/b": "c"}}}, headers=only_group).ok()
+
+
+# ---- the process
+
+
+BAD_STARTS: Final = {
+    "a file that is not there": (["--admission-control-config-file=none.yaml"], "cannot read none.yaml"),
+    "a plugin without its configuration": (
+        ["--enable-admission-plugins=EventRateLimit"],
+        "the admission plugin EventRateLimit must be configured in such a file",
+    ),
+}
+
+
+@pytest.mark.parametrize(("flags", "why"), BAD_STARTS.values(), ids=BAD_STARTS)
+def test_a_mistake_prevents_the_start(tmp_path: Path, flags: list[str], why: str) -> None:
+    with pytest.raises(DidNotStart) as refused:
+        ServerProcess(tmp_path, *flags).start()
+    (line,) = refused.value.stderr.strip().splitlines()
+    assert f"--admission-control-config-file: {why}" in line
+
+
+def test_everything_can_be_refused(tmp_path: Path) -> None:
+    flag = "--enable-admission-plugins=AlwaysDeny"
+    with ServerProcess(tmp_path, flag) as server, closing(Api(server)) as api:
+        why = "admission control is denying all modifications"
+        assert_refused(api.post(NAMESPACES, {"metadata": {"name": "n"}}), why)
+        api.get(NAMESPACES).ok()
