@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import uuid
 from collections.abc import Iterable
+from typing import Final
 
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.app.core import Core
@@ -13,6 +14,8 @@ from apiserver.controllers.controller import Runnable
 from apiserver.controllers.controller_manager import ControllerManager, ControllerSpec
 from apiserver.controllers.disruption import controller as disruption
 from apiserver.controllers.disruption.controller import DisruptionController
+from apiserver.controllers.event_recorder import EventRecorder
+from apiserver.controllers.garbage_collector.garbage_collector import GarbageCollector
 from apiserver.controllers.leader_election import ElectionTimes, LeaderElector
 from apiserver.controllers.namespace_default_objects import (
     DefaultObject,
@@ -29,11 +32,13 @@ from apiserver.serving import pki
 from apiserver.serving.listening import trusted_ca
 from apiserver.vocabulary import GroupResource
 
+COLLECTOR: Final = "garbage-collector-controller"
+
 
 def build_controllers(
-    core: Core, lifecycle: NamespaceLifecycle, certificates: pki.Pki
+    core: Core, lifecycle: NamespaceLifecycle, certificates: pki.Pki, queues: WorkQueueMetrics
 ) -> Iterable[ControllerSpec]:
-    """Yields the controllers that are to run, with their names in kube-controller-manager."""
+    """Returns the controllers that are to run, with their names in kube-controller-manager."""
     registry, served, runs = core.registry, core.served, core.config.runs_controller
 
     def default_objects(queue: str, default: DefaultObject) -> Runnable:
@@ -41,6 +46,10 @@ def build_controllers(
 
     def root_ca() -> DefaultObject:
         return root_ca_config_map(trusted_ca(core.config, certificates).decode())
+
+    def garbage_collector() -> Runnable:
+        events = EventRecorder(registry, served, lifecycle.check_create, core.clock, component=COLLECTOR)
+        return GarbageCollector(registry, served, events, queues)
 
     every = (
         ControllerSpec(
@@ -79,6 +88,7 @@ def build_controllers(
             "clusterrole-aggregation-controller",
             lambda: ClusterRoleAggregation(registry, served, core.brand),
         ),
+        ControllerSpec(COLLECTOR, garbage_collector, leader_only=True),
     )
     return [
         each
@@ -97,7 +107,7 @@ def build_controller_manager(
 ) -> ControllerManager:
     """Returns what runs them. A server with an embedded store has it for itself, and so is the leader."""
     config, elector = core.config, None
-    controllers = list(build_controllers(core, lifecycle, certificates))
+    controllers = list(build_controllers(core, lifecycle, certificates, queues))
     if config.elects_leader and any(each.leader_only for each in controllers):
         elector = LeaderElector(
             core.registry,

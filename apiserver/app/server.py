@@ -395,7 +395,7 @@ class App:
 
     def _replace_served(self, core: Core, table: ResourceTable, gone: Collection[ServedResource]) -> None:
         """Replace the table of served resources. gone: those removed or changed, whose watches end."""
-        core.served.current = table
+        core.served.replace(table)
         if gone:
             self._streams.end_all_of(frozenset(gone))
             self._forget_gone(gone, core.registry)

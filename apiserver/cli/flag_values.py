@@ -33,6 +33,7 @@ CONTROLLERS: Final = {
     "persistentvolumeclaim-protection-controller": "pvc-protection",
     "persistentvolume-protection-controller": "pv-protection",
     "clusterrole-aggregation-controller": "clusterrole-aggregation",
+    "garbage-collector-controller": "garbagecollector",
 }
 KNOWN_CONTROLLERS: Final = frozenset({*CONTROLLERS, *CONTROLLERS.values()})
 

@@ -7,6 +7,7 @@
     leader_election            which of the servers on a store that is, by a Lease
     namespaces                 deletes the contents of namespaces that are being deleted
     namespace_conditions       tells what is left of them, as conditions
+    garbage_collector          deletes, or releases, what deleted objects owned
     namespace_default_objects  the service account and the root CA that each namespace has
     resource_quotas            the usage in the status of ResourceQuotas
     disruption                 the status of PodDisruptionBudgets
@@ -14,6 +15,7 @@
     cluster_role_aggregation   the rules of aggregated ClusterRoles
     rbac_policy                keeps the RBAC authorizer up to date
     replicas                   the servers that share a store, and whether they have the same keys
+    event_recorder             the Events by which controllers tell what they have found
     undone_writes              slows down writes that somebody undoes again and again
     api_service_registration   the APIServices of what is served here
     kubernetes_service         the Service `kubernetes` and its endpoints
@@ -27,12 +29,13 @@ does not matter when a leader notices a moment too late that it is none. An obje
 stops neither the others nor the server.
 
 Who runs them: of the servers on one etcd, workers included, each runs those that do little, and that others
-must not wait for: which accounts a namespace has, what an aggregated role allows, whether a claim is still in
-use. What is much work to do twice (to empty a namespace, to count what a quota limits) runs on the leader
-only: it says so by `ControllerSpec.leader_only`. A leader that stops hands over at once. When it dies, its
-Lease has to expire first, which is 15 s in which namespaces stay Terminating, and quotas do not shrink. The
-Lease is renewed every 2 s, the only write on an etcd of which nobody wants anything. The embedded store is
-open in one process only, so that server is the leader, and there is no Lease.
+must not wait for: which accounts a namespace has, what an aggregated role allows, whether a claim is still
+in use. What is much work to do twice (to empty a namespace, to count what a quota limits, to collect
+garbage) runs on the leader only: it says so by `ControllerSpec.leader_only`. A leader that stops hands over
+at once. When it dies, its Lease has to expire first, which is 15 s in which namespaces stay Terminating,
+and quotas do not shrink. The Lease is renewed every 2 s, the only write on an etcd of which nobody wants
+anything. The embedded store is open in one process only, so that server is the leader, and there is no
+Lease.
 
 Why this shape: it is client-go's and controller-runtime's, because everybody who writes controllers knows it.
 Informers keep no copy of the objects: the watch cache has them already. Controllers write through `Registry`,

@@ -18,7 +18,7 @@ from apiserver.registry.stored_object import CorruptObject, StoredObject
 from storage.errors import RevisionCompacted, StorageError
 from storage.keys import prefix_range
 from storage.turns import Turn
-from storage.watch_cache import EVERYTHING, KeyVersion, Scope, WatchCache
+from storage.watch_cache import EVERYTHING, KeyVersion, Scope, WatchCache, Watcher
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +51,8 @@ class ListWatch:
     lists: whether existing objects are delivered, too: at the start, and again each time the watch was lost.
         Without it, changes made while it was lost are missed.
     restart: the delays between a watch that ended and the next one.
+    selects: which objects matter, if not all: those of which it is true before a change, or after it. It is
+        asked about every object that changes.
     """
 
     cache: WatchCache[StoredObject]
@@ -58,6 +60,7 @@ class ListWatch:
     scope: Scope = EVERYTHING
     lists: bool = True
     restart: Backoff = RESTART
+    selects: Callable[[StoredObject], bool] | None = None
 
 
 class Informer:
@@ -66,6 +69,7 @@ class Informer:
     handler: called for each notification; it must not block. What it raises is logged, and the next
         notification is delivered.
     on_batch: called when the handler has been told of all that was listed, and after each batch of changes.
+    on_listed: called when the handler has been told of all that was listed, each time.
     reports_missed_deletions: whether objects that were deleted while the watch was lost are reported, for
         which the informer remembers all keys.
     wait_for_room: awaited between batches (`WorkQueue.wait_for_room`).
@@ -78,6 +82,7 @@ class Informer:
         handler: Callable[[Notification], None],
         *,
         on_batch: Callable[[], None] | None = None,
+        on_listed: Callable[[], None] | None = None,
         reports_missed_deletions: bool = False,
         wait_for_room: Callable[[], Awaitable[None]] | None = None,
         batch_max: int = BATCH_MAX,
@@ -87,11 +92,23 @@ class Informer:
         self._prefix = source.prefix
         self._handler = handler
         self._on_batch = on_batch
+        self._on_listed = on_listed
         self._keys: set[str] | None = set() if reports_missed_deletions else None
         self._wait_for_room = wait_for_room
         self._batch_max = batch_max
+        # While changes are delivered: where they come from, and up to which revision all are.
+        self._watcher: Watcher[StoredObject] | None = None
+        self._is_delivering = False
+        self._delivered = 0
         # Set when the handler has been told of all objects that existed at the start.
         self.has_synced = asyncio.Event()
+
+    def has_delivered(self, revision: int) -> bool:
+        """Whether the handler has been told of all changes up to a revision that the cache has reached."""
+        watcher = self._watcher
+        if watcher is None or watcher.is_ended:
+            return False
+        return self._delivered >= revision or not (self._is_delivering or len(watcher))
 
     async def run(self) -> None:
         """Deliver until cancelled."""
@@ -115,23 +132,31 @@ class Informer:
         """Returns when changes may have been missed. Raises RevisionCompacted, and the storage's errors."""
         versions: Sequence[KeyVersion[StoredObject]] = ()
         revision = self._cache.revision
+        scope, selects = self._source.scope, self._source.selects
         if self._source.lists:
-            listing = await self._cache.list(prefix_range(self._source.scope.key_prefix or self._prefix))
+            keys = prefix_range(scope.key_prefix or self._prefix)
+            listing = await self._cache.list(keys, predicate=selects)
             versions, revision = listing.versions, listing.revision
         has_changes = asyncio.Event()
-        scope = self._source.scope
-        watcher = self._cache.watch(self._prefix, after=revision, scope=scope, on_ready=has_changes.set)
+        watcher = self._cache.watch(
+            self._prefix, after=revision, scope=scope, on_ready=has_changes.set, predicate=selects
+        )
         turn = Turn()
         try:
             await self._deliver_listed(versions, revision, turn)
-            self._end_batch()
+            self._delivered, self._watcher = revision, watcher
+            self._end_list()
             self.has_synced.set()
             while not watcher.is_ended:
+                self._is_delivering = True
                 for delivery in watcher.take(self._batch_max):
                     if turn.is_over():
                         await turn.next()
                     previous = delivery.event.previous
                     self._notify(delivery.event.version, previous.value if previous is not None else None)
+                    # More of the same revision may come.
+                    self._delivered = delivery.event.revision - 1
+                self._is_delivering = False
                 self._end_batch()
                 if self._wait_for_room is not None:
                     await self._wait_for_room()
@@ -139,6 +164,7 @@ class Informer:
                     await has_changes.wait()
                     has_changes.clear()
         finally:
+            self._watcher, self._is_delivering = None, False
             self._cache.unwatch(self._prefix, watcher, scope)
 
     async def _deliver_listed(
@@ -154,11 +180,18 @@ class Informer:
             if number % self._batch_max == 0 and self._wait_for_room is not None:
                 await self._wait_for_room()
 
+    def _end_list(self) -> None:
+        self._call(self._on_listed)
+        self._end_batch()
+
     def _end_batch(self) -> None:
-        if self._on_batch is None:
+        self._call(self._on_batch)
+
+    def _call(self, callback: Callable[[], None] | None) -> None:
+        if callback is None:
             return
         try:
-            self._on_batch()
+            callback()
         except Exception:
             log.exception("a batch of changes of %s cannot be handled", self._prefix)
 

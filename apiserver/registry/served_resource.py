@@ -294,11 +294,24 @@ class ResourceTable:
 class ServedTable:
     """Holds the table of what is served at the moment: what is served changes by replacing the table.
 
-    Whoever serves requests holds this, and takes `current` anew for each.
+    Whoever serves requests holds this, and takes `current` anew for each. Who keeps something for each
+    resource is called back when it is replaced; callbacks must not raise.
     """
 
     def __init__(self, table: ResourceTable) -> None:
         self.current = table
+        self._callbacks: list[Callable[[], None]] = []
+
+    def replace(self, table: ResourceTable) -> None:
+        """Serve another table from now on."""
+        self.current = table
+        for callback in tuple(self._callbacks):
+            callback()
+
+    def call_on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Have `callback` called after each replacement. Returns what ends that."""
+        self._callbacks.append(callback)
+        return lambda: self._callbacks.remove(callback)
 
     def find(self, group: str, version: str, resource: str) -> ServedResource | None:
         return self.current.find(group, version, resource)

@@ -1,0 +1,114 @@
+"""Events by which controllers tell users what they have found.
+
+An Event is worth less than what it tells about: it is written later, beside everything else, and lost if
+there are too many, if the server stops, or if it cannot be written.
+Source of the idea: k8s.io/client-go, tools/record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from apiserver.errors import ApiError
+from apiserver.meta import timestamps
+from apiserver.registry.guard import Guard
+from apiserver.registry.served_resource import ServedResource, ServedTable
+from apiserver.registry.store import Registry
+from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.vocabulary import Document
+from storage.errors import StorageError
+
+log = logging.getLogger(__name__)
+
+# Events that wait to be written; more are dropped.
+WAITING_MAX: Final = 1_000
+# What was told is remembered of so many objects, and not told again.
+TOLD_MAX: Final = 4_096
+# Longer messages are cut. kube-apiserver's own limit for Events of the newer kind.
+MESSAGE_LENGTH_MAX: Final = 1_024
+# Objects without a namespace have theirs here.
+_NAMESPACE_OF_CLUSTER: Final = "default"
+# Returns what must still hold when an object is created in a namespace; raises NotFound, Forbidden.
+MayCreate = Callable[[ServedResource, str, str], Awaitable[Guard | None]]
+
+
+class EventRecorder:
+    """Writes Events of one component.
+
+    may_create: whether a namespace takes new objects. clock: seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        served: ServedTable,
+        may_create: MayCreate,
+        clock: Callable[[], float],
+        *,
+        component: str,
+    ) -> None:
+        self._registry = registry
+        self._served = served
+        self._may_create = may_create
+        self._clock = clock
+        self._component = component
+        self._waiting: asyncio.Queue[tuple[str, Document]] = asyncio.Queue(WAITING_MAX)
+        self._told: OrderedDict[tuple[str, str, str], None] = OrderedDict()
+
+    def warn(
+        self, resource: ServedResource, namespace: str, name: str, uid: str, *, reason: str, message: str
+    ) -> None:
+        """Write a warning about an object later, unless the same was said of it before."""
+        what = (uid, reason, message)
+        if what in self._told or self._waiting.full():
+            return
+        self._told[what] = None
+        if len(self._told) > TOLD_MAX:
+            self._told.popitem(last=False)
+        involved = {"apiVersion": resource.api_version, "kind": resource.kind, "name": name, "uid": uid}
+        if namespace:
+            involved["namespace"] = namespace
+        now = timestamps.to_text(self._clock())
+        document = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{name}.{secrets.token_hex(8)}"},
+            "involvedObject": involved,
+            "reason": reason,
+            "message": message[:MESSAGE_LENGTH_MAX],
+            "source": {"component": self._component},
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+            "type": "Warning",
+            "eventTime": None,
+            "reportingComponent": self._component,
+            "reportingInstance": "",
+        }
+        self._waiting.put_nowait((namespace or _NAMESPACE_OF_CLUSTER, document))
+
+    async def run(self) -> None:
+        """Write Events until cancelled."""
+        while True:
+            namespace, document = await self._waiting.get()
+            try:
+                await self._write(namespace, document)
+            except (ApiError, StorageError) as error:
+                log.info("an event of %s is lost: %s", self._component, error)
+            except Exception:  # It must not stop the controller.
+                log.exception("an event of %s is lost", self._component)
+
+    async def _write(self, namespace: str, document: Document) -> None:
+        events = self._served.find("", "v1", "events")
+        if events is None:
+            return
+        guard = await self._may_create(events, namespace, document["metadata"]["name"])
+        request = WriteRequest(
+            resource=events, namespace=namespace, name=document["metadata"]["name"], guard=guard
+        )
+        await self._registry.create(request, Draft(document))

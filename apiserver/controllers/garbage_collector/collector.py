@@ -1,0 +1,163 @@
+"""Deletes objects whose owners are gone, and finishes the deletion of those that wait for their dependents.
+
+Each step is decided on one version of an object, and done only if the object still has that version: others
+may do the same at the same time, and it does no harm to begin again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from apiserver.controllers.controller import Controller, Outcome, Requeue
+from apiserver.controllers.garbage_collector import rules
+from apiserver.controllers.garbage_collector.graph import Owner
+from apiserver.controllers.garbage_collector.graph_builder import GraphBuilder, Seen
+from apiserver.controllers.garbage_collector.object_owners import OwnerReference, Ownership
+from apiserver.controllers.garbage_collector.owner_states import live_state
+from apiserver.controllers.garbage_collector.resources import Place
+from apiserver.controllers.garbage_collector.rules import Collect, OwnerState, Release
+from apiserver.controllers.work_queue import WorkQueue
+from apiserver.errors import Conflict, NotFound
+from apiserver.meta.object_meta import FINALIZER_FOREGROUND
+from apiserver.meta.options import DeleteOptions
+from apiserver.registry.delete_path import DeleteRequest
+from apiserver.registry.store import Registry
+from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.vocabulary import Document
+from storage.turns import Turn
+
+# kube-controller-manager: 20 (--concurrent-gc-syncs).
+WORKERS: Final = 20
+
+
+class Collector:
+    """The controller of the queue `attempt_to_delete`. Its keys are those of objects."""
+
+    def __init__(self, registry: Registry, builder: GraphBuilder) -> None:
+        self._registry = registry
+        self._cache = registry.cache
+        self._builder = builder
+        self.queue: WorkQueue[str] = builder.attempt_to_delete
+
+    async def run(self) -> None:
+        """Collect until cancelled. Nothing is deleted before the graph is complete."""
+        await self._builder.wait_until_complete()
+        await Controller(self.queue, self._reconcile, workers=WORKERS).run()
+
+    async def _reconcile(self, key: str) -> Outcome:
+        seen = self._builder.look_up(key)
+        if seen is None:
+            return None
+        try:
+            if seen.ownership.waits_for_dependents:
+                return await self._finish(key, seen)
+            if not seen.ownership.is_deleted:
+                await self._decide(key, seen.place, seen.ownership)
+        except NotFound:
+            pass
+        except Conflict:
+            return Requeue()  # It is another one by now.
+        return None
+
+    # ---- objects that are not being deleted
+
+    async def _decide(self, key: str, place: Place, found: Ownership) -> None:
+        """Raises NotFound, Conflict, ApiError, and the storage's errors."""
+        states = [await self._state(key, place, owner) for owner in found.owners]
+        owner = self._builder.graph.owner(key, found.uid)
+        verdict = rules.judge(found, states, has_dependents=owner is not None and owner.has_dependents)
+        if isinstance(verdict, Release):
+            references = verdict.references
+            await self._change(place, found, lambda meta: rules.without_references(meta, references))
+        elif isinstance(verdict, Collect):
+            options = DeleteOptions(
+                uid=found.uid, resource_version=found.resource_version, propagation=verdict.propagation
+            )
+            await self._registry.delete(DeleteRequest(*place, options))
+
+    async def _state(self, key: str, place: Place, reference: OwnerReference) -> OwnerState:
+        graph, resources = self._builder.graph, self._builder.resources
+        resource = resources.of_kind(reference.api_version, reference.kind)
+        if resource is None:
+            # Its objects went before the type did, and may be known to be gone.
+            was_known = any(
+                (owner := link.owner).is_absent
+                and owner.uid == reference.uid
+                and owner.key.endswith(f"/{reference.name}")
+                for link in graph.links(key)
+            )
+            return OwnerState.ABSENT if was_known else OwnerState.UNKNOWN
+        if resource.is_namespaced and not place.namespace:
+            return OwnerState.UNKNOWN
+        owner_key = resources.owner_key(resource, place.namespace, reference.name)
+        owner = graph.owner(owner_key, reference.uid) or Owner(owner_key, reference.uid)
+        return await live_state(self._cache, owner)
+
+    # ---- objects that wait for their dependents
+
+    async def _finish(self, key: str, seen: Seen) -> Outcome:
+        """Let an object go that nothing blocks any more; else see to it that its dependents go.
+
+        Raises NotFound, Conflict, ApiError, and the storage's errors.
+        """
+        place, revision, found = seen
+        await self._builder.wait_until_current(revision)
+        owner = self._builder.graph.owner(key, found.uid)
+        if owner is None or not owner.blocking:
+            await self._change(place, found, lambda meta: rules.without_finalizer(meta, FINALIZER_FOREGROUND))
+            return None
+        if await self._waits_for_itself(key, found.uid):
+            await self._change(place, found, rules.without_blocking)
+        self._builder.queue.add(owner)
+        # When the last of them goes it is looked at again; this is for what others may do meanwhile.
+        return Requeue()
+
+    async def _waits_for_itself(self, key: str, uid: str) -> bool:
+        """Whether an object in foreground deletion blocks one that blocks another ... that blocks itself."""
+        graph, turn = self._builder.graph, Turn()
+        seen: set[Owner] = set()
+        waiting = [key]
+        while waiting:
+            for link in graph.links(waiting.pop()):
+                owner = link.owner
+                if not link.blocks or owner in seen:
+                    continue
+                if turn.is_over():
+                    await turn.next()
+                seen.add(owner)
+                if owner.key == key and owner.uid == uid:
+                    return True
+                if self._is_waiting(owner):
+                    waiting.append(owner.key)
+        return False
+
+    def _is_waiting(self, owner: Owner) -> bool:
+        seen = self._builder.look_up(owner.key)
+        if seen is None:
+            return False
+        return seen.ownership.uid == owner.uid and seen.ownership.waits_for_dependents
+
+    async def _change(self, place: Place, found: Ownership, change: Callable[[Document], None]) -> None:
+        await change_metadata(self._registry, place, found.uid, change)
+
+
+async def change_metadata(
+    registry: Registry, place: Place, uid: str, change: Callable[[Document], None]
+) -> None:
+    """Change the metadata of one object, whose uid is the one given.
+
+    change: changes it in place. Raises NotFound if there is another object, and what an update raises.
+    """
+
+    def transform(stored: StoredObject) -> Draft:
+        document = stored.document()
+        if document["metadata"].get("uid") != uid:
+            raise NotFound(place.resource.group_resource, place.name)
+        change(document["metadata"])
+        return Draft(document)
+
+    await registry.update(
+        WriteRequest(resource=place.resource, namespace=place.namespace, name=place.name), transform
+    )

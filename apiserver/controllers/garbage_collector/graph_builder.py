@@ -1,0 +1,346 @@
+"""Keeps the graph of owners and dependents up to date, and says whom to look at when it changes.
+
+Source of the idea: kubernetes, pkg/controller/garbagecollector/graph_builder.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from apiserver.controllers.controller import Controller, Outcome
+from apiserver.controllers.event_recorder import EventRecorder
+from apiserver.controllers.garbage_collector.graph import Graph, Named, Owner
+from apiserver.controllers.garbage_collector.object_owners import (
+    Malformed,
+    OwnerReference,
+    Ownership,
+    may_be_deleted,
+    may_have_owners,
+    may_wait_for_collector,
+    ownership,
+)
+from apiserver.controllers.garbage_collector.owner_states import cached_state, live_state
+from apiserver.controllers.garbage_collector.resources import Place, Resources
+from apiserver.controllers.garbage_collector.rules import OwnerState
+from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.registry.served_resource import ServedResource, ServedTable
+from apiserver.registry.store import Registry
+from apiserver.registry.stored_object import CorruptObject, StoredObject
+from storage.keys import prefix_range
+from storage.turns import in_turns
+
+log = logging.getLogger(__name__)
+
+BACKOFF: Final = Backoff(base_s=0.05, max_s=300.0)
+# Owners that are looked at at the same time: one with very many dependents does not hold up all others.
+WORKERS: Final = 4
+# Owners that nobody can look up are in the graph under such keys, and so under no key of an object.
+_UNKNOWN: Final = "?"
+
+
+class Seen(NamedTuple):
+    """An object as the cache had it. revision: of its last change."""
+
+    place: Place
+    revision: int
+    ownership: Ownership
+
+
+# What to look at: an owner that has changed, or the prefix of keys of which changes may have been missed.
+Change = Owner | str
+
+
+class GraphBuilder:
+    """The graph, the informers that feed it, and the queues of those whose turn it is.
+
+    The keys of objects are added to two queues: `attempt_to_delete`, whose owners may be gone or which wait
+    for their dependents to go, and `attempt_to_orphan`, whose dependents are to stay. It has a queue of its
+    own of what has to be looked at in the graph.
+    """
+
+    def __init__(self, registry: Registry, served: ServedTable, events: EventRecorder) -> None:
+        self.graph = Graph()
+        self.resources = Resources(served.current, registry)
+        self.queue: WorkQueue[Change] = WorkQueue("garbage_collector_graph_changes", BACKOFF)
+        self.attempt_to_delete: WorkQueue[str] = WorkQueue("garbage_collector_attempt_to_delete", BACKOFF)
+        self.attempt_to_orphan: WorkQueue[str] = WorkQueue("garbage_collector_attempt_to_orphan", BACKOFF)
+        self._registry = registry
+        self._cache = registry.cache
+        self._served = served
+        self._events = events
+        self._informers: dict[str, Informer] = {}  # by the prefix of their keys
+        self._informing: dict[str, asyncio.Task[None]] = {}
+        self._synced = asyncio.Event()
+        self._progress = asyncio.Event()
+        self._table_changed = asyncio.Event()
+
+    async def run(self) -> None:
+        """Keep the graph up to date until cancelled."""
+        unsubscribe = self._served.call_on_change(self._table_changed.set)
+        self._table_changed.set()
+        controller = Controller(self.queue, self._reconcile, workers=WORKERS)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(controller.run(), name=self.queue.name)
+                tasks.create_task(self._events.run(), name="garbage-collector-events")
+                while True:
+                    await self._table_changed.wait()
+                    self._table_changed.clear()
+                    await self._follow_table(tasks)
+        finally:
+            unsubscribe()
+
+    async def wait_until_complete(self) -> None:
+        """Return when the graph has all that was stored at the start."""
+        await self._synced.wait()
+
+    async def wait_until_current(self, revision: int) -> None:
+        """Return when the graph has all changes up to a revision that the cache has reached."""
+        await self._synced.wait()
+        while not all(each.has_delivered(revision) for each in self._informers.values()):
+            self._progress.clear()
+            await self._progress.wait()
+
+    def look_up(self, key: str) -> Seen | None:
+        """Returns an object as the cache has it; None if it is gone, damaged, or not looked after."""
+        version, place = self._cache.get_cached(key), self.resources.place(key)
+        if version is None or version.value is None or place is None:
+            return None
+        found = self._ownership(key, version.value)
+        return Seen(place, version.revision, found) if found is not None else None
+
+    # ---- what is served
+
+    async def _follow_table(self, tasks: asyncio.TaskGroup) -> None:
+        """Inform about what is served now."""
+        resources = Resources(self._served.current, self._registry)
+        self.resources = resources
+        for prefix in self._informers.keys() - resources.by_prefix.keys():
+            del self._informers[prefix]
+            self._informing.pop(prefix).cancel()
+            self.queue.add(prefix)
+        self._progress.set()
+        for prefix in resources.by_prefix:
+            if prefix not in self._informers:
+                self._informers[prefix] = informer = self._informer(prefix)
+                self._informing[prefix] = tasks.create_task(informer.run(), name="garbage-collector")
+        for informer in list(self._informers.values()):
+            await informer.has_synced.wait()
+        if not self._synced.is_set():
+            self._synced.set()
+            # Until now owners were not looked at as they came: most of them were about to be seen.
+            self.queue.add("")
+        await self._resolve()
+
+    def _informer(self, prefix: str) -> Informer:
+        return Informer(
+            ListWatch(self._cache, prefix, selects=self._concerns),
+            self._on_object,
+            on_batch=self._progress.set,
+            on_listed=lambda: self._on_listed(prefix),
+        )
+
+    def _on_listed(self, prefix: str) -> None:
+        if self._synced.is_set():
+            self.queue.add(prefix)
+
+    async def _resolve(self) -> None:
+        """Look up once more the owners that nobody could look up."""
+        for owner in self.graph.owners():
+            if owner.key.startswith(_UNKNOWN):
+                async for key in in_turns(owner.dependents):
+                    self._look_up_again(key)
+
+    # ---- changes
+
+    def _concerns(self, found: StoredObject) -> bool:
+        """Whether an object is in the graph, or belongs there, or is held by the garbage collector."""
+        return may_have_owners(found) or self.graph.is_owner(found.key) or may_wait_for_collector(found)
+
+    def _on_object(self, notification: Notification) -> None:
+        key, new = notification.key, notification.new
+        if new is None:
+            self._link(key, ())
+            if self.graph.is_owner(key):
+                self._on_owner_gone(key, notification.old)
+            return
+        is_linked = may_have_owners(new) or self.graph.is_dependent(key)
+        is_held = may_wait_for_collector(new)
+        if (is_linked or is_held) and (found := self._ownership(key, new)) is not None:
+            if is_linked:
+                self._relink(key, found)
+            if is_held:
+                self._on_deleted(key, found)
+
+    def _on_owner_gone(self, key: str, old: StoredObject | None) -> None:
+        found = self._ownership(key, old) if old is not None else None
+        if found is None:
+            self.queue.add(key)  # Which of its owners it was, only the store can tell.
+            return
+        owner = self.graph.owner(key, found.uid)
+        if owner is not None:
+            owner.is_absent = True
+            self.queue.add(owner)
+
+    def _on_deleted(self, key: str, found: Ownership) -> None:
+        if found.waits_for_dependents:
+            self.attempt_to_delete.add(key)
+        if found.orphans_dependents:
+            self.attempt_to_orphan.add(key)
+
+    def _ownership(self, key: str, found: StoredObject) -> Ownership | None:
+        try:
+            return ownership(found)
+        except (CorruptObject, Malformed) as error:
+            log.error("the garbage collector leaves out %s: %s", key, error)
+            return None
+
+    def _look_up_again(self, key: str) -> None:
+        """Look up the owners of a dependent once more, as the cache has it."""
+        version = self._cache.get_cached(key)
+        if version is None or version.value is None:
+            self._link(key, ())
+        elif (found := self._ownership(key, version.value)) is not None:
+            self._relink(key, found)
+
+    def _relink(self, key: str, found: Ownership) -> None:
+        """Note which owners an object has."""
+        place = self.resources.place(key)
+        if place is None:
+            return  # It is not served any more, and will be looked at when it is.
+        names: list[Named] = []
+        misplaced: list[OwnerReference] = []
+        is_waited_for = False
+        for reference in found.owners:
+            owner = self.resources.of_kind(reference.api_version, reference.kind)
+            is_misplaced = owner is not None and owner.is_namespaced and not place.namespace
+            if owner is None or is_misplaced:
+                unknown = f"{_UNKNOWN}{reference.api_version} {reference.kind}"
+                names.append(Named(unknown, "", reference.blocks))
+                misplaced += [reference] if is_misplaced else []
+                continue
+            owner_key = self.resources.owner_key(owner, place.namespace, reference.name)
+            version = self._cache.get_cached(owner_key)
+            if version is not None and version.value is not None:
+                owner_key = version.key  # The cache has the same text, which need not be kept twice.
+                is_waited_for = is_waited_for or may_wait_for_collector(version.value)
+            names.append(Named(owner_key, reference.uid, reference.blocks))
+        if self._link(key, names):
+            for reference in misplaced:
+                self._report(place, found, reference)
+            if is_waited_for:
+                self.attempt_to_delete.add(key)
+
+    def _link(self, key: str, names: Iterable[Named]) -> bool:
+        """Note which owners an object has. Returns whether these are others than before."""
+        changes = self.graph.replace(key, names)
+        if changes is None:
+            return False
+        if changes.names_absent:
+            self.attempt_to_delete.add(key)
+        if self._synced.is_set():
+            for owner in changes.new:
+                self.queue.add(owner)
+        for owner in changes.unblocked:
+            self._on_unblocked(owner)
+        return True
+
+    def _on_unblocked(self, owner: Owner) -> None:
+        version = self._cache.get_cached(owner.key)
+        if version is None or version.value is None or not may_wait_for_collector(version.value):
+            return
+        if (found := self._ownership(owner.key, version.value)) is not None:
+            self._on_deleted(owner.key, found)
+
+    def _report(self, place: Place, found: Ownership, reference: OwnerReference) -> None:
+        """Tell in an Event that an object names an owner where it cannot be."""
+        owner = (
+            f"[{reference.api_version}/{reference.kind}, namespace: {place.namespace}, "
+            f"name: {reference.name}, uid: {reference.uid}]"
+        )
+        self._events.warn(
+            place.resource,
+            place.namespace,
+            place.name,
+            found.uid,
+            reason="OwnerRefInvalidNamespace",
+            message=f'ownerRef {owner} does not exist in namespace "{place.namespace}"',
+        )
+
+    # ---- looking at what has changed
+
+    async def _reconcile(self, change: Change) -> Outcome:
+        if isinstance(change, Owner):
+            await self._look_at(change)
+        else:
+            await self._sweep(change)
+        return None
+
+    async def _look_at(self, owner: Owner) -> None:
+        """Have the dependents of an owner looked at if it is gone, or waits for them."""
+        if not owner.has_dependents or owner.key.startswith(_UNKNOWN):
+            return
+        was_absent = owner.is_absent
+        state = await live_state(self._cache, owner)
+        if state not in (OwnerState.ABSENT, OwnerState.WAITING):
+            return
+        if not was_absent and state is OwnerState.ABSENT:
+            await self._report_misplaced(owner)
+        async for key in in_turns(owner.dependents):
+            if state is OwnerState.ABSENT or not self._is_being_deleted(key):
+                self.attempt_to_delete.add(key)
+                await self.attempt_to_delete.wait_for_room()
+
+    def _is_being_deleted(self, key: str) -> bool:
+        version = self._cache.get_cached(key)
+        if version is None or version.value is None:
+            return True
+        if not may_be_deleted(version.value):
+            return False
+        found = self._ownership(key, version.value)
+        return found is not None and found.is_deleted
+
+    async def _sweep(self, prefix: str) -> None:
+        """Look at all that is in the graph below a prefix, since changes of it may have been missed."""
+        async for key in in_turns(self.graph.dependents()):
+            if key.startswith(prefix) and self._cache.get_cached(key) is None:
+                self._link(key, ())
+        async for owner in in_turns(self.graph.owners()):
+            if owner.key.startswith(prefix) and not owner.key.startswith(_UNKNOWN):
+                try:
+                    is_solid = cached_state(self._cache, owner) is OwnerState.SOLID
+                except CorruptObject:
+                    continue
+                if not is_solid:
+                    self.queue.add(owner)
+
+    async def _report_misplaced(self, owner: Owner) -> None:
+        """Tell the dependents of an owner that is nowhere where it is, if it is in another namespace."""
+        place = self.resources.place(owner.key)
+        if place is None or not place.namespace:
+            return
+        if not await self._is_elsewhere(place.resource, place.name, owner.uid):
+            return
+        async for key in in_turns(owner.dependents):
+            if (seen := self.look_up(key)) is not None:
+                for reference in seen.ownership.owners:
+                    if reference.uid == owner.uid:
+                        self._report(seen.place, seen.ownership, reference)
+
+    async def _is_elsewhere(self, resource: ServedResource, name: str, uid: str) -> bool:
+        """Whether an object of this name has this uid in any namespace."""
+        namespaces = self._served.find("", "v1", "namespaces")
+        assert namespaces is not None
+        listing = await self._cache.list(prefix_range(self._registry.prefix_of(namespaces)))
+        async for each in in_turns(listing.versions):
+            namespace = each.key.rpartition("/")[2]
+            version = self._cache.get_cached(self._registry.key(resource, namespace, name))
+            if version is not None and version.value is not None:
+                found = self._ownership(version.key, version.value)
+                if found is not None and found.uid == uid:
+                    return True
+        return False

@@ -1,0 +1,106 @@
+"""What the garbage collector reads of an object: who it is, who owns it, and how it is being deleted.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from apiserver.meta.object_meta import FINALIZER_FOREGROUND, FINALIZER_ORPHAN
+from apiserver.registry.stored_object import StoredObject
+from apiserver.vocabulary import Document
+
+# Without these bytes an object has no owners; with them it may have some, and is decoded.
+_HAS_OWNERS: Final = b'"ownerReferences":['
+_IS_DELETED: Final = b'"deletionTimestamp"'
+_FINALIZERS: Final = tuple(f'"{name}"'.encode() for name in (FINALIZER_FOREGROUND, FINALIZER_ORPHAN))
+
+
+class Malformed(Exception):
+    """Metadata that no server would have stored: nobody can tell who owns the object."""
+
+
+class OwnerReference(NamedTuple):
+    """One of an object's ownerReferences.
+
+    blocks: the owner may not go before the object (blockOwnerDeletion).
+    """
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    blocks: bool
+
+
+class Ownership(NamedTuple):
+    """The part of an object's metadata that matters here.
+
+    is_deleted: its deletion has begun.
+    """
+
+    uid: str
+    resource_version: str
+    owners: tuple[OwnerReference, ...]
+    is_deleted: bool
+    finalizers: tuple[str, ...]
+
+    @property
+    def waits_for_dependents(self) -> bool:
+        """Whether it is being deleted in the foreground."""
+        return self.is_deleted and FINALIZER_FOREGROUND in self.finalizers
+
+    @property
+    def orphans_dependents(self) -> bool:
+        """Whether it is being deleted, but not its dependents."""
+        return self.is_deleted and FINALIZER_ORPHAN in self.finalizers
+
+
+def may_have_owners(found: StoredObject) -> bool:
+    """Whether an object may have owners, told without decoding it."""
+    return _HAS_OWNERS in found.tail
+
+
+def may_be_deleted(found: StoredObject) -> bool:
+    """Whether the deletion of an object may have begun, told without decoding it."""
+    return _IS_DELETED in found.tail
+
+
+def may_wait_for_collector(found: StoredObject) -> bool:
+    """Whether an object may be held by a finalizer of the garbage collector, told without decoding it."""
+    tail = found.tail
+    return _IS_DELETED in tail and any(name in tail for name in _FINALIZERS)
+
+
+def ownership(found: StoredObject) -> Ownership:
+    """Raises CorruptObject, Malformed."""
+    return of_metadata(orjson.loads(found.metadata()))
+
+
+def of_metadata(meta: Document) -> Ownership:
+    """Raises Malformed."""
+    owners, finalizers = meta.get("ownerReferences") or (), meta.get("finalizers") or ()
+    try:
+        references = tuple(_reference(each) for each in owners)
+    except (TypeError, KeyError, AttributeError) as error:
+        raise Malformed(f"the ownerReferences are malformed: {error!r}") from error
+    return Ownership(
+        str(meta.get("uid", "")),
+        str(meta.get("resourceVersion", "")),
+        references,
+        "deletionTimestamp" in meta,
+        tuple(map(str, finalizers)),
+    )
+
+
+def _reference(owner: Any) -> OwnerReference:
+    return OwnerReference(
+        str(owner["apiVersion"]),
+        str(owner["kind"]),
+        str(owner["name"]),
+        str(owner["uid"]),
+        owner.get("blockOwnerDeletion") is True,
+    )

@@ -1,0 +1,70 @@
+"""Which resources the garbage collector looks after, and which one an owner reference means.
+
+Source of the rules: kubernetes, pkg/controller/garbagecollector, GetDeletableResources and
+DefaultIgnoredResources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from apiserver.registry.served_resource import ResourceTable, ServedResource
+from apiserver.registry.store import Registry
+
+_VERBS: Final = frozenset({"delete", "list", "watch"})
+# They come and go by themselves, and there are too many of them.
+_IGNORED: Final = frozenset({("", "events"), ("events.k8s.io", "events")})
+
+
+class Place(NamedTuple):
+    """Where an object is: what its key means."""
+
+    resource: ServedResource
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        where = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{self.resource.group_resource} {where}"
+
+
+class Resources:
+    """The resources of one table of what is served.
+
+    by_prefix: those that are looked after, by the prefix of their keys. Of several versions the stored one,
+        in which nothing has to be converted.
+    """
+
+    def __init__(self, table: ResourceTable, registry: Registry) -> None:
+        self.table = table
+        self._registry = registry
+        self._by_kind: dict[tuple[str, str], ServedResource] = {}
+        by_prefix: dict[str, ServedResource] = {}
+        for each in table.resources:
+            if each.verbs == ("create",):
+                continue  # A review is asked, and is no object.
+            self._by_kind.setdefault((each.api_version, each.kind), each)
+            if _VERBS.issubset(each.verbs) and each.stored_group_resource not in _IGNORED:
+                prefix = registry.prefix_of(each)
+                if prefix not in by_prefix or each.codec.stored_head == each.head:
+                    by_prefix[prefix] = each
+        self.by_prefix: Mapping[str, ServedResource] = by_prefix
+
+    def of_kind(self, api_version: str, kind: str) -> ServedResource | None:
+        """Returns the resource that an owner reference means; None if nothing like it is served."""
+        return self._by_kind.get((api_version, kind))
+
+    def place(self, key: str) -> Place | None:
+        """Returns what a key means; None if its resource is not looked after."""
+        folder, _, name = key.rpartition("/")
+        resource = self.by_prefix.get(f"{folder}/")
+        if resource is not None and not resource.is_namespaced:
+            return Place(resource, "", name)
+        prefix, _, namespace = folder.rpartition("/")
+        resource = self.by_prefix.get(f"{prefix}/")
+        return Place(resource, namespace, name) if resource is not None and resource.is_namespaced else None
+
+    def owner_key(self, owner: ServedResource, namespace: str, name: str) -> str:
+        """Returns where an owner would be stored. namespace: of its dependent."""
+        return self._registry.key(owner, namespace, name)
