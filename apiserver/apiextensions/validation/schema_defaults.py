@@ -22,7 +22,8 @@ from apiserver.apiextensions.validation.schema_tree import DEPTH_MAX, is_deep, i
 from apiserver.field_errors import Errors, FieldError, forbidden, invalid
 from apiserver.schema.compile import CompiledSchema, TypeMismatch, compile_schema
 from apiserver.schema.custom.embedded_resources import EmbeddedResources
-from apiserver.schema.custom.validation import NO_FIELD, SchemaValidator
+from apiserver.schema.custom.findings import NO_FIELD
+from apiserver.schema.custom.validation import SchemaValidator
 from apiserver.schema.extensions import Extensions
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Document

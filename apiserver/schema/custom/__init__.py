@@ -4,7 +4,8 @@ Nothing of a definition's schema is compiled before an object needs it, so hundr
 more than their texts. Then:
 
 - `pruning` removes unknown fields, sets defaults and coerces metadata: one pass, compiled to closures;
-- `validation` validates values, with a fast test and, for invalid ones, a slow search for all errors;
+- `validation` validates values, with a fast test and, for invalid ones, a slow search for all errors
+  (`value_rules`: of single values; `findings`: what they say);
 - `correlation` finds the old value that a new one replaces: an update may keep invalid values (ratcheting);
 - `list_types` finds duplicates in `set` and `map` lists, `embedded_resources` validates those;
 - `structural_builder` makes the structural schema that the rest of the server uses, apply among it.
@@ -22,11 +23,12 @@ from typing import Any
 from apiserver.field_errors import FieldError
 from apiserver.schema.custom.correlation import Correlation
 from apiserver.schema.custom.embedded_resources import EmbeddedResources
+from apiserver.schema.custom.findings import NO_FIELD
 from apiserver.schema.custom.json_schema import all_schemas
 from apiserver.schema.custom.list_types import ListTypes
 from apiserver.schema.custom.pruning import Pruner
 from apiserver.schema.custom.structural_builder import structural_schema
-from apiserver.schema.custom.validation import NO_FIELD, SchemaValidator
+from apiserver.schema.custom.validation import SchemaValidator
 from apiserver.schema.extensions import Extensions
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Document

@@ -11,43 +11,47 @@ k8s.io/apiextensions-apiserver, pkg/apiserver/validation (messages, and ratcheti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final
 
 from apiserver.field_errors import (
-    VALUE_LENGTH_MAX,
     FieldError,
     field_below,
     invalid,
     item_below,
-    not_supported,
-    quote,
     required,
-    too_long,
-    too_many,
-    truncated,
     truncated_path,
 )
 from apiserver.golang.quoting import go_quote
-from apiserver.golang.regex import InvalidPattern, compile_pattern
 from apiserver.schema.custom import numbers
-from apiserver.schema.custom.correlation import Correlation, equal
-from apiserver.schema.custom.formats import format_of, is_recognised
+from apiserver.schema.custom.correlation import Correlation
+from apiserver.schema.custom.findings import (
+    NO_FIELD,
+    ErrorsByMessage,
+    add,
+    field_of,
+    general,
+    wrong_type,
+)
+from apiserver.schema.custom.formats import is_recognised
 from apiserver.schema.custom.json_schema import JSONSchema
+from apiserver.schema.custom.value_rules import (
+    Rule,
+    Test,
+    enum_rule,
+    format_rule,
+    number_rules,
+    refuse,
+    size_rules,
+    text_rules,
+)
 from apiserver.schema.extensions import Extensions
-
-Test: TypeAlias = Callable[[Any], object]
-# Errors by their messages: each is reported once.
-ErrorsByMessage: TypeAlias = dict[str, FieldError]
-_Finding: TypeAlias = tuple[str, FieldError]
 
 # More are not looked for: the response has to end somewhere.
 ERRORS_MAX: Final = 1_000
 # Levels of alternatives in alternatives that are searched for the best match: each costs all below it.
 LEVELS_MAX: Final = 8
-# The field of an error that names none.
-NO_FIELD: Final = "<nil>"
 # The JSON type and the format that Go's decoder gives a value.
 _GO_TYPES: Final[Mapping[type, tuple[str, str]]] = {
     str: ("string", ""),
@@ -58,13 +62,6 @@ _GO_TYPES: Final[Mapping[type, tuple[str, str]]] = {
     dict: ("object", ""),
 }
 _NULL: Final = type(None)
-
-
-class _Rule(NamedTuple):
-    """One rule for values of one type. finding: makes the error of a value that fails, at a path."""
-
-    is_valid: Test
-    finding: Callable[[Any, str], _Finding]
 
 
 class SchemaValidator:
@@ -123,27 +120,27 @@ class SchemaValidator:
             name: SchemaValidator(each, self._extensions)
             for name, each in (schema.get("properties") or {}).items()
         }
-        self._text_format = _format_rule(self._format, single)
-        self._enum = _enum_rule(schema["enum"]) if schema.get("enum") else None
+        self._text_format = format_rule(self._format, single)
+        self._enum = enum_rule(schema["enum"]) if schema.get("enum") else None
         is_null_fine = (not self._types or schema.get("nullable")) and not self._enum
         tests: dict[type, Test] = {kind: self._test(kind) for kind in _GO_TYPES}
-        tests[_NULL] = _accept if is_null_fine else _refuse
-        if (whole := tests[int]) is not _refuse and not (whole is _accept and tests[float] is _accept):
+        tests[_NULL] = _accept if is_null_fine else refuse
+        if (whole := tests[int]) is not refuse and not (whole is _accept and tests[float] is _accept):
             tests[int] = _beyond_64_bits(whole, tests[float])
         # Most of them are equal to those of other schemas.
         self._tests = _shared(tests)
         return self._tests
 
-    def _rules(self, kind: type) -> list[_Rule]:
+    def _rules(self, kind: type) -> list[Rule]:
         """The rules for values of one type, in the order of their errors. Not kept: few values fail."""
         schema = self._schema
         if kind is str:
-            return _text_rules(schema)
+            return text_rules(schema)
         if kind is int or kind is float:
-            return _number_rules(schema, self._types[0] if len(self._types) == 1 else "", self._format, kind)
+            return number_rules(schema, self._types[0] if len(self._types) == 1 else "", self._format, kind)
         if kind is list:
-            return _size_rules(schema, "Items", "items")
-        return _size_rules(schema, "Properties", "properties") if kind is dict else []
+            return size_rules(schema, "Items", "items")
+        return size_rules(schema, "Properties", "properties") if kind is dict else []
 
     def _child(self, name: str) -> SchemaValidator | None:
         schema = self._schema.get(name)
@@ -155,9 +152,9 @@ class SchemaValidator:
             if "integer" in self._types and "number" not in self._types:
                 tests.append(numbers.is_integral)
             elif self._type_problem(0.5):
-                return _refuse
+                return refuse
         elif self._type_problem(kind()):
-            return _refuse
+            return refuse
         tests += [rule.is_valid for rule in self._rules(kind)]
         if kind is str and self._text_format:
             tests.append(self._text_format.is_valid)
@@ -227,14 +224,14 @@ class SchemaValidator:
             return
         if value is None:
             if self._types and not self._schema.get("nullable"):
-                _add(errors, _wrong_type(path, ",".join(self._types), "null"))
+                add(errors, wrong_type(path, ",".join(self._types), "null"))
             if self._enum:
-                _add(errors, self._enum.finding(None, path))
+                add(errors, self._enum.finding(None, path))
             return
         value = numbers.as_go(value)
         kind = type(value)
         if problem := self._type_problem(value):
-            _add(errors, _wrong_type(path, *problem))
+            add(errors, wrong_type(path, *problem))
         self._explain_logic(value, path, correlation, errors)
         if kind is list and self._items:
             for index, child in enumerate(value):
@@ -245,13 +242,13 @@ class SchemaValidator:
         broken = [rule for rule in self._rules(kind) if not rule.is_valid(value)]
         if kind is not dict:
             # Only the first broken rule of a string is reported.
-            _add(errors, *(rule.finding(value, path) for rule in (broken[:1] if kind is str else broken)))
+            add(errors, *(rule.finding(value, path) for rule in (broken[:1] if kind is str else broken)))
         if kind is str and self._text_format and not self._text_format.is_valid(value):
-            _add(errors, self._text_format.finding(value, path))
+            add(errors, self._text_format.finding(value, path))
         if self._enum and not self._enum.is_valid(value):
-            _add(errors, self._enum.finding(value, path))
+            add(errors, self._enum.finding(value, path))
         if broken and kind is dict:
-            _add(errors, broken[0].finding(value, path))
+            add(errors, broken[0].finding(value, path))
         elif kind is dict:
             self._explain_fields(value, path, correlation, errors)
 
@@ -287,7 +284,7 @@ class SchemaValidator:
         for name in self._schema.get("required") or ():
             if name not in value:
                 at = field_below(path, name) if path else f".{name}"
-                _add(errors, (f"{at} in body is required", required(_field(at))))
+                add(errors, (f"{at} in body is required", required(field_of(at))))
 
     def _explain_logic(
         self, value: Any, path: str, correlation: Correlation | None, errors: ErrorsByMessage
@@ -313,23 +310,23 @@ class SchemaValidator:
         if self._any_of:
             valid, best_errors = alternatives(self._any_of)
             if not valid:
-                _add(errors, _general(f"{where} must validate at least one schema (anyOf)"))
+                add(errors, general(f"{where} must validate at least one schema (anyOf)"))
                 errors |= best_errors
         if self._one_of:
             valid, best_errors = alternatives(self._one_of)
             if valid != 1:
                 how_many = f"Found {valid} valid alternatives" if valid else "Found none valid"
                 problem = f"{where} must validate one and only one schema (oneOf). {how_many}"
-                _add(errors, _general(problem))
+                add(errors, general(problem))
                 errors |= best_errors
         all_of = list(map(explained, self._all_of))
         for result in all_of:
             errors |= result
         if any(all_of):
             how_many = ". None validated" if all(all_of) else ""
-            _add(errors, _general(f"{where} must validate all the schemas (allOf){how_many}"))
+            add(errors, general(f"{where} must validate all the schemas (allOf){how_many}"))
         if self._not and (not explained(self._not) if correlation else self._not.is_valid(value)):
-            _add(errors, _general(f"{where} must not validate the schema (not)"))
+            add(errors, general(f"{where} must not validate the schema (not)"))
 
     # ---- the best match among alternatives
 
@@ -391,16 +388,12 @@ def _accept(_: Any) -> bool:
     return True
 
 
-def _refuse(_: Any) -> bool:
-    return False
-
-
 _ANYTHING: Final[Mapping[type, Test]] = dict.fromkeys((*_GO_TYPES, _NULL), _accept)
 
 
 def _shared(tests: dict[type, Test]) -> Mapping[type, Test]:
     """The tests; schemas that only check types share theirs, of which there are few."""
-    if all(test is _accept or test is _refuse for test in tests.values()):
+    if all(test is _accept or test is refuse for test in tests.values()):
         return _type_tests(tuple(tests.items()))
     return tests
 
@@ -412,8 +405,8 @@ def _type_tests(tests: tuple[tuple[type, Test], ...]) -> Mapping[type, Test]:
 
 def _all(tests: list[Test]) -> Test:
     tests = [test for test in tests if test is not _accept]
-    if not tests or _refuse in tests:
-        return _refuse if tests else _accept
+    if not tests or refuse in tests:
+        return refuse if tests else _accept
     if len(tests) == 1:
         return tests[0]
     if len(tests) == 2:
@@ -489,192 +482,3 @@ def _has_fields(names: tuple[str, ...]) -> Test:
         return True
 
     return is_valid
-
-
-# ---- rules
-
-
-def _text_rules(schema: JSONSchema) -> list[_Rule]:
-    """Lengths are in characters, although one of the messages says bytes."""
-    rules = []
-    if (most := schema.get("maxLength")) is not None:
-        rules.append(
-            _Rule(
-                lambda text: len(text) <= most,
-                lambda text, path: (
-                    f"{path} in body should be at most {most} chars long",
-                    too_long(_field(path), most),
-                ),
-            )
-        )
-    if (least := schema.get("minLength")) is not None:
-        rules.append(
-            _Rule(
-                lambda text: len(text) >= least,
-                lambda text, path: _invalid(
-                    path, text, f"{path} in body should be at least {least} chars long"
-                ),
-            )
-        )
-    if pattern := schema.get("pattern"):
-        rules.append(_pattern_rule(pattern))
-    return rules
-
-
-def _pattern_rule(pattern: str) -> _Rule:
-    description = truncated(pattern)
-    try:
-        search: Test = compile_pattern(pattern).search
-    except InvalidPattern as error:
-        search, description = _refuse, truncated(f"{pattern}, but pattern is invalid: {error}")
-    return _Rule(
-        search, lambda text, path: _invalid(path, text, f"{path} in body should match '{description}'")
-    )
-
-
-def _format_rule(name: str, kind: str) -> _Rule | None:
-    is_valid = format_of(kind, name)
-    return is_valid and _Rule(is_valid, lambda text, path: _wrong_type(path, name, text))
-
-
-def _enum_rule(values: Sequence[Any]) -> _Rule:
-    scalars = frozenset(
-        (type(each) is bool, each) for each in values if type(each) not in (dict, list, _NULL)
-    )
-    others = [each for each in values if type(each) in (dict, list)]
-    allowed = _beginning(each if type(each) is str else quote(each) for each in values)
-
-    def is_valid(value: Any) -> bool:
-        if type(value) in (dict, list):
-            return any(equal(value, each) for each in others)
-        # Null is not allowed, even if it is listed.
-        return value is not None and (type(value) is bool, value) in scalars
-
-    def finding(value: Any, path: str) -> _Finding:
-        values = " ".join(allowed)
-        return f"{path} in body should be one of [{values}]", not_supported(_field(path), value, allowed)
-
-    return _Rule(is_valid, finding)
-
-
-def _beginning(values: Iterable[str]) -> list[str]:
-    """Returns the first values, as many as an error shows; a thousand errors may show them."""
-    shown: list[str] = []
-    room = VALUE_LENGTH_MAX
-    for value in values:
-        room -= len(value)
-        if room < 0:
-            return [*shown, "..."]
-        shown.append(value)
-    return shown
-
-
-def _size_rules(schema: JSONSchema, name: str, noun: str) -> list[_Rule]:
-    """The rules for the sizes of lists and of objects."""
-    rules = []
-    if (least := schema.get(f"min{name}")) is not None:
-        rules.append(
-            _Rule(
-                lambda value: len(value) >= least,
-                lambda value, path: _invalid(
-                    path, len(value), f"{path} in body should have at least {least} {noun}"
-                ),
-            )
-        )
-    if (most := schema.get(f"max{name}")) is not None:
-        rules.append(
-            _Rule(
-                lambda value: len(value) <= most,
-                lambda value, path: (
-                    f"{path} in body should have at most {most} {noun}",
-                    too_many(_field(path), len(value), most),
-                ),
-            )
-        )
-    return rules
-
-
-def _number_rules(schema: JSONSchema, kind: str, text_format: str, values: type) -> list[_Rule]:
-    """The rules for integers or for floats, as `values` says. kind: the schema's type, if it has only one."""
-    rules = []
-    typed = kind if kind == "integer" else "number"
-
-    def misfit(subject: str) -> Callable[[Any, str], _Finding]:
-        described = f"{kind} with format {text_format}" if text_format else f"{kind} (default format)"
-        return lambda value, path: _general(f"{subject} value must be of type {described} in {path}")
-
-    if text_format == "int32" or (values is float and (kind == "integer" or text_format == "float")):
-        rules.append(_Rule(lambda value: numbers.fits(value, typed, text_format), misfit("Checked")))
-    for name, label, make in (
-        ("multipleOf", "MultipleOf", _multiple_rule),
-        ("minimum", "Minimum boundary", _minimum_rule),
-        ("maximum", "Maximum boundary", _maximum_rule),
-    ):
-        if (limit := schema.get(name)) is None:
-            continue
-        limit = float(limit)
-        if not numbers.fits(limit, typed, text_format):
-            # Definitions are not validated for this, so Kubernetes refuses every value.
-            rules.append(_Rule(_refuse, misfit(label)))
-        elif values is int:
-            # Integers are compared with integers; a factor below 1 is none (and crashes Kubernetes).
-            limit = int(limit) or (limit if name == "multipleOf" else 0)
-        rules.append(make(limit, bool(schema.get(f"exclusive{name.capitalize()}"))))
-    return rules
-
-
-def _multiple_rule(factor: float, _: bool) -> _Rule:
-    def finding(value: float, path: str) -> _Finding:
-        if factor < 0:
-            text = f"factor MultipleOf declared for {path} must be positive: {numbers.format_number(factor)}"
-            return _invalid(path, factor, text)
-        return _invalid(
-            path, value, f"{path} in body should be a multiple of {numbers.format_number(factor)}"
-        )
-
-    return _Rule(lambda value: numbers.is_multiple(value, factor), finding)
-
-
-def _minimum_rule(least: float, is_exclusive: bool) -> _Rule:
-    if is_exclusive:
-        return _Rule(least.__lt__, _out_of_range("greater than", least))
-    return _Rule(least.__le__, _out_of_range("greater than or equal to", least))
-
-
-def _maximum_rule(most: float, is_exclusive: bool) -> _Rule:
-    if is_exclusive:
-        return _Rule(most.__gt__, _out_of_range("less than", most))
-    return _Rule(most.__ge__, _out_of_range("less than or equal to", most))
-
-
-def _out_of_range(relation: str, limit: float) -> Callable[[float, str], _Finding]:
-    return lambda value, path: _invalid(
-        path, value, f"{path} in body should be {relation} {numbers.format_number(limit)}"
-    )
-
-
-# ---- texts
-
-
-def _field(path: str) -> str:
-    return path.removeprefix(".") or NO_FIELD
-
-
-def _add(errors: ErrorsByMessage, *findings: _Finding) -> None:
-    for text, error in findings:
-        errors.setdefault(text, error)
-
-
-def _invalid(path: str, value: Any, text: str) -> _Finding:
-    value_text = numbers.format_number(value) if type(value) in (int, float) else quote(value)
-    return text, FieldError(_field(path), "FieldValueInvalid", f"Invalid value: {value_text}: {text}")
-
-
-def _wrong_type(path: str, expected: str, actual: str) -> _Finding:
-    text = f"{path} in body must be of type {expected}: {go_quote(actual)}"
-    return text, FieldError(_field(path), "FieldValueTypeInvalid", f"Invalid value: {quote(actual)}: {text}")
-
-
-def _general(text: str) -> _Finding:
-    """An error without a field, though its message may name one."""
-    return text, FieldError(NO_FIELD, "FieldValueInvalid", f'Invalid value: "": {text}')

@@ -1,0 +1,43 @@
+"""The errors of values that their schema does not allow, with the messages of Kubernetes."""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+from apiserver.field_errors import FieldError, quote
+from apiserver.golang.quoting import go_quote
+from apiserver.schema.custom import numbers
+
+# A message, and the error that it is of.
+Finding: TypeAlias = tuple[str, FieldError]
+# Errors by their messages: each is reported once.
+ErrorsByMessage: TypeAlias = dict[str, FieldError]
+
+# The field of an error that names none.
+NO_FIELD: Final = "<nil>"
+
+
+def field_of(path: str) -> str:
+    return path.removeprefix(".") or NO_FIELD
+
+
+def add(errors: ErrorsByMessage, *findings: Finding) -> None:
+    for text, error in findings:
+        errors.setdefault(text, error)
+
+
+def invalid_value(path: str, value: Any, text: str) -> Finding:
+    value_text = numbers.format_number(value) if type(value) in (int, float) else quote(value)
+    return text, FieldError(field_of(path), "FieldValueInvalid", f"Invalid value: {value_text}: {text}")
+
+
+def wrong_type(path: str, expected: str, actual: str) -> Finding:
+    text = f"{path} in body must be of type {expected}: {go_quote(actual)}"
+    return text, FieldError(
+        field_of(path), "FieldValueTypeInvalid", f"Invalid value: {quote(actual)}: {text}"
+    )
+
+
+def general(text: str) -> Finding:
+    """An error without a field, though its message may name one."""
+    return text, FieldError(NO_FIELD, "FieldValueInvalid", f'Invalid value: "": {text}')
