@@ -27,7 +27,7 @@ from apiserver.handlers.list import list_handler
 from apiserver.handlers.patch import patch_handler
 from apiserver.handlers.reviews import all_reviews, review_handlers
 from apiserver.handlers.subresources.binding import binding_handlers
-from apiserver.handlers.subresources.connect import connect_handler
+from apiserver.handlers.subresources.connect import Connector, connect_handler
 from apiserver.handlers.subresources.eviction import eviction_handlers
 from apiserver.handlers.subresources.scale import scale_handlers
 from apiserver.handlers.subresources.token import TokenSettings, token_handlers
@@ -50,9 +50,14 @@ def build_admission(core: Core, authorizers: Authorizers, caller: Caller) -> Adm
 
 
 def build_handlers(
-    core: Core, access: Access, lifecycle: NamespaceLifecycle, streams: WatchStreams, caller: Caller
+    core: Core,
+    access: Access,
+    lifecycle: NamespaceLifecycle,
+    streams: WatchStreams,
+    caller: Caller,
+    connectors: Mapping[str, Connector],
 ) -> ResourceHandlers:
-    """caller: calls admission webhooks."""
+    """caller: calls admission webhooks. connectors: see `build_connectors`."""
     config, brand, registry = core.config, core.brand, core.registry
     chain, deviations = access.authorizers.chain, config.deviations
     encoders = Encoders(brand, core.clock, core.meta_encoders, has_cbor=config.cbor)
@@ -91,7 +96,7 @@ def build_handlers(
             **_subresources(core, access, lifecycle, virtual, applier),
             **review_handlers(virtual, reviews),
         },
-        connect=connect_handler(registry, requests),
+        connect=connect_handler(requests, connectors),
     )
 
 

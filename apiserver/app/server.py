@@ -26,6 +26,7 @@ from apiserver.app.cluster import (
     build_openid,
     build_replicas,
 )
+from apiserver.app.connectors import build_connectors
 from apiserver.app.controllers import build_controller_manager
 from apiserver.app.core import Core
 from apiserver.app.handlers import build_handlers
@@ -77,6 +78,9 @@ from apiserver.registry.offload import Offload
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable
 from apiserver.registry.store import Registry
+from apiserver.reverse_proxy.backends import Backends
+from apiserver.reverse_proxy.forwarder import Forwarder
+from apiserver.reverse_proxy.headers import IdentityHeaders
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.serving import endless_reads, pki, process_memory
 from apiserver.serving.cluster_identity import UnusableStoredIdentity, fetch_identity
@@ -137,6 +141,7 @@ class _Parts:
     body_limits: BodyLimits
     storage_size: StorageSizeMetric
     http_server: Server
+    forwarder: Forwarder
 
 
 class App:
@@ -207,7 +212,12 @@ class App:
                 config.webhook_deny_cidrs,
             )
             stack.push_async_callback(webhooks.close)
-            parts = self._build(core, health, webhooks, certificates)
+            backends = Backends(config.proxy_deny_cidrs)
+            stack.push_async_callback(backends.close)
+            forwarder = Forwarder(
+                backends, IdentityHeaders.of(config.request_header_names), self._request_metrics
+            )
+            parts = self._build(core, health, webhooks, forwarder, certificates)
             if parts.replicas is not None and not await self._join(parts.replicas):
                 return
             context = tls_context(config, certificates)
@@ -288,7 +298,14 @@ class App:
 
     # ---- building
 
-    def _build(self, core: Core, health: Health, webhooks: WebhookClient, certificates: pki.Pki) -> _Parts:
+    def _build(
+        self,
+        core: Core,
+        health: Health,
+        webhooks: WebhookClient,
+        forwarder: Forwarder,
+        certificates: pki.Pki,
+    ) -> _Parts:
         """Raises CannotStart."""
         config, brand, registry, cache = self._config, core.brand, core.registry, core.registry.cache
         definitions_hook = health.add_post_start_hook("crd-informer-synced")
@@ -311,7 +328,8 @@ class App:
         lifecycle = NamespaceLifecycle(registry, namespaces, provisions=provisions)
         replicas = build_replicas(core, access.accounts, certificates, self.port)
         caller = AdmissionCaller(webhooks)
-        handlers = build_handlers(core, access, lifecycle, self._streams, caller)
+        connectors = build_connectors(core, forwarder)
+        handlers = build_handlers(core, access, lifecycle, self._streams, caller, connectors)
         deadlines = Deadlines(config.request_timeout_s, self._loop)
         body_limits = BodyLimits(self._loop)
         storage_size = StorageSizeMetric(
@@ -352,6 +370,7 @@ class App:
             body_limits=body_limits,
             storage_size=storage_size,
             http_server=build_http_server(core, access, routes, deadlines, body_limits, self._origins),
+            forwarder=forwarder,
         )
 
     def _core(self, store: Storage) -> Core:
@@ -521,6 +540,7 @@ class App:
         await asyncio.sleep(self._config.shutdown_delay_s)
         self._stop_listening()
         self._streams.end_all()
+        parts.forwarder.end_upgraded()
         await parts.http_server.drain(self._config.request_timeout_s)
 
 

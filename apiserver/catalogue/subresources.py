@@ -41,9 +41,9 @@ def text_at(*path: str) -> Callable[[Document], str]:
 def proxy(kind: str) -> Subresource:
     """Returns a subresource that proxies HTTP. kind: of the options in the query."""
     verbs = ("create", "delete", "get", "patch", "update")
-    return Subresource("proxy", verbs=verbs, kind=kind, has_paths=True)
+    return Subresource("proxy", verbs=verbs, kind=kind, has_paths=True, connects=True)
 
 
 def stream(name: str, kind: str) -> Subresource:
     """Returns a subresource that streams. kind: of the options in the query."""
-    return Subresource(name, verbs=("create", "get"), kind=kind)
+    return Subresource(name, verbs=("create", "get"), kind=kind, connects=True)

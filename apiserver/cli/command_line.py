@@ -214,6 +214,8 @@ def _check_combinations(config: Config) -> None:
         raise UsageError("--tls-cert-file and --tls-private-key-file must be given together")
     if (config.etcd_certfile is None) is not (config.etcd_keyfile is None):
         raise UsageError("--etcd-certfile and --etcd-keyfile must be given together")
+    if (config.kubelet_client_certificate is None) is not (config.kubelet_client_key is None):
+        raise UsageError("--kubelet-client-certificate and --kubelet-client-key must be given together")
     if config.workers > 1 and not config.etcd_servers:
         raise UsageError("--workers requires --etcd-servers: only one process can use the embedded store")
 
@@ -241,6 +243,9 @@ def _check_files(config: Config) -> None:
         ("etcd-cafile", config.etcd_cafile),
         ("etcd-certfile", config.etcd_certfile),
         ("etcd-keyfile", config.etcd_keyfile),
+        ("kubelet-certificate-authority", config.kubelet_certificate_authority),
+        ("kubelet-client-certificate", config.kubelet_client_certificate),
+        ("kubelet-client-key", config.kubelet_client_key),
         ("service-account-signing-key-file", config.service_account_signing_key_file),
         *(("service-account-key-file", path) for path in config.service_account_key_file),
     ):

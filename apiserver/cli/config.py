@@ -28,6 +28,14 @@ FEATURE_GATES: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
+# Where clouds hand out a machine's credentials.
+_CREDENTIALS_SERVICES: Final[tuple[IPNetwork, ...]] = (
+    ipaddress.ip_network("169.254.0.0/16"),
+    ipaddress.ip_network("fe80::/10"),
+    ipaddress.ip_network("fd00:ec2::254/128"),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Config:
     """The configuration of a server. Times are in seconds."""
@@ -91,10 +99,17 @@ class Config:
     min_request_timeout_s: float = 1800.0
     livez_grace_period_s: float = 0.0
     shutdown_delay_s: float = 0.0
-    webhook_deny_cidrs: tuple[IPNetwork, ...] = (
-        ipaddress.ip_network("169.254.0.0/16"),
-        ipaddress.ip_network("fe80::/10"),
-        ipaddress.ip_network("fd00:ec2::254/128"),
+    webhook_deny_cidrs: tuple[IPNetwork, ...] = _CREDENTIALS_SERVICES
+    proxy_deny_cidrs: tuple[IPNetwork, ...] = _CREDENTIALS_SERVICES
+    kubelet_certificate_authority: Path | None = None
+    kubelet_client_certificate: Path | None = None
+    kubelet_client_key: Path | None = None
+    kubelet_preferred_address_types: tuple[str, ...] = (
+        "Hostname",
+        "InternalDNS",
+        "InternalIP",
+        "ExternalDNS",
+        "ExternalIP",
     )
     enable_admission_plugins: tuple[str, ...] = ()
     disable_admission_plugins: tuple[str, ...] = ()

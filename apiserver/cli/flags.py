@@ -259,6 +259,36 @@ _STORAGE: Final = (
         "The memory that old versions in the watch caches of all resources together may take, in bytes.",
     ),
 )
+_PROXY: Final = (
+    Flag(
+        "--proxy-deny-cidrs",
+        "cidrs",
+        flag_values.cidrs,
+        "Addresses to which no request is forwarded, comma separated, whatever Service, pod or node has "
+        "them: those where clouds hand out a machine's credentials. Kubelets are no exception. Empty for "
+        "none.",
+    ),
+    Flag(
+        "--kubelet-certificate-authority",
+        "string",
+        Path,
+        "Path to a cert file for the certificate authority of kubelets. If not provided, their certificates "
+        "are not checked.",
+    ),
+    Flag(
+        "--kubelet-client-certificate",
+        "string",
+        Path,
+        "Path to a client cert file for TLS, by which kubelets know this server.",
+    ),
+    Flag("--kubelet-client-key", "string", Path, "Path to a client key file for TLS."),
+    Flag(
+        "--kubelet-preferred-address-types",
+        "strings",
+        flag_values.texts,
+        "List of the preferred NodeAddressTypes to use for kubelet connections.",
+    ),
+)
 _SERVICES: Final = (
     Flag(
         "--service-cluster-ip-range",
@@ -555,6 +585,7 @@ SECTIONS: Final[Mapping[str, Sequence[Flag]]] = MappingProxyType(
         "Serving flags": _SERVING,
         "Storage flags": _STORAGE,
         "Service flags": _SERVICES,
+        "Proxy flags": _PROXY,
         "Authentication flags": _AUTHENTICATION,
         "Authorization flags": _AUTHORIZATION,
         "Admission flags": _ADMISSION,

@@ -36,8 +36,7 @@ NOT_NEEDED: Final = frozenset(
     etcd-count-metric-poll-period etcd-healthcheck-timeout
     etcd-readycheck-timeout etcd-servers-overrides goaway-chance
     http2-max-streams-per-connection identity-lease-duration-seconds
-    identity-lease-renew-interval-seconds kubelet-certificate-authority kubelet-client-certificate
-    kubelet-client-key kubelet-port kubelet-preferred-address-types kubelet-read-only-port
+    identity-lease-renew-interval-seconds kubelet-port kubelet-read-only-port
     kubelet-timeout lease-reuse-duration-seconds log-flush-frequency
     log-json-info-buffer-size log-json-split-stream log-text-info-buffer-size log-text-split-stream
     max-connection-bytes-per-sec oidc-ca-file oidc-client-id oidc-groups-claim oidc-groups-prefix

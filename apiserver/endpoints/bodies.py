@@ -111,7 +111,7 @@ async def _receive(call: ApiCall) -> bytes:
         bytes_max = BODY_BYTES_MAX
         content.set_read_chunk_size(_READ_BYTES)
     call.has_read_body = True
-    _send_continue(call.request)
+    send_continue(call.request)
     # Not a list of the pieces: they may be of one byte each.
     body = bytearray()
     arrival = limits.begin(content)
@@ -139,7 +139,7 @@ async def _receive(call: ApiCall) -> bytes:
     return bytes(body)
 
 
-def _send_continue(request: web.BaseRequest) -> None:
+def send_continue(request: web.BaseRequest) -> None:
     """Tell a client that waits for it that its body may come (RFC 9110, 10.1.1)."""
     if (
         hdrs.EXPECT in request.headers

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 import orjson
 from aiohttp import StreamReader, web
@@ -32,6 +33,8 @@ UNREAD_BYTES_MAX: Final = 64 * 1024
 # When so many requests wait for those before them on their connection, no more of them are read. Few clients
 # send one before the last is answered, and those who wait may have bodies.
 PIPELINED_REQUESTS_MAX: Final = 2
+# What is held of another server's answer while the client does not take it.
+RELAYED_BYTES: Final = 128 * 1024
 # How long an unwanted body is read before the connection is closed.
 LINGER_S: Final = 2.0
 # How long a handler may take to end once it has been cancelled, when the server stops. aiohttp waits up to
@@ -68,13 +71,25 @@ SENT: Final = _AlreadySent(keeps_alive=True)
 SENT_LAST: Final = _AlreadySent(keeps_alive=False)
 
 
+class RelayReceiver(Protocol):
+    """Takes what a client sends once its connection has been upgraded."""
+
+    def feed_data(self, data: bytes) -> tuple[bool, bytes]:
+        """Take some of it. Returns whether it has ended, and what follows."""
+        ...
+
+    def feed_eof(self) -> None:
+        """Called when the connection is lost."""
+        ...
+
+
 class Connection(web.RequestHandler):
     """A client's connection.
 
     certificate: what the client certificate proves, once that is known.
     is_last_answer: whether it must be closed after the current response.
     asker: whose request is answered, once that is known.
-    held_bytes, is_shared: see `unread_answers.Reader`.
+    held_bytes, is_shared, may_stall: see `unread_answers.Reader`.
     """
 
     def __init__(self, manager: Server, **options: Any) -> None:
@@ -85,6 +100,7 @@ class Connection(web.RequestHandler):
         self.asker: UserInfo | None = None
         self.held_bytes = 0
         self.is_shared = False
+        self.may_stall = False
         self._on_hesitation: Callable[[], None] | None = None
         self._loop_monitor = manager.loop_monitor
         self.certificate: PeerCertificate | None = None
@@ -114,6 +130,20 @@ class Connection(web.RequestHandler):
             request = self._current_request
             if request is not None and not request.content.is_eof():
                 request.content.set_exception(web.RequestPayloadError("the body is not valid HTTP"))
+
+    def begin_relay(self, receiver: RelayReceiver) -> None:
+        """Give all that the client sends from now on to a receiver: it speaks no HTTP any more."""
+        # aiohttp asks no more of what reads its WebSockets.
+        self.set_parser(cast(Any, receiver))
+
+    @contextmanager
+    def relaying(self) -> Iterator[None]:
+        """Let the client take what another server sends as slowly as it likes: little of it is held."""
+        self.may_stall, self.held_bytes = True, RELAYED_BYTES
+        try:
+            yield
+        finally:
+            self.may_stall, self.held_bytes = False, 0
 
     def finish(self) -> None:
         """Close it now if no request is in flight, otherwise after the response.

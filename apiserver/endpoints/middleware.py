@@ -148,7 +148,7 @@ def _identify(connection: Connection, certificates: PeerCertificates) -> PeerCer
 
 
 def limit_in_flight(limits: SlotLimits, body_limits: BodyLimits) -> Middleware:
-    """Give each request a slot, or reject it (row Q05). Watches need none.
+    """Give each request a slot, or reject it (row Q05). Those that run long need none.
 
     Inside of authorization: who may not do what it asks for gets no slot, nor is its body read. A read takes
     its slot at once, a write when its body is there, in `bodies.read_body`.
@@ -178,10 +178,12 @@ def limit_in_flight(limits: SlotLimits, body_limits: BodyLimits) -> Middleware:
                     call.body_room.release()
 
         def limited(call: ApiCall) -> Awaitable[None]:
-            verb = call.info.verb
-            if verb not in _READ_VERBS:
-                return write(call)
-            respond = handle if verb == "watch" else read
+            info = call.info
+            if info.verb not in _READ_VERBS:
+                return handle(call) if info.is_long_running else write(call)
+            if info.is_long_running and info.verb != "watch":
+                return handle(call)  # Its body is another server's.
+            respond = handle if info.verb == "watch" else read
             if call.request.content.is_eof():
                 return respond(call)
             return discard_body(call, respond)
@@ -207,7 +209,7 @@ class Deadlines:
         under_way, loop = self._under_way, self._loop
 
         async def in_time(call: ApiCall) -> None:
-            if call.info.verb == "watch":
+            if call.info.is_long_running:
                 await handle(call)
                 return
             if "timeout" in call.query and (timeout_s := _timeout_s(call)) < self._timeout_s:

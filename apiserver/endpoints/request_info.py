@@ -5,7 +5,7 @@ Source: k8s.io/apiserver, pkg/endpoints/request/requestinfo.go; rows A02, I01-I1
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
@@ -24,6 +24,9 @@ _NAMESPACE_SUBRESOURCES: Final = frozenset({"status", "finalize"})
 SELECTOR_LENGTH_MAX: Final = 1_024
 # As in Kubernetes not deletecollection: a single object can be deleted by its name.
 _SELECTING_VERBS: Final = frozenset({"list", "watch"})
+# Requests for these are passed on to another server, for as long as client and server like.
+_CONNECTING: Final = frozenset({"attach", "exec", "log", "portforward", "proxy"})
+_PROXY: Final = "proxy"
 _VERBS: Final = {
     "GET": "get",
     "HEAD": "get",
@@ -56,6 +59,8 @@ class RequestInfo:
     name: str = ""
     subresource: str = ""
     rest: tuple[str, ...] = ()  # what follows the subresource
+    # A watch, or passed on to another server. It follows from the others.
+    is_long_running: bool = field(default=False, compare=False)
     has_watch_prefix: bool = False  # /api/v1/watch/..., an old way to say ?watch=true
     is_namespace_itself: bool = False  # the path ends with the namespace, or a subresource of it
 
@@ -77,7 +82,7 @@ def _parse_target(method: str, raw_path: str, is_watch: bool) -> RequestInfo:
         raise MalformedRequest("the path is not UTF-8") from None
     other = RequestInfo(method, path, method.lower())
     parts = path.removeprefix("/").removesuffix("/").split("/")
-    if "" in parts or "\0" in path:
+    if ("" in parts and not _is_proxied(parts)) or "\0" in path:
         return other
     match parts:
         case ["api", version, *rest] if rest:
@@ -113,9 +118,16 @@ def _parse_target(method: str, raw_path: str, is_watch: bool) -> RequestInfo:
         name=name,
         subresource=subresource,
         rest=tuple(rest[3:]),
+        is_long_running=verb == "watch" or subresource in _CONNECTING,
         has_watch_prefix=has_watch_prefix,
         is_namespace_itself=is_namespace_itself,
     )
+
+
+def _is_proxied(parts: list[str]) -> bool:
+    """Whether only the part of a path has empty steps that is another server's business."""
+    begin = 6 if parts[2:3] == ["namespaces"] else 4
+    return parts[begin : begin + 1] == [_PROXY] and "" not in parts[:begin]
 
 
 class _AnyField(frozenset[str]):

@@ -46,6 +46,7 @@ GZIP_STATE_BYTES: Final = 270_000
 # The one has no body; a length in the other would be that of what the client has.
 _WITHOUT_LENGTH: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 _LAST_CHUNK: Final = b"0\r\n\r\n"
+_CHUNKED: Final = b"Transfer-Encoding: chunked\r\n\r\n"
 # Nobody between may keep answers, except where headers say something else.
 CACHING: Final = "no-cache, private"
 _GZIP_HEADERS: Final = {**CONTENT_ENCODING, "Vary": "Accept-Encoding"}
@@ -242,8 +243,7 @@ class Stream:
         if not self._is_chunked:
             call.closes_connection = True
         self._write_raw(
-            _head(call, status, content_type, headers)
-            + (b"Transfer-Encoding: chunked\r\n\r\n" if self._is_chunked else b"\r\n")
+            _head(call, status, content_type, headers) + (_CHUNKED if self._is_chunked else b"\r\n")
         )
 
     @property
@@ -280,6 +280,38 @@ class Stream:
         if transport is None:
             raise ConnectionResetError("the client is gone")
         transport.write(data)
+
+
+class ForwardedAnswer(Stream):
+    """The answer of another server, framed for this client: head first, then data, then `finish`.
+
+    What every answer of this server has is added to its headers.
+    """
+
+    def __init__(
+        self,
+        call: ApiCall,
+        status: int,
+        headers: Iterable[tuple[bytes, bytes]],
+        *,
+        length: int | None,
+        has_body: bool,
+    ) -> None:
+        """headers: without those that frame the body. length: of the body, if it is known.
+
+        has_body: not if it is one to a HEAD, or of a status that has none.
+        """
+        self._call = call
+        self._connection = call.connection
+        framing = b"\r\n"
+        self._is_chunked = False
+        if length is not None and status not in _WITHOUT_LENGTH:
+            framing = b"Content-Length: %d\r\n\r\n" % length
+        elif has_body and call.request.version >= (1, 1):
+            self._is_chunked, framing = True, _CHUNKED
+        elif has_body:
+            call.closes_connection = True
+        self._write_raw(_forwarded_head(call, status, list(headers)) + framing)
 
 
 def _without_framing(chunks: bytes) -> bytes:
@@ -351,6 +383,21 @@ def _head(call: ApiCall, status: int, content_type: str, headers: Mapping[str, s
         lines = (f"{name}: {value}\r\n" for name, value in headers.items() if name != "Cache-Control")
         head += "".join(lines).encode("latin-1", "replace")
     return head
+
+
+def _forwarded_head(call: ApiCall, status: int, lines: Sequence[tuple[bytes, bytes]]) -> bytes:
+    call.status = status
+    head = [
+        _opening(status, "", _connection(call)),
+        b"Audit-Id: ",
+        call.audit_id.encode("latin-1", "replace"),
+    ]
+    head += [b"\r\n", call.cors_head]
+    if not any(name.lower() == b"date" for name, _ in lines):
+        head.append(_date(int(time())))
+    head += [b"Warning: %b\r\n" % value for value in warning_values(call.warnings)]
+    head += [b"%b: %b\r\n" % line for line in lines]
+    return b"".join(head)
 
 
 # All warnings of an answer have so much room; when it is used up they are cut, then left out.

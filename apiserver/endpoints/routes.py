@@ -30,6 +30,8 @@ from apiserver.vocabulary import Document, GroupVersion
 _COLLECTION: Final = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
 _ITEM: Final = {"GET": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 _SUBRESOURCE: Final = {**_ITEM, "POST": "create"}
+# What goes on to another server, beside what discovery shows.
+_FORWARDED_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", *_SUBRESOURCE})
 _ALL_NAMESPACES: Final = {"GET": "list"}
 _WATCH: Final = {"GET": "watch"}
 # Source: k8s.io/apiserver, pkg/util/notfoundhandler.
@@ -181,6 +183,8 @@ class Routes:
     def _subresource_handler(self, method: str, subresource: Subresource | None) -> Handler:
         if subresource is None:
             raise NoSuchEndpoint
+        if subresource.has_paths and method in _FORWARDED_METHODS:
+            return self._connect
         verb = _supported(_SUBRESOURCE, method, subresource.verbs)
         if subresource.update is not None:
             return self._handlers[verb]

@@ -50,11 +50,13 @@ class Reader(Protocol):
     asker: whose request is answered.
     held_bytes: what is held for it beside what its transport has: the rest of a body, a compressor.
     is_shared: whether what its transport has is held for others, too.
+    may_stall: it may take as long as it likes: what it has not taken is bounded, and another server's to say.
     """
 
     asker: UserInfo | None
     held_bytes: int
     is_shared: bool
+    may_stall: bool
 
     def on_hesitation(self) -> None:
         """Called when the client has taken nothing for a moment, and then again and again."""
@@ -135,7 +137,7 @@ class UnreadAnswers:
             self._count(reader, unread)
             stalled_s, lasted_s = now - unread.taken_at, now - unread.began_at
             is_slow = lasted_s > SLOW_AFTER_S and unread.taken < RATE_MIN * lasted_s
-            if stalled_s >= self._stalled_s or is_slow:
+            if (stalled_s >= self._stalled_s or is_slow) and not reader.may_stall:
                 self._drop(unread)
             elif stalled_s >= HESITANT_S:
                 reader.on_hesitation()

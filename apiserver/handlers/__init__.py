@@ -4,7 +4,7 @@
     create, update, patch       writes of an object: POST, PUT, and PATCH in three patch formats
     apply                       PATCH as server-side apply
     delete                      DELETE of an object or of a collection
-    subresources                scale, binding, eviction, token, and those that connect to a node
+    subresources                scale, binding, eviction, token, and those that connect to other servers
     reviews                     SubjectAccessReview and the like: answered, never stored
     virtual_kinds               what subresources and reviews share: kinds that are not stored
 

@@ -114,11 +114,14 @@ def _scope(info: RequestTarget) -> str:
 
 
 class RequestMetrics:
-    """Counts requests and the events of watches. watches: how many are open now."""
+    """Counts requests and the events of watches.
+
+    watches, forwarded: how many watches are open now, and requests being forwarded to other servers.
+    """
 
     def __init__(self, names: ServedNames | None = None) -> None:
         self.in_flight = InFlight()
-        self.watches = 0
+        self.watches = self.forwarded = 0
         names = names or ServedNames()
         series = partial(ResourceSeries, names, names.of_version, OTHER_VERSIONED)
         # By resource, verb, dry_run, subresource and scope. What is not served is _NO_RESOURCE.
@@ -146,6 +149,8 @@ class RequestMetrics:
             scope = _scope(info)
             if info.subresource in resource.subresources:
                 subresource = info.subresource
+                if resource.subresources[subresource].connects:
+                    verb = "CONNECT"
             name = (resource.group_version, resource.resource)
         requests = self._requests.by_key.get((name, verb, dry_run, subresource, scope))
         if requests is None:
@@ -184,12 +189,16 @@ class RequestMetrics:
         yield values(
             "apiserver_current_inflight_requests",
             "gauge",
-            "Requests that are being answered now, without watches.",
+            "Requests that are being answered now, without watches and forwarded ones.",
             ("request_kind",),
             [(("mutating",), in_flight.mutating.value), (("readOnly",), in_flight.read_only.value)],
         )
         yield values(
-            "apiserver_longrunning_requests", "gauge", "Watches that are open.", (), [((), self.watches)]
+            "apiserver_longrunning_requests",
+            "gauge",
+            "Watches that are open, and requests that are being forwarded.",
+            (),
+            [((), self.watches + self.forwarded)],
         )
         requests = list(self._requests.by_key.values())
         total = "apiserver_request_total"

@@ -49,9 +49,10 @@ class Subresource:
 
     update: how it takes updates and patches of the object; None where it is something else.
     kind, group_version: of its documents, where they are not of the parent's kind.
-    definition: its schema's name. What is no view of the object and has none connects to a node.
+    definition: its schema's name. What is no view of the object and has none connects to another server.
     scale: of the subresource that is one.
-    has_paths: any path may follow.
+    has_paths: any path may follow, and any method is passed on.
+    connects: each request is passed on to another server: options in its query are an object of `kind`.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Subresource:
     definition: str = ""
     scale: ScaleFields | None = None
     has_paths: bool = False
+    connects: bool = False
 
 
 class Preparation(Protocol):

@@ -17,6 +17,8 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from apiserver.vocabulary import IPNetwork
 
+WEBHOOK_FLAG: Final = "--webhook-deny-cidrs"
+
 _IPAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 # RFC 6052: the last 32 bits are an IPv4 address.
@@ -24,23 +26,24 @@ _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 
 
 class AddressDenied(OSError):
-    """A webhook is at an address to which nothing is sent. The message is for the client."""
+    """An address to which nothing is sent. The message is for the client. flag: the one that denies it."""
 
-    def __init__(self, address: str) -> None:
-        super().__init__(f"dial tcp {address}: address is denied by --webhook-deny-cidrs")
+    def __init__(self, address: str, flag: str = WEBHOOK_FLAG) -> None:
+        super().__init__(f"dial tcp {address}: address is denied by {flag}")
 
 
 class AddressRules:
-    """Which addresses are denied."""
+    """Which addresses are denied. flag: the one that says so."""
 
-    def __init__(self, denied: Sequence[IPNetwork]) -> None:
+    def __init__(self, denied: Sequence[IPNetwork], flag: str = WEBHOOK_FLAG) -> None:
         self._denied = tuple(denied)
+        self._flag = flag
 
     def require_allowed(self, address: str) -> None:
         """Raises AddressDenied; ValueError for what is no address."""
         for each in _meanings(ipaddress.ip_address(address)):
             if any(each in network for network in self._denied):
-                raise AddressDenied(address)
+                raise AddressDenied(address, self._flag)
 
     def require_host(self, host: str) -> None:
         """Check the host of a URL, if it is an address: names are checked when they are resolved.

@@ -20,7 +20,8 @@ from apiserver.webhooks.tls import UnusableBundle, client_context
 CONTEXTS_MAX: Final = 256
 # A longer message of a webhook's failure is cut before it is passed on, in characters.
 ERROR_LENGTH_MAX: Final = 8_192
-_MESSAGES: Final = {
+# What a status means, by the code.
+MESSAGES: Final = {
     400: "the server rejected our request for an unknown reason",
     401: "the server has asked for the client to provide credentials",
     404: "the server could not find the requested resource",
@@ -89,8 +90,8 @@ def _failure(answer: Answer, document: Any) -> str:
         return str(message)[:ERROR_LENGTH_MAX]
     if status in _TOLD_BY_SERVER:
         return server_message[:ERROR_LENGTH_MAX]
-    if status in _MESSAGES:
-        return _MESSAGES[status]
+    if status in MESSAGES:
+        return MESSAGES[status]
     if status >= 500:
         told = server_message[:ERROR_LENGTH_MAX]
         return f'an error on the server ("{told}") has prevented the request from succeeding'

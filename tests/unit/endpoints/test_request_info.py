@@ -81,6 +81,18 @@ REQUESTS: Final[dict[str, tuple[str, str, bool, RequestInfo]]] = {
         False,
         info("get", "nodes", name="a", subresource="proxy", rest=("b", "c")),
     ),
+    "A08 empty steps for another server": (
+        "GET",
+        "/api/v1/namespaces/ns/services/s:80/proxy//b//",
+        False,
+        info("get", "services", namespace="ns", name="s:80", subresource="proxy", rest=("", "b", "")),
+    ),
+    "A08 a watch of another server": (
+        "GET",
+        "/api/v1/namespaces/ns/pods/p/proxy/b",
+        True,
+        info("get", namespace="ns", name="p", subresource="proxy", rest=("b",)),
+    ),
     "A07 what looks like a subresource of all is a name": (
         "GET",
         "/api/v1/pods/status",
@@ -119,6 +131,22 @@ def test_what_a_request_is_about(method: str, path: str, is_watch: bool, expecte
     found = parse_target(method, path, is_watch)
     assert replace(found, method="", path="") == expected
     assert found.method == method
+
+
+LONG_RUNNING: Final = {
+    "a watch": ("/api/v1/pods", True, True),
+    "the old prefix": ("/api/v1/watch/pods", False, True),
+    "A08 a proxy": ("/api/v1/nodes/a/proxy/b", False, True),
+    "logs": ("/api/v1/namespaces/ns/pods/p/log", False, True),
+    "a shell": ("/api/v1/namespaces/ns/pods/p/exec", False, True),
+    "a list": ("/api/v1/pods", False, False),
+    "an object with such a name": ("/api/v1/namespaces/ns/pods/log", False, False),
+}
+
+
+@pytest.mark.parametrize(("path", "is_watch", "is_long"), LONG_RUNNING.values(), ids=LONG_RUNNING)
+def test_what_runs_as_long_as_its_client_likes(path: str, is_watch: bool, is_long: bool) -> None:
+    assert parse_target("GET", path, is_watch).is_long_running is is_long
 
 
 @pytest.mark.parametrize(

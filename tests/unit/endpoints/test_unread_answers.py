@@ -57,6 +57,7 @@ class Client:
     def __init__(self, user: str, waiting: int) -> None:
         self.asker: UserInfo | None = UserInfo(user)
         self.held_bytes, self.is_shared, self.hesitated = 0, False, 0
+        self.may_stall = False
         self.transport = Transport(waiting)
 
     def on_hesitation(self) -> None:
@@ -128,6 +129,18 @@ def test_what_leaves_the_kernel_is_taken(site: Site) -> None:
         client.transport.in_kernel -= 200_000
     site.pass_s(1)
     assert not client.is_dropped
+
+
+def test_what_another_server_sends_may_wait(site: Site) -> None:
+    """As long as there is not too much of it: who looks at logs may look for minutes."""
+    reader = site.add()
+    reader.may_stall = True
+    site.pass_s(10 * STALLED_S)
+    assert not reader.is_dropped
+    for _ in range(10):
+        site.add(waiting=USER_MAX // 2).may_stall = True
+    site.pass_s(HESITANT_S + 2)
+    assert site.unread.held_bytes <= USER_MAX
 
 
 RATES: Final = {

@@ -1,0 +1,146 @@
+"""Reads the options of subresources that connect, which come in the query of a request.
+
+Source: k8s.io/api, core/v1, and k8s.io/apimachinery, pkg/runtime/conversion.go.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from apiserver import field_errors
+from apiserver.catalogue.subresources import CORE_V1
+from apiserver.endpoints.api_call import ApiCall
+from apiserver.errors import BadRequest, Invalid
+from apiserver.field_errors import Errors
+from apiserver.golang.quoting import go_quote
+from apiserver.meta import timestamps
+from apiserver.meta.options import is_true
+from apiserver.registry.served_resource import ServedResource
+from apiserver.schema.structural import Kind, Schema
+from apiserver.vocabulary import Document, GroupKind, Query
+
+_STRING: Final = Schema(Kind.STRING, "string")
+_BOOLEAN: Final = Schema(Kind.BOOLEAN, "bool")
+_STRINGS: Final = Schema(Kind.LIST, "[]string", element=_STRING)
+_PORTS: Final = Schema(Kind.LIST, "[]int32", element=Schema(Kind.INTEGER, "int32", bits=32))
+_STREAMS: Final = {**dict.fromkeys(("stdin", "stdout", "stderr", "tty"), _BOOLEAN), "container": _STRING}
+# The options of each kind. The path of a proxy is that of the request.
+_OPTIONS: Final[Mapping[str, Mapping[str, Schema]]] = {
+    "PodExecOptions": {**_STREAMS, "command": _STRINGS},
+    "PodAttachOptions": _STREAMS,
+    "PodPortForwardOptions": {"ports": _PORTS},
+    "PodProxyOptions": {"path": _STRING},
+    "ServiceProxyOptions": {"path": _STRING},
+    "NodeProxyOptions": {"path": _STRING},
+}
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+")
+_INT32_MAX: Final = (1 << 31) - 1
+_INT64_MAX: Final = (1 << 63) - 1
+# More digits than any integer has are not converted.
+_DIGITS_MAX: Final = 32
+_LOG_OPTIONS: Final = GroupKind("", "PodLogOptions")
+_LOG_FLAGS: Final = ("follow", "previous", "timestamps", "insecureSkipTLSVerifyBackend")
+_LOG_NUMBERS: Final = ("sinceSeconds", "tailLines", "limitBytes")
+
+
+def options_kinds() -> Mapping[str, ServedResource]:
+    """Returns the kinds of options that admission is asked about, as if they were served, by name."""
+    return {kind: _options_kind(kind, fields) for kind, fields in _OPTIONS.items()}
+
+
+def _options_kind(kind: str, fields: Mapping[str, Schema]) -> ServedResource:
+    own = {"apiVersion": _STRING, "kind": _STRING}
+    schema = Schema(Kind.STRUCT, f"v1.{kind}", fields={**own, **fields})
+    return ServedResource(
+        group_version=CORE_V1,
+        resource=f"{kind.lower()}s",
+        kind=kind,
+        is_namespaced=True,
+        schema=lambda: schema,
+        verbs=("create",),
+    )
+
+
+def read_options(call: ApiCall, kind: ServedResource) -> Document:
+    """Returns the options in the query of a call. Raises BadRequest."""
+    document: Document = {"kind": kind.kind, "apiVersion": kind.api_version}
+    for field, schema in _OPTIONS[kind.kind].items():
+        value: Any = None
+        if field == "path":
+            value = "/" + "/".join(call.info.rest) if call.info.rest else ""
+        elif field in call.query:
+            value = _READERS[schema.kind](call.query, field)
+        if value:
+            document[field] = value
+    return document
+
+
+def _ports(query: Query, field: str) -> list[int]:
+    return [_number(each, _INT32_MAX) for text in query[field] for each in text.split(",")]
+
+
+def _values(query: Query, field: str) -> list[Any]:
+    return _ports(query, field) if field == "ports" else list(query[field])
+
+
+_READERS: Final[Mapping[Kind, Callable[[Query, str], Any]]] = {
+    Kind.BOOLEAN: is_true,
+    Kind.STRING: lambda query, field: query[field][0],
+    Kind.LIST: _values,
+}
+
+
+def _number(text: str, greatest: int) -> int:
+    """Raises BadRequest."""
+    if not _INTEGER.fullmatch(text):
+        raise BadRequest(f"strconv.ParseInt: parsing {go_quote(text)}: invalid syntax")
+    value = int(text) if len(text) <= _DIGITS_MAX else greatest + 1
+    if not -greatest - 1 <= value <= greatest:
+        raise BadRequest(f"strconv.ParseInt: parsing {go_quote(text)}: value out of range")
+    return value
+
+
+def read_log_options(query: Query, pod: str) -> Document:
+    """Returns the PodLogOptions of a query, of a pod. Raises BadRequest, Invalid."""
+    options: Document = {field: True for field in _LOG_FLAGS if field in query and is_true(query, field)}
+    for field in _LOG_NUMBERS:
+        if field in query:
+            options[field] = _number(query[field][0], _INT64_MAX)
+    for field in ("container", "sinceTime"):
+        if query.get(field, [""])[0]:
+            options[field] = query[field][0]
+    if "sinceTime" in options:
+        options["sinceTime"] = _time(options["sinceTime"])
+    if errors := _validate_log_options(options, query):
+        raise Invalid(_LOG_OPTIONS, pod, errors)
+    return options
+
+
+def _time(text: str) -> str:
+    """Returns a time in UTC, to the second. Raises BadRequest."""
+    seconds = timestamps.from_text(text)
+    if seconds is None:
+        layout = "2006-01-02T15:04:05Z07:00"
+        raise BadRequest(f'parsing time {go_quote(text)} as "{layout}": cannot parse {go_quote(text)}')
+    return timestamps.to_text(int(seconds))
+
+
+def _validate_log_options(options: Document, query: Query) -> Errors:
+    """Source: pkg/apis/core/validation, ValidatePodLogOptions."""
+    errors: Errors = []
+    if options.get("tailLines", 0) < 0:
+        text = "must be greater than or equal to 0"
+        errors.append(field_errors.invalid("tailLines", options["tailLines"], text))
+    if options.get("limitBytes", 1) < 1:
+        errors.append(field_errors.invalid("limitBytes", options["limitBytes"], "must be greater than 0"))
+    if "sinceSeconds" in options and "sinceTime" in options:
+        text = "at most one of `sinceTime` or `sinceSeconds` may be specified"
+        errors.append(field_errors.forbidden("", text))
+    elif options.get("sinceSeconds", 1) < 1:
+        errors.append(field_errors.invalid("sinceSeconds", options["sinceSeconds"], "must be greater than 0"))
+    if "stream" in query:
+        # Of a feature gate that is off: PodLogsQuerySplitStreams.
+        errors.append(field_errors.forbidden("stream", "may not be specified"))
+    return errors

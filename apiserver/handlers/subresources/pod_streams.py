@@ -1,0 +1,221 @@
+"""Handles the logs of pods, `exec`, `attach` and `portforward`: their kubelets answer.
+
+Source: k8s.io/kubernetes, pkg/registry/core/pod/strategy.go and pkg/registry/core/pod/rest;
+k8s.io/apiserver, pkg/registry/generic/rest/streamer.go and response_checker.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import quote_plus
+
+import aiohttp
+
+from apiserver.endpoints.api_call import ApiCall
+from apiserver.endpoints.responses import ForwardedAnswer, send
+from apiserver.errors import ApiError, BadRequest, Forbidden, InternalError
+from apiserver.golang.quoting import go_quote
+from apiserver.handlers.subresources.connect import Connector
+from apiserver.handlers.subresources.connect_options import read_log_options
+from apiserver.handlers.subresources.kubelets import Kubelets
+from apiserver.registry.served_resource import ServedTable
+from apiserver.registry.store import Registry
+from apiserver.reverse_proxy.errors import ForwardingFailed, RequestFailed
+from apiserver.reverse_proxy.forwarder import Forwarder
+from apiserver.reverse_proxy.links import escaped
+from apiserver.reverse_proxy.target import Backend, Target
+from apiserver.vocabulary import Document
+from apiserver.webhooks.addresses import AddressDenied
+from apiserver.webhooks.caller import MESSAGES
+from storage.interface import MOST_RECENT
+
+# How much of a kubelet's error is read and told, and for how long.
+ERROR_BYTES_MAX: Final = 50_000
+ERROR_WITHIN_S: Final = 10.0
+_TEXT: Final = "text/plain"
+# The parameters of a kubelet, by the options that become them.
+_STREAMS: Final = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
+_LOG_PARAMETERS: Final = (
+    "follow",
+    "limitBytes",
+    "previous",
+    "sinceSeconds",
+    "sinceTime",
+    "tailLines",
+    "timestamps",
+)
+_REASONS: Final[Mapping[int, str]] = {
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    406: "NotAcceptable",
+    409: "Conflict",
+    415: "UnsupportedMediaType",
+    422: "Invalid",
+    429: "TooManyRequests",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+_TOLD_BY_SERVER: Final = frozenset({403, 406, 415})
+
+
+class KubeletAnswered(ApiError):
+    """A kubelet has answered that it has no logs.
+
+    Source: k8s.io/apimachinery, pkg/api/errors, NewGenericServerResponse.
+    """
+
+    def __init__(self, status: int, pod: str, text: str) -> None:
+        if status in _TOLD_BY_SERVER:
+            message = text
+        elif status in MESSAGES:
+            message = MESSAGES[status]
+        elif status >= 500:
+            message = f"an error on the server ({go_quote(text)}) has prevented the request from succeeding"
+        else:
+            message = (
+                f"the server responded with the status code {status} but did not return more information"
+            )
+        super().__init__(f"{message} ( pods/log {pod})", details={"name": pod, "kind": "pods/log"})
+        self.code = status
+        self.reason = _REASONS.get(status, "InternalError" if status >= 500 else "")
+
+
+def pod_connectors(
+    registry: Registry, served: ServedTable, forwarder: Forwarder, kubelets: Kubelets
+) -> Mapping[str, Connector]:
+    async def pod_of(call: ApiCall) -> Document:
+        info = call.info
+        assert call.resource is not None
+        return (await registry.get(call.resource, info.namespace, info.name, MOST_RECENT)).document()
+
+    async def kubelet_of(pod: Document, *, trusts_any: bool = False) -> Backend:
+        """Returns the kubelet that a pod runs on, which has one. Raises NotFound, NoNodeAddress."""
+        nodes = served.find("", "v1", "nodes")
+        assert nodes is not None
+        node = await registry.get(nodes, "", pod["spec"]["nodeName"], MOST_RECENT)
+        return kubelets.backend_of(node.document(), trusts_any=trusts_any)
+
+    async def stream(call: ApiCall, path: str, pod: Document, query: Sequence[tuple[str, str]]) -> None:
+        if not pod["spec"].get("nodeName"):
+            raise BadRequest(f"pod {pod['metadata']['name']} does not have a host assigned")
+        backend = await kubelet_of(pod)
+        target = Target(backend, path, _encoded(query), upgrade_required=True)
+        await forwarder.forward(call, target)
+
+    async def command(call: ApiCall, options: Document) -> None:
+        pod = await pod_of(call)
+        container = container_of(pod, options.get("container", ""))
+        query = [("command", each) for each in options.get("command", ())]
+        query += [(name, "1") for option, name in _STREAMS.items() if options.get(option)]
+        path = _path(call.info.subresource, pod, container)
+        await stream(call, path, pod, query)
+
+    async def port_forward(call: ApiCall, options: Document) -> None:
+        pod = await pod_of(call)
+        ports = ",".join(map(str, options.get("ports", ())))
+        await stream(call, _path("portForward", pod), pod, [("port", ports)] if ports else [])
+
+    async def log(call: ApiCall, _: Document) -> None:
+        options = read_log_options(call.query, call.info.name)
+        pod = await pod_of(call)
+        container = container_of(pod, options.get("container", ""))
+        if not pod["spec"].get("nodeName"):
+            await send(call, 204, b"", "")
+            return
+        backend = await kubelet_of(pod, trusts_any="insecureSkipTLSVerifyBackend" in options)
+        query = [(name, _text(options[name])) for name in _LOG_PARAMETERS if name in options]
+        target = Target(backend, _path("containerLogs", pod, container), _encoded(query))
+        with forwarder.place(call):
+            await _send_log(call, forwarder, target)
+
+    return {"pods/log": log, "pods/exec": command, "pods/attach": command, "pods/portforward": port_forward}
+
+
+def container_of(pod: Document, name: str) -> str:
+    """Returns the container of a pod that is meant. name: what is asked for; empty for the only one there is.
+
+    Raises BadRequest.
+    """
+    spec, pod_name = pod["spec"], pod["metadata"]["name"]
+    containers = _names(spec, "containers")
+    if name:
+        known = (*containers, *_names(spec, "initContainers"), *_names(spec, "ephemeralContainers"))
+        if name not in known:
+            raise BadRequest(f"container {name} is not valid for pod {pod_name}")
+        return name
+    if len(containers) == 1:
+        return containers[0]
+    message = (
+        f"a container name must be specified for pod {pod_name}, choose one of: [{' '.join(containers)}]"
+    )
+    if initial := _names(spec, "initContainers"):
+        message += f" or one of the init containers: [{' '.join(initial)}]"
+    raise BadRequest(message)
+
+
+def _names(spec: Document, field: str) -> list[str]:
+    return [each["name"] for each in spec.get(field) or ()]
+
+
+def _path(what: str, pod: Document, container: str = "") -> str:
+    meta = pod["metadata"]
+    end = f"/{container}" if container else ""
+    return escaped(f"/{what}/{meta['namespace']}/{meta['name']}{end}")
+
+
+def _text(value: Any) -> str:
+    return "true" if value is True else str(value)
+
+
+def _encoded(query: Sequence[tuple[str, str]]) -> str:
+    """Returns a query as Go writes it: sorted by names."""
+    ordered = sorted(query, key=lambda pair: pair[0])
+    return "&".join(f"{quote_plus(name)}={quote_plus(value)}" for name, value in ordered)
+
+
+async def _send_log(call: ApiCall, forwarder: Forwarder, target: Target) -> None:
+    backends = forwarder.backends
+    try:
+        response = await backends.request("GET", target, [("Host", target.backend.authority)], None)
+    except RequestFailed as error:
+        raise ForwardingFailed(f'Get "{target.url}": {error}') from None
+    except AddressDenied as error:
+        raise Forbidden(str(error)) from None
+    try:
+        await _require_success(call, response)
+        answer = ForwardedAnswer(call, 200, [(b"Content-Type", _TEXT.encode())], length=None, has_body=True)
+        with call.connection.relaying():
+            while piece := await backends.read(response, target.backend):
+                call.body_bytes += len(piece)
+                answer.write(piece)
+                await answer.drain()
+        answer.finish()
+    except RequestFailed as error:
+        raise ForwardingFailed(str(error)) from None  # The client sees an answer that is cut off.
+    finally:
+        response.close()
+
+
+async def _require_success(call: ApiCall, response: aiohttp.ClientResponse) -> None:
+    """Raises what a kubelet's error becomes."""
+    status = response.status
+    if 200 <= status <= 206:
+        return
+    if 300 <= status <= 399 and "Location" in response.headers:
+        raise ForwardingFailed("redirects forbidden")
+    body = b""
+    with contextlib.suppress(TimeoutError, aiohttp.ClientError, OSError):
+        async with asyncio.timeout(ERROR_WITHIN_S):
+            while len(body) < ERROR_BYTES_MAX and (piece := await response.content.readany()):
+                body += piece
+    text = body[:ERROR_BYTES_MAX].decode("utf-8", "replace")
+    if status == 500:
+        raise InternalError.of(text)
+    if status == 400:
+        raise BadRequest(text)
+    raise KubeletAnswered(status, call.info.name, text)

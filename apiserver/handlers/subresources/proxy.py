@@ -1,0 +1,237 @@
+"""Handles the subresource `proxy` of services, pods and nodes: where requests to it go.
+
+Names are `NAME`, `NAME:PORT` or `SCHEME:NAME:PORT`; the scheme is `http` unless it is said. Backends within
+the cluster have certificates that nobody can check here: with `https` any is accepted, as in kube-apiserver.
+Source: k8s.io/kubernetes, pkg/registry/core/{service,pod,node}, ResourceLocation.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import random
+import ssl
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from apiserver.catalogue.core.services.addresses import address_of
+from apiserver.endpoints.api_call import ApiCall
+from apiserver.errors import BadRequest
+from apiserver.handlers.subresources.connect import Connector
+from apiserver.handlers.subresources.kubelets import Kubelets
+from apiserver.meta.options import ListOptions
+from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.store import Registry
+from apiserver.reverse_proxy.errors import BackendUnreachable, NoBackend, RequestFailed
+from apiserver.reverse_proxy.forwarder import Forwarder
+from apiserver.reverse_proxy.links import escaped, joined
+from apiserver.reverse_proxy.target import Backend, Target
+from apiserver.vocabulary import Document
+from apiserver.webhooks.addresses import AddressDenied
+from storage.interface import MOST_RECENT
+from storage.turns import in_turns
+
+_DEFAULT_PORTS: Final[Mapping[str, int]] = {"http": 80, "https": 443}
+_PORT_MAX: Final = 65_535
+_BROADCAST: Final = ipaddress.IPv4Address("255.255.255.255")
+
+
+class Address(NamedTuple):
+    """What the name in the path of a proxied request says. port: empty if it does not say any."""
+
+    scheme: str
+    name: str
+    port: str
+
+
+def parse_address(text: str) -> Address | None:
+    """Parses `NAME`, `NAME:PORT` or `SCHEME:NAME:PORT`; None if it is nothing of that.
+
+    Source: k8s.io/apimachinery, pkg/util/net, SplitSchemeNamePort.
+    """
+    match text.split(":"):
+        case [name]:
+            address = Address("", name, "")
+        case [name, port]:
+            address = Address("", name, port)
+        case ["" | "http" | "https" as scheme, name, port]:
+            address = Address(scheme, name, port)
+        case _:
+            return None
+    return address if address.name else None
+
+
+def insecure_context() -> ssl.SSLContext:
+    """Returns the context for servers whose certificate cannot be checked."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def proxy_connectors(
+    registry: Registry,
+    forwarder: Forwarder,
+    kubelets: Kubelets,
+    slices: Callable[[], ServedResource | None],
+    service_label: str,
+) -> Mapping[str, Connector]:
+    """slices: returns the resource EndpointSlices. service_label: by which they name their Service."""
+    context = insecure_context()
+    services = _Services(registry, slices, service_label)
+
+    def target(call: ApiCall, backend: Backend) -> Target:
+        info = call.info
+        path = joined("", "/".join(info.rest)) if info.rest else ""
+        if info.path.endswith("/") and not path.endswith("/"):
+            path += "/"
+        namespace = f"/namespaces/{info.namespace}" if info.namespace else ""
+        prefix = f"/api/{info.version}{namespace}/{info.resource}/{info.name}/{info.subresource}"
+        query = call.request.raw_path.partition("?")[2]
+        return Target(backend, escaped(path), query, escaped(prefix))
+
+    def backend(scheme: str, host: str, port: int) -> Backend:
+        return Backend(host, port, context if scheme == "https" else None)
+
+    async def to_service(call: ApiCall, _: Document) -> None:
+        address = _address_of(call, "service")
+        assert call.resource is not None
+        service = await _object(call, registry, address)
+        host, port = await services.endpoint(service, address)
+        await forwarder.forward(call, target(call, backend(address.scheme, host, port)))
+
+    async def to_pod(call: ApiCall, _: Document) -> None:
+        address = _address_of(call, "pod")
+        pod = await _object(call, registry, address)
+        host = (pod.get("status") or {}).get("podIP") or ""
+        _require_proxyable(host)
+        port = address.port or _first_port(pod)
+        number = _number(port) if port else _DEFAULT_PORTS[address.scheme or "http"]
+        await forwarder.forward(call, target(call, backend(address.scheme, host, number)))
+
+    async def to_node(call: ApiCall, _: Document) -> None:
+        address = _address_of(call, "node")
+        node = await _object(call, registry, address)
+        kubelet = kubelets.backend_of(node)
+        if address.port in ("", str(kubelet.port)):
+            await forwarder.forward(call, target(call, kubelet))
+            return
+        for host in await _addresses(forwarder, kubelet.host):
+            _require_proxyable(host)
+        found = backend(address.scheme, kubelet.host, _number(address.port))
+        await forwarder.forward(call, target(call, found))
+
+    return {"services/proxy": to_service, "pods/proxy": to_pod, "nodes/proxy": to_node}
+
+
+async def _addresses(forwarder: Forwarder, host: str) -> list[str]:
+    """Raises BadRequest."""
+    try:
+        return await forwarder.backends.addresses(host)
+    except (RequestFailed, AddressDenied) as error:
+        raise BadRequest(str(error)) from None
+
+
+def _address_of(call: ApiCall, what: str) -> Address:
+    """Raises BadRequest."""
+    address = parse_address(call.info.name)
+    if address is None:
+        raise BadRequest(f'invalid {what} request "{call.info.name}"')
+    return address
+
+
+async def _object(call: ApiCall, registry: Registry, address: Address) -> Document:
+    """Returns the object of a name. Raises NotFound."""
+    assert call.resource is not None
+    found = await registry.get(call.resource, call.info.namespace, address.name, MOST_RECENT)
+    return found.document()
+
+
+def _require_proxyable(host: str) -> None:
+    """Raises BadRequest for an address that means something else on each machine, or no single server.
+
+    Source: k8s.io/kubernetes, pkg/proxy/util, IsProxyableIP; Go's net, IP.IsGlobalUnicast.
+    """
+    try:
+        address = address_of(host)
+    except ValueError:
+        raise BadRequest("address not allowed") from None
+    is_special = address.is_loopback or address.is_link_local or address.is_multicast
+    if is_special or address.is_unspecified or address == _BROADCAST:
+        raise BadRequest("address not allowed")
+
+
+def _first_port(pod: Document) -> str:
+    """Returns the port of a pod that is meant where none is said; empty if it has none."""
+    for container in pod["spec"].get("containers") or ():
+        if ports := container.get("ports"):
+            return str(ports[0]["containerPort"])
+    return ""
+
+
+def _number(port: str) -> int:
+    """Raises BackendUnreachable."""
+    if not (port.isascii() and port.isdigit()):
+        raise BackendUnreachable(f"dial tcp: lookup tcp/{port}: unknown port")
+    if len(port) > len(str(_PORT_MAX)) or not 0 < int(port) <= _PORT_MAX:
+        raise BackendUnreachable(f"dial tcp: address {port}: invalid port")
+    return int(port)
+
+
+class _Services:
+    """Finds the endpoints of Services."""
+
+    def __init__(
+        self, registry: Registry, slices: Callable[[], ServedResource | None], service_label: str
+    ) -> None:
+        self._registry = registry
+        self._slices = slices
+        self._service_label = service_label
+
+    async def endpoint(self, service: Document, address: Address) -> tuple[str, int]:
+        """Returns address and port of an endpoint that is ready, any one of them.
+
+        Raises NoBackend, BadRequest.
+        """
+        name = service["metadata"]["name"]
+        port_name = address.port
+        if port_name.isascii() and port_name.isdigit():
+            ports = (service.get("spec") or {}).get("ports") or ()
+            found = next((each for each in ports if str(each.get("port")) == port_name.lstrip("0")), None)
+            if found is None:
+                raise NoBackend(f'no service port {port_name} found for service "{name}"')
+            port_name = found.get("name") or ""
+        endpoints = [
+            endpoint
+            for each in await self._slices_of(service)
+            for endpoint in _ready_endpoints(each, port_name)
+        ]
+        if not endpoints:
+            raise NoBackend(f'no endpoints available for service "{name}"')
+        host, port = random.choice(endpoints)  # noqa: S311  to spread requests
+        _require_proxyable(host)
+        return host, port
+
+    async def _slices_of(self, service: Document) -> list[Document]:
+        resource = self._slices()
+        if resource is None:
+            return []
+        meta = service["metadata"]
+        query = {"labelSelector": [f"{self._service_label}={meta['name']}"]}
+        options = ListOptions.for_list(query, resource.known_fields, "")
+        listed = await self._registry.list(resource, meta["namespace"], options)
+        return [each.document() async for each in in_turns(listed.objects)]
+
+
+def _ready_endpoints(described: Document, port_name: str) -> list[tuple[str, int]]:
+    """Returns the ready endpoints in a slice, with the port of a name."""
+    port = next(
+        (each.get("port") for each in described.get("ports") or () if (each.get("name") or "") == port_name),
+        None,
+    )
+    if port is None or described.get("addressType") == "FQDN":
+        return []
+    return [
+        (endpoint["addresses"][0], port)
+        for endpoint in described.get("endpoints") or ()
+        if (endpoint.get("conditions") or {}).get("ready") is not False and endpoint.get("addresses")
+    ]

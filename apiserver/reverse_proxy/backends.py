@@ -1,0 +1,233 @@
+"""The HTTP client through which requests are forwarded, and connections that are going to be upgraded."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import socket
+import ssl
+from collections.abc import AsyncIterator, Sequence
+from typing import Final, NamedTuple
+
+import aiohttp
+from aiohttp import hdrs
+from multidict import CIMultiDict
+from yarl import URL
+
+from apiserver.reverse_proxy.errors import RequestFailed
+from apiserver.reverse_proxy.headers import Headers
+from apiserver.reverse_proxy.target import Backend, Target
+from apiserver.vocabulary import IPNetwork
+from apiserver.webhooks.addresses import AddressDenied, AddressRules, CheckedResolver
+
+# To connect, with the TLS handshake. Go's default.
+CONNECT_WITHIN_S: Final = 30.0
+# Of a backend's answer: those that requests may have.
+HEADER_BYTES_MAX: Final = 64 * 1024
+HEADERS_MAX: Final = 128
+# How much of an answer is kept until the client takes it; up to twice as much is.
+UNREAD_BYTES_MAX: Final = 64 * 1024
+# How long a connection is kept for the next request.
+KEEP_ALIVE_S: Final = 30.0
+# How long an address is taken to be right.
+DNS_TTL_S: Final = 1
+_DENY_FLAG: Final = "--proxy-deny-cidrs"
+_STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] ([1-9][0-9]{2})(?: ([^\r\n]*))?")
+# aiohttp adds none of these by itself: the client's are passed on, or none.
+_NO_HEADERS_OF_ITS_OWN: Final = (hdrs.USER_AGENT, hdrs.ACCEPT, hdrs.ACCEPT_ENCODING, hdrs.CONTENT_TYPE)
+
+
+class AnswerHead(NamedTuple):
+    """The head of an answer. raw: as it came, with the empty line at its end."""
+
+    status: int
+    headers: list[tuple[bytes, bytes]]
+    raw: bytes
+
+
+class Dialled(NamedTuple):
+    """A connection to a backend."""
+
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+
+class Backends:
+    """Connects to backends. denied: addresses that are never connected to.
+
+    Connections are kept for later requests, but not used for those with a body: one that the backend has
+    closed meanwhile is noticed only when the body is gone.
+    """
+
+    def __init__(self, denied: Sequence[IPNetwork] = ()) -> None:
+        self._rules = AddressRules(denied, _DENY_FLAG)
+        self._resolver: CheckedResolver | None = None
+        self._kept: aiohttp.ClientSession | None = None
+        self._fresh: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        for session in (self._kept, self._fresh):
+            if session is not None:
+                await session.close()
+
+    async def request(
+        self, method: str, target: Target, headers: Headers, body: AsyncIterator[bytes] | None
+    ) -> aiohttp.ClientResponse:
+        """Returns the answer to a request, once its head is there. The caller closes it.
+
+        body: None if there is none. Raises RequestFailed, AddressDenied.
+        """
+        try:
+            self._rules.require_host(target.backend.host)
+            return await self._session(has_body=body is not None).request(
+                method,
+                URL(target.url, encoded=True),
+                headers=CIMultiDict(headers),
+                data=body,
+                ssl=target.backend.tls if target.backend.tls is not None else True,
+                allow_redirects=False,
+            )
+        except (aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
+            raise _failure(error, target.backend) from None
+
+    async def read(self, response: aiohttp.ClientResponse, backend: Backend) -> bytes:
+        """Returns what has come of an answer's body; empty at its end. Raises RequestFailed."""
+        try:
+            return await response.content.readany()
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise _failure(error, backend) from None
+
+    async def dial(self, backend: Backend) -> Dialled:
+        """Connects to a backend. Raises RequestFailed, AddressDenied."""
+        try:
+            self._rules.require_host(backend.host)
+            async with asyncio.timeout(CONNECT_WITHIN_S):
+                host = (await self._resolve(backend.host, backend.port))[0]
+                reader, writer = await asyncio.open_connection(
+                    host,
+                    backend.port,
+                    limit=HEADER_BYTES_MAX,
+                    ssl=backend.tls,
+                    server_hostname=backend.host if backend.tls is not None else None,
+                )
+        except (OSError, ValueError, TimeoutError) as error:
+            raise _failure(error, backend) from None
+        plain = writer.get_extra_info("socket")
+        if plain is not None:
+            # Nothing may pass for hours: that the backend is gone is noticed by this.
+            with contextlib.suppress(OSError):
+                plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        return Dialled(reader, writer)
+
+    async def addresses(self, host: str) -> list[str]:
+        """Returns the addresses of a host. Raises RequestFailed, AddressDenied."""
+        try:
+            return await self._resolve(host, 0)
+        except OSError as error:
+            raise _failure(error, Backend(host, 0)) from None
+
+    async def _resolve(self, host: str, port: int) -> list[str]:
+        """Raises OSError: the host has no address."""
+        if _is_address(host):
+            return [host]
+        found = await self._checked_resolver().resolve(host, port, socket.AF_UNSPEC)
+        return [each["host"] for each in found]
+
+    def _session(self, *, has_body: bool) -> aiohttp.ClientSession:
+        if self._kept is None or self._fresh is None:
+            self._kept, self._fresh = self._new_session(keeps=True), self._new_session(keeps=False)
+        return self._fresh if has_body else self._kept
+
+    def _new_session(self, *, keeps: bool) -> aiohttp.ClientSession:
+        resolver = self._checked_resolver()
+        if keeps:
+            connector = aiohttp.TCPConnector(
+                limit=0, resolver=resolver, ttl_dns_cache=DNS_TTL_S, keepalive_timeout=KEEP_ALIVE_S
+            )
+        else:
+            connector = aiohttp.TCPConnector(
+                limit=0, resolver=resolver, ttl_dns_cache=DNS_TTL_S, force_close=True
+            )
+        return aiohttp.ClientSession(
+            connector=connector,
+            # No cookies, and nothing of the environment.
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+            skip_auto_headers=_NO_HEADERS_OF_ITS_OWN,
+            # An answer may take as long as the client waits for it.
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_WITHIN_S),
+            max_line_size=HEADER_BYTES_MAX,
+            max_field_size=HEADER_BYTES_MAX,
+            read_bufsize=UNREAD_BYTES_MAX,
+        )
+
+    def _checked_resolver(self) -> CheckedResolver:
+        if self._resolver is None:
+            self._resolver = CheckedResolver(self._rules, aiohttp.ThreadedResolver())
+        return self._resolver
+
+
+async def read_head(reader: asyncio.StreamReader) -> AnswerHead:
+    """Reads the head of an answer. Raises RequestFailed."""
+    try:
+        while True:
+            raw = await reader.readuntil(b"\r\n\r\n")
+            head = _parse_head(raw)
+            if head.status == 101 or head.status >= 200:
+                return head
+    except asyncio.LimitOverrunError:
+        raise RequestFailed(f"the head of the answer is longer than {HEADER_BYTES_MAX} bytes") from None
+    except asyncio.IncompleteReadError as error:
+        raise RequestFailed("unexpected EOF" if error.partial else "EOF") from None
+    except OSError as error:
+        raise RequestFailed(_os_error(error)) from None
+
+
+def _parse_head(raw: bytes) -> AnswerHead:
+    """Raises RequestFailed."""
+    status, *lines = raw[:-4].split(b"\r\n")
+    found = _STATUS_LINE.fullmatch(status)
+    if found is None or len(lines) > HEADERS_MAX:
+        raise RequestFailed("malformed HTTP response")
+    headers = []
+    for line in lines:
+        name, colon, value = line.partition(b":")
+        if not colon or not name or name != name.strip() or b"\n" in line or b"\r" in line:
+            raise RequestFailed("malformed HTTP response")
+        headers.append((name, value.strip()))
+    return AnswerHead(int(found[1]), headers, raw)
+
+
+def _is_address(host: str) -> bool:
+    return ":" in host or host.replace(".", "").isdigit()
+
+
+def _failure(error: Exception, backend: Backend) -> RequestFailed | AddressDenied:
+    """Returns what has gone wrong, in the words of Go's client."""
+    cause: Exception = error
+    if isinstance(error, aiohttp.ClientConnectorError):
+        cause = error.os_error
+    dial = f"dial tcp {backend.authority}"
+    match cause:
+        case AddressDenied():
+            return cause
+        case aiohttp.ServerDisconnectedError():
+            return RequestFailed("EOF")
+        case aiohttp.ClientConnectorCertificateError():
+            return RequestFailed(f"tls: failed to verify certificate: {cause.certificate_error}")
+        case ssl.SSLError():
+            return RequestFailed(f"tls: {cause.reason or cause}")
+        case TimeoutError() if not cause.args:
+            return RequestFailed(f"{dial}: i/o timeout")
+        case socket.gaierror():
+            return RequestFailed(f"{dial}: lookup {backend.host}: no such host")
+        case OSError(errno=int()):
+            return RequestFailed(f"{dial}: connect: {_os_error(cause)}")
+        case _:
+            return RequestFailed(f"{cause}" or type(cause).__name__)
+
+
+def _os_error(error: OSError) -> str:
+    return os.strerror(error.errno).lower() if error.errno else f"{error}" or type(error).__name__

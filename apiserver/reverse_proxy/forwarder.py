@@ -1,0 +1,251 @@
+"""Forwards one request to a backend, and its answer back."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Final
+
+import aiohttp
+from aiohttp import hdrs
+
+from apiserver.endpoints.api_call import ApiCall
+from apiserver.endpoints.bodies import send_continue
+from apiserver.endpoints.request_slots import holder_of
+from apiserver.endpoints.responses import ForwardedAnswer, send
+from apiserver.endpoints.shared_pool import SharedPool
+from apiserver.errors import BadRequest, Forbidden, TooManyRequests
+from apiserver.metrics.requests import RequestMetrics
+from apiserver.reverse_proxy import headers
+from apiserver.reverse_proxy.backends import Backends
+from apiserver.reverse_proxy.errors import BackendUnreachable, RequestFailed
+from apiserver.reverse_proxy.html import LinkRewriter
+from apiserver.reverse_proxy.links import Links, joined
+from apiserver.reverse_proxy.target import Backend, Target
+from apiserver.reverse_proxy.upgrades import upgrade
+from apiserver.webhooks.addresses import AddressDenied
+from storage.turns import Turn
+
+# Requests that are forwarded at the same time. Each takes up to 300 KB while both sides are slow.
+FORWARDED_MAX: Final = 1_000
+# HTML is rewritten, and decompressed, so much at a time.
+HTML_BYTES: Final = 16 * 1024
+_NO_BODY: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
+# For zlib: gzip, or a deflated stream without the head of zlib, as browsers and Go take it.
+_WINDOW_BITS: Final = {b"gzip": 31, b"deflate": -zlib.MAX_WBITS}
+
+
+class Forwarder:
+    """Forwards requests.
+
+    identity: headers that are for this server alone. metrics: are told how many requests there are.
+    """
+
+    def __init__(
+        self,
+        backends: Backends,
+        identity: headers.IdentityHeaders,
+        metrics: RequestMetrics,
+        *,
+        forwarded_max: int = FORWARDED_MAX,
+    ) -> None:
+        self.backends = backends
+        self._identity = identity
+        self._metrics = metrics
+        self._pool = SharedPool(forwarded_max)
+        self._upgraded: set[asyncio.Task[object]] = set()
+
+    async def forward(self, call: ApiCall, target: Target) -> None:
+        """Forwards a request, until its answer has been passed on, or its connection has been closed.
+
+        Raises BackendUnreachable, ForwardingFailed, Forbidden (the address is denied), BadRequest,
+        TooManyRequests.
+        """
+        request = call.request
+        protocol = headers.upgrade_of(request.headers, request.headers.getall(hdrs.CONNECTION, ()))
+        received = [*request.headers.items()]
+        passed = headers.to_backend(received, _client_address(call), self._identity, upgrade=protocol)
+        if target.prefix is not None:
+            uri = joined(target.prefix, target.path)
+            passed = headers.replaced(passed, [("X-Forwarded-Uri", uri)])
+        passed = headers.replaced(passed, target.headers)
+        with self.place(call):
+            if protocol:
+                if request.body_exists:
+                    raise BadRequest("a request that asks for an upgrade must not have a body")
+                await self._upgrade(call, target, passed)
+            elif target.upgrade_required:
+                raise BadRequest("Upgrade request required")
+            elif not target.path and request.method in (hdrs.METH_GET, hdrs.METH_HEAD):
+                await _redirect_to_root(call)
+            else:
+                await self._pass_on(call, target, passed)
+
+    @contextmanager
+    def place(self, call: ApiCall) -> Iterator[None]:
+        """Takes a place among the requests that are forwarded. Raises TooManyRequests."""
+        assert call.user is not None
+        holder = holder_of(call.user)
+        if not self._pool.take(holder):
+            raise TooManyRequests
+        self._metrics.forwarded += 1
+        try:
+            yield
+        finally:
+            self._metrics.forwarded -= 1
+            self._pool.give_back(holder)
+
+    def end_upgraded(self) -> None:
+        """Close the connections that have been upgraded: the server stops."""
+        for task in self._upgraded:
+            task.cancel()
+
+    async def _upgrade(self, call: ApiCall, target: Target, passed: headers.Headers) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._upgraded.add(task)
+        try:
+            await upgrade(call, self.backends, target, passed)
+        except AddressDenied as error:
+            raise Forbidden(str(error)) from None
+        finally:
+            self._upgraded.discard(task)
+
+    async def _pass_on(self, call: ApiCall, target: Target, passed: headers.Headers) -> None:
+        body = _body(call) if call.request.body_exists else None
+        try:
+            response = await self.backends.request(call.request.method, target, passed, body)
+        except RequestFailed as error:
+            raise BackendUnreachable(str(error)) from None
+        except AddressDenied as error:
+            raise Forbidden(str(error)) from None
+        try:
+            await self._answer(call, target, response)
+        except RequestFailed as error:
+            raise BackendUnreachable(str(error)) from None  # The client sees an answer that is cut off.
+        finally:
+            response.close()
+
+    async def _answer(self, call: ApiCall, target: Target, response: aiohttp.ClientResponse) -> None:
+        """Passes on an answer. Raises RequestFailed."""
+        if response.status < 200:
+            raise RequestFailed(f"unexpected status {response.status}")
+        lines = headers.to_client(response.raw_headers)
+        rewriter = None
+        if target.prefix is not None:
+            host = call.request.headers.get(hdrs.HOST, "")
+            links = Links(target.prefix, target.backend.authority, host)
+            lines, redirects = _with_location(lines, links)
+            rewriter = None if redirects else _html_rewriter(call, response, links)
+        length = _content_length(response)
+        if rewriter is not None:
+            dropped = (b"content-encoding", b"content-length")
+            lines = [each for each in lines if each[0].lower() not in dropped]
+            length = None
+        has_body = call.request.method != hdrs.METH_HEAD and response.status not in _NO_BODY
+        answer = ForwardedAnswer(call, response.status, lines, length=length, has_body=has_body)
+        if not has_body:
+            return
+        with call.connection.relaying():
+            async for piece in self._pieces(response, target.backend, rewriter):
+                call.body_bytes += len(piece)
+                answer.write(piece)
+                await answer.drain()
+        answer.finish()
+
+    async def _pieces(
+        self, response: aiohttp.ClientResponse, backend: Backend, rewriter: _HtmlRewriter | None
+    ) -> AsyncIterator[bytes]:
+        """Yields the pieces of an answer's body. Raises RequestFailed."""
+        turn = Turn()
+        while piece := await self.backends.read(response, backend):
+            if rewriter is None:
+                yield piece
+                continue
+            for each in rewriter.feed(piece):
+                if each:
+                    yield each
+                if turn.is_over():
+                    await turn.next()
+        if rewriter is not None and (last := rewriter.finish()):
+            yield last
+
+
+class _HtmlRewriter:
+    """Rewrites the links of HTML, and decompresses it first where that has to be. encoding: of the body."""
+
+    def __init__(self, links: Links, encoding: bytes) -> None:
+        self._rewriter = LinkRewriter(links.rewrite)
+        self._inflate = zlib.decompressobj(_WINDOW_BITS[encoding]) if encoding else None
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Yields what can be passed on, a little at a time. Raises RequestFailed."""
+        if self._inflate is None:
+            for begin in range(0, len(data), HTML_BYTES):
+                yield self._rewriter.feed(data[begin : begin + HTML_BYTES])
+            return
+        while data and not self._inflate.eof:
+            try:
+                text = self._inflate.decompress(data, HTML_BYTES)
+            except zlib.error as error:
+                raise RequestFailed(f"{error}") from None
+            data = self._inflate.unconsumed_tail
+            yield self._rewriter.feed(text)
+
+    def finish(self) -> bytes:
+        rest = b"" if self._inflate is None else self._inflate.flush(HTML_BYTES)
+        return self._rewriter.feed(rest, is_last=True)
+
+
+def _html_rewriter(call: ApiCall, response: aiohttp.ClientResponse, links: Links) -> _HtmlRewriter | None:
+    """Returns what rewrites the body of an answer; None if it is no HTML, or in an unknown encoding."""
+    if call.request.method == hdrs.METH_HEAD or response.status in _NO_BODY:
+        return None
+    if response.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip() != "text/html":
+        return None
+    encoding = response.headers.get(hdrs.CONTENT_ENCODING, "").encode("utf-8", "replace")
+    return _HtmlRewriter(links, encoding) if not encoding or encoding in _WINDOW_BITS else None
+
+
+def _with_location(lines: list[tuple[bytes, bytes]], links: Links) -> tuple[list[tuple[bytes, bytes]], bool]:
+    """Returns headers with a redirect that leads back through the proxy, and whether there is one."""
+    changed, redirects = [], False
+    for name, value in lines:
+        if name.lower() == b"location" and value:
+            redirects = True
+            rewritten = links.rewrite(value.decode("utf-8", "surrogateescape"))
+            value = rewritten.encode("utf-8", "surrogateescape")
+        changed.append((name, value))
+    return changed, redirects
+
+
+def _content_length(response: aiohttp.ClientResponse) -> int | None:
+    if hdrs.TRANSFER_ENCODING in response.headers:
+        return None
+    text = response.headers.get(hdrs.CONTENT_LENGTH, "")
+    return int(text) if text.isascii() and text.isdigit() else None
+
+
+async def _redirect_to_root(call: ApiCall) -> None:
+    """Sends who asks for the backend's root without a slash to where links of the page are right."""
+    path, mark, query = call.request.raw_path.partition("?")
+    location = f"{path}/{mark}{query}"
+    await send(call, HTTPStatus.MOVED_PERMANENTLY, b"", "", {hdrs.LOCATION: location})
+
+
+async def _body(call: ApiCall) -> AsyncIterator[bytes]:
+    """Yields the pieces of a request's body as they come."""
+    call.has_read_body = True
+    send_continue(call.request)
+    content = call.request.content
+    while piece := await content.readany():
+        yield piece
+
+
+def _client_address(call: ApiCall) -> str:
+    transport = call.request.transport
+    peer = transport.get_extra_info("peername") if transport is not None else None
+    return str(peer[0]) if isinstance(peer, tuple) and peer else ""

@@ -1,0 +1,53 @@
+"""Where a forwarded request goes to."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Backend:
+    """A server. host: a name or an address. tls: None for plain HTTP."""
+
+    host: str
+    port: int
+    tls: ssl.SSLContext | None = None
+
+    @property
+    def scheme(self) -> str:
+        return "http" if self.tls is None else "https"
+
+    @property
+    def authority(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a request goes to, and how.
+
+    path: escaped, from the root; empty if the request has none, not even a slash.
+    query: as it is in the URL.
+    prefix: the path, escaped, that stands for the backend's root in the client's eyes: redirects and links
+        lead back below it. None: they are left alone.
+    headers: more of them for the backend, in place of those that the client has sent.
+    upgrade_required: requests that upgrade nothing are refused.
+    """
+
+    backend: Backend
+    path: str
+    query: str = ""
+    prefix: str | None = None
+    headers: Sequence[tuple[str, str]] = ()
+    upgrade_required: bool = False
+
+    @property
+    def path_and_query(self) -> str:
+        path = self.path or "/"
+        return f"{path}?{self.query}" if self.query else path
+
+    @property
+    def url(self) -> str:
+        return f"{self.backend.scheme}://{self.backend.authority}{self.path_and_query}"

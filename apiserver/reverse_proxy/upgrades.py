@@ -1,0 +1,165 @@
+"""Connections that are upgraded: the backend decides, and after its answer 101 bytes pass as they are.
+
+What is spoken then (WebSocket, SPDY or anything else) is not looked at. When one side is done, the other is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from http import HTTPStatus
+from typing import Final
+
+from apiserver.endpoints.api_call import ApiCall
+from apiserver.reverse_proxy.backends import AnswerHead, Backends, Dialled, read_head
+from apiserver.reverse_proxy.errors import ForwardingFailed, RequestFailed
+from apiserver.reverse_proxy.headers import Headers
+from apiserver.reverse_proxy.target import Target
+
+# Of what one side has sent and the other has not taken; reading goes on below it.
+UNSENT_BYTES_MAX: Final = 64 * 1024
+# A refusal of the backend is read for so long, and as far as this.
+REFUSAL_WITHIN_S: Final = 10.0
+REFUSAL_BYTES_MAX: Final = 64 * 1024
+
+
+class FromClient:
+    """What the client sends once its connection is upgraded, in the place of aiohttp's parser of requests.
+
+    The client is not read on while more than `UNSENT_BYTES_MAX` waits for the backend.
+    """
+
+    def __init__(self, call: ApiCall) -> None:
+        self._connection = call.connection
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._arrived = asyncio.Event()
+        self._has_ended = False
+
+    def feed_data(self, data: bytes) -> tuple[bool, bytes]:
+        self._pieces.append(data)
+        self._size += len(data)
+        self._arrived.set()
+        transport = self._connection.transport
+        if self._size > UNSENT_BYTES_MAX and transport is not None:
+            transport.pause_reading()
+        return False, b""
+
+    def feed_eof(self) -> None:
+        self._has_ended = True
+        self._arrived.set()
+
+    async def read(self) -> bytes:
+        """Returns what has come; empty when the client is gone."""
+        while not self._pieces and not self._has_ended:
+            self._arrived.clear()
+            await self._arrived.wait()
+        data = b"".join(self._pieces)
+        self._pieces.clear()
+        self._size = 0
+        transport = self._connection.transport
+        if transport is not None and not transport.is_reading():
+            transport.resume_reading()
+        return data
+
+
+async def upgrade(call: ApiCall, backends: Backends, target: Target, headers: Headers) -> None:
+    """Has a backend upgrade the connection, and relays it until one side ends it.
+
+    headers: of the request. Raises ForwardingFailed, AddressDenied.
+    """
+    dialled = await _dial(backends, target)
+    try:
+        head = await _ask(dialled, call.request.method, target, headers)
+        if head.status == HTTPStatus.SWITCHING_PROTOCOLS:
+            await _relay(call, dialled, head)
+        elif head.status < 400:
+            raise ForwardingFailed(f"invalid upgrade response: status code {head.status}")
+        else:
+            await _refuse(call, dialled, head)
+    finally:
+        dialled.writer.close()
+
+
+async def _dial(backends: Backends, target: Target) -> Dialled:
+    try:
+        return await backends.dial(target.backend)
+    except RequestFailed as error:
+        raise ForwardingFailed(f"error dialing backend: {error}") from None
+
+
+async def _ask(dialled: Dialled, method: str, target: Target, headers: Headers) -> AnswerHead:
+    """Sends the request, and returns the head of the answer. Raises ForwardingFailed."""
+    lines = [f"{method} {target.path_and_query} HTTP/1.1"]
+    lines += [f"{name}: {value}" for name, value in headers]
+    dialled.writer.write("\r\n".join((*lines, "", "")).encode("utf-8", "ignore"))
+    try:
+        await dialled.writer.drain()
+        return await read_head(dialled.reader)
+    except (RequestFailed, ConnectionError) as error:
+        raise ForwardingFailed(f"{error}") from None
+
+
+async def _relay(call: ApiCall, dialled: Dialled, head: AnswerHead) -> None:
+    connection = call.connection
+    call.status = head.status
+    call.closes_connection = True
+    call.is_answered = True
+    client = FromClient(call)
+    connection.begin_relay(client)
+    if connection.transport is None:
+        raise ConnectionResetError("the client is gone")
+    connection.transport.write(head.raw)
+    dialled.writer.transport.set_write_buffer_limits(UNSENT_BYTES_MAX)
+    ways = {
+        asyncio.create_task(_to_backend(client, dialled.writer)),
+        asyncio.create_task(_to_client(call, dialled.reader)),
+    }
+    try:
+        with connection.relaying():
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for way in ways:
+            way.cancel()
+        await asyncio.wait(ways)
+
+
+async def _to_backend(client: FromClient, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await client.read():
+            writer.write(data)
+            await writer.drain()
+
+
+async def _to_client(call: ApiCall, reader: asyncio.StreamReader) -> None:
+    connection = call.connection
+    with contextlib.suppress(OSError):
+        while data := await reader.read(UNSENT_BYTES_MAX):
+            if connection.transport is None:
+                return
+            connection.transport.write(data)
+            await connection.drain()
+
+
+async def _refuse(call: ApiCall, dialled: Dialled, head: AnswerHead) -> None:
+    """Passes on an answer that is no upgrade, the beginning of a long one, and closes the connection."""
+    fields = {name.lower(): value for name, value in head.headers}
+    length = fields.get(b"content-length", b"")
+    bytes_max = REFUSAL_BYTES_MAX
+    if length.isdigit():
+        bytes_max = min(bytes_max, int(length))
+    is_chunked = b"transfer-encoding" in fields
+    body = bytearray()
+    with contextlib.suppress(TimeoutError, OSError):
+        async with asyncio.timeout(REFUSAL_WITHIN_S):
+            while len(body) < bytes_max and (data := await dialled.reader.read(bytes_max - len(body))):
+                body += data
+                if is_chunked and body.endswith(b"\r\n0\r\n\r\n"):
+                    break
+    call.status = head.status
+    call.closes_connection = True
+    call.body_bytes = len(body)
+    if call.connection.transport is None:
+        raise ConnectionResetError("the client is gone")
+    call.connection.transport.write(head.raw + body)
+    await call.connection.drain()
