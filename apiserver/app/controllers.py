@@ -9,6 +9,7 @@ from typing import Final
 
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.app.core import Core
+from apiserver.controllers import ttl_after_finished
 from apiserver.controllers.cluster_role_aggregation import ClusterRoleAggregation
 from apiserver.controllers.controller import Runnable
 from apiserver.controllers.controller_manager import ControllerManager, ControllerSpec
@@ -26,6 +27,7 @@ from apiserver.controllers.namespace_default_objects import (
 from apiserver.controllers.namespaces import NamespaceController
 from apiserver.controllers.resource_quotas import ResourceQuotaController
 from apiserver.controllers.storage_protection import CLAIMS, VOLUMES, StorageProtection
+from apiserver.controllers.ttl_after_finished import TtlAfterFinished
 from apiserver.metrics.leader_election import LeaderElectionMetrics
 from apiserver.metrics.work_queues import WorkQueueMetrics
 from apiserver.serving import pki
@@ -75,6 +77,12 @@ def build_controllers(
             lambda: DisruptionController(registry, served, core.clock),
             leader_only=True,
             needs=GroupResource(disruption.GROUP, disruption.RESOURCE),
+        ),
+        ControllerSpec(
+            "ttl-after-finished-controller",
+            lambda: TtlAfterFinished(registry, served, core.clock),
+            leader_only=True,
+            needs=GroupResource(ttl_after_finished.GROUP, ttl_after_finished.RESOURCE),
         ),
         ControllerSpec(
             "persistentvolumeclaim-protection-controller",

@@ -30,6 +30,7 @@ CONTROLLERS: Final = {
     "root-ca-certificate-publisher-controller": "root-ca-cert-publisher",
     "resourcequota-controller": "resourcequota",
     "disruption-controller": "disruption",
+    "ttl-after-finished-controller": "ttl-after-finished",
     "persistentvolumeclaim-protection-controller": "pvc-protection",
     "persistentvolume-protection-controller": "pv-protection",
     "clusterrole-aggregation-controller": "clusterrole-aggregation",

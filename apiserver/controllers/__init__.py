@@ -11,6 +11,7 @@
     namespace_default_objects  the service account and the root CA that each namespace has
     resource_quotas            the usage in the status of ResourceQuotas
     disruption                 the status of PodDisruptionBudgets
+    ttl_after_finished         deletes finished Jobs
     storage_protection         releases claims and volumes once they are not in use
     cluster_role_aggregation   the rules of aggregated ClusterRoles
     rbac_policy                keeps the RBAC authorizer up to date

@@ -1,0 +1,102 @@
+"""Deletes Jobs some time after they have finished, if they say so, and what they own with them.
+
+The time runs from the transition of the condition that says so. That time stands in the Job: who becomes the
+leader, or starts again, goes on where another has stopped. The very version of the Job that was looked at is
+deleted, so that nobody loses one whose time to live was just prolonged.
+Source: kubernetes, pkg/controller/ttlafterfinished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from apiserver.controllers.controller import Controller, Outcome, Requeue
+from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.errors import Conflict, NotFound
+from apiserver.meta import timestamps
+from apiserver.meta.options import DeleteOptions
+from apiserver.registry.delete_path import DeleteRequest
+from apiserver.registry.served_resource import ServedResource, ServedTable
+from apiserver.registry.store import Registry
+from apiserver.vocabulary import Document
+from storage.interface import ANY
+
+GROUP: Final = "batch"
+RESOURCE: Final = "jobs"
+BACKOFF: Final = Backoff(base_s=0.1, max_s=60.0)
+# kube-controller-manager: --concurrent-ttl-after-finished-syncs.
+WORKERS: Final = 5
+# A timer of the event loop takes no time that is further away; it is looked at again then.
+WAIT_S_MAX: Final = 86_400.0
+_MARK: Final = b'"ttlSecondsAfterFinished"'
+
+Key = tuple[str, str]  # namespace and name
+
+
+class TtlAfterFinished:
+    """clock: seconds since 1970."""
+
+    def __init__(self, registry: Registry, served: ServedTable, clock: Callable[[], float]) -> None:
+        self._registry = registry
+        self._served = served
+        self._clock = clock
+        self.queue: WorkQueue[Key] = WorkQueue("ttl_jobs_to_delete", BACKOFF)
+
+    async def run(self) -> None:
+        """Delete Jobs until cancelled."""
+        informer = Informer(
+            ListWatch(self._registry.cache, self._registry.prefix_of(self._jobs())),
+            self._on_job,
+            wait_for_room=self.queue.wait_for_room,
+        )
+        await Controller(self.queue, self._reconcile, workers=WORKERS, informers=[informer]).run()
+
+    def _on_job(self, notification: Notification) -> None:
+        found = notification.new
+        if found is None or _MARK not in found.tail:
+            return
+        left_s = time_left_s(found.document(), self._clock())
+        if left_s is not None:
+            self.queue.add_after((notification.namespace, notification.name), min(left_s, WAIT_S_MAX))
+
+    async def _reconcile(self, key: Key) -> Outcome:
+        jobs, (namespace, name) = self._jobs(), key
+        try:
+            job = (await self._registry.get(jobs, namespace, name, ANY)).document()
+            left_s = time_left_s(job, self._clock())
+            if left_s is None:
+                return None
+            if left_s > 0:
+                return Requeue(after_s=min(left_s, WAIT_S_MAX))
+            meta = job["metadata"]
+            options = DeleteOptions(
+                uid=meta["uid"], resource_version=meta["resourceVersion"], propagation="Foreground"
+            )
+            await self._registry.delete(DeleteRequest(jobs, namespace, name, options))
+        except NotFound:
+            pass
+        except Conflict:  # It is another one by now, or its time to live is.
+            return Requeue()
+        return None
+
+    def _jobs(self) -> ServedResource:
+        found = self._served.find(GROUP, "v1", RESOURCE)
+        assert found is not None, "the controller runs only if they are served"
+        return found
+
+
+def time_left_s(job: Document, now: float) -> float | None:
+    """Returns in how many seconds a Job has to be deleted, at most 0 if that is now; None for never.
+
+    now: seconds since 1970.
+    """
+    ttl_s = (job.get("spec") or {}).get("ttlSecondsAfterFinished")
+    if ttl_s is None or "deletionTimestamp" in job["metadata"]:
+        return None
+    for condition in (job.get("status") or {}).get("conditions") or ():
+        if condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True":
+            finished = timestamps.from_text(condition.get("lastTransitionTime") or "")
+            return None if finished is None else float(finished + ttl_s - now)
+    return None
