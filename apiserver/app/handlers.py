@@ -9,7 +9,7 @@ from apiserver.admission.chain import AdmissionChain
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.plugin_context import PluginContext
 from apiserver.admission.plugins import builtin_plugins
-from apiserver.admission.webhooks.webhook import Caller
+from apiserver.admission.webhooks.webhook import CallerFactory
 from apiserver.app.access import Access
 from apiserver.app.core import Core
 from apiserver.authz.authorizer_modes import Authorizers
@@ -40,11 +40,11 @@ from apiserver.registry.field_managers import FieldManagers
 _DELETE_OPTIONS: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 
 
-def build_admission(core: Core, authorizers: Authorizers, caller: Caller) -> AdmissionChain:
+def build_admission(core: Core, authorizers: Authorizers, caller_with: CallerFactory) -> AdmissionChain:
     context = PluginContext(core.registry, core.served, core.brand, authorizers, core.offload)
     config, metrics = core.config, core.admission_metrics
     plugins = builtin_plugins(
-        context, config.plugin_configurations, caller, metrics.webhooks, config.runs_admission_plugin
+        context, config.plugin_configurations, caller_with, metrics.webhooks, config.runs_admission_plugin
     )
     return AdmissionChain(plugins, metrics)
 
@@ -54,16 +54,16 @@ def build_handlers(
     access: Access,
     lifecycle: NamespaceLifecycle,
     streams: WatchStreams,
-    caller: Caller,
+    caller_with: CallerFactory,
     connectors: Mapping[str, Connector],
 ) -> ResourceHandlers:
-    """caller: calls admission webhooks. connectors: see `build_connectors`."""
+    """caller_with: makes what calls admission webhooks. connectors: see `build_connectors`."""
     config, brand, registry = core.config, core.brand, core.registry
     chain, deviations = access.authorizers.chain, config.deviations
     encoders = Encoders(brand, core.clock, core.meta_encoders, has_cbor=config.cbor)
     field_managers = FieldManagers(core.served, deviations, core.clock)
     decoder = Decoder(brand, has_cbor=config.cbor, before_schema=field_managers.before_schema)
-    admission = build_admission(core, access.authorizers, caller)
+    admission = build_admission(core, access.authorizers, caller_with)
     requests = WriteRequests(brand, deviations, admission, field_managers)
     creator = Creator(registry, lifecycle, requests)
     applier = Applier(registry, requests, creator, chain, field_managers, has_cbor=config.cbor)

@@ -327,9 +327,9 @@ class App:
         provisions = config.runs_admission_plugin(AUTO_PROVISION)
         lifecycle = NamespaceLifecycle(registry, namespaces, provisions=provisions)
         replicas = build_replicas(core, access.accounts, certificates, self.port)
-        caller = AdmissionCaller(webhooks)
+        caller_with = partial(AdmissionCaller, webhooks)
         connectors = build_connectors(core, forwarder)
-        handlers = build_handlers(core, access, lifecycle, self._streams, caller, connectors)
+        handlers = build_handlers(core, access, lifecycle, self._streams, caller_with, connectors)
         deadlines = Deadlines(config.request_timeout_s, self._loop)
         body_limits = BodyLimits(self._loop)
         storage_size = StorageSizeMetric(

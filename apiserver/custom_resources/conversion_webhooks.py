@@ -16,7 +16,7 @@ from apiserver.custom_resources import conversion_reviews
 from apiserver.custom_resources.conversion_reviews import ConversionReview, WebhookError
 from apiserver.errors import ServiceUnavailable
 from apiserver.vocabulary import Document
-from apiserver.webhooks.client import WebhookClient
+from apiserver.webhooks.client import Channel, WebhookClient
 from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.tls import UnusableBundle, client_context
 from apiserver.wire import json_text
@@ -84,7 +84,7 @@ class ConversionWebhook:
         except orjson.JSONEncodeError:
             raise WebhookError("an object is nested too deeply to be sent") from None
         try:
-            answer = await self._http.post(url, data, self._tls(), TIMEOUT_S)
+            answer = await self._http.post(url, data, Channel(self._tls()), TIMEOUT_S)
         except CallFailed as error:
             raise WebhookError(str(error)) from None
         try:

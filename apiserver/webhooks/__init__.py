@@ -1,7 +1,7 @@
 """What all webhooks have in common that this server calls: those of conversion, and those of admission.
 
     client_config     where a webhook is
-    credentials       how this server proves to them who it is
+    credentials       how this server proves to them who it is; credential_files: what is in files of its own
     client            sends a review, and reads the answer within bounds
     caller            posts a review to an admission webhook
     addresses         where no webhook may be

@@ -1,5 +1,7 @@
 """Calls admission webhooks: posts a review over HTTPS, and returns the document that comes back.
 
+A webhook is shown the credentials that the configuration has for its host, if any.
+
 Failures are told in the words of Kubernetes' client.
 Source: k8s.io/client-go, rest/request.go; k8s.io/apimachinery, pkg/api/errors, NewGenericServerResponse.
 """
@@ -11,10 +13,12 @@ import ssl
 from collections import OrderedDict
 from typing import Any, Final
 
-from apiserver.webhooks.client import Answer, WebhookClient
+from apiserver.webhooks.client import Answer, Channel, WebhookClient
 from apiserver.webhooks.client_config import ClientConfig
+from apiserver.webhooks.credential_files import CredentialFiles, Proof
+from apiserver.webhooks.credentials import HostCredentials
 from apiserver.webhooks.errors import CallFailed
-from apiserver.webhooks.tls import UnusableBundle, client_context
+from apiserver.webhooks.tls import UnusableBundle, UnusableCertificate, client_context
 
 # Of how many CA bundles the contexts are kept: making one takes a millisecond for each certificate.
 CONTEXTS_MAX: Final = 256
@@ -34,24 +38,28 @@ MESSAGES: Final = {
     504: "the server was unable to return a response in the time allotted, but may still be processing the "
     "request",
 }
+_NOTHING: Final = Proof()
 _TOLD_BY_SERVER: Final = frozenset({403, 415})
 
 
 class AdmissionCaller:
     """Makes the calls."""
 
-    def __init__(self, http: WebhookClient) -> None:
+    def __init__(self, http: WebhookClient, credentials: HostCredentials) -> None:
         self._http = http
-        self._contexts: OrderedDict[str, ssl.SSLContext] = OrderedDict()  # the one used last at the end
+        self._credentials = None if credentials.are_none else credentials
+        self._files = CredentialFiles()
+        # By bundle and client certificate; the one used last at the end.
+        self._contexts: OrderedDict[tuple[str, object], ssl.SSLContext] = OrderedDict()
 
     async def post(self, client: ClientConfig, body: bytes, timeout_s: int) -> Any:
         """Returns the document that a webhook answers with. Raises CallFailed."""
         url = f"{client.url}{'&' if '?' in client.url else '?'}timeout={timeout_s}s"
         try:
-            context = await self._context(client.ca_bundle)
-        except UnusableBundle as error:
+            channel = await self._channel(client)
+        except (UnusableBundle, UnusableCertificate) as error:
             raise CallFailed(str(error)) from None
-        answer = await self._http.post(url, body, context, timeout_s)
+        answer = await self._http.post(url, body, channel, timeout_s)
         is_success = 200 <= answer.status < 300
         try:
             document = await self._http.parse(answer.body)
@@ -63,17 +71,21 @@ class AdmissionCaller:
             raise CallFailed(_failure(answer, document))
         return document
 
-    async def _context(self, ca_bundle: str) -> ssl.SSLContext:
-        """Raises UnusableBundle."""
-        context = self._contexts.get(ca_bundle)
+    async def _channel(self, client: ClientConfig) -> Channel:
+        """Raises CallFailed, UnusableBundle, UnusableCertificate."""
+        proof = _NOTHING
+        if self._credentials is not None:
+            proof = await self._files.proof(self._credentials.of(client.target))
+        key = client.ca_bundle, proof.certificate
+        context = self._contexts.get(key)
         if context is None:
-            context = await asyncio.to_thread(client_context, ca_bundle)
-            self._contexts[ca_bundle] = context
+            context = await asyncio.to_thread(client_context, *key)
+            self._contexts[key] = context
             if len(self._contexts) > CONTEXTS_MAX:
                 self._contexts.popitem(last=False)
         else:
-            self._contexts.move_to_end(ca_bundle)
-        return context
+            self._contexts.move_to_end(key)
+        return Channel(context, proof.headers, client.server_name)
 
 
 def _failure(answer: Answer, document: Any) -> str:

@@ -40,6 +40,18 @@ class Answer(NamedTuple):
     body: bytes
 
 
+class Channel(NamedTuple):
+    """How a call is secured.
+
+    context: whom it trusts, and the certificate that it shows. headers: what else it shows.
+    server_name: that the webhook's certificate must have, if not the host of its URL.
+    """
+
+    context: ssl.SSLContext
+    headers: Sequence[tuple[str, str]] = ()
+    server_name: str = ""
+
+
 class WebhookClient:
     """The HTTP client whose connections all webhooks share."""
 
@@ -70,7 +82,7 @@ class WebhookClient:
         if self._session is not None:
             await self._session.close()
 
-    async def post(self, url: str, review: bytes, context: ssl.SSLContext, timeout_s: float) -> Answer:
+    async def post(self, url: str, review: bytes, channel: Channel, timeout_s: float) -> Answer:
         """Returns what a webhook answers to a review, whatever its status.
 
         timeout_s: until the whole answer is there. Redirections are not followed. Raises CallFailed.
@@ -80,8 +92,9 @@ class WebhookClient:
             async with self._open_session().post(
                 url,
                 data=review,
-                headers=_HEADERS,
-                ssl=context,
+                headers=[*_HEADERS.items(), *channel.headers] if channel.headers else _HEADERS,
+                ssl=channel.context,
+                server_hostname=channel.server_name or None,
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=timeout_s),
             ) as response:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Self
+import re
+from typing import Final, NamedTuple, Self
+from urllib.parse import urlsplit
 
 from apiserver.vocabulary import Document
 
-SERVICE_PORT = 443
+SERVICE_PORT: Final = 443
+_PORT: Final = re.compile(r":[0-9]+$")
 
 
 class ClientConfig(NamedTuple):
@@ -14,6 +17,7 @@ class ClientConfig(NamedTuple):
 
     url: where reviews are posted to.
     ca_bundle: PEM in base64; empty: the system's authorities are trusted.
+    server_name: that its certificate must have, if not the host of the URL.
 
     A service is called by the name that a cluster's DNS gives it, `<service>.<namespace>.svc`, which its
     certificate must have.
@@ -21,6 +25,13 @@ class ClientConfig(NamedTuple):
 
     url: str
     ca_bundle: str
+    server_name: str = ""
+
+    @property
+    def target(self) -> str:
+        """The host and the port, as credentials are found by them."""
+        host = urlsplit(self.url).netloc
+        return host if _PORT.search(host) else f"{host}:{SERVICE_PORT}"
 
     @classmethod
     def of(cls, document: Document) -> Self:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import base64
 import binascii
 import ssl
+import tempfile
+from pathlib import Path
 
 from apiserver.golang.pem import NoCertificate, bundle_certificates
 
@@ -22,11 +24,45 @@ class UnusableBundle(ValueError):
         super().__init__(f"unable to load root certificates: {reason}")
 
 
-def client_context(ca_bundle: str) -> ssl.SSLContext:
-    """Returns the context with which a webhook is called. Raises UnusableBundle.
+class UnusableCertificate(ValueError):
+    """A client certificate and its key cannot be used. The message is for the client."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"unable to load the client certificate: {reason}")
+
+
+def client_context(ca_bundle: str, certificate: tuple[bytes, bytes] | None = None) -> ssl.SSLContext:
+    """Returns the context with which a webhook is called. Raises UnusableBundle, UnusableCertificate.
 
     ca_bundle: PEM in base64, as in `clientConfig`; if it is empty, the system's authorities are trusted.
+    certificate: what the webhook is shown, with its private key, in PEM.
     """
+    context = _trusting(ca_bundle)
+    if certificate is not None:
+        _load(context, *certificate)
+    return context
+
+
+def _load(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Raises UnusableCertificate. The library takes files only: nobody else can read these."""
+    with tempfile.TemporaryDirectory() as name:
+        paths = [Path(name) / each for each in ("certificate", "key")]
+        for path, content in zip(paths, (certificate, key), strict=True):
+            path.touch(mode=0o600)
+            path.write_bytes(content)
+        try:
+            context.load_cert_chain(paths[0], paths[1], _no_password)
+        except (ssl.SSLError, ValueError) as error:
+            raise UnusableCertificate(str(error)) from None
+
+
+def _no_password() -> str:
+    """Else the library would ask on the terminal."""
+    raise ValueError("the private key is encrypted")
+
+
+def _trusting(ca_bundle: str) -> ssl.SSLContext:
+    """Raises UnusableBundle."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.hostname_checks_common_name = False

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
@@ -691,3 +692,30 @@ def test_a_service_of_an_external_name(api: Api, webhook: Webhook, namespace: st
     configure(api, namespace, hook)
     api.post(config_maps(namespace), config_map()).ok()
     assert len(webhook.asked) == 1
+
+
+def test_webhooks_are_shown_credentials(tmp_path: Path, webhook: Webhook) -> None:
+    """Those of the kubeconfig in the configuration of their plugin, by host."""
+    (tmp_path / "token").write_text("from-a-file")
+    users = [
+        {"name": f"127.0.0.1:{webhook.port}", "user": {"tokenFile": "token"}},
+        {"name": "*", "user": {"token": "for-others"}},
+    ]
+    (tmp_path / "kubeconfig").write_text(json.dumps({"kind": "Config", "users": users}))
+    group = "apiserver.config.k8s.io/v1"
+    configured = {
+        "apiVersion": group,
+        "kind": "WebhookAdmissionConfiguration",
+        "kubeConfigFile": str(tmp_path / "kubeconfig"),
+    }
+    plugins = [{"name": "ValidatingAdmissionWebhook", "configuration": configured}]
+    whole = {"apiVersion": group, "kind": "AdmissionConfiguration", "plugins": plugins}
+    (tmp_path / "admission.json").write_text(json.dumps(whole))
+    flag = f"--admission-control-config-file={tmp_path / 'admission.json'}"
+    with ServerProcess(tmp_path / "data", flag) as server, closing(Api(server)) as api:
+        for kind, shown in (("Mutating", None), ("Validating", "Bearer from-a-file")):
+            path = configure(api, "default", webhook.hook("default"), kind=kind)
+            api.get(path).ok()
+            api.post(config_maps("default"), config_map(kind.lower())).ok()
+            assert webhook.headers.get("Authorization") == shown
+            api.delete(path).ok()

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import ssl
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -23,7 +23,7 @@ Reply = Review | bytes | web.StreamResponse
 
 
 class WebhookServer:
-    """The server. answering: (path, review) -> what is answered."""
+    """The server. answering: (path, review) -> what is answered. headers: of the last request."""
 
     def __init__(self, directory: Path) -> None:
         self.pki = pki.ensure(directory, ["127.0.0.1", "localhost", "*.default.svc"])
@@ -33,6 +33,7 @@ class WebhookServer:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
         self.port = 0
+        self.headers: Mapping[str, str] = {}
 
     async def answer(self, path: str, review: Review) -> Reply:
         raise NotImplementedError
@@ -75,6 +76,7 @@ class WebhookServer:
         await runner.cleanup()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.headers = request.headers
         # Not `read`, which takes a megabyte at most.
         body = b"".join([piece async for piece in request.content.iter_any()])
         reply = await self.answering(request.path_qs, orjson.loads(body))

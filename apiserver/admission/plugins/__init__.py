@@ -10,6 +10,7 @@ in `builtin_plugins`, and list it in `plugin_names`. `NamespaceLifecycle` is not
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from apiserver.admission.chain import Plugin
 from apiserver.admission.configuration.plugin_configurations import PluginConfigurations
@@ -55,20 +56,20 @@ from apiserver.admission.webhooks.plugins import (
     MutatingAdmissionWebhook,
     ValidatingAdmissionWebhook,
 )
-from apiserver.admission.webhooks.webhook import Caller
+from apiserver.admission.webhooks.webhook import CallerFactory
 from apiserver.metrics.webhooks import WebhookMetrics
 
 
 def builtin_plugins(
     context: PluginContext,
     configured: PluginConfigurations,
-    caller: Caller,
+    caller_with: CallerFactory,
     metrics: WebhookMetrics,
     is_on: Callable[[str], bool],
 ) -> Sequence[Plugin]:
     """Returns the plugins in the order in which they are called, which is kube-apiserver's.
 
-    caller, metrics: of webhooks. is_on: whether the plugin of a name is enabled.
+    caller_with, metrics: of webhooks. is_on: whether the plugin of a name is enabled.
     """
     brand, authorize, offload, lister = context.brand, context.authorize, context.offload, context.lister
     registration = brand.group("admissionregistration")
@@ -78,7 +79,7 @@ def builtin_plugins(
 
     namespaces = lister("", "namespaces")
     webhooks = Collaborators(
-        caller,
+        caller_with(configured.mutating_webhooks),
         context.equivalents,
         namespaces,
         authorize,
@@ -116,7 +117,10 @@ def builtin_plugins(
         PodTopologyLabels(lister("", "nodes")),
         MutatingAdmissionWebhook(configurations("mutatingwebhookconfigurations"), webhooks),
         ValidatingAdmissionPolicy(context, params),
-        ValidatingAdmissionWebhook(configurations("validatingwebhookconfigurations"), webhooks),
+        ValidatingAdmissionWebhook(
+            configurations("validatingwebhookconfigurations"),
+            replace(webhooks, caller=caller_with(configured.validating_webhooks)),
+        ),
         # The last one that validates and may be of use: usage that it has charged is not given back if
         # another plugin refuses the write.
         ResourceQuota(context.registry, lister("", "resourcequotas"), brand, offload),

@@ -59,7 +59,11 @@ async def test_those_listed_as_implemented_are_those_that_are_built(store: Embed
             authorizers = build_authorizers(modes, "rbac.authorization.k8s.io", lambda: True)
             context = PluginContext(registry, ServedTable(TABLE), Brand(), authorizers, Offload())
             plugins = builtin_plugins(
-                context, PluginConfigurations(), NobodyAnswers(), WebhookMetrics(), names.__contains__
+                context,
+                PluginConfigurations(),
+                lambda _: NobodyAnswers(),
+                WebhookMetrics(),
+                names.__contains__,
             )
             return [plugin.name for plugin in plugins]
 

@@ -17,12 +17,12 @@ from yarl import URL
 
 from apiserver.registry.offload import Offload
 from apiserver.vocabulary import Document
-from apiserver.webhooks.client import ANSWER_BYTES_MAX, WebhookClient
+from apiserver.webhooks.client import ANSWER_BYTES_MAX, Channel, WebhookClient
 from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.service_resolver import Services
 from apiserver.wire.json_text import VALUES_MAX
 
-CONTEXT: Final = ssl.create_default_context()
+CHANNEL: Final = Channel(ssl.create_default_context())
 Answering = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
@@ -104,7 +104,7 @@ ANSWERED: Final[dict[str, tuple[bytes, Any]]] = {
 @pytest.mark.parametrize(("body", "document"), ANSWERED.values(), ids=ANSWERED)
 async def test_answers(body: bytes, document: Any, client: WebhookClient) -> None:
     async with serving(answers(body)) as (url, requests):
-        answer = await client.post(url, b'{"a":1}', CONTEXT, 30)
+        answer = await client.post(url, b'{"a":1}', CHANNEL, 30)
         assert answer.status == 200
         assert await client.parse(answer.body) == document
         assert requests[0].headers["Accept-Encoding"] == "identity"
@@ -124,7 +124,7 @@ FAILURES: Final[dict[str, tuple[Answering, str]]] = {
 async def test_answers_that_are_not_read(answering: Answering, message: str, client: WebhookClient) -> None:
     async with serving(answering) as (url, _):
         with pytest.raises(CallFailed, match=message):
-            await client.post(url, b"{}", CONTEXT, 30)
+            await client.post(url, b"{}", CHANNEL, 30)
 
 
 UNPARSED: Final = {
@@ -144,7 +144,7 @@ async def test_answers_that_are_not_parsed(body: bytes, message: str, client: We
 async def test_redirections_are_not_followed(status: int, client: WebhookClient) -> None:
     async with serving(answers(b"{}")) as (elsewhere, asked):
         async with serving(answers(b"", status, Location=elsewhere)) as (url, _):
-            assert (await client.post(url, b"{}", CONTEXT, 30)).status == status
+            assert (await client.post(url, b"{}", CHANNEL, 30)).status == status
         assert asked == []
 
 
@@ -160,7 +160,7 @@ async def test_an_answer_that_trickles_is_not_waited_for(client: WebhookClient) 
 
     async with serving(trickle) as (url, _):
         with pytest.raises(CallFailed, match="context deadline exceeded"):
-            await client.post(url, b"{}", CONTEXT, 0.1)
+            await client.post(url, b"{}", CHANNEL, 0.1)
         may_end.set()
 
 
@@ -168,7 +168,7 @@ async def test_an_answer_that_trickles_is_not_waited_for(client: WebhookClient) 
 async def test_nothing_is_sent_to_denied_addresses(host: str) -> None:
     async with calling("127.0.0.0/8", "::1/128") as client, serving(answers(b"{}")) as (url, requests):
         with pytest.raises(CallFailed, match=r'^Post "http://.*": dial tcp \S+: address is denied'):
-            await client.post(url.replace("127.0.0.1", host), b"{}", CONTEXT, 30)
+            await client.post(url.replace("127.0.0.1", host), b"{}", CHANNEL, 30)
         assert requests == []
 
 
@@ -176,17 +176,17 @@ async def test_nothing_is_sent_to_denied_endpoints_of_services() -> None:
     async with serving(answers(b"{}")) as (url, requests):
         service = OneService("127.0.0.1", URL(url).port or 0)
         async with calling(services=service) as client:
-            assert (await client.post("http://a.default.svc/call", b"{}", CONTEXT, 30)).status == 200
+            assert (await client.post("http://a.default.svc/call", b"{}", CHANNEL, 30)).status == 200
         assert len(requests) == 1
         async with calling("127.0.0.1/32", services=service) as client:
             with pytest.raises(CallFailed, match=r"dial tcp 127\.0\.0\.1: address is denied"):
-                await client.post("http://a.default.svc/call", b"{}", CONTEXT, 30)
+                await client.post("http://a.default.svc/call", b"{}", CHANNEL, 30)
             with pytest.raises(CallFailed, match='service "b" not found'):
-                await client.post("http://b.default.svc/call", b"{}", CONTEXT, 30)
+                await client.post("http://b.default.svc/call", b"{}", CHANNEL, 30)
         assert len(requests) == 1
 
 
 @pytest.mark.parametrize("url", ["http://0177.0.0.1/", "http://2130706433/", "http://127.1/"])
 async def test_addresses_in_other_forms_are_refused(url: str, client: WebhookClient) -> None:
     with pytest.raises(CallFailed, match=r"does not appear to be|not permitted"):
-        await client.post(url, b"{}", CONTEXT, 30)
+        await client.post(url, b"{}", CHANNEL, 30)
