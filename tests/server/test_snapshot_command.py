@@ -319,6 +319,15 @@ async def member_that_stops_sending() -> AsyncIterator[str]:
         await server.stop(None)
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Processes that are started can be interrupted. A job that a shell runs in the background cannot."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_an_interrupted_save_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
     target = tmp_path / "target"
