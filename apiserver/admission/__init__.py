@@ -5,8 +5,9 @@
     configuration        what `--admission-control-config-file` says of them
     plugin_names         the names that `--enable-admission-plugins` takes, implemented or not
     webhooks             other servers that are asked
-    policies             expressions that decide
+    policies             expressions that decide, or make patches
     plugin_context       what plugins need of the server
+    patched_documents    what webhooks and policies have changed, made a document of its kind again
     compiled_objects     the objects that configure both
     listers              how plugins get other objects
     namespace_lifecycle  objects are created only in namespaces that exist; cannot be disabled
@@ -22,8 +23,7 @@ the watch cache (`listers`), as Kubernetes' read from informers.
 `namespace_lifecycle` is not a plugin of the chain: what it has seen of the namespace becomes a condition of
 the transaction (`registry.guard`), so that no object is left behind in a namespace that is being emptied.
 
-Webhooks are two plugins more (`webhooks`): which writes they handle changes with their configurations, as a
-plugin's `stamp` tells. Where one has changed the object, all plugins have a second turn (`chain.Rounds`).
-
-Left out, so far: MutatingAdmissionPolicies.
+Webhooks are two plugins more (`webhooks`), and so are policies (`policies`): which writes they handle changes
+with their configurations, as a plugin's `stamp` tells. Where one has changed the object, all plugins have a
+second turn (`chain.Rounds`).
 """

@@ -9,7 +9,7 @@ Source: k8s.io/apiserver, pkg/admission.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
 from time import perf_counter
 from typing import Final, NamedTuple
@@ -86,26 +86,46 @@ class SubresourceView(NamedTuple):
 class Rounds:
     """The rounds in which plugins may change one write: a second one follows where a plugin asks for it.
 
-    A plugin that asks others about the write (webhooks) calls some of them again in the second round, if what
-    came after them has changed the object.
-    Source: k8s.io/apiserver, pkg/admission/plugin/webhook/mutating/reinvocationcontext.go.
-
     is_second: whether the second round is on. is_wanted: whether it is to follow.
-    called: those that were called and want to be called again. due: those that have to be.
     """
 
     def __init__(self) -> None:
         self.is_second = False
         self.is_wanted = False
-        self.called: list[object] = []
-        self.due: list[object] = []
+        self._by_plugin: dict[Plugin, PluginRounds] = {}
+
+    def of(self, plugin: Plugin) -> PluginRounds:
+        """Returns the rounds as one of the plugins that have them sees them."""
+        found = self._by_plugin.get(plugin)
+        if found is None:
+            found = self._by_plugin[plugin] = PluginRounds(self)
+        return found
+
+
+class PluginRounds:
+    """The rounds of a plugin that asks others about the write: webhooks, policies.
+
+    It calls some of them again in the second round, if what came after them has changed the object.
+    Source: k8s.io/apiserver, pkg/admission/plugin/webhook/mutating/reinvocationcontext.go.
+
+    called: those that were called and want to be called again. due: those that have to be.
+    """
+
+    def __init__(self, rounds: Rounds) -> None:
+        self._rounds = rounds
+        self.called: set[Hashable] = set()
+        self.due: set[Hashable] = set()
         self._left: bytes | None = None
+
+    @property
+    def is_second(self) -> bool:
+        return self._rounds.is_second
 
     def on_change(self) -> None:
         """One that was called has changed the object: those before it are called again."""
-        self.is_wanted = True
-        self.due += self.called
-        self.called = []
+        self._rounds.is_wanted = True
+        self.due |= self.called
+        self.called = set()
 
     def enter(self, document: Document | None) -> None:
         """The plugin has its turn. What has changed since it had the last one was done by others."""

@@ -26,6 +26,7 @@ ON_BY_DEFAULT: Final = frozenset(
         "ClusterTrustBundleAttest",
         "CertificateSubjectRestriction",
         "DefaultIngressClass",
+        "MutatingAdmissionPolicy",
         "MutatingAdmissionWebhook",
         "ValidatingAdmissionPolicy",
         "ValidatingAdmissionWebhook",
@@ -58,8 +59,6 @@ ALWAYS_ON: Final = frozenset({"AlwaysAdmit", "NamespaceExists", "NamespaceLifecy
 # Those that kube-apiserver has besides. They can be named, with a warning.
 NOT_IMPLEMENTED: Final = frozenset(
     {
-        # On by default in kube-apiserver.
-        "MutatingAdmissionPolicy",
         # Off by default, or newer than the release that is emulated.
         "ImagePolicyWebhook",
         "JobValidation",

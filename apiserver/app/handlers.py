@@ -44,7 +44,7 @@ def build_admission(core: Core, authorizers: Authorizers, caller_with: CallerFac
     context = PluginContext(core.registry, core.served, core.brand, authorizers, core.offload)
     config, metrics = core.config, core.admission_metrics
     plugins = builtin_plugins(
-        context, config.plugin_configurations, caller_with, metrics.webhooks, config.runs_admission_plugin
+        context, config.plugin_configurations, caller_with, metrics, config.runs_admission_plugin
     )
     return AdmissionChain(plugins, metrics)
 

@@ -18,6 +18,7 @@ from apiserver.cel import types
 from apiserver.cel.compiler import Program, ProgramError
 from apiserver.cel.environment import Environment
 from apiserver.cel.library.authorizer import AUTHORIZER, RESOURCE_CHECK
+from apiserver.cel.library.json_patch import JSON_PATCH, JSON_PATCH_TYPE
 from apiserver.cel.library.kubernetes import COMPATIBLE_RELEASE, KUBERNETES
 from apiserver.cel.syntax import InvalidExpression
 from apiserver.cel.types import BOOL, DYN, INT, NULL, STRING, TIMESTAMP, Field, Type, TypeKind
@@ -96,18 +97,29 @@ NAMESPACE_TYPE: Final = _object(
 )
 
 
+# The type of what ApplyConfigurations make; those of its parts are called by their paths, `Object.spec`.
+OBJECT_TYPE: Final = "Object"
+
+
 @dataclass(frozen=True, slots=True)
 class ExpressionKind:
-    """results: the types that it may have; empty: any. has_authorizer: whether it may ask the authorizer."""
+    """results: the types that it may have; empty: any.
+
+    has_authorizer: whether it may ask the authorizer.
+    makes_patches: whether it may make values of the types that patches are made of.
+    """
 
     results: tuple[Type, ...]
     has_authorizer: bool = True
+    makes_patches: bool = False
 
 
 CONDITION: Final = ExpressionKind((BOOL,))
 VARIABLE: Final = ExpressionKind(())
 MESSAGE: Final = ExpressionKind((STRING,), has_authorizer=False)
 AUDIT_ANNOTATION: Final = ExpressionKind((STRING, NULL))
+APPLY_CONFIGURATION: Final = ExpressionKind((types.open_object(OBJECT_TYPE),), makes_patches=True)
+JSON_PATCHES: Final = ExpressionKind((types.list_of(JSON_PATCH_TYPE),), makes_patches=True)
 
 
 class CompilationFailed(Exception):
@@ -127,26 +139,16 @@ class AdmissionCompiler:
         """has_params: the policy has a kind of parameters. has_variables: it has variables."""
         self._has_params = has_params
         self._fields: dict[str, Field] = {}
-        self._environments: Mapping[bool, Environment] | None = None
-        if has_variables:
-            # The type of `variables` has a field more with each that is declared.
-            declared = types.object_of("kubernetes.variables", self._fields)
-            self._environments = {
-                has_authorizer: Environment(
-                    {**_variables(has_params, has_authorizer), VARIABLES: declared}, KUBERNETES
-                )
-                for has_authorizer in (False, True)
-            }
+        # The type of `variables` has a field more with each that is declared.
+        self._declared = types.object_of("kubernetes.variables", self._fields) if has_variables else None
+        self._environments: dict[tuple[bool, bool], Environment] = {}
 
     def compile(self, text: str, kind: ExpressionKind, *, is_stored: bool) -> CompiledExpression:
         """Compiles an expression. Raises CompilationFailed.
 
         is_stored: it is stored already, and so may use libraries of later releases.
         """
-        if self._environments is None:
-            environment = _environment(self._has_params, kind.has_authorizer)
-        else:
-            environment = self._environments[kind.has_authorizer]
+        environment = self._environment(kind.has_authorizer, kind.makes_patches)
         try:
             checked = environment.check(text, release=None if is_stored else COMPATIBLE_RELEASE)
         except InvalidExpression as error:
@@ -159,6 +161,16 @@ class AdmissionCompiler:
             return CompiledExpression(checked.type, environment.program(checked))
         except ProgramError as error:
             raise CompilationFailed(f"program instantiation failed: {error}") from None
+
+    def _environment(self, has_authorizer: bool, makes_patches: bool) -> Environment:
+        if self._declared is None:
+            return _environment(self._has_params, has_authorizer, makes_patches)
+        key = has_authorizer, makes_patches
+        found = self._environments.get(key)
+        if found is None:
+            variables = {**_variables(self._has_params, has_authorizer), VARIABLES: self._declared}
+            found = self._environments[key] = _environment_of(variables, makes_patches)
+        return found
 
     def declare(self, name: str, text: str, *, is_stored: bool) -> CompiledExpression:
         """Compiles a variable, which expressions that are compiled later may use. Raises CompilationFailed.
@@ -181,8 +193,15 @@ def _variables(has_params: bool, has_authorizer: bool) -> dict[str, Type]:
 
 
 @lru_cache
-def _environment(has_params: bool, has_authorizer: bool) -> Environment:
-    return Environment(_variables(has_params, has_authorizer), KUBERNETES)
+def _environment(has_params: bool, has_authorizer: bool, makes_patches: bool) -> Environment:
+    return _environment_of(_variables(has_params, has_authorizer), makes_patches)
+
+
+def _environment_of(variables: Mapping[str, Type], makes_patches: bool) -> Environment:
+    if not makes_patches:
+        return Environment(variables, KUBERNETES)
+    messages = {JSON_PATCH_TYPE.name: JSON_PATCH_TYPE}
+    return Environment(variables, (*KUBERNETES, JSON_PATCH), messages=messages, open_message=OBJECT_TYPE)
 
 
 def _field_type(type_: Type) -> Type:

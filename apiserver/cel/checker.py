@@ -399,7 +399,7 @@ class _Checker:
         self._set(node, types.map_of(key_type, value_type))
 
     def _message(self, node: CreateMessage) -> None:
-        found = self._resolver.resolve(node.name)
+        found = self._resolver.resolve_message(node.name)
         if found is None:
             self._undeclared(node, node.name)
             node.type = types.ERROR

@@ -65,6 +65,8 @@ class Environment:
     variables: by name, which may have dots.
     container: names are looked up in it first: `a.b` finds `x` as `a.b.x`, `a.x`, `x`.
     messages: object types that expressions may make values of: `Name{field: value}`.
+    open_message: the name of a type whose values may have any fields, and so may those of types with this
+        name before a dot: `Name.spec{field: value}`. Empty if there is none.
     options: how strictly expressions are checked; as Kubernetes does, unless told otherwise.
     """
 
@@ -75,9 +77,11 @@ class Environment:
         container: str = "",
         messages: Mapping[str, Type] = _NOTHING,
         *,
+        open_message: str = "",
         options: CheckOptions = _STRICT,
     ) -> None:
         self._libraries, self._container, self._options = tuple(libraries), container, options
+        self._open_message = open_message
         self._own = {
             **{name: Declaration(types.type_of_type(type_), True, type_) for name, type_ in messages.items()},
             **{name: Declaration(type_) for name, type_ in variables.items()},
@@ -92,7 +96,8 @@ class Environment:
         macro_rules, declarations = _language(self._libraries, release)
         resolver = self._resolvers.get(declarations)
         if resolver is None:
-            resolver = self._resolvers[declarations] = NameResolver(self._own, declarations, self._container)
+            resolver = NameResolver(self._own, declarations, self._container, self._open_message)
+            self._resolvers[declarations] = resolver
         node = parse(
             text,
             macro_rules,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from apiserver.cel.functions import Overload
-from apiserver.cel.types import Type
+from apiserver.cel.types import Type, open_object, type_of_type
 from apiserver.cel.unification import parameter_names
 
 
@@ -44,14 +44,20 @@ class NameResolver:
 
     own: the environment's variables and messages, by full name.
     container: names are looked up in it first, then in what contains it.
+    open_message: see `environment.Environment`.
     """
 
-    __slots__ = ("_own", "_prefixes", "container", "declarations", "name_parts_max")
+    __slots__ = ("_open_message", "_own", "_prefixes", "container", "declarations", "name_parts_max")
 
     def __init__(
-        self, own: Mapping[str, Declaration], declarations: Declarations, container: str = ""
+        self,
+        own: Mapping[str, Declaration],
+        declarations: Declarations,
+        container: str = "",
+        open_message: str = "",
     ) -> None:
         self._own, self.declarations, self.container = own, declarations, container
+        self._open_message = open_message
         parts = container.split(".") if container else []
         self._prefixes = (*(".".join(parts[:count]) + "." for count in range(len(parts), 0, -1)), "")
         # The most parts that names with dots have, by their first part; other names need not be looked up.
@@ -75,6 +81,16 @@ class NameResolver:
             if found is not None:
                 return candidate, found
         return None
+
+    def resolve_message(self, name: str) -> tuple[str, Declaration] | None:
+        """As `resolve`, for the name of what an expression makes, which may be of an open type, too."""
+        found = self.resolve(name)
+        if found is None and self._open_message:
+            for candidate in self.candidates(name):
+                if candidate == self._open_message or candidate.startswith(f"{self._open_message}."):
+                    type_ = open_object(candidate)
+                    return candidate, Declaration(type_of_type(type_), True, type_)
+        return found
 
     def candidates(self, name: str) -> Sequence[str]:
         """Returns the full names that a name may stand for, the longest first."""

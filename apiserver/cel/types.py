@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -131,6 +131,27 @@ def opaque(name: str, *parameters: Type) -> Type:
 def object_of(name: str, fields: Mapping[str, Field], *, size_min: int | None = None) -> Type:
     """An object with known fields. name: tells it from all others of an environment."""
     return Type(TypeKind.OBJECT, name, fields=fields, size_min=size_min)
+
+
+class _AnyFields(Mapping[str, Field]):
+    """Every field there may be, of any type."""
+
+    def __getitem__(self, name: str) -> Field:
+        return Field(name, DYN)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+_ANY_FIELDS: Final = _AnyFields()
+
+
+def open_object(name: str) -> Type:
+    """An object that may have any fields."""
+    return Type(TypeKind.OBJECT, name, fields=_ANY_FIELDS)
 
 
 LIST_DYN: Final = list_of(DYN)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from apiserver.metrics.histograms import Histogram
+from apiserver.metrics.policies import MutatingPolicyMetrics
 from apiserver.metrics.series import Family, histogram_family
 from apiserver.metrics.webhooks import WebhookMetrics
 
@@ -35,6 +36,7 @@ class AdmissionMetrics:
         self._plugins: dict[tuple[str, str, str], AdmissionDurations] = {}
         self._steps: dict[tuple[str, str], AdmissionDurations] = {}
         self.webhooks = WebhookMetrics()
+        self.mutating_policies = MutatingPolicyMetrics()
 
     def of_plugin(self, name: str, step: str, operation: str) -> AdmissionDurations:
         return self._plugins.setdefault((name, step, operation), _durations())
@@ -56,6 +58,7 @@ class AdmissionMetrics:
             _by_outcome(self._steps),
         )
         yield from self.webhooks.families()
+        yield from self.mutating_policies.families()
 
 
 def _durations() -> AdmissionDurations:

@@ -8,7 +8,7 @@ ten copies of small values make a thousand of them, and the items moved in lists
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from itertools import chain
 from typing import Any, Final
@@ -42,6 +42,10 @@ class TooManyOperations(ValueError):
 
 class CannotApply(ValueError):
     """An operation cannot be applied to this document."""
+
+
+class TestFailed(CannotApply):
+    """A value is not the one that an operation tests for."""
 
 
 def check(patch: Any) -> None:
@@ -81,18 +85,82 @@ def apply(document: Any, patch: list[dict[str, Any]] | None) -> Any:
     patch: has passed `check`. Raises CannotApply.
     """
     try:
-        return _Patch(patch or []).apply(document, in_place=True)
-    except RecursionError:
-        raise CannotApply("a value is nested too deeply to be stored") from None
-    except (
-        jsonpatch.JsonPatchException,
-        jsonpointer.JsonPointerException,
-        KeyError,
-        TypeError,
-        IndexError,
-        ValueError,
-    ) as error:
+        operations = _operations(patch or [])
+    except CannotApply:
+        raise
+    except _FAILURES as error:
         raise CannotApply(str(error)) from error
+    for operation in operations:
+        try:
+            document = operation.apply(document)
+        except RecursionError:
+            raise CannotApply("a value is nested too deeply to be stored") from None
+        except CannotApply:
+            raise
+        except _FAILURES as error:
+            raise CannotApply(_why(operation.operation, document) or str(error)) from error
+    return document
+
+
+_FAILURES: Final = (
+    jsonpatch.JsonPatchException,
+    jsonpointer.JsonPointerException,
+    KeyError,
+    TypeError,
+    IndexError,
+    ValueError,
+)
+
+
+def _why(operation: dict[str, Any], document: Any) -> str:
+    """Returns why an operation does not fit a document, as Kubernetes tells it; empty for any other reason.
+
+    Source: github.com/evanphx/json-patch, v4.
+    """
+    op, path = operation["op"], operation["path"]
+    if op in ("copy", "move"):
+        where = operation.get("from")
+        if not isinstance(where, str):
+            return ""
+        source = pointer_steps(where)
+        if not _is_container(_at(document, source[:-1])) or _at(document, source) is _ABSENT:
+            return f"{op} operation does not apply: doc is missing from path: {where}: missing value"
+        if not _is_container(_at(document, pointer_steps(path)[:-1])):
+            return f"{op} operation does not apply: doc is missing destination path: {path}: missing value"
+        return ""
+    steps = pointer_steps(path)
+    if not steps:
+        return ""
+    parent, last = _at(document, steps[:-1]), steps[-1]
+    if not _is_container(parent):
+        shown = path if op == "replace" else f'"{path}"'
+        return f"{op} operation does not apply: doc is missing path: {shown}: missing value"
+    if op == "replace":
+        return f"replace operation does not apply: doc is missing key: {path}: missing value"
+    if isinstance(parent, list):
+        why = f"Unable to access invalid index: {last}: invalid index referenced"
+        return f"error in {op} for path: '{path}': {why}"
+    if op == "remove":
+        return f"error in remove for path: '{path}': Unable to remove nonexistent key: {last}: missing value"
+    return ""
+
+
+def _is_container(value: Any) -> bool:
+    return isinstance(value, (dict, list))
+
+
+_ABSENT: Final = object()
+
+
+def _at(document: Any, steps: Iterable[str]) -> Any:
+    for step in steps:
+        if isinstance(document, dict):
+            document = document.get(step, _ABSENT)
+        elif isinstance(document, list) and _INDEX.fullmatch(step) and int(step) < len(document):
+            document = document[int(step)]
+        else:
+            return _ABSENT
+    return document
 
 
 def pointer_steps(pointer: str) -> list[str]:
@@ -104,17 +172,24 @@ def pointer_steps(pointer: str) -> list[str]:
     return steps
 
 
-class _Patch(jsonpatch.JsonPatch):
-    def __init__(self, patch: list[dict[str, Any]]) -> None:
-        self.operations = {  # type: ignore[misc, assignment]  # the library declares it for the class
-            "add": _Add,
-            "remove": jsonpatch.RemoveOperation,
-            "replace": _Replace,
-            "move": _Move,
-            "copy": partial(_Copy, _Copies()),
-            "test": _Test,
-        }
-        super().__init__(patch, _counting_pointer())
+def _operations(patch: list[dict[str, Any]]) -> list[jsonpatch.PatchOperation]:
+    """Returns the operations, ready to be applied. Raises what the library does, and CannotApply."""
+    pointer_class = _counting_pointer()
+    made: Mapping[str, Callable[..., jsonpatch.PatchOperation]] = {
+        "add": _Add,
+        "remove": jsonpatch.RemoveOperation,
+        "replace": _Replace,
+        "move": _Move,
+        "copy": partial(_Copy, _Copies()),
+        "test": _Test,
+    }
+    found = []
+    for each in patch:
+        make = made.get(each.get("op", ""))
+        if make is None:
+            raise CannotApply(f"Unexpected kind: {each.get('op', 'unknown')}")
+        found.append(make(each, pointer_cls=pointer_class))
+    return found
 
 
 class _Add(jsonpatch.AddOperation):
@@ -143,8 +218,11 @@ class _Move(jsonpatch.MoveOperation):
 
 class _Test(jsonpatch.TestOperation):
     def apply(self, obj: Any) -> Any:
+        steps = self.pointer.parts
+        if steps and isinstance(parent := _at(obj, steps[:-1]), dict) and steps[-1] not in parent:
+            raise TestFailed("a value that is tested for is not there")
         if not _is_equal(self.pointer.resolve(obj), self.operation["value"]):
-            raise CannotApply("a value is not the one that is tested for")
+            raise TestFailed("a value is not the one that is tested for")
         return obj
 
 

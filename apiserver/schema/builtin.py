@@ -34,6 +34,17 @@ _OTHER_THAN_SCHEMA: Final[Mapping[str, dict[str, Any]]] = MappingProxyType(
         f"{_JSON_SCHEMA}OrStringArray": {"type": "array", "items": {"type": "string"}},
     }
 )
+# Definitions that later releases have in v1: they are the same here in v1beta1.
+_REGISTRATION: Final = "io.k8s.api.admissionregistration."
+_LATER_V1: Final = tuple(
+    f"{_REGISTRATION}v1beta1.{kind}"
+    for kind in (
+        *("ApplyConfiguration", "JSONPatch", "Mutation"),
+        *("MutatingAdmissionPolicy", "MutatingAdmissionPolicyList", "MutatingAdmissionPolicySpec"),
+        *("MutatingAdmissionPolicyBinding", "MutatingAdmissionPolicyBindingList"),
+        "MutatingAdmissionPolicyBindingSpec",
+    )
+)
 _PATCH_STRATEGY: Final = extension_key(KUBERNETES_VENDOR, "patch-strategy")
 _PATCH_MERGE_KEY: Final = extension_key(KUBERNETES_VENDOR, "patch-merge-key")
 _LIST_TYPE: Final = extension_key(KUBERNETES_VENDOR, "list-type")
@@ -68,7 +79,7 @@ class BuiltinSchemas:
         """
         if self._definitions is None:
             path = _definitions_file(self._release)
-            self._definitions = orjson.loads(path.read_bytes())["$defs"]
+            self._definitions = _with_later_v1(orjson.loads(path.read_bytes())["$defs"])
             fields = self._definitions[_JSON_SCHEMA]["properties"]
             self._definitions[_JSON_SCHEMA]["properties"] = {
                 with_vendor(name, self._vendor): field for name, field in fields.items()
@@ -125,6 +136,18 @@ class BuiltinSchemas:
         text_format = definition.get("format", "")
         scalar = _SCALARS.get((kind, text_format)) or _SCALARS[(kind, "")]
         return Schema(*scalar, bits=32 if text_format == "int32" else 64)
+
+
+def _with_later_v1(definitions: dict[str, Any]) -> dict[str, Any]:
+    beta, stable = b"v1beta1", b"v1"
+    later = {
+        name.replace(beta.decode(), stable.decode()): orjson.loads(
+            orjson.dumps(definitions[name]).replace(beta, stable)
+        )
+        for name in _LATER_V1
+        if name in definitions
+    }
+    return {**later, **definitions}
 
 
 def _merging(definition: dict[str, Any]) -> dict[str, Any]:

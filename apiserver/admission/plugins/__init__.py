@@ -47,9 +47,10 @@ from apiserver.admission.plugins.runtime_class import RuntimeClass
 from apiserver.admission.plugins.service_account import ServiceAccount
 from apiserver.admission.plugins.storage_object_in_use_protection import StorageObjectInUseProtection
 from apiserver.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
+from apiserver.admission.policies.mutating import MutatingAdmissionPolicy
 from apiserver.admission.policies.param_access import ParamAccess
 from apiserver.admission.policies.params import Params
-from apiserver.admission.policies.plugin import ValidatingAdmissionPolicy
+from apiserver.admission.policies.validating import ValidatingAdmissionPolicy
 from apiserver.admission.webhooks.configurations import WebhookConfigurations
 from apiserver.admission.webhooks.plugins import (
     Collaborators,
@@ -57,19 +58,19 @@ from apiserver.admission.webhooks.plugins import (
     ValidatingAdmissionWebhook,
 )
 from apiserver.admission.webhooks.webhook import CallerFactory
-from apiserver.metrics.webhooks import WebhookMetrics
+from apiserver.metrics.admission import AdmissionMetrics
 
 
 def builtin_plugins(
     context: PluginContext,
     configured: PluginConfigurations,
     caller_with: CallerFactory,
-    metrics: WebhookMetrics,
+    metrics: AdmissionMetrics,
     is_on: Callable[[str], bool],
 ) -> Sequence[Plugin]:
     """Returns the plugins in the order in which they are called, which is kube-apiserver's.
 
-    caller_with, metrics: of webhooks. is_on: whether the plugin of a name is enabled.
+    caller_with: of webhooks. is_on: whether the plugin of a name is enabled.
     """
     brand, authorize, offload, lister = context.brand, context.authorize, context.offload, context.lister
     registration = brand.group("admissionregistration")
@@ -85,7 +86,7 @@ def builtin_plugins(
         authorize,
         brand,
         offload,
-        metrics,
+        metrics.webhooks,
     )
     params = Params(context.registry, context.served, offload)
     storage_classes = lister(brand.group("storage"), "storageclasses")
@@ -115,6 +116,7 @@ def builtin_plugins(
         DefaultIngressClass(lister(brand.group("networking"), "ingressclasses")),
         DenyServiceExternalIPs(),
         PodTopologyLabels(lister("", "nodes")),
+        MutatingAdmissionPolicy(context, params, metrics.mutating_policies),
         MutatingAdmissionWebhook(configurations("mutatingwebhookconfigurations"), webhooks),
         ValidatingAdmissionPolicy(context, params),
         ValidatingAdmissionWebhook(
@@ -128,7 +130,7 @@ def builtin_plugins(
     )
     enabled: list[Plugin] = [plugin for plugin in plugins if is_on(plugin.name)]
     # These have no names by which they could be disabled.
-    enabled.append(ParamAccess(lister(registration, "validatingadmissionpolicies"), params, authorize))
+    enabled.append(ParamAccess(context, params))
     if (policy := context.authorizers.rbac_policy) is not None:
         # It is called after all that change what is written.
         enabled.append(PrivilegeEscalationCheck(context, policy))

@@ -1,7 +1,7 @@
 """Who writes a policy or a binding must be allowed to read the objects that it refers to.
 
 Else a policy's message would tell what they hold.
-Source: k8s.io/kubernetes, pkg/registry/admissionregistration/validatingadmissionpolicy{,binding}/authz.go.
+Source: k8s.io/kubernetes, pkg/registry/admissionregistration, authz.go of policies and bindings.
 """
 
 from __future__ import annotations
@@ -11,37 +11,45 @@ from typing import Final
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.listers import Lister
+from apiserver.admission.plugin_context import PluginContext
 from apiserver.admission.policies.params import Params
 from apiserver.admission.policies.policy import ParamKind
-from apiserver.authz.attributes import Attributes, AuthorizationChain, Decision
+from apiserver.authz.attributes import Attributes, Decision
 from apiserver.errors import Invalid
 from apiserver.field_errors import forbidden
 from apiserver.vocabulary import Document, GroupResource, UserInfo
 
 _ALL: Final = "*"
-_POLICIES: Final = "validatingadmissionpolicies"
-_BINDINGS: Final = "validatingadmissionpolicybindings"
+# By the resource of bindings: that of their policies.
+_POLICIES: Final = {
+    "validatingadmissionpolicybindings": "validatingadmissionpolicies",
+    "mutatingadmissionpolicybindings": "mutatingadmissionpolicies",
+}
+_WRITTEN: Final = frozenset((*_POLICIES.keys(), *_POLICIES.values()))
 
 
 class ParamAccess(Plugin):
     """The check. It has no name by which it could be disabled."""
 
-    def __init__(self, policies: Lister, params: Params, authorize: AuthorizationChain) -> None:
-        self._policies = policies
+    def __init__(self, context: PluginContext, params: Params) -> None:
+        self._group = context.brand.group("admissionregistration")
+        self._policies = {
+            bindings: context.lister(self._group, policies) for bindings, policies in _POLICIES.items()
+        }
         self._params = params
-        self._authorize = authorize
-        self._group = policies.group_resource.group
+        self._authorize = context.authorize
 
     def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         is_written = operation in (Operation.CREATE, Operation.UPDATE) and not subresource
-        return is_written and resource.group == self._group and resource.resource in (_POLICIES, _BINDINGS)
+        return is_written and resource.group == self._group and resource.resource in _WRITTEN
 
     async def validate(
         self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
     ) -> Sequence[str] | None:
         assert new is not None
         spec, old_spec = new.get("spec") or {}, (old or {}).get("spec") or {}
-        if attributes.resource.resource == _POLICIES:
+        policies = self._policies.get(attributes.resource.resource)
+        if policies is None:
             field = "paramKind"
             if spec.get(field) == old_spec.get(field):
                 return None
@@ -50,7 +58,7 @@ class ParamAccess(Plugin):
             field = "paramRef"
             if all(spec.get(each) == old_spec.get(each) for each in (field, "policyName")):
                 return None
-            problem = await self._of_binding(attributes.user, spec) if spec.get(field) else ""
+            problem = await self._of_binding(attributes.user, spec, policies) if spec.get(field) else ""
         if problem:
             error = forbidden(f"spec.{field}", problem)
             raise Invalid(attributes.resource.group_kind, new["metadata"].get("name", ""), [error])
@@ -66,9 +74,9 @@ class ParamAccess(Plugin):
             f"(kind={name}, apiVersion={api_version})"
         )
 
-    async def _of_binding(self, user: UserInfo, spec: Document) -> str:
+    async def _of_binding(self, user: UserInfo, spec: Document, policies: Lister) -> str:
         ref, policy_name = spec["paramRef"], spec.get("policyName", "")
-        policy = await self._policies.get_document(policy_name)
+        policy = await policies.get_document(policy_name)
         kind = ((policy or {}).get("spec") or {}).get("paramKind")
         group = resource = _ALL
         if kind:

@@ -1,6 +1,7 @@
-"""ValidatingAdmissionPolicies and their bindings, compiled. Pure.
+"""Policies and their bindings, compiled. Pure.
 
-Source: k8s.io/apiserver, pkg/admission/plugin/policy/validating/plugin.go, compilePolicy.
+Source: k8s.io/apiserver, pkg/admission/plugin/policy, compilePolicy in validating/plugin.go and
+mutating/compilation.go.
 """
 
 from __future__ import annotations
@@ -13,8 +14,10 @@ from typing import NamedTuple
 from apiserver.admission.policies.match_resources import MatchResources
 from apiserver.catalogue.admissionregistration.expressions import condition_texts, policy_texts
 from apiserver.cel.admission import (
+    APPLY_CONFIGURATION,
     AUDIT_ANNOTATION,
     CONDITION,
+    JSON_PATCHES,
     MESSAGE,
     NAMESPACE_OBJECT,
     AdmissionCompiler,
@@ -50,9 +53,16 @@ class ParamKind(NamedTuple):
         return f"&ParamKind{{APIVersion:{self.api_version},Kind:{self.kind},}}"
 
 
+class Mutation(NamedTuple):
+    """One mutation. is_json_patch: it makes the operations of a JSON patch; else, what is merged."""
+
+    expression: Expression
+    is_json_patch: bool
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Policy:
-    """A policy.
+    """What validating and mutating policies have in common.
 
     params: the kind of its parameters, if it has any. variables: by name, in their order.
     sees_namespace: whether an expression may use `namespaceObject`.
@@ -64,37 +74,81 @@ class Policy:
     params: ParamKind | None
     conditions: Sequence[Expression]
     variables: Sequence[tuple[str, Expression]]
-    validations: Sequence[Validation]
-    audit_annotations: Sequence[Expression]
     sees_namespace: bool
 
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ValidatingPolicy(Policy):
+    validations: Sequence[Validation]
+    audit_annotations: Sequence[Expression]
+
     @classmethod
-    def of(cls, document: Document) -> Policy:
+    def of(cls, document: Document) -> ValidatingPolicy:
         spec = document.get("spec") or {}
-        kind = spec.get("paramKind")
-        has_params = kind is not None
-        own = AdmissionCompiler(has_params=has_params, has_variables=bool(spec.get("variables")))
-        variables = [_variable(own, each) for each in spec.get("variables") or ()]
-        without_variables = AdmissionCompiler(has_params=has_params)
+        own = AdmissionCompiler(
+            has_params=spec.get("paramKind") is not None, has_variables=bool(spec.get("variables"))
+        )
+        common = _common(document, own)
         return cls(
-            name=document["metadata"]["name"],
-            is_required=spec.get("failurePolicy", "Fail") == "Fail",
-            matches=MatchResources.of(spec.get("matchConstraints") or {}),
-            params=None if kind is None else ParamKind(kind.get("apiVersion", ""), kind.get("kind", "")),
-            conditions=[
-                _compiled(without_variables, each.get("expression", "").strip(), CONDITION)
-                for each in spec.get("matchConditions") or ()
-            ],
-            variables=variables,
+            *common,
             validations=[_validation(own, each) for each in spec.get("validations") or ()],
             audit_annotations=[
                 _compiled(own, each.get("valueExpression", "").strip(), AUDIT_ANNOTATION)
                 for each in spec.get("auditAnnotations") or ()
             ],
-            sees_namespace=any(
-                NAMESPACE_OBJECT in each for each in chain(condition_texts(spec), policy_texts(spec))
-            ),
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MutatingPolicy(Policy):
+    """is_called_again: it has to see what others change after it, once more."""
+
+    mutations: Sequence[Mutation]
+    is_called_again: bool
+
+    @classmethod
+    def of(cls, document: Document) -> MutatingPolicy:
+        spec = document.get("spec") or {}
+        own = AdmissionCompiler(has_params=spec.get("paramKind") is not None, has_variables=True)
+        common = _common(document, own)
+        return cls(
+            *common,
+            mutations=[_mutation(own, each) for each in spec.get("mutations") or ()],
+            is_called_again=spec.get("reinvocationPolicy") == "IfNeeded",
+        )
+
+
+class _Common(NamedTuple):
+    """The fields of `Policy`."""
+
+    name: str
+    is_required: bool
+    matches: MatchResources
+    params: ParamKind | None
+    conditions: Sequence[Expression]
+    variables: Sequence[tuple[str, Expression]]
+    sees_namespace: bool
+
+
+def _common(document: Document, own: AdmissionCompiler) -> _Common:
+    """own: knows the policy's variables afterwards."""
+    spec = document.get("spec") or {}
+    kind = spec.get("paramKind")
+    without_variables = AdmissionCompiler(has_params=kind is not None)
+    return _Common(
+        name=document["metadata"]["name"],
+        is_required=spec.get("failurePolicy", "Fail") == "Fail",
+        matches=MatchResources.of(spec.get("matchConstraints") or {}),
+        params=None if kind is None else ParamKind(kind.get("apiVersion", ""), kind.get("kind", "")),
+        conditions=[
+            _compiled(without_variables, each.get("expression", "").strip(), CONDITION)
+            for each in spec.get("matchConditions") or ()
+        ],
+        variables=[_variable(own, each) for each in spec.get("variables") or ()],
+        sees_namespace=any(
+            NAMESPACE_OBJECT in each for each in chain(condition_texts(spec), policy_texts(spec))
+        ),
+    )
 
 
 def _variable(compiler: AdmissionCompiler, document: Document) -> tuple[str, Expression]:
@@ -113,6 +167,15 @@ def _validation(compiler: AdmissionCompiler, document: Document) -> Validation:
         _compiled(compiler, message_expression, MESSAGE) if message_expression else None,
         document.get("reason") or "Invalid",
     )
+
+
+def _mutation(compiler: AdmissionCompiler, document: Document) -> Mutation:
+    is_json_patch = document.get("patchType") == "JSONPatch"
+    field, kind = (
+        ("jsonPatch", JSON_PATCHES) if is_json_patch else ("applyConfiguration", APPLY_CONFIGURATION)
+    )
+    text = (document.get(field) or {}).get("expression", "")
+    return Mutation(_compiled(compiler, text.strip(), kind), is_json_patch)
 
 
 def _compiled(compiler: AdmissionCompiler, text: str, kind: ExpressionKind) -> Expression:
@@ -136,7 +199,7 @@ class ParamRef(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Binding:
-    """A binding. matches: None if it is about all that its policy is."""
+    """A binding. matches: None if it is about all that its policy is. actions: of a validating policy."""
 
     name: str
     policy: str

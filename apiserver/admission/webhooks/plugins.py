@@ -17,6 +17,7 @@ import orjson
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.listers import Lister
+from apiserver.admission.patched_documents import completed
 from apiserver.admission.webhooks import admission_reviews
 from apiserver.admission.webhooks.admission_reviews import Answer, InvalidAnswer
 from apiserver.admission.webhooks.configurations import WebhookConfigurations
@@ -33,7 +34,6 @@ from apiserver.registry import write_stages
 from apiserver.registry.offload import Offload, on_event_loop
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.size_class import SizeClass, size_class
-from apiserver.schema.compile import TypeMismatch
 from apiserver.vocabulary import Document, GroupResource
 from apiserver.webhooks.errors import CallFailed
 from storage.turns import in_turns
@@ -268,8 +268,8 @@ class MutatingAdmissionWebhook(WebhookPlugin):
         self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
     ) -> Sequence[str]:
         write = ReviewedWrite(attributes, self._with.equivalents, self._with.offload, new, old)
-        rounds = attributes.rounds
-        assert rounds is not None
+        assert attributes.rounds is not None
+        rounds = attributes.rounds.of(self)
         rounds.enter(new)
         warnings: list[str] = []
         try:
@@ -283,7 +283,7 @@ class MutatingAdmissionWebhook(WebhookPlugin):
                 if await self._call(invocation, write, warnings):
                     rounds.on_change()
                 if webhook.is_called_again:
-                    rounds.called.append(webhook)
+                    rounds.called.add(webhook)
         except ApiError as refused:
             refused.add_warnings(warnings)
             raise
@@ -353,18 +353,7 @@ def _patched(encoded: bytes, operations: list[Any], kind: ServedResource) -> Doc
         document = json_patch.apply(orjson.loads(encoded), operations)
     except json_patch.CannotApply as error:
         raise InternalError.of(str(error)) from None
-    if not isinstance(document, dict):
-        raise InternalError.of("the patched object is not an object")
-    found = document.get("apiVersion"), document.get("kind")
-    if found != (kind.api_version, kind.kind):
-        raise InternalError.of(f"the patch makes another kind of the object: {found[0]}, Kind={found[1]}")
-    try:
-        kind.check(document)
-    except TypeMismatch as mismatch:
-        raise InternalError.of(str(mismatch)) from None
-    if not isinstance(document.get("metadata"), dict):
-        document["metadata"] = {}
-    return document
+    return completed(document, kind)
 
 
 class ValidatingAdmissionWebhook(WebhookPlugin):

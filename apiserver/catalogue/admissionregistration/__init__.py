@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from apiserver.catalogue.admissionregistration import (
+    mutating_admission_policies,
+    mutating_admission_policy_bindings,
     validating_admission_policies,
     validating_admission_policy_bindings,
     webhook_configurations,
@@ -12,6 +14,8 @@ from apiserver.catalogue.builtin_type import BuiltinType
 
 def types() -> tuple[BuiltinType, ...]:
     return (
+        mutating_admission_policies.builtin_type(),
+        mutating_admission_policy_bindings.builtin_type(),
         webhook_configurations.builtin_type("mutatingwebhookconfigurations", "MutatingWebhookConfiguration"),
         validating_admission_policies.builtin_type(),
         validating_admission_policy_bindings.builtin_type(),

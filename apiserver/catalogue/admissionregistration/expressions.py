@@ -13,8 +13,10 @@ from functools import cached_property
 from typing import Final
 
 from apiserver.cel.admission import (
+    APPLY_CONFIGURATION,
     AUDIT_ANNOTATION,
     CONDITION,
+    JSON_PATCHES,
     MESSAGE,
     AdmissionCompiler,
     CompilationFailed,
@@ -43,8 +45,14 @@ class MatchConditionExpressions:
 class PolicyExpressions:
     """The other expressions of a policy."""
 
-    def __init__(self, spec: Document, old_spec: Document | None) -> None:
-        """old_spec: that before an update."""
+    def __init__(
+        self, spec: Document, old_spec: Document | None, *, always_has_variables: bool = False
+    ) -> None:
+        """old_spec: that before an update.
+
+        always_has_variables: expressions may name `variables` even if the policy has none.
+        """
+        self._always_has_variables = always_has_variables
         self._variables = spec.get("variables") or ()
         self._has_params = spec.get("paramKind") is not None
         old = old_spec or {}
@@ -57,7 +65,8 @@ class PolicyExpressions:
 
     @cached_property
     def _compiler(self) -> AdmissionCompiler:
-        compiler = AdmissionCompiler(has_params=self._has_params, has_variables=bool(self._variables))
+        has_variables = self._always_has_variables or bool(self._variables)
+        compiler = AdmissionCompiler(has_params=self._has_params, has_variables=has_variables)
         if self._is_same:
             for variable in self._variables:
                 self._declared(compiler, variable)
@@ -87,6 +96,12 @@ class PolicyExpressions:
 
     def audit_annotation(self, path: str, text: str) -> Errors:
         return self._of_kind(path, text, text.strip(), AUDIT_ANNOTATION)
+
+    def apply_configuration(self, path: str, text: str) -> Errors:
+        return self._of_kind(path, text, text, APPLY_CONFIGURATION)
+
+    def json_patches(self, path: str, text: str) -> Errors:
+        return self._of_kind(path, text, text, JSON_PATCHES)
 
     def _of_kind(self, path: str, shown: str, text: str, kind: ExpressionKind) -> Errors:
         if self._is_same and shown in self._stored:
@@ -126,6 +141,14 @@ def policy_texts(spec: Document) -> Iterator[str]:
             yield message
     for annotation in spec.get("auditAnnotations") or ():
         yield annotation.get("valueExpression", "")
+    yield from mutation_texts(spec)
+
+
+def mutation_texts(spec: Document) -> Iterator[str]:
+    for mutation in spec.get("mutations") or ():
+        for field in ("applyConfiguration", "jsonPatch"):
+            if (patch := mutation.get(field)) is not None:
+                yield patch.get("expression", "").strip()
 
 
 def too_many_expressions(path: str, texts: Iterable[str], old: Iterable[str]) -> Errors:

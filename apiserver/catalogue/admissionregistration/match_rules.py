@@ -18,6 +18,8 @@ from apiserver.vocabulary import Document
 FAILURE_POLICIES: Final = ("Fail", "Ignore")
 MATCH_POLICIES: Final = ("Equivalent", "Exact")
 _OPERATIONS: Final = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
+# Of a deletion there is nothing to change.
+_MUTATING_OPERATIONS: Final = ("*", "CONNECT", "CREATE", "UPDATE")
 _SCOPES: Final = ("*", "Cluster", "Namespaced")
 _CONDITIONS_MAX: Final = 64
 
@@ -131,6 +133,16 @@ def validate_match_resources(path: str, match: Document | None) -> Errors:
         *label_selector(f"{path}.objectSelector", match.get("objectSelector")),
         *validate_named_rules(path, match, "resourceRules"),
         *validate_named_rules(path, match, "excludeResourceRules"),
+    ]
+
+
+def validate_mutating_operations(path: str, match: Document) -> Errors:
+    """Checks the operations of rules of mutating policies, which are not told apart by their places."""
+    return [
+        not_supported(f"{path}.resourceRules.operations", operation, _MUTATING_OPERATIONS)
+        for rule in match.get("resourceRules") or ()
+        for operation in rule.get("operations") or ()
+        if operation not in _MUTATING_OPERATIONS
     ]
 
 

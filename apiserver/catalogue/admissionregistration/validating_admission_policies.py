@@ -20,6 +20,11 @@ from apiserver.catalogue.admissionregistration.match_rules import (
     validate_match_conditions,
     validate_match_resources,
 )
+from apiserver.catalogue.admissionregistration.policy_rules import (
+    param_kind_cell,
+    validate_param_kind,
+    validate_variable,
+)
 from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_without_metadata
 from apiserver.catalogue.common.columns import list_length
 from apiserver.field_errors import Errors, duplicate, invalid, not_supported, required
@@ -30,7 +35,7 @@ from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import one_of
 from apiserver.validation.defaults import setting
-from apiserver.validation.documents import at, items
+from apiserver.validation.documents import items
 from apiserver.vocabulary import Document
 
 
@@ -59,7 +64,7 @@ def builtin_type() -> BuiltinType:
                 type="integer",
                 description="How many expressions a request has to fulfil.",
             ),
-            Column("ParamKind", _param_kind_cell, description="The kind of objects that they can refer to."),
+            Column("ParamKind", param_kind_cell, description="The kind of objects that they can refer to."),
             AGE,
         ),
     )
@@ -86,7 +91,7 @@ def validate_policy(document: Document, old: Document | None = None) -> Errors:
     expressions = PolicyExpressions(spec, old_spec)
     errors = one_of("spec.failurePolicy", spec.get("failurePolicy"), FAILURE_POLICIES, required_text="")
     if (kind := spec.get("paramKind")) is not None:
-        errors += _param_kind("spec.paramKind", kind)
+        errors += validate_param_kind("spec.paramKind", kind)
     if (constraints := spec.get("matchConstraints")) is None:
         errors.append(required("spec.matchConstraints"))
     else:
@@ -98,7 +103,7 @@ def validate_policy(document: Document, old: Document | None = None) -> Errors:
         conditions = MatchConditionExpressions([old_spec or {}], has_params=has_params)
         errors += validate_match_conditions("spec", spec, conditions)
     for where, variable in items(spec, "variables", "spec"):
-        errors += _variable(where, variable, expressions)
+        errors += validate_variable(where, variable, expressions)
     if not spec.get("validations") and not spec.get("auditAnnotations"):
         text = "validations or auditAnnotations must contain at least one item"
         return [*errors, required("spec.validations", text), required("spec.auditAnnotations", text)]
@@ -120,49 +125,6 @@ def validate_policy_status_update(new: Document, old: Document) -> Errors:
         if not warning.get("fieldRef", "").strip():
             errors.append(required(f"{where}.fieldRef"))
     return errors
-
-
-def _param_kind(path: str, kind: Document) -> Errors:
-    version_path, api_version, name = f"{path}.apiVersion", kind.get("apiVersion", ""), kind.get("kind", "")
-    errors: Errors = []
-    group, _, version = api_version.rpartition("/")
-    if not api_version:
-        errors.append(required(version_path))
-    elif "/" in group:
-        text = f"unexpected GroupVersion string: {api_version}"
-        errors.append(invalid(version_path, api_version, text))
-    else:
-        if group and (problems := names.dns_subdomain(group)):
-            errors.append(invalid(version_path, group, ",".join(problems)))
-        if not version:
-            errors.append(invalid(version_path, api_version, "version must be specified"))
-        elif problems := names.dns1035_label(version):
-            errors.append(invalid(version_path, version, ",".join(problems)))
-    if not name:
-        errors.append(required(f"{path}.kind"))
-    elif problems := names.dns1035_label(name.lower()):
-        text = f"may have mixed case, but should otherwise match: {','.join(problems)}"
-        errors.append(invalid(f"{path}.kind", name, text))
-    return errors
-
-
-_is_identifier = re.compile("[_a-zA-Z][_a-zA-Z0-9]*").fullmatch
-_is_reserved = re.compile(
-    "true|false|null|in|as|break|const|continue|else|for|function|if|import|let|loop|package|namespace|return"
-    "|var|void|while"
-).fullmatch
-
-
-def _variable(path: str, variable: Document, expressions: PolicyExpressions) -> Errors:
-    name = variable.get("name", "")
-    errors: Errors = []
-    if not name.strip():
-        errors.append(required(f"{path}.name", "name is not specified"))
-    elif not _is_identifier(name) or _is_reserved(name):
-        errors.append(invalid(f"{path}.name", name, "name is not a valid CEL identifier"))
-    if not variable.get("expression", "").strip():
-        return [*errors, required(f"{path}.expression", "expression is not specified")]
-    return errors + expressions.variable(f"{path}.expression", variable)
 
 
 def _validation(path: str, validation: Document, expressions: PolicyExpressions) -> Errors:
@@ -207,11 +169,3 @@ def _audit_annotations(policy: str, spec: Document, expressions: PolicyExpressio
             errors.append(duplicate(f"{where}.key", key))
         seen.add(key)
     return errors
-
-
-# ---- columns
-
-
-def _param_kind_cell(document: Document, now: float) -> str:
-    kind = at(document, "spec", "paramKind")
-    return f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}" if kind else "<unset>"

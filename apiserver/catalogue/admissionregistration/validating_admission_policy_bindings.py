@@ -8,14 +8,13 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.catalogue.admissionregistration.match_rules import DEFAULTS, validate_match_resources
+from apiserver.catalogue.admissionregistration.policy_rules import param_ref_cell, validate_param_ref
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.field_errors import Errors, duplicate, forbidden, invalid, not_supported, required
+from apiserver.field_errors import Errors, duplicate, invalid, not_supported, required
 from apiserver.meta import names
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.strategy import Strategy
-from apiserver.validation.checks import named, one_of
-from apiserver.validation.documents import at
-from apiserver.validation.label_selectors import label_selector
+from apiserver.validation.checks import named
 from apiserver.vocabulary import Document
 
 
@@ -32,44 +31,23 @@ def builtin_type() -> BuiltinType:
         strategy=Strategy(validate=validate_policy_binding, has_generation=True),
         columns=columns(
             Column("PolicyName", field_cell("spec", "policyName"), description="The policy that is applied."),
-            Column("ParamRef", _param_ref_cell, description="The objects that it refers to."),
+            Column("ParamRef", param_ref_cell, description="The objects that it refers to."),
             AGE,
         ),
     )
 
 
 _ACTIONS: Final = ("Audit", "Deny", "Warn")
-_NOT_FOUND_ACTIONS: Final = ("Deny", "Allow")
 
 
 def validate_policy_binding(document: Document) -> Errors:
     spec = document.get("spec", {})
     return [
         *named("spec.policyName", spec.get("policyName"), names.dns_subdomain),
-        *_param_ref("spec.paramRef", spec.get("paramRef")),
+        *validate_param_ref("spec.paramRef", spec.get("paramRef")),
         *validate_match_resources("spec.matchResources", spec.get("matchResources")),
         *_actions("spec.validationActions", spec.get("validationActions") or []),
     ]
-
-
-_EXCLUSIVE: Final = "name and selector are mutually exclusive"
-
-
-def _param_ref(path: str, ref: Document | None) -> Errors:
-    if ref is None:
-        return []
-    name, selector = ref.get("name", ""), ref.get("selector")
-    errors = named(f"{path}.name", name, names.path_segment, is_required=False)
-    is_both = bool(name) and selector is not None
-    if is_both:
-        errors.append(forbidden(f"{path}.name", _EXCLUSIVE))
-    errors += label_selector(f"{path}.selector", selector)
-    if is_both:
-        errors.append(forbidden(f"{path}.selector", _EXCLUSIVE))
-    if not name and selector is None:
-        errors.append(required(path, "one of name or selector must be specified"))
-    action, where = ref.get("parameterNotFoundAction"), f"{path}.parameterNotFoundAction"
-    return errors + one_of(where, action, _NOT_FOUND_ACTIONS, required_text="")
 
 
 def _actions(path: str, actions: list[str]) -> Errors:
@@ -91,16 +69,3 @@ def _actions(path: str, actions: list[str]) -> Errors:
     if not actions:
         errors.append(required(path, "at least one validation action is required"))
     return errors
-
-
-# ---- columns
-
-
-def _param_ref_cell(document: Document, now: float) -> str:
-    ref = at(document, "spec", "paramRef")
-    if not ref:
-        return "<unset>"
-    name, namespace = ref.get("name"), ref.get("namespace")
-    if not name:
-        return f"{namespace}/*" if namespace else "*"
-    return f"{namespace}/{name}" if namespace else str(name)

@@ -162,7 +162,7 @@ class Changer(Plugin):
     ) -> Sequence[str]:
         assert attributes.rounds is not None
         self._calls.append(f"changer {attributes.rounds.is_second}")
-        attributes.rounds.on_change()
+        attributes.rounds.of(self).on_change()
         return ["changed"]
 
 
@@ -187,19 +187,22 @@ async def test_whom_a_write_concerns_is_asked_again_when_the_answer_may_be_anoth
 
 
 def test_those_that_were_called_before_a_change_are_called_again() -> None:
-    rounds = Rounds()
-    rounds.called.append("a")
+    both, plugin = Rounds(), Plugin()
+    rounds = both.of(plugin)
+    rounds.called.add("a")
     rounds.on_change()
-    rounds.called.append("b")
-    assert (rounds.is_wanted, rounds.due) == (True, ["a"])
+    rounds.called.add("b")
+    assert (both.is_wanted, rounds.due) == (True, {"a"})
+    assert both.of(plugin) is rounds
+    assert both.of(Plugin()).due == set(), "each plugin has its own"
 
 
 def test_a_change_by_others_between_the_turns_counts_too() -> None:
-    rounds, document = Rounds(), {"a": 1, "b": 2}
+    rounds, document = Rounds().of(Plugin()), {"a": 1, "b": 2}
     rounds.enter(document)
-    rounds.called.append("a")
+    rounds.called.add("a")
     rounds.leave(document)
     rounds.enter({"b": 2, "a": 1})
-    assert rounds.due == []
+    assert rounds.due == set()
     rounds.enter({"a": True, "b": 2})
-    assert rounds.due == ["a"]
+    assert rounds.due == {"a"}

@@ -25,7 +25,7 @@ from apiserver.authz.authorizer_modes import RBAC, build_authorizers
 from apiserver.brand import Brand
 from apiserver.cli.command_line import parse
 from apiserver.cli.flags import UsageError
-from apiserver.metrics.webhooks import WebhookMetrics
+from apiserver.metrics.admission import AdmissionMetrics
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedTable
 from apiserver.webhooks.client_config import ClientConfig
@@ -42,8 +42,8 @@ IN_ORDER: Final = (
     *("OwnerReferencesPermissionEnforcement", "PersistentVolumeClaimResize", "RuntimeClass"),
     *("CertificateApproval", "CertificateSigning", "ClusterTrustBundleAttest"),
     *("CertificateSubjectRestriction", "DefaultIngressClass", "DenyServiceExternalIPs"),
-    *("PodTopologyLabels", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy"),
-    *("ValidatingAdmissionWebhook", "ResourceQuota", "AlwaysDeny"),
+    *("PodTopologyLabels", "MutatingAdmissionPolicy", "MutatingAdmissionWebhook"),
+    *("ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook", "ResourceQuota", "AlwaysDeny"),
 )
 
 
@@ -62,7 +62,7 @@ async def test_those_listed_as_implemented_are_those_that_are_built(store: Embed
                 context,
                 PluginConfigurations(),
                 lambda _: NobodyAnswers(),
-                WebhookMetrics(),
+                AdmissionMetrics(),
                 names.__contains__,
             )
             return [plugin.name for plugin in plugins]
@@ -125,10 +125,6 @@ WARNED: Final = {
         "--enable-admission-plugins=PodResizeValidator",
         "PodResizeValidator is not implemented by this server: enabling it has no effect yet",
     ),
-    "one that kube-apiserver enables by default": (
-        "--enable-admission-plugins=MutatingAdmissionPolicy,Priority,MutatingAdmissionPolicy",
-        "MutatingAdmissionPolicy is not implemented by this server: enabling it has no effect yet",
-    ),
     "one that cannot be disabled": (
         "--disable-admission-plugins=NamespaceLifecycle",
         "NamespaceLifecycle is always on: disabling it has no effect",
@@ -144,7 +140,7 @@ def test_what_is_warned_about(flag: str, text: str) -> None:
 
 
 def test_to_disable_one_that_is_not_implemented_is_no_reason_to_warn() -> None:
-    assert parse(["--disable-admission-plugins=MutatingAdmissionPolicy"]).warnings == ()
+    assert parse(["--disable-admission-plugins=PodResizeValidator"]).warnings == ()
 
 
 REFUSED: Final = {

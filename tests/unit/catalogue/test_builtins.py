@@ -50,6 +50,12 @@ KUBERNETES: Final = {
     "v1/secrets": ("Secret", NAMESPACED, "", ""),
     "v1/serviceaccounts": ("ServiceAccount", NAMESPACED, "sa", ""),
     "v1/services": ("Service", NAMESPACED, "svc", "all"),
+    "admissionregistration.k8s.io/v1/mutatingadmissionpolicies": (
+        *("MutatingAdmissionPolicy", CLUSTER, "", "api-extensions"),
+    ),
+    "admissionregistration.k8s.io/v1/mutatingadmissionpolicybindings": (
+        *("MutatingAdmissionPolicyBinding", CLUSTER, "", "api-extensions"),
+    ),
     "admissionregistration.k8s.io/v1/mutatingwebhookconfigurations": (
         "MutatingWebhookConfiguration",
         CLUSTER,

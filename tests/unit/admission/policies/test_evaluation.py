@@ -6,8 +6,9 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.admission.policies.evaluation import COST_BUDGET, Budget, Denial, denials
-from apiserver.admission.policies.policy import Policy
+from apiserver.admission.policies.budget import COST_BUDGET, Budget
+from apiserver.admission.policies.evaluation import Denial, denials
+from apiserver.admission.policies.policy import ValidatingPolicy
 from apiserver.registry.findings import TakesLong
 from apiserver.vocabulary import Document
 
@@ -18,12 +19,14 @@ COSTLY: Final = (
 )
 
 
-def policy(*validations: Document, **spec: Any) -> Policy:
-    return Policy.of({"metadata": {"name": "p"}, "spec": {"validations": list(validations), **spec}})
+def policy(*validations: Document, **spec: Any) -> ValidatingPolicy:
+    return ValidatingPolicy.of(
+        {"metadata": {"name": "p"}, "spec": {"validations": list(validations), **spec}}
+    )
 
 
 def said(
-    policy: Policy, params: Any = None, *, bounded: int | None = None, total: int = COST_BUDGET
+    policy: ValidatingPolicy, params: Any = None, *, bounded: int | None = None, total: int = COST_BUDGET
 ) -> list[Denial]:
     variables = {"object": OBJECT, "oldObject": None, "request": {"operation": "CREATE"}}
     return denials(policy, variables, params, Budget(total, bounded))

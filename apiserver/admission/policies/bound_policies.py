@@ -1,0 +1,151 @@
+"""Policies with their bindings: which of them have to be evaluated for a write, and with which parameters.
+
+Source: k8s.io/apiserver, pkg/admission/plugin/policy/generic/policy_dispatcher.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from apiserver.admission.chain import AdmissionAttributes, Operation
+from apiserver.admission.compiled_objects import CompiledObjects
+from apiserver.admission.plugin_context import PluginContext
+from apiserver.admission.policies.params import Params, UnusableParams
+from apiserver.admission.policies.policy import Binding, Policy
+from apiserver.admission.policies.request_variables import RequestVariables
+from apiserver.admission.webhooks.requests import ReviewedWrite
+from apiserver.registry.served_resource import ServedResource
+from apiserver.vocabulary import Document, GroupResource
+from storage.turns import in_turns
+
+P = TypeVar("P", bound=Policy)
+
+# Else a policy about everything would end authentication and authorization for all who delegate them.
+# Source: k8s.io/kubernetes, pkg/kubeapiserver/admission/exclusion/resources.go.
+_UNASKED_REVIEWS: Final = {
+    "authentication": ("tokenreviews", "selfsubjectreviews"),
+    "authorization": (
+        *("subjectaccessreviews", "localsubjectaccessreviews"),
+        *("selfsubjectaccessreviews", "selfsubjectrulesreviews"),
+    ),
+}
+_POLICIES: Final = frozenset(
+    {
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicybindings",
+    }
+)
+_REGISTRATION_GROUP: Final = "admissionregistration"
+
+
+class Case(NamedTuple, Generic[P]):
+    """A policy that has to be evaluated for a write.
+
+    resource: in whose version. params: the object that the binding refers to, if it does.
+    error: why the policy cannot be evaluated.
+    """
+
+    policy: P
+    binding: Binding
+    resource: ServedResource
+    params: Document | None = None
+    error: UnusableParams | None = None
+
+
+class BoundPolicies(Generic[P]):
+    """All policies of one kind, ordered by their names, each with its bindings."""
+
+    def __init__(
+        self, context: PluginContext, params: Params, kind: str, compile_: Callable[[Document], P]
+    ) -> None:
+        """kind: what the names of the two resources begin with. compile_: returns a policy."""
+        brand, offload = context.brand, context.offload
+        self._exempt_group = brand.group(_REGISTRATION_GROUP)
+        policies = context.lister(self._exempt_group, f"{kind}admissionpolicies")
+        bindings = context.lister(self._exempt_group, f"{kind}admissionpolicybindings")
+        self._policies = CompiledObjects[P](policies, lambda document: [compile_(document)], offload)
+        self._bindings = CompiledObjects(bindings, lambda document: [Binding.of(document)], offload)
+        self._params = params
+        self._context = context
+        self._namespaces = context.lister("", "namespaces")
+        self._unasked = frozenset(
+            GroupResource(brand.group(group), each)
+            for group, all_ in _UNASKED_REVIEWS.items()
+            for each in all_
+        )
+        # The bindings of each policy, and the list that they were in.
+        self._bound: tuple[object, Mapping[str, Sequence[Binding]]] = (None, {})
+
+    def may_concern(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+        """Returns whether any policy may have to be evaluated for such writes. See `chain.Plugin.handles`."""
+        if resource.group == self._exempt_group and resource.resource in _POLICIES:
+            return False  # Else a policy could prevent its own removal.
+        if resource in self._unasked:
+            return False
+        policies, bindings = self._policies.known, self._bindings.known
+        if policies is None or bindings is None:
+            return True
+        bound = {each.policy for each in bindings}
+        same = {resource, *(each.group_resource for each in self._context.equivalents.of(resource))}
+        return any(
+            rule.concerns(group, name, subresource, operation.value)
+            for policy in policies
+            if policy.name in bound
+            for rule in policy.matches.rules
+            for group, name in same
+        )
+
+    def stamp(self) -> object:
+        """See `chain.Plugin.stamp`."""
+        return self._policies.stamp(), self._bindings.stamp()
+
+    def write(
+        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
+    ) -> tuple[ReviewedWrite, RequestVariables]:
+        """Returns a write as policies see it, and what their expressions see of it."""
+        context = self._context
+        write = ReviewedWrite(attributes, context.equivalents, context.offload, new, old)
+        variables = RequestVariables(write, context.authorize, context.brand.meta_group, self._namespaces)
+        return write, variables
+
+    async def cases(self, write: ReviewedWrite, variables: RequestVariables) -> Sequence[Case[P]]:
+        """Returns what has to be evaluated for a write. Raises the storage's errors."""
+        policies, bound = await self._policies.current(), await self._bindings_by_policy()
+        found: list[Case[P]] = []
+        # There may be thousands, few of which match.
+        async for policy in in_turns(policies):
+            bindings = bound.get(policy.name)
+            if not bindings:
+                continue
+            resource = policy.matches.resource(write)
+            if resource is None or not await variables.selects_namespace(policy.matches.namespaces):
+                continue
+            for binding in bindings:
+                if not await _matches(binding, write, variables):
+                    continue
+                try:
+                    params = await self._params.of(policy, binding, write.attributes.namespace)
+                except UnusableParams as error:
+                    found.append(Case(policy, binding, resource, error=error))
+                    continue
+                found += [Case(policy, binding, resource, each) for each in params]
+        return found
+
+    async def _bindings_by_policy(self) -> Mapping[str, Sequence[Binding]]:
+        bindings = await self._bindings.current()
+        if self._bound[0] is not bindings:
+            by_policy: dict[str, list[Binding]] = {}
+            for each in bindings:
+                by_policy.setdefault(each.policy, []).append(each)
+            self._bound = bindings, by_policy
+        return self._bound[1]
+
+
+async def _matches(binding: Binding, write: ReviewedWrite, variables: RequestVariables) -> bool:
+    matches = binding.matches
+    if matches is None:
+        return True
+    return matches.resource(write) is not None and await variables.selects_namespace(matches.namespaces)

@@ -1,0 +1,132 @@
+"""Evaluates expressions of policies, within what they may cost: conditions, and variables. Pure.
+
+Source: k8s.io/apiserver, pkg/admission/plugin/cel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from apiserver.admission.policies.policy import Expression, Policy
+from apiserver.cel.costs import PER_CALL_LIMIT
+from apiserver.cel.values import CostExceeded, EvaluationError
+from apiserver.registry.findings import TakesLong
+
+# Of all expressions of a policy together, for one request. kube-apiserver: RuntimeCELCostBudget.
+COST_BUDGET: Final = 10_000_000
+# The cost that is evaluated on the event loop, for one write: about 5 ms.
+BOUNDED_COST_MAX: Final = 20_000
+OUT_OF_BUDGET: Final = (
+    "validation failed due to running out of cost budget, no further validation rules will be run"
+)
+
+
+class ConditionsFailed(Exception):
+    """Conditions of a required policy have errors, and none is false. The message is for the client."""
+
+
+class Budget:
+    """What evaluations may still cost.
+
+    bounded: how much of it may be spent where others wait; None: all.
+    """
+
+    def __init__(self, total: int, bounded: int | None) -> None:
+        self.left = total
+        self.bounded = bounded
+
+    @property
+    def of_call(self) -> int:
+        most = min(self.left, PER_CALL_LIMIT)
+        return most if self.bounded is None else min(most, self.bounded)
+
+    def spend(self, cost: int) -> None:
+        self.left -= cost
+        if self.bounded is not None:
+            self.bounded -= cost
+
+    def evaluate(self, expression: Expression, variables: Mapping[str, Any]) -> Any:
+        """Raises EvaluationError, CostExceeded; TakesLong if it costs more than may be spent here."""
+        assert expression.program is not None
+        limit = self.of_call
+        try:
+            value, cost = expression.program(variables, limit)
+        except EvaluationError as error:
+            self.spend(error.cost)
+            raise
+        except CostExceeded:
+            self.spend(limit)
+            if self.bounded is not None and self.bounded <= 0:
+                raise TakesLong from None
+            raise
+        self.spend(cost)
+        return value
+
+
+class PolicyVariables(dict[str, Any]):
+    """The variables of a policy: each is evaluated when it is first used."""
+
+    def __init__(
+        self, expressions: Sequence[tuple[str, Expression]], budget: Budget, others: dict[str, Any]
+    ) -> None:
+        super().__init__()
+        self._expressions = dict(expressions)
+        self._budget = budget
+        self._others = others
+        self._failed: dict[str, str] = {}
+
+    def __missing__(self, name: str) -> Any:
+        if name in self._failed:
+            raise EvaluationError(self._failed[name])
+        expression = self._expressions[name]
+        try:
+            if expression.program is None:
+                raise EvaluationError(expression.error)
+            value = self._budget.evaluate(expression, self._others)
+        except (EvaluationError, CostExceeded) as error:
+            text = f'composited variable "{name}" fails to evaluate: {error}'
+            self._failed[name] = text
+            raise EvaluationError(text) from None
+        self[name] = value
+        return value
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._expressions
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self[name] if name in self._expressions else default
+
+
+def meets_conditions(policy: Policy, known: Mapping[str, Any], budget: Budget) -> bool:
+    """Returns whether all conditions are met; a false one counts more than errors of others.
+
+    budget: of what may be spent where others wait. Raises ConditionsFailed, TakesLong.
+    """
+    if not policy.conditions:
+        return True
+    own = Budget(COST_BUDGET, budget.bounded)
+    errors: list[str] = []
+    for condition in policy.conditions:
+        if condition.program is None:
+            errors.append(condition.error)
+            continue
+        try:
+            if own.evaluate(condition, known) is False:
+                budget.bounded = own.bounded
+                return False
+        except EvaluationError as error:
+            errors.append(resulted_in(condition, error))
+        except CostExceeded as error:
+            errors.append(resulted_in(condition, error))
+            break
+    budget.bounded = own.bounded
+    if not errors:
+        return True
+    if not policy.is_required:
+        return False
+    raise ConditionsFailed(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
+
+
+def resulted_in(expression: Expression, failure: Exception) -> str:
+    return f"expression '{expression.text}' resulted in error: {failure}"

@@ -1,0 +1,146 @@
+"""The plugin that asks MutatingAdmissionPolicies.
+
+Source: k8s.io/apiserver, pkg/admission/plugin/policy/mutating/{plugin,dispatcher}.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from time import perf_counter
+from typing import Final
+
+from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.plugin_context import PluginContext
+from apiserver.admission.policies.bound_policies import BoundPolicies, Case
+from apiserver.admission.policies.mutation import Target, mutated
+from apiserver.admission.policies.params import Params
+from apiserver.admission.policies.policy import MutatingPolicy
+from apiserver.admission.policies.request_variables import RequestVariables
+from apiserver.admission.webhooks.requests import ReviewedWrite
+from apiserver.apply.type_defs import KEY_DEFAULTS, TypeDef, TypeDefs
+from apiserver.errors import ApiError, details_of
+from apiserver.metrics.policies import MutatingPolicyMetrics
+from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.size_class import size_class
+from apiserver.vocabulary import Document, GroupResource
+from storage.turns import in_turns
+
+# Nobody reads more, and each of a thousand parameters may fail.
+CAUSES_MAX: Final = 100
+
+
+class MutationRefused(ApiError):
+    """Policies whose failures refuse a write have failed."""
+
+    code = 403
+
+    def __init__(
+        self, attributes: AdmissionAttributes, new: Document, whys: Sequence[str], reason: str
+    ) -> None:
+        meta = new.get("metadata") or {}
+        name = attributes.name or meta.get("name") or meta.get("generateName") or "Unknown"
+        causes = [{"message": why} for why in whys[:CAUSES_MAX]]
+        details = {**details_of(attributes.resource.group_resource, name), "causes": causes}
+        super().__init__(whys[0], details=details)
+        self.reason = reason
+
+
+class MutatingAdmissionPolicy(Plugin):
+    """Evaluates policies, ordered by their names, one after the other: each sees what those before changed.
+
+    One that wants it is evaluated a second time, if a later one or another plugin has changed the object.
+    Which policies match is decided by the object as it came.
+    """
+
+    name = "MutatingAdmissionPolicy"
+    has_rounds = True
+
+    def __init__(self, context: PluginContext, params: Params, metrics: MutatingPolicyMetrics) -> None:
+        self._policies = BoundPolicies(context, params, "mutating", MutatingPolicy.of)
+        self._metrics = metrics
+        self._type_defs = TypeDefs(KEY_DEFAULTS)
+
+    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+        return operation is not Operation.DELETE and self._policies.may_concern(
+            resource, subresource, operation
+        )
+
+    def stamp(self) -> object:
+        return self._policies.stamp()
+
+    async def mutate(
+        self, attributes: AdmissionAttributes, new: Document, old: Document | None
+    ) -> Sequence[str] | None:
+        assert attributes.rounds is not None
+        rounds = attributes.rounds.of(self)
+        write, variables = self._policies.write(attributes, new, old)
+        cases = await self._policies.cases(write, variables)
+        unusable = [
+            f"{_by(case)}failed to configure binding: {case.error}"
+            for case in cases
+            if case.error is not None and case.policy.is_required
+        ]
+        if unusable:
+            raise MutationRefused(attributes, new, unusable, "Forbidden")
+        rounds.enter(new)
+        whys: list[str] = []
+        has_changed = False
+        async for case in in_turns(cases):
+            key = _key(case)
+            if case.error is not None or (rounds.is_second and key not in rounds.due):
+                continue
+            if await self._mutate(case, write, variables, whys):
+                has_changed = True
+            if case.policy.is_called_again:
+                rounds.called.add(key)
+        if whys:
+            raise MutationRefused(attributes, new, whys, "Invalid")
+        if has_changed:
+            rounds.on_change()
+        rounds.leave(new)
+        return None
+
+    async def _mutate(
+        self, case: Case[MutatingPolicy], write: ReviewedWrite, variables: RequestVariables, whys: list[str]
+    ) -> bool:
+        """Change what is written as one policy wants it. Returns whether that has changed anything.
+
+        whys: gets what refuses the write. Raises ApiError if the result is no object of its kind.
+        """
+        policy, resource = case.policy, case.resource
+        known = await variables.of(resource, has_namespace=policy.sees_namespace)
+        document, _ = await write.documents(resource)
+        assert document is not None
+        view = write.attributes.view
+        kind = resource if view is None else view.kind
+        kind.compile()
+        target = Target(document, kind, self._type_def(kind))
+        size = size_class(await write.size(resource))
+        work = partial(mutated, policy, known, case.params, target, perf_counter)
+        outcome = await write.offload.run_bounded(size, work)
+        for error_type, seconds in outcome.checks:
+            self._metrics.observe(policy.name, case.binding.name, error_type, seconds)
+        if policy.is_required:
+            whys += [f"{_by(case)}{why}" for why in outcome.errors]
+        if outcome.document is document:
+            return False
+        write.replace(await write.changed(outcome.document, resource))
+        return True
+
+    def _type_def(self, kind: ServedResource) -> TypeDef:
+        found: TypeDef | None = kind.derived.get(self)
+        if found is None:
+            type_defs = self._type_defs if kind.definition else TypeDefs()
+            found = kind.derived[self] = type_defs.of(kind.schema())
+        return found
+
+
+def _key(case: Case[MutatingPolicy]) -> tuple[str, ...]:
+    """Returns what tells a case from the others of a write, in both rounds."""
+    meta = (case.params or {}).get("metadata") or {}
+    return case.policy.name, case.binding.name, meta.get("namespace", ""), meta.get("name", "")
+
+
+def _by(case: Case[MutatingPolicy]) -> str:
+    return f"policy '{case.policy.name}' with binding '{case.binding.name}' denied request: "

@@ -1,0 +1,192 @@
+"""What a mutating policy makes of an object, for one write and one set of parameters. Pure.
+
+Source: k8s.io/apiserver, pkg/admission/plugin/policy/mutating/dispatcher.go and patch/{smd,json_patch}.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from apiserver.admission.patched_documents import completed
+from apiserver.admission.policies.budget import (
+    BOUNDED_COST_MAX,
+    COST_BUDGET,
+    OUT_OF_BUDGET,
+    Budget,
+    ConditionsFailed,
+    PolicyVariables,
+    meets_conditions,
+    resulted_in,
+)
+from apiserver.admission.policies.policy import MutatingPolicy, Mutation
+from apiserver.apply.apply_configuration import InvalidApplyConfiguration, apply_configuration
+from apiserver.apply.type_defs import TypeDef
+from apiserver.cel.admission import OBJECT, PARAMS, VARIABLES
+from apiserver.cel.json_values import JsonValues, NotJson, TooLarge
+from apiserver.cel.values import CostExceeded, EvaluationError, Message
+from apiserver.patch import json_patch
+from apiserver.registry import write_stages
+from apiserver.registry.findings import TakesLong
+from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.size_class import LARGE_BYTES
+from apiserver.schema.compile import TypeMismatch
+from apiserver.vocabulary import Document
+
+# What one mutation may add. No object that can be stored is larger.
+PATCH_BYTES_MAX: Final = 3 * 1024 * 1024
+
+# What comes of a mutation, as metrics have it.
+NO_ERROR: Final = "no_error"
+COMPILE_ERROR: Final = "compile_error"
+OUT_OF_BUDGET_ERROR: Final = "out_of_budget"
+INVALID_ERROR: Final = "invalid_error"
+
+
+class MutationFailed(Exception):
+    """A mutation cannot be made. The message is for the client. error_type: as metrics have it."""
+
+    def __init__(self, why: str, error_type: str = INVALID_ERROR) -> None:
+        super().__init__(why)
+        self.error_type = error_type
+
+
+class Target(NamedTuple):
+    """What is changed. kind: of the document. type_def: of all its fields."""
+
+    document: Document
+    kind: ServedResource
+    type_def: TypeDef
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a policy has done.
+
+    document: as it has changed it; the same one if it has not.
+    errors: why mutations, or conditions, have failed.
+    checks: what has come of each mutation, as metrics have it, and how many seconds that took.
+    """
+
+    document: Document
+    errors: list[str] = field(default_factory=list)
+    checks: list[tuple[str, float]] = field(default_factory=list)
+
+
+def mutated(
+    policy: MutatingPolicy,
+    variables: Mapping[str, Any],
+    params: Any,
+    target: Target,
+    clock: Callable[[], float],
+    is_bounded: bool,
+) -> Outcome:
+    """Make all mutations of a policy, in their order: each sees what those before it have changed.
+
+    variables: those of the request. params: the object that a binding refers to; None if there is none.
+    Does not change the target's document. Raises TakesLong if it is bounded; InternalError if the result is
+    no object of its kind.
+    """
+    outcome = Outcome(target.document)
+    known: dict[str, Any] = {**variables, OBJECT: target.document}
+    if policy.params is not None:
+        known[PARAMS] = params
+    budget = Budget(COST_BUDGET, BOUNDED_COST_MAX if is_bounded else None)
+    try:
+        if not meets_conditions(policy, known, budget):
+            return outcome
+    except ConditionsFailed as failed:
+        outcome.errors.append(str(failed))
+        return outcome
+    for mutation in policy.mutations:
+        began, error_type = clock(), NO_ERROR
+        budget = Budget(COST_BUDGET, budget.bounded)
+        known[OBJECT] = outcome.document
+        known[VARIABLES] = PolicyVariables(policy.variables, budget, known)
+        try:
+            value = _evaluated(mutation, known, budget)
+            current = target._replace(document=outcome.document)
+            outcome.document = _patched(mutation, value, current, is_bounded=is_bounded)
+        except MutationFailed as failed:
+            outcome.errors.append(str(failed))
+            error_type = failed.error_type
+        outcome.checks.append((error_type, clock() - began))
+    return outcome
+
+
+def _evaluated(mutation: Mutation, known: Mapping[str, Any], budget: Budget) -> Any:
+    expression = mutation.expression
+    if expression.program is None:
+        raise MutationFailed(expression.error, COMPILE_ERROR)
+    try:
+        value = budget.evaluate(expression, known)
+    except (EvaluationError, CostExceeded) as error:
+        raise MutationFailed(resulted_in(expression, error)) from None
+    if budget.left < 0:  # Variables cost, too.
+        raise MutationFailed(OUT_OF_BUDGET, OUT_OF_BUDGET_ERROR)
+    return value
+
+
+def _patched(mutation: Mutation, value: Any, target: Target, *, is_bounded: bool) -> Document:
+    """Returns the document with what an expression has made; the same one if that changes nothing."""
+    values = JsonValues(LARGE_BYTES if is_bounded else PATCH_BYTES_MAX)
+    try:
+        if mutation.is_json_patch:
+            return _json_patched(_operations(value, values), target, is_bounded=is_bounded)
+        return _merged(values.of(value), target)
+    except NotJson as error:
+        raise MutationFailed(str(error)) from None
+    except TooLarge:
+        if is_bounded:
+            raise TakesLong from None
+        raise MutationFailed(f"the patch has more than {PATCH_BYTES_MAX} bytes") from None
+
+
+def _merged(configuration: Document, target: Target) -> Document:
+    """It must have been made for this call: parts of it go into the result, and are completed there."""
+    document, kind, type_def = target
+    configuration |= {"apiVersion": kind.api_version, "kind": kind.kind}
+    try:
+        merged = apply_configuration(document, configuration, type_def)
+        if merged is document:
+            return document
+        kind.check(merged)
+    except InvalidApplyConfiguration as error:
+        raise MutationFailed(f"error applying patch: {error}") from None
+    except TypeMismatch as mismatch:
+        raise MutationFailed(f"error applying patch: {mismatch}") from None
+    return document if write_stages.is_same(merged, document) else merged
+
+
+def _operations(value: Any, values: JsonValues) -> list[dict[str, Any]]:
+    """Returns the operations of a JSON patch. value: a list of JSONPatch, as the expression's type says."""
+    operations: list[dict[str, Any]] = []
+    for each in value:
+        if not isinstance(each, Message):
+            raise MutationFailed(
+                "type mismatch: JSONPatchType.expression should evaluate to array of JSONPatch"
+            )
+        # Of each field by itself: the type of a JSONPatch is no place in the object.
+        operation = {name: values.of(part) for name, part in each.fields.items()}
+        operations.append({"op": "", "path": "", **operation})
+    return operations
+
+
+def _json_patched(operations: list[dict[str, Any]], target: Target, *, is_bounded: bool) -> Document:
+    document, kind, _ = target
+    try:
+        json_patch.check(operations)
+        if is_bounded and json_patch.may_multiply(operations):
+            raise TakesLong
+        patched = json_patch.apply(orjson.loads(orjson.dumps(document)), operations)
+    except json_patch.TestFailed:
+        return document
+    except (json_patch.MalformedJsonPatch, json_patch.TooManyOperations, json_patch.CannotApply) as error:
+        raise MutationFailed(f"JSON Patch: {error}") from None
+    except orjson.JSONEncodeError:
+        raise MutationFailed("JSON Patch: the object is nested too deeply") from None
+    changed = completed(patched, kind, is_strict=not kind.is_custom)
+    return document if write_stages.is_same(changed, document) else changed

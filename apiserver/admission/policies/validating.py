@@ -1,0 +1,122 @@
+"""The plugin that asks ValidatingAdmissionPolicies.
+
+Source: k8s.io/apiserver, pkg/admission/plugin/policy/validating/{plugin,dispatcher}.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.plugin_context import PluginContext
+from apiserver.admission.policies.bound_policies import BoundPolicies, Case
+from apiserver.admission.policies.budget import BOUNDED_COST_MAX, COST_BUDGET, Budget
+from apiserver.admission.policies.evaluation import Denial, denials
+from apiserver.admission.policies.params import Params
+from apiserver.admission.policies.policy import Binding, Policy, ValidatingPolicy
+from apiserver.errors import ApiError, details_of
+from apiserver.registry.size_class import SizeClass
+from apiserver.vocabulary import Document, GroupResource
+
+# So many evaluations for one write are done on the event loop, if they cost little together.
+CASES_ON_LOOP_MAX: Final = 100
+_CODES: Final = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}
+
+
+class PolicyDenied(ApiError):
+    """A policy has refused a write."""
+
+    def __init__(self, attributes: AdmissionAttributes, why: str, reason: str) -> None:
+        resource, name = attributes.resource.group_resource, attributes.name
+        subject = f'{resource} "{name}"' if name else f"{resource}"
+        super().__init__(
+            f"{subject} is forbidden: {why}",
+            details={**details_of(resource, name), "causes": [{"message": why}]},
+        )
+        self.reason = reason
+        self.code = _CODES.get(reason, _CODES["Invalid"])
+
+
+@dataclass(slots=True)
+class _Findings:
+    """What the policies have found so far. denied: what refuses the write, in words for the client."""
+
+    denied: list[tuple[str, str]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def add_error(self, policy: Policy, binding: Binding | None, error: Exception) -> None:
+        """A policy or a binding cannot be evaluated, which refuses the write whatever its actions are."""
+        if policy.is_required:
+            what = "policy" if binding is None else "binding"
+            self.denied.append((f"{_by(policy, binding)}failed to configure {what}: {error}", "Invalid"))
+
+    def add(self, policy: Policy, binding: Binding, denial: Denial) -> None:
+        if "Deny" in binding.actions:
+            self.denied.append((f"{_by(policy, binding)}{denial.message}", denial.reason))
+        if "Warn" in binding.actions:
+            self.warnings.append(
+                f"Validation failed for ValidatingAdmissionPolicy '{policy.name}' with binding "
+                f"'{binding.name}': {denial.message}"
+            )
+
+
+def _by(policy: Policy, binding: Binding | None) -> str:
+    bound = f" with binding '{binding.name}'" if binding is not None else ""
+    return f"ValidatingAdmissionPolicy '{policy.name}'{bound} denied request: "
+
+
+class ValidatingAdmissionPolicy(Plugin):
+    """Evaluates policies, ordered by their names, with each of their bindings."""
+
+    name = "ValidatingAdmissionPolicy"
+
+    def __init__(self, context: PluginContext, params: Params) -> None:
+        self._policies = BoundPolicies(context, params, "validating", ValidatingPolicy.of)
+
+    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+        return self._policies.may_concern(resource, subresource, operation)
+
+    def stamp(self) -> object:
+        return self._policies.stamp()
+
+    async def validate(
+        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
+    ) -> Sequence[str] | None:
+        write, variables = self._policies.write(attributes, new, old)
+        cases = await self._policies.cases(write, variables)
+        if not cases:
+            return None
+        known = [
+            await variables.of(case.resource, has_namespace=case.policy.sees_namespace)
+            if case.error is None
+            else {}
+            for case in cases
+        ]
+        # Iterations over large documents cost what they do; what takes long is evaluated beside the loop.
+        size = SizeClass.SMALL if len(cases) <= CASES_ON_LOOP_MAX else SizeClass.LARGE
+        found = await write.offload.run_bounded(size, partial(_evaluated, cases, known))
+        if found.denied:
+            refusal = PolicyDenied(attributes, *found.denied[0])
+            refusal.add_warnings(found.warnings)
+            raise refusal
+        return found.warnings
+
+
+def _evaluated(
+    cases: Sequence[Case[ValidatingPolicy]], known: Sequence[Mapping[str, Any]], is_bounded: bool
+) -> _Findings:
+    """known: the variables of each case. Raises TakesLong, if it is bounded: all cases together are."""
+    found = _Findings()
+    bounded = BOUNDED_COST_MAX if is_bounded else None
+    for (policy, binding, _, params, error), variables in zip(cases, known, strict=True):
+        if error is not None:
+            found.add_error(policy, binding, error)
+            continue
+        budget = Budget(COST_BUDGET, bounded)
+        for denial in denials(policy, variables, params, budget):
+            found.add(policy, binding, denial)
+        bounded = budget.bounded
+    return found

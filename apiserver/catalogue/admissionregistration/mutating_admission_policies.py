@@ -1,0 +1,132 @@
+"""MutatingAdmissionPolicies. Source: pkg/apis/admissionregistration/{validation,v1}."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import chain
+from typing import Final
+
+from apiserver.catalogue.admissionregistration import match_rules
+from apiserver.catalogue.admissionregistration.expressions import (
+    MatchConditionExpressions,
+    PolicyExpressions,
+    condition_texts,
+    policy_texts,
+    too_many_expressions,
+)
+from apiserver.catalogue.admissionregistration.match_rules import (
+    FAILURE_POLICIES,
+    validate_match_conditions,
+    validate_match_resources,
+    validate_mutating_operations,
+)
+from apiserver.catalogue.admissionregistration.policy_rules import (
+    param_kind_cell,
+    validate_param_kind,
+    validate_variable,
+)
+from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.common.columns import list_length
+from apiserver.field_errors import Errors, invalid, not_supported, required
+from apiserver.meta.table import AGE, Column, columns
+from apiserver.registry.strategy import Strategy, UpdateStrategy
+from apiserver.schema.compile import Default
+from apiserver.validation.checks import one_of
+from apiserver.validation.defaults import setting
+from apiserver.validation.documents import items
+from apiserver.vocabulary import Document
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "admissionregistration.",
+        "v1",
+        "mutatingadmissionpolicies",
+        "MutatingAdmissionPolicy",
+        "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicy",
+        is_namespaced=False,
+        categories=("api-extensions",),
+        defaults=DEFAULTS,
+        strategy=Strategy(
+            validate_create=validate_policy,
+            update=UpdateStrategy(validate=validate_policy),
+            has_generation=True,
+            is_costly=True,  # There may be many expressions to compile.
+        ),
+        columns=columns(
+            Column(
+                "Mutations",
+                list_length("spec", "mutations"),
+                type="integer",
+                description="How many patches a request gets.",
+            ),
+            Column("ParamKind", param_kind_cell, description="The kind of objects that they can refer to."),
+            AGE,
+        ),
+    )
+
+
+_REINVOCATIONS: Final = ("IfNeeded", "Never")
+_APPLY_CONFIGURATION: Final = "ApplyConfiguration"
+_JSON_PATCH: Final = "JSONPatch"
+# If none of these changes, match conditions are not checked again.
+_OF_CONDITIONS: Final = ("paramKind", "matchConditions")
+
+DEFAULTS: Final[Mapping[str, Default]] = {
+    **match_rules.DEFAULTS,
+    "io.k8s.api.admissionregistration.v1.MutatingAdmissionPolicySpec": setting(failurePolicy="Fail"),
+}
+
+
+def validate_policy(document: Document, old: Document | None = None) -> Errors:
+    """old: that before an update."""
+    spec = document.get("spec", {})
+    old_spec = old.get("spec", {}) if old is not None else None
+    texts, old_texts = (chain(condition_texts(each), policy_texts(each)) for each in (spec, old_spec or {}))
+    if excess := too_many_expressions("spec", texts, old_texts):
+        return excess
+    expressions = PolicyExpressions(spec, old_spec, always_has_variables=True)
+    errors = one_of("spec.failurePolicy", spec.get("failurePolicy"), FAILURE_POLICIES, required_text="")
+    if (kind := spec.get("paramKind")) is not None:
+        errors += validate_param_kind("spec.paramKind", kind)
+    if (constraints := spec.get("matchConstraints")) is None:
+        errors.append(required("spec.matchConstraints"))
+    else:
+        errors += validate_match_resources("spec.matchConstraints", constraints)
+        if not constraints.get("resourceRules"):
+            errors.append(required("spec.matchConstraints.resourceRules"))
+        errors += validate_mutating_operations("spec.matchConstraints", constraints)
+    if old_spec is None or any(spec.get(field) != old_spec.get(field) for field in _OF_CONDITIONS):
+        conditions = MatchConditionExpressions([old_spec or {}], has_params=spec.get("paramKind") is not None)
+        errors += validate_match_conditions("spec", spec, conditions)
+    for where, variable in items(spec, "variables", "spec"):
+        errors += validate_variable(where, variable, expressions)
+    if not spec.get("mutations"):
+        errors.append(required("spec.mutations", "mutations must contain at least one item"))
+    for where, mutation in items(spec, "mutations", "spec"):
+        errors += _mutation(where, mutation, expressions)
+    reinvocation = spec.get("reinvocationPolicy")
+    return errors + one_of("spec.reinvocationPolicy", reinvocation, _REINVOCATIONS, required_text="")
+
+
+def _mutation(path: str, mutation: Document, expressions: PolicyExpressions) -> Errors:
+    patch_type = mutation.get("patchType", "")
+    if not patch_type:
+        return [required(f"{path}.patchType")]
+    if patch_type == _APPLY_CONFIGURATION:
+        field, other, check = "applyConfiguration", "jsonPatch", expressions.apply_configuration
+    elif patch_type == _JSON_PATCH:
+        field, other, check = "jsonPatch", "applyConfiguration", expressions.json_patches
+    else:
+        return [not_supported(f"{path}.patchType", patch_type, (_APPLY_CONFIGURATION, _JSON_PATCH))]
+    errors: Errors = []
+    if (patch := mutation.get(field)) is None:
+        errors.append(required(f"{path}.{field}", f"must be specified when patchType is {patch_type}"))
+    elif text := patch.get("expression", "").strip():
+        errors += check(f"{path}.{field}.expression", text)
+    else:
+        errors.append(required(f"{path}.{field}.expression"))
+    if mutation.get(other) is not None:
+        text = f"must not be specified when patchType is {patch_type}"
+        errors.append(invalid(f"{path}.{other}", f"{{{other}}}", text))
+    return errors
