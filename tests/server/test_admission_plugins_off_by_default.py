@@ -37,6 +37,17 @@ CONFIGURED: Final = {
     "PodNodeSelector": {
         "podNodeSelectorPluginConfig": {"clusterDefaultNodeSelector": "pool=any", "confined": "pool=any"}
     },
+    "PodSecurity": {
+        "apiVersion": "pod-security.admission.config.k8s.io/v1",
+        "kind": "PodSecurityConfiguration",
+        "defaults": {"enforce": "baseline"},
+        "exemptions": {"usernames": ["exempt"], "namespaces": ["exempt"], "runtimeClasses": ["exempt"]},
+    },
+    "ResourceQuota": {
+        "apiVersion": "apiserver.config.k8s.io/v1",
+        "kind": "ResourceQuotaConfiguration",
+        "limitedResources": [{"resource": "services", "matchContains": ["loadbalancers"]}],
+    },
 }
 
 
@@ -545,6 +556,48 @@ def test_who_is_no_node_is_not_confined(api: Api, node: str) -> None:
     """The group alone does not make a node, nor the name."""
     only_group = {"Impersonate-User": "jane", "Impersonate-Group": "system:nodes"}
     api.patch(f"{NODES}/{node}", {"metadata": {"labels": {"a.k8s.io/b": "c"}}}, headers=only_group).ok()
+
+
+# ---- configuration of plugins that are on by default
+
+
+def test_what_namespaces_enforce_without_labels(api: Api, namespace: str, path: str) -> None:
+    api.post("/apis/node.k8s.io/v1/runtimeclasses", {"metadata": {"name": "exempt"}, "handler": "h"})
+    shared, why = pod(hostPID=True), 'violates PodSecurity "baseline:latest": host namespaces (hostPID=true)'
+    assert_refused(api.post(f"{path}/pods", shared), why)
+    api.post(f"{NAMESPACES}/exempt/pods", {**shared, "metadata": {"generateName": "p-"}}).ok()
+    user = grant(api, path, "exempt", ("create", "", "pods"))
+    api.post(f"{path}/pods", shared, headers=user).ok()
+    api.post(f"{path}/pods", pod("q", hostPID=True, runtimeClassName="exempt")).ok()
+    label = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}}
+    api.patch(path, label).ok()
+    api.get(path).ok()
+    api.post(f"{path}/pods", pod("r", hostPID=True)).ok()
+
+
+def test_labels_of_an_exempt_namespace(api: Api) -> None:
+    path = f"{NAMESPACES}/exempt"
+    api.post(f"{path}/configmaps", {"metadata": {"generateName": "m-"}}).ok()
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    patched = api.patch(path, {"metadata": {"labels": labels}})
+    patched.ok()
+    (warning,) = patched.warnings
+    assert warning == (
+        'namespace \\"exempt\\" is exempt from Pod Security, and the policy (enforce=restricted:latest, '
+        "warn=restricted:latest) will be ignored"
+    )
+
+
+def test_what_is_limited_by_default_needs_a_quota(api: Api, path: str) -> None:
+    balancer = {"metadata": {"name": "l"}, "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]}}
+    why = "insufficient quota to consume: services.loadbalancers"
+    assert_refused(api.post(f"{path}/services", balancer), why)
+    assert_refused(api.post(f"{path}/services?dryRun=All", balancer), why)
+    hard = {"services.loadbalancers": "1"}
+    api.post(f"{path}/resourcequotas", {"metadata": {"name": "q"}, "spec": {"hard": hard}}).ok()
+    status = {"status": {"hard": hard, "used": {"services.loadbalancers": "0"}}}
+    api.patch(f"{path}/resourcequotas/q/status", status).ok()
+    api.post(f"{path}/services", balancer).ok()
 
 
 # ---- the process

@@ -97,7 +97,7 @@ def builtin_plugins(
         NodeRestriction(context),
         TaintNodesByCondition(),
         AlwaysPullImages(),
-        PodSecurity(namespaces, lister("", "pods"), offload),
+        PodSecurity(namespaces, lister("", "pods"), offload, configured.pod_security),
         PodNodeSelector(namespaces, configured.node_selectors),
         Priority(lister(brand.group("scheduling"), "priorityclasses")),
         DefaultTolerationSeconds(),
@@ -125,7 +125,7 @@ def builtin_plugins(
         ),
         # The last one that validates and may be of use: usage that it has charged is not given back if
         # another plugin refuses the write.
-        ResourceQuota(context.registry, lister("", "resourcequotas"), brand, offload),
+        ResourceQuota(context, configured.limited_resources),
         AlwaysDeny(),
     )
     enabled: list[Plugin] = [plugin for plugin in plugins if is_on(plugin.name)]

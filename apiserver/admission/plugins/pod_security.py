@@ -1,28 +1,31 @@
 """Enforces the Pod Security Standards that a namespace's labels name, and warns about others.
 
-Templates of pods are only warned about: the controller that creates pods from them is refused. There is no
-audit log: the labels for it are validated, and have no other effect.
+What holds without labels, and who is exempt, is configured (`configuration.pod_security`). Templates of pods
+are only warned about: the controller that creates pods from them is refused. There is no audit log: the
+labels for it are validated, and have no other effect.
 Source: https://kubernetes.io/docs/concepts/security/pod-security-admission/; k8s.io/pod-security-admission,
 admission and api.
 """
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
-from apiserver.admission.listers import Lister, refused
-from apiserver.admission.plugins.pod_security_standards import (
-    LATEST_MINOR,
+from apiserver.admission.configuration.pod_security import (
+    LATEST,
     LEVELS,
     PRIVILEGED,
     RESTRICTED,
-    findings,
+    VERSION,
+    LevelVersion,
+    PodSecurityConfiguration,
 )
+from apiserver.admission.listers import Lister, refused
+from apiserver.admission.plugins.pod_security_standards import LATEST_MINOR, findings
 from apiserver.admission.plugins.pod_specs import PODS, containers, work_with
 from apiserver.errors import Invalid
 from apiserver.field_errors import FieldError, invalid, quote
@@ -52,91 +55,99 @@ _POD_SUBRESOURCES: Final = ("", "ephemeralcontainers", "resize")
 EXISTING_PODS_MAX: Final = 3_000
 
 
-@dataclass(frozen=True, slots=True)
-class Standard:
-    """A level of the Pod Security Standards, in one version."""
-
-    level: str = PRIVILEGED
-    version: str = "latest"
-
-    def __str__(self) -> str:
-        return f"{self.level}:{self.version}"
-
-    def violations(self, pod: Document, *, in_detail: bool = True) -> str:
-        """Returns what a pod, or a template of pods, violates, in one line; empty if nothing."""
-        minor = LATEST_MINOR if self.version == "latest" else int(self.version.partition(".")[2])
-        annotations = (pod.get("metadata") or {}).get("annotations") or {}
-        found = findings(self.level, minor, annotations, pod.get("spec") or {})
-        return ", ".join(str(each) if in_detail else each.reason for each in found)
+def violations(pod: Document, standard: LevelVersion, *, in_detail: bool = True) -> str:
+    """Returns what a pod, or a template of pods, violates, in one line; empty if nothing."""
+    minor = LATEST_MINOR if standard.version == LATEST else int(standard.version.partition(".")[2])
+    annotations = (pod.get("metadata") or {}).get("annotations") or {}
+    found = findings(standard.level, minor, annotations, pod.get("spec") or {})
+    return ", ".join(str(each) if in_detail else each.reason for each in found)
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    enforced: Standard
-    warned: Standard
+    """What holds for a namespace. errors: of its labels."""
+
+    enforced: LevelVersion = LevelVersion()  # noqa: RUF009  it is frozen
+    audited: LevelVersion = LevelVersion()  # noqa: RUF009
+    warned: LevelVersion = LevelVersion()  # noqa: RUF009
     errors: tuple[FieldError, ...] = ()
 
     @property
     def is_privileged(self) -> bool:
+        """Whether it has no effect."""
         return self.enforced.level == self.warned.level == PRIVILEGED
+
+    def __str__(self) -> str:
+        modes = (("enforce", self.enforced), ("audit", self.audited), ("warn", self.warned))
+        return ", ".join(f"{mode}={each}" for mode, each in modes if each.level != PRIVILEGED)
 
     def warnings(self, pod: Document) -> Sequence[str]:
         """What the client is to know of a pod, or of a template of pods."""
-        problem = self.warned.violations(pod)
+        problem = violations(pod, self.warned)
         return (f"would violate PodSecurity {quote(str(self.warned))}: {problem}",) if problem else ()
 
 
-_PRIVILEGED: Final = Policy(Standard(), Standard())
+PRIVILEGED_POLICY: Final = Policy()
 
 
-def policy_of(namespace: Document) -> Policy:
+def policy_of(namespace: Document, default: Policy = PRIVILEGED_POLICY) -> Policy:
     """Returns the policy in a namespace's labels. An invalid level to enforce is `restricted`."""
-    return _policy_of_labels(namespace["metadata"].get("labels") or {})
+    return _policy_of_labels(namespace["metadata"].get("labels") or {}, default)
 
 
-def _policy_of_labels(labels: Mapping[str, str]) -> Policy:
+def _policy_of_labels(labels: Mapping[str, str], default: Policy) -> Policy:
+    """Source: k8s.io/pod-security-admission, api/helpers.go, PolicyToEvaluate."""
     if not any(key.startswith(_PREFIX) for key in labels):
-        return _PRIVILEGED
+        return default
     errors: list[FieldError] = []
 
-    def standard(mode: str, otherwise: str) -> Standard:
-        level = labels.get(f"{_PREFIX}{mode}", PRIVILEGED)
-        version = labels.get(f"{_PREFIX}{mode}-version", "latest")
+    def standard(mode: str, default: LevelVersion, otherwise: str) -> LevelVersion:
+        level = labels.get(f"{_PREFIX}{mode}", default.level)
+        version = labels.get(f"{_PREFIX}{mode}-version", default.version)
         if level not in LEVELS:
             text = f"must be one of {', '.join(LEVELS)}"
             errors.append(invalid(f"metadata.labels[{_PREFIX}{mode}]", level, text))
             level = otherwise
-        if version != "latest" and not _VERSION.fullmatch(version):
+        if version != LATEST and not VERSION.fullmatch(version):
             text = 'must be "latest" or "v1.x"'
             errors.append(invalid(f"metadata.labels[{_PREFIX}{mode}-version]", version, text))
-            version = "latest"
-        return Standard(level, version)
+            version = LATEST
+        return LevelVersion(level, version)
 
-    enforced = standard("enforce", RESTRICTED)
-    standard("audit", PRIVILEGED)
-    warned = standard("warn", PRIVILEGED)
+    enforced = standard("enforce", default.enforced, RESTRICTED)
+    audited = standard("audit", default.audited, PRIVILEGED)
+    warned = standard("warn", default.warned, PRIVILEGED)
+    is_enforced = labels.get(f"{_PREFIX}enforce") in LEVELS
     has_level, has_version = (f"{_PREFIX}{name}" in labels for name in ("warn", "warn-version"))
-    if not has_level and enforced.level != PRIVILEGED:
+    if is_enforced and not has_level and _is_stricter(enforced, warned):
         # Clients that write templates of pods are warned at once.
-        warned = Standard(enforced.level, warned.version if has_version else enforced.version)
-    return Policy(enforced, warned, tuple(errors))
+        warned = LevelVersion(enforced.level, warned.version if has_version else enforced.version)
+    return Policy(enforced, audited, warned, tuple(errors))
 
 
-_VERSION: Final = re.compile(r"v1\.(0|[1-9][0-9]{0,8})", re.ASCII)
+def _is_stricter(one: LevelVersion, other: LevelVersion) -> bool:
+    return LEVELS.index(one.level) > LEVELS.index(other.level)
 
 
-def _violations(pod: StoredObject, enforced: Standard) -> str:
-    """Returns what an existing pod violates."""
-    return enforced.violations(pod.document(), in_detail=False)
+def _violations(pod: StoredObject, enforced: LevelVersion, exempt: frozenset[str]) -> str:
+    """Returns what an existing pod violates. exempt: runtime classes."""
+    document = pod.document()
+    if exempt and document["spec"].get("runtimeClassName") in exempt:
+        return ""
+    return violations(document, enforced, in_detail=False)
 
 
 class PodSecurity(Plugin):
     name = "PodSecurity"
 
-    def __init__(self, namespaces: Lister, pods: Lister, offload: Offload) -> None:
+    def __init__(
+        self, namespaces: Lister, pods: Lister, offload: Offload, configured: PodSecurityConfiguration
+    ) -> None:
         self._namespaces = namespaces
         self._pods = pods
         self._offload = offload
+        self._configured = configured
+        self._default = Policy(configured.enforced, configured.audited, configured.warned)
 
     def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         if operation not in (Operation.CREATE, Operation.UPDATE):
@@ -153,19 +164,28 @@ class PodSecurity(Plugin):
         resource = attributes.resource.stored_group_resource
         if resource == _NAMESPACES:
             return await self._validate_namespace(attributes, new, old)
+        configured = self._configured
+        if (
+            attributes.namespace in configured.exempt_namespaces
+            or attributes.user.name in configured.exempt_users
+        ):
+            return ()
         namespace = await self._namespaces.get(attributes.namespace)
-        policy = _policy_of_labels(namespace.labels()) if namespace is not None else None
+        policy = _policy_of_labels(namespace.labels(), self._default) if namespace is not None else None
         if policy is None or policy.is_privileged:
+            return ()
+        template = new if resource == PODS else at(new, *_TEMPLATES[resource])
+        if (
+            template is None
+            or (template.get("spec") or {}).get("runtimeClassName") in configured.exempt_runtime_classes
+        ):
             return ()
         offload = self._offload.for_user(attributes.user.name)
         if resource != PODS:
-            template = at(new, *_TEMPLATES[resource])
-            if template is None:
-                return ()
             return await offload.run_begun(work_with(template.get("spec") or {}), policy.warnings, template)
         if old is None or _runs_something_else(new, old):
             size = work_with(new["spec"])
-            if problem := await offload.run_begun(size, policy.enforced.violations, new):
+            if problem := await offload.run_begun(size, violations, new, policy.enforced):
                 raise refused(
                     attributes, new, f"violates PodSecurity {quote(str(policy.enforced))}: {problem}"
                 )
@@ -175,24 +195,39 @@ class PodSecurity(Plugin):
     async def _validate_namespace(
         self, attributes: AdmissionAttributes, new: Document, old: Document | None
     ) -> Sequence[str]:
-        policy, before = policy_of(new), policy_of(old) if old is not None else None
+        policy = policy_of(new, self._default)
+        before = policy_of(old, self._default) if old is not None else None
         if policy.errors and (before is None or policy.errors != before.errors):
             raise Invalid(attributes.resource.group_kind, new["metadata"]["name"], policy.errors)
+        name = new["metadata"]["name"]
         if before is None:
-            return ()
+            return self._exemption(name, policy)
         enforced, relaxed = policy.enforced, before.enforced
-        is_stricter = LEVELS.index(enforced.level) > LEVELS.index(relaxed.level)
-        if enforced.level != PRIVILEGED and (enforced.version != relaxed.version or is_stricter):
-            offload = self._offload.for_user(attributes.user.name)
-            return await self._existing(new["metadata"]["name"], enforced, offload)
-        return ()
+        is_stricter = enforced.version != relaxed.version or _is_stricter(enforced, relaxed)
+        if enforced.level == PRIVILEGED or enforced == relaxed or not is_stricter:
+            return ()
+        if name in self._configured.exempt_namespaces:
+            return self._exemption(name, policy)
+        offload = self._offload.for_user(attributes.user.name)
+        return await self._existing(name, enforced, offload)
 
-    async def _existing(self, namespace: str, enforced: Standard, offload: Offload) -> list[str]:
+    def _exemption(self, name: str, policy: Policy) -> Sequence[str]:
+        """Returns a warning if the labels of a namespace have no effect."""
+        shown = str(policy)
+        if name not in self._configured.exempt_namespaces or not shown or shown == str(self._default):
+            return ()
+        return (
+            f"namespace {quote(name)} is exempt from Pod Security, and the policy ({shown}) will be ignored",
+        )
+
+    async def _existing(self, namespace: str, enforced: LevelVersion, offload: Offload) -> list[str]:
         """Returns warnings about existing pods that the new level would refuse."""
-        pods = await self._pods.list(namespace)
+        pods, exempt = await self._pods.list(namespace), self._configured.exempt_runtime_classes
         found: defaultdict[str, list[str]] = defaultdict(list)
         async for each in in_turns(pods[:EXISTING_PODS_MAX]):
-            if problem := await offload.run_begun(size_class(len(each.tail)), _violations, each, enforced):
+            if problem := await offload.run_begun(
+                size_class(len(each.tail)), _violations, each, enforced, exempt
+            ):
                 found[problem].append(each.key.rpartition("/")[2])
         warnings = []
         if len(pods) > EXISTING_PODS_MAX:

@@ -11,15 +11,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from apiserver import EMULATED_VERSION
+from apiserver.admission.configuration.pod_security import BASELINE, PRIVILEGED, RESTRICTED
 from apiserver.admission.plugins.pod_specs import containers
 from apiserver.field_errors import quote
 from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
-PRIVILEGED: Final = "privileged"
-BASELINE: Final = "baseline"
-RESTRICTED: Final = "restricted"
-LEVELS: Final = (PRIVILEGED, BASELINE, RESTRICTED)  # from lax to strict
 LATEST_MINOR: Final = EMULATED_VERSION[1]
 
 

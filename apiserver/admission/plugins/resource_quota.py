@@ -3,6 +3,8 @@
 Before an object is written, its usage is added to `status.used` of each quota by compare-and-swap, so that
 two servers cannot both take the last of something. If the write fails after that, the quota shows too much
 until the controller measures its usage; it never shows too little.
+
+What is limited by default (`configuration.resource_quota`) may be used only where a quota covers it.
 Source: k8s.io/apiserver, pkg/admission/plugin/resourcequota.
 """
 
@@ -15,9 +17,10 @@ from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
-from apiserver.admission.listers import Lister, refused
+from apiserver.admission.configuration.resource_quota import LimitedResource
+from apiserver.admission.listers import refused
+from apiserver.admission.plugin_context import PluginContext
 from apiserver.admission.plugins.pod_specs import work_with
-from apiserver.brand import Brand
 from apiserver.catalogue.core.resource_quotas.usage import (
     CLAIMS,
     PODS,
@@ -25,12 +28,11 @@ from apiserver.catalogue.core.resource_quotas.usage import (
     QuotaEvaluator,
     QuotaViolation,
     resources_without_quota,
+    scopes_of,
     usage_after_write,
 )
 from apiserver.errors import NotFound
-from apiserver.registry.offload import Offload
 from apiserver.registry.size_class import SizeClass
-from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import STATUS
 from apiserver.registry.write_request import Draft, WriteRequest
@@ -48,6 +50,14 @@ class _Charge(NamedTuple):
     usage: Callable[[Document], dict[str, str] | None]
     size: SizeClass
     user: UserInfo
+
+
+class Change(NamedTuple):
+    """What a write changes. now: seconds since 1970."""
+
+    new: Document
+    old: Document | None
+    now: float
 
 
 # Source: resource_access.go, liveLookupCache.
@@ -69,19 +79,18 @@ class ResourceQuota(Plugin):
 
     def __init__(
         self,
-        registry: Registry,
-        quotas: Lister,
-        brand: Brand,
-        offload: Offload,
+        context: PluginContext,
+        limited: Sequence[LimitedResource] = (),
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """clock: seconds since 1970."""
-        self._registry = registry
-        self._offload = offload
-        self._quotas = quotas
-        self._brand = brand
+        """limited: what is limited by default. clock: seconds since 1970."""
+        self._registry = context.registry
+        self._offload = context.offload
+        self._quotas = context.lister("", "resourcequotas")
+        self._brand = context.brand
+        self._limited = limited
         self._clock = clock
-        self._not_counted = resources_without_quota(brand)
+        self._not_counted = resources_without_quota(context.brand)
         # One write of each namespace at a time: concurrent ones would only conflict and retry.
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         # Namespaces that had no quota when the store was asked, and until when that is assumed.
@@ -96,7 +105,7 @@ class ResourceQuota(Plugin):
         if new is None or not attributes.namespace:
             return
         found = await self._quotas.list(attributes.namespace) or await self._list_live(attributes.namespace)
-        if not found:
+        if not found and not self._limited:
             return
         evaluator, now = QuotaEvaluator(attributes.resource.group_resource, self._brand), self._clock()
 
@@ -106,6 +115,8 @@ class ResourceQuota(Plugin):
         is_pod = attributes.resource.stored_group_resource == PODS
         charge = _Charge(usage, work_with(new["spec"]) if is_pod else SizeClass.SMALL, attributes.user)
         try:
+            if self._limited:
+                await self._require_covered(attributes.namespace, found, evaluator, Change(new, old, now))
             names = [
                 each
                 async for quota in in_turns(found)
@@ -117,6 +128,17 @@ class ResourceQuota(Plugin):
                         await self._charge(name, attributes.namespace, charge)
         except QuotaViolation as refusal:
             raise refused(attributes, new, str(refusal)) from None
+
+    async def _require_covered(
+        self, namespace: str, found: Sequence[StoredObject], evaluator: QuotaEvaluator, change: Change
+    ) -> None:
+        """Raises QuotaViolation."""
+        try:
+            require_covered(self._limited, [each.document() for each in found], evaluator, change)
+        except QuotaViolation:
+            # The quota that covers it may be new.
+            stored = await self._quotas.list_live(namespace)
+            require_covered(self._limited, [each.document() for each in stored], evaluator, change)
 
     async def _list_live(self, namespace: str) -> Sequence[StoredObject]:
         """Returns the stored quotas of a namespace of which none is cached: one may be new.
@@ -166,3 +188,42 @@ class ResourceQuota(Plugin):
             await self._registry.update(request, raised)
         except NotFound:
             return  # It was deleted: nothing is limited.
+
+
+def require_covered(
+    limited: Sequence[LimitedResource],
+    quotas: Sequence[Document],
+    evaluator: QuotaEvaluator,
+    change: Change,
+) -> None:
+    """Raises QuotaViolation if a write uses more of something that is limited, and that no quota covers.
+
+    Source: k8s.io/apiserver, pkg/admission/plugin/resourcequota/controller.go, CheckRequest.
+    """
+    new, old, now = change
+    used = {name: amount for name, amount in evaluator.usage(new, now).items() if amount.value > 0}
+    parts = [part for each in limited if each.resource == evaluator.resource for part in each.names]
+    names = {name for name in used if any(part in name for part in parts)}
+    scopes = [scope for each in limited for scope in evaluator.matching_scopes(each.scopes, new)]
+    before = evaluator.usage(old, now) if old is not None else {}
+    if not any(name not in before or amount > before[name] for name, amount in used.items()):
+        return
+    covered_scopes = set()
+    for quota in quotas:
+        found = evaluator.matching_scopes(scopes_of(quota), new)
+        covered_scopes |= {each.get("scopeName") for each in found}
+        if evaluator.is_in_scope(quota, new):
+            hard = (quota.get("status") or {}).get("hard") or ()
+            names -= {name for name in hard if evaluator.measures(name)}
+    if names:
+        raise QuotaViolation(f"insufficient quota to consume: {','.join(sorted(names))}")
+    uncovered = [each for each in scopes if each["scopeName"] not in covered_scopes]
+    if uncovered:
+        texts = " ".join(map(_scope_text, uncovered))
+        raise QuotaViolation(f"insufficient quota to match these scopes: [{texts}]")
+
+
+def _scope_text(scope: Document) -> str:
+    """As Go prints it."""
+    values = " ".join(scope.get("values") or ())
+    return f"{{{scope['scopeName']} {scope['operator']} [{values}]}}"

@@ -6,7 +6,7 @@ pkg/quota/v1/evaluator/core.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final
@@ -120,10 +120,10 @@ class QuotaEvaluator:
 
     def is_in_scope(self, quota: Document, document: Document) -> bool:
         """Tells whether a quota applies to an object."""
-        spec = quota["spec"]
-        scopes = [{"scopeName": name, "operator": "Exists"} for name in spec.get("scopes") or ()]
-        scopes += (spec.get("scopeSelector") or {}).get("matchExpressions") or ()
-        return all(self._has_scope(each, document) for each in scopes)
+        return all(self._has_scope(each, document) for each in scopes_of(quota))
+
+    def matching_scopes(self, scopes: Iterable[Document], document: Document) -> list[Document]:
+        return [each for each in scopes if self._has_scope(each, document)]
 
     def _has_scope(self, scope: Document, document: Document) -> bool:
         spec, name = document.get("spec") or {}, scope.get("scopeName")
@@ -263,6 +263,13 @@ def _service_usage(spec: Document) -> Usage:
 
 
 # ---- quotas
+
+
+def scopes_of(quota: Document) -> list[Document]:
+    """Returns all scopes of a quota, in the form that its scope selector has."""
+    spec = quota["spec"]
+    scopes = [{"scopeName": name, "operator": "Exists"} for name in spec.get("scopes") or ()]
+    return [*scopes, *((spec.get("scopeSelector") or {}).get("matchExpressions") or ())]
 
 
 class UsageCalculation:

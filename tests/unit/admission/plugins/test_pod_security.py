@@ -11,14 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.admission.plugins.pod_security import Standard, policy_of
-from apiserver.admission.plugins.pod_security_standards import (
+from apiserver.admission.configuration.pod_security import (
     BASELINE,
     LEVELS,
     PRIVILEGED,
     RESTRICTED,
-    findings,
+    LevelVersion,
 )
+from apiserver.admission.plugins.pod_security import Policy, policy_of, violations
+from apiserver.admission.plugins.pod_security_standards import findings
 
 LATEST: Final = 34
 
@@ -246,27 +247,27 @@ def test_a_stricter_level_never_forbids_less(spec: dict[str, Any], minor: int) -
 # ---- labels
 
 PREFIX: Final = "pod-security.kubernetes.io/"
-LAX: Final = Standard()
-LABELS: Final[dict[str, tuple[dict[str, str], Standard, Standard]]] = {
+LAX: Final = LevelVersion()
+LABELS: Final[dict[str, tuple[dict[str, str], LevelVersion, LevelVersion]]] = {
     "none": ({}, LAX, LAX),
     "others": ({"other": "restricted"}, LAX, LAX),
     "enforced, and so warned about": (
         {"enforce": "baseline", "enforce-version": "v1.25"},
-        Standard(BASELINE, "v1.25"),
-        Standard(BASELINE, "v1.25"),
+        LevelVersion(BASELINE, "v1.25"),
+        LevelVersion(BASELINE, "v1.25"),
     ),
     "by another version": (
         {"enforce": "baseline", "warn-version": "v1.30"},
-        Standard(BASELINE),
-        Standard(BASELINE, "v1.30"),
+        LevelVersion(BASELINE),
+        LevelVersion(BASELINE, "v1.30"),
     ),
     "warned about more": (
         {"enforce": "baseline", "warn": "restricted"},
-        Standard(BASELINE),
-        Standard(RESTRICTED),
+        LevelVersion(BASELINE),
+        LevelVersion(RESTRICTED),
     ),
-    "warned about nothing": ({"enforce": "baseline", "warn": "privileged"}, Standard(BASELINE), LAX),
-    "only warned about": ({"warn": "baseline"}, LAX, Standard(BASELINE)),
+    "warned about nothing": ({"enforce": "baseline", "warn": "privileged"}, LevelVersion(BASELINE), LAX),
+    "only warned about": ({"warn": "baseline"}, LAX, LevelVersion(BASELINE)),
     "only audited": ({"audit": "baseline"}, LAX, LAX),
 }
 
@@ -276,16 +277,44 @@ def labelled(labels: dict[str, str]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("labels", "enforced", "warned"), LABELS.values(), ids=LABELS)
-def test_what_labels_ask_for(labels: dict[str, str], enforced: Standard, warned: Standard) -> None:
+def test_what_labels_ask_for(labels: dict[str, str], enforced: LevelVersion, warned: LevelVersion) -> None:
     policy = policy_of(labelled(labels))
     assert (policy.enforced, policy.warned, policy.errors) == (enforced, warned, ())
+
+
+DEFAULT: Final = Policy(LevelVersion(BASELINE, "v1.25"), LevelVersion(RESTRICTED), LevelVersion(BASELINE))
+DEFAULTED: Final[dict[str, tuple[dict[str, str], Policy]]] = {
+    "no labels": ({}, DEFAULT),
+    "a level, whose version is the default's": (
+        {"enforce": "privileged"},
+        Policy(LevelVersion(PRIVILEGED, "v1.25"), DEFAULT.audited, DEFAULT.warned),
+    ),
+    "a stricter level, of which is warned": (
+        {"enforce": "restricted"},
+        Policy(LevelVersion(RESTRICTED, "v1.25"), DEFAULT.audited, LevelVersion(RESTRICTED, "v1.25")),
+    ),
+    "a level that is not stricter than what is warned about": (
+        {"enforce": "baseline", "enforce-version": "v1.30"},
+        Policy(LevelVersion(BASELINE, "v1.30"), DEFAULT.audited, DEFAULT.warned),
+    ),
+}
+
+
+@pytest.mark.parametrize(("labels", "policy"), DEFAULTED.values(), ids=DEFAULTED)
+def test_what_holds_where_labels_say_nothing(labels: dict[str, str], policy: Policy) -> None:
+    assert policy_of(labelled(labels), DEFAULT) == policy
+
+
+def test_a_policy_in_words() -> None:
+    assert str(DEFAULT) == "enforce=baseline:v1.25, audit=restricted:latest, warn=baseline:latest"
+    assert str(Policy()) == ""
 
 
 def test_labels_that_cannot_be_understood() -> None:
     """They enforce the most, and warn of nothing."""
     wrong = {"enforce": "strict", "enforce-version": "1.25", "audit": "", "warn": "x", "warn-version": "v2.0"}
     policy = policy_of(labelled(wrong))
-    assert (policy.enforced, policy.warned) == (Standard(RESTRICTED), LAX)
+    assert (policy.enforced, policy.warned) == (LevelVersion(RESTRICTED), LAX)
     levels, version = "must be one of privileged, baseline, restricted", 'must be "latest" or "v1.x"'
     assert [
         (each.field.removeprefix(f"metadata.labels[{PREFIX}"), each.message) for each in policy.errors
@@ -300,9 +329,9 @@ def test_labels_that_cannot_be_understood() -> None:
 
 def test_violations_in_one_line() -> None:
     pod = {"metadata": {}, "spec": contained({}, hostPID=True, hostNetwork=True)}
-    assert Standard(BASELINE).violations(pod) == "host namespaces (hostNetwork=true, hostPID=true)"
-    assert Standard(RESTRICTED).violations(pod, in_detail=False) == (
+    assert violations(pod, LevelVersion(BASELINE)) == "host namespaces (hostNetwork=true, hostPID=true)"
+    assert violations(pod, LevelVersion(RESTRICTED), in_detail=False) == (
         "host namespaces, allowPrivilegeEscalation != false, unrestricted capabilities, "
         "runAsNonRoot != true, seccompProfile"
     )
-    assert Standard(PRIVILEGED).violations(pod) == ""
+    assert violations(pod, LevelVersion(PRIVILEGED)) == ""

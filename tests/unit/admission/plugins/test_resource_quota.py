@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from typing import Any, Final
 
@@ -10,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.admission.chain import Operation
-from apiserver.admission.plugins.resource_quota import handles
+from apiserver.admission.configuration.resource_quota import LimitedResource
+from apiserver.admission.plugins.resource_quota import Change, handles, require_covered
 from apiserver.brand import Brand
 from apiserver.catalogue.core.resource_quotas.usage import QuotaEvaluator, QuotaViolation, usage_after_write
 from apiserver.meta.quantity import Quantity
@@ -335,3 +337,66 @@ def test_never_more_than_the_limit(requests: list[int], limit: int) -> None:
             assert after["cpu"] == str(Quantity(Decimal(used) / 1000))
             there["status"]["used"] = after
     assert used <= limit
+
+
+# ---- what is limited by default
+
+# https://kubernetes.io/docs/concepts/policy/resource-quotas/#limit-priority-class-consumption-by-default
+VIPS: Final = {"scopeName": "PriorityClass", "operator": "In", "values": ["high"]}
+LIMITED: Final = (
+    LimitedResource(PODS, scopes=(VIPS,)),
+    LimitedResource(SERVICES, names=("loadbalancers",)),
+    LimitedResource(PODS, names=("requests.cpu",)),
+)
+FOR_VIPS: Final = quota({"pods": "5"}, scopeSelector={"matchExpressions": [VIPS]})
+
+COVERED: Final[dict[str, tuple[GroupResource, Any, list[Any], str]]] = {
+    "what is not limited": (PODS, pod(), [], ""),
+    "objects of another type": (CONFIG_MAPS, {"metadata": {}, "data": {}}, [], ""),
+    "a scope": (
+        PODS,
+        pod(priorityClassName="high"),
+        [],
+        "insufficient quota to match these scopes: [{PriorityClass In [high]}]",
+    ),
+    "a scope that a quota has": (PODS, pod(priorityClassName="high"), [FOR_VIPS], ""),
+    "a scope that only other quotas have": (
+        PODS,
+        pod(priorityClassName="high"),
+        [quota({"pods": "5"})],
+        "insufficient quota to match these scopes: [{PriorityClass In [high]}]",
+    ),
+    "a name": (
+        PODS,
+        pod(SMALL),
+        [quota({"pods": "5"})],
+        "insufficient quota to consume: requests.cpu",
+    ),
+    "a name that a quota has": (PODS, pod(SMALL), [quota({"requests.cpu": "5"})], ""),
+    "a name of which nothing is used": (SERVICES, service("ClusterIP"), [], ""),
+    "a part of a name": (
+        SERVICES,
+        service("LoadBalancer"),
+        [],
+        "insufficient quota to consume: services.loadbalancers",
+    ),
+}
+
+
+@pytest.mark.parametrize(("resource", "new", "quotas", "why"), COVERED.values(), ids=COVERED)
+def test_what_is_limited_needs_a_quota(
+    resource: GroupResource, new: Any, quotas: list[Any], why: str
+) -> None:
+    change = Change(new, None, NOW)
+    if why:
+        with pytest.raises(QuotaViolation, match=f"^{re.escape(why)}$"):
+            require_covered(LIMITED, quotas, evaluator(resource), change)
+    else:
+        require_covered(LIMITED, quotas, evaluator(resource), change)
+
+
+def test_an_update_that_uses_no_more_needs_none() -> None:
+    before = service("LoadBalancer")
+    require_covered(LIMITED, [], evaluator(SERVICES), Change(service("LoadBalancer"), before, NOW))
+    with pytest.raises(QuotaViolation):
+        require_covered(LIMITED, [], evaluator(SERVICES), Change(before, service("ClusterIP"), NOW))
