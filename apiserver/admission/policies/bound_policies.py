@@ -70,6 +70,7 @@ class BoundPolicies(Generic[P]):
         self._bindings = CompiledObjects(bindings, lambda document: [Binding.of(document)], offload)
         self._params = params
         self._context = context
+        self._equivalents = context.equivalents
         self._namespaces = context.lister("", "namespaces")
         self._unasked = frozenset(
             GroupResource(brand.group(group), each)
@@ -89,7 +90,7 @@ class BoundPolicies(Generic[P]):
         if policies is None or bindings is None:
             return True
         bound = {each.policy for each in bindings}
-        same = {resource, *(each.group_resource for each in self._context.equivalents.of(resource))}
+        same = {resource, *(each.group_resource for each in self._equivalents.of(resource))}
         return any(
             rule.concerns(group, name, subresource, operation.value)
             for policy in policies
@@ -107,7 +108,7 @@ class BoundPolicies(Generic[P]):
     ) -> tuple[ReviewedWrite, RequestVariables]:
         """Returns a write as policies see it, and what their expressions see of it."""
         context = self._context
-        write = ReviewedWrite(attributes, context.equivalents, context.offload, new, old)
+        write = ReviewedWrite(attributes, self._equivalents, context.offload, new, old)
         variables = RequestVariables(write, context.authorize, context.brand.meta_group, self._namespaces)
         return write, variables
 

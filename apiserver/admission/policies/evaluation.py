@@ -47,7 +47,8 @@ def denials(
             return []
     except ConditionsFailed as failed:
         return [Denial(str(failed), is_error=True)]
-    known[VARIABLES] = PolicyVariables(policy.variables, budget, known)
+    if policy.variables:
+        known[VARIABLES] = PolicyVariables(policy.variables, budget, known)
     found: list[Denial] = []
     for validation in policy.validations:
         denial = _validated(policy, validation, known, budget)

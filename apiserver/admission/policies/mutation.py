@@ -105,7 +105,8 @@ def mutated(
         began, error_type = clock(), NO_ERROR
         budget = Budget(COST_BUDGET, budget.bounded)
         known[OBJECT] = outcome.document
-        known[VARIABLES] = PolicyVariables(policy.variables, budget, known)
+        if policy.variables:
+            known[VARIABLES] = PolicyVariables(policy.variables, budget, known)
         try:
             value = _evaluated(mutation, known, budget)
             current = target._replace(document=outcome.document)
