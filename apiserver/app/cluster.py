@@ -6,9 +6,11 @@ import hashlib
 import logging
 from collections.abc import Sequence
 
+from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.app.core import Core
 from apiserver.authn.service_account import key_id
 from apiserver.controllers.authentication_info import AuthenticationInfo, TrustedClients
+from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.controllers.kubernetes_service import (
     Endpoint,
     KubernetesService,
@@ -16,6 +18,7 @@ from apiserver.controllers.kubernetes_service import (
     usable_endpoint,
 )
 from apiserver.controllers.replicas import Replica, Replicas
+from apiserver.controllers.service_allocations import ServiceAllocationRepair
 from apiserver.endpoints.openid import JWKS_PATH, OpenId, can_be_discovered
 from apiserver.serving import pki
 from apiserver.serving.listening import (
@@ -74,6 +77,24 @@ def build_kubernetes_service(core: Core, replicas: Replicas | None, port: int) -
         core.served,
         KubernetesService(core.brand, network[1], port, config.kubernetes_service_node_port),
         alive if config.keeps_endpoints else None,
+    )
+
+
+def build_service_allocations(core: Core, lifecycle: NamespaceLifecycle) -> ServiceAllocationRepair:
+    events = EventRecorder(
+        core.registry,
+        core.served,
+        lifecycle.check_create,
+        core.clock,
+        component="ipallocator-repair-controller",
+    )
+    return ServiceAllocationRepair(
+        core.registry,
+        core.served,
+        core.store,
+        events,
+        prefix=core.config.etcd_prefix,
+        clock=core.clock,
     )
 
 

@@ -25,6 +25,7 @@ from apiserver.app.cluster import (
     build_kubernetes_service,
     build_openid,
     build_replicas,
+    build_service_allocations,
 )
 from apiserver.app.connectors import build_connectors
 from apiserver.app.controllers import build_controller_manager
@@ -47,6 +48,7 @@ from apiserver.controllers.kubernetes_service import KubernetesServiceReconciler
 from apiserver.controllers.rbac_bootstrap import RbacBootstrapHook, rbac_bootstrap_hooks
 from apiserver.controllers.rbac_policy import RbacPolicyInformer
 from apiserver.controllers.replicas import Replicas, ReplicasDisagree
+from apiserver.controllers.service_allocations import ServiceAllocationRepair
 from apiserver.custom_resources.conversion_webhooks import ConversionWebhook
 from apiserver.custom_resources.definition_controller import DefinitionController
 from apiserver.custom_resources.resources import CustomResourceFactory
@@ -120,6 +122,7 @@ class _Parts:
 
     hooks: the post-start hooks that must be done before the server is ready, and what each runs.
     kubernetes_service, authentication_info: objects that are kept as they should be, each with its hook.
+    service_allocations: repairs what Services have been given, with its hook.
     rbac_informer: keeps the policy of the RBAC authorizer up to date, if there is one.
     replicas: the other servers on the store, if it can have others.
     registration: keeps the APIServices of what is served here, if they are served.
@@ -131,6 +134,7 @@ class _Parts:
     hooks: list[tuple[PostStartHook, BootstrapHook | RbacBootstrapHook]]
     kubernetes_service: tuple[PostStartHook, KubernetesServiceReconciler]
     authentication_info: tuple[PostStartHook, AuthenticationInfo]
+    service_allocations: tuple[PostStartHook, ServiceAllocationRepair]
     rbac_informer: RbacPolicyInformer | None
     replicas: Replicas | None
     registration: ApiServiceRegistration | None
@@ -317,6 +321,7 @@ class App:
         hooks = [(health.add_post_start_hook(each.name), each) for each in bootstrap]
         service_hook = health.add_post_start_hook("bootstrap-controller")
         authentication_hook = health.add_post_start_hook("start-cluster-authentication-info-controller")
+        repair_hook = health.add_post_start_hook("start-service-ip-repair-controllers")
         rbac_hooks = [hook for hook, each in hooks if isinstance(each, RbacBootstrapHook)]
         access = build_access(core, certificates, lambda: all(hook.is_done for hook in rbac_hooks))
         rbac_informer = None
@@ -346,6 +351,7 @@ class App:
             hooks=hooks,
             kubernetes_service=(service_hook, build_kubernetes_service(core, replicas, self.port)),
             authentication_info=(authentication_hook, build_authentication_info(core, certificates)),
+            service_allocations=(repair_hook, build_service_allocations(core, lifecycle)),
             rbac_informer=rbac_informer,
             replicas=replicas,
             registration=build_registration(core),
@@ -384,6 +390,7 @@ class App:
                 config.service_cluster_ip_range,
                 config.service_node_port_range,
                 random.SystemRandom().randint,
+                brand,
             ),
             runtime_config=RuntimeConfig(config.runtime_config),
         )
@@ -473,7 +480,7 @@ class App:
             tasks.create_task(self._memory_keeper.run(), name="memory"),
             tasks.create_task(parts.body_limits.run(), name="body-limits"),
         ]
-        for hook, kept in (parts.kubernetes_service, parts.authentication_info):
+        for hook, kept in (parts.kubernetes_service, parts.authentication_info, parts.service_allocations):
             running.append(tasks.create_task(kept.run(hook.done), name=hook.name))
         if parts.rbac_informer is not None:
             running.append(tasks.create_task(parts.rbac_informer.run(), name="rbac-policy"))
@@ -489,7 +496,7 @@ class App:
         if parts.registration is not None:
             self._work_queue_metrics.add(parts.registration.queue)
             running.append(tasks.create_task(parts.registration.run(), name="autoregister"))
-        for queue in parts.definitions.queues:
+        for queue in (*parts.definitions.queues, parts.service_allocations[1].queue):
             self._work_queue_metrics.add(queue)
         running.append(tasks.create_task(parts.controllers.run(), name="controllers"))
         return running

@@ -20,8 +20,9 @@
     undone_writes              slows down writes that somebody undoes again and again
     api_service_registration   the APIServices of what is served here
     kubernetes_service         the Service `kubernetes` and its endpoints
+    service_allocations        repairs what Services have been given: cluster IPs, node ports, IPAddresses
     authentication_info        the ConfigMap by which extension API servers know clients' CAs
-    kept_objects               what the two have in common
+    kept_objects               what objects of the server's own have in common
     bootstrap, rbac_bootstrap  create what has to be there before the server is ready
 
 What they guarantee: each step does no harm when it is repeated, or done by two servers at once, because it is

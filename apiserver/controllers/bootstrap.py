@@ -92,7 +92,6 @@ def bootstrap_hooks(
         ),
         "start-kubernetes-service-cidr-controller": (
             (networking, "servicecidrs", {"kubernetes": _service_cidr(service_networks)}, _ready),
-            (networking, "ipaddresses", _kubernetes_address(brand, service_networks[0]), None),
         ),
         "apiservice-registration-controller": (
             (local_api_services.group_of(brand), "apiservices", _api_services(table, brand), None),
@@ -135,16 +134,6 @@ def _service_cidr(networks: Sequence[IPNetwork]) -> Document:
 
 def _ready(service_cidr: Document) -> Document:
     return condition(service_cidr, "Ready", "True", "", "Kubernetes default Service CIDR is ready")
-
-
-def _kubernetes_address(brand: Brand, network: IPNetwork) -> dict[str, Document]:
-    """Returns the record of the address that the Service `kubernetes` has."""
-    labels = {
-        f"ipaddress.{brand.vendor}.io/ip-family": f"IPv{network.version}",
-        f"ipaddress.{brand.vendor}.io/managed-by": f"ipallocator.{brand.group_domain}",
-    }
-    parent = {"group": "", "resource": "services", "namespace": "default", "name": "kubernetes"}
-    return {str(network[1]): {"metadata": {"labels": labels}, "spec": {"parentRef": parent}}}
 
 
 def _api_services(table: ResourceTable, brand: Brand) -> dict[str, Document]:

@@ -1,19 +1,27 @@
 """Allocations: what one object has and no other may have, as the address of a Service in the cluster.
 
-Each allocation has a store key of its own, which is created in the same transaction as the object that has
-it, and deleted with it. So two objects cannot have the same, whichever servers they are written through,
-and nothing is left behind that somebody would have to repair.
+Each allocation has a store key of its own, its *claim*, which is created in the same transaction as the
+object that has it, and deleted with it. So two objects cannot have the same, whichever servers they are
+written through, and nothing is left behind. Some have a *record*, too: an object that clients see (an
+IPAddress), and that may be there before, for somebody else. Clients may delete records; the claim holds all
+the same.
+
+A store in which other programs have written may lack claims, or have some that nobody has any more;
+`controllers.service_allocations` finds and repairs that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+import uuid
+from collections.abc import Callable, Container, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from apiserver.field_errors import FieldError
-from apiserver.vocabulary import Document
+from apiserver.meta import timestamps
+from apiserver.registry.stored_object import encode, head_of
+from apiserver.vocabulary import Document, GroupResource
 from storage.interface import TRANSACTION_WRITES_MAX, Condition, Delete, Put, Storage
-from storage.keys import INTERNAL_GROUP, prefix_range
+from storage.keys import INTERNAL_GROUP, prefix_range, resource_prefix
 
 # Another value is tried so often before the store is asked for everything that is allocated.
 BLIND_ATTEMPTS_MAX: Final = 4
@@ -37,6 +45,51 @@ class AllocationKey(NamedTuple):
     value: str
 
 
+class Record(NamedTuple):
+    """The object by which clients see an allocation: its document, without what every new object is given."""
+
+    resource: GroupResource
+    document: Document
+
+    @property
+    def name(self) -> str:
+        return str(self.document["metadata"]["name"])
+
+    def new_value(self, now: float) -> bytes:
+        """Returns it as it is stored when it is new. now: seconds since 1970."""
+        meta = {
+            **self.document["metadata"],
+            "uid": str(uuid.uuid4()),
+            "creationTimestamp": timestamps.to_text(now),
+        }
+        head = head_of(self.document["apiVersion"], self.document["kind"])
+        return encode({**self.document, "metadata": meta}, head)
+
+
+class AllocationKeys:
+    """The store keys of claims and records. prefix: of all keys."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+        # The folder's name is part of what is stored.
+        self.claims = f"{prefix}/{INTERNAL_GROUP}/claims/"
+
+    def claim(self, allocation: Allocation | AllocationKey) -> str:
+        return f"{self.claims}{allocation.kind}/{allocation.value}"
+
+    def allocation(self, claim: str) -> AllocationKey:
+        """Returns what the key of a claim stands for."""
+        kind, _, value = claim.removeprefix(self.claims).partition("/")
+        return AllocationKey(kind, value)
+
+    def record(self, record: Record) -> str:
+        return f"{resource_prefix(self._prefix, *record.resource)}{record.name}"
+
+    def owner(self, key: str) -> bytes:
+        """Returns the value of a claim of the object at `key`."""
+        return key.encode("utf-8", "surrogateescape")
+
+
 class Allocator(Protocol):
     """How objects of one resource get allocations. Pure; documents are of the hub version.
 
@@ -46,6 +99,10 @@ class Allocator(Protocol):
 
     def allocations(self, document: Document) -> Sequence[Allocation]:
         """Returns what an object has."""
+        ...
+
+    def record(self, document: Document, allocation: Allocation) -> Record | None:
+        """Returns the object by which clients see what an object has, if there is to be one."""
         ...
 
     def requests(self, document: Document, *, is_new: bool) -> Sequence[Any]:
@@ -98,20 +155,24 @@ class AllocationRefused(Exception):
 class ObjectAllocations:
     """The allocations of one object, through the attempts of one write.
 
-    prefix: of all keys. owner: the object's key.
+    prefix: of all keys. owner: the object's key. clock: seconds since 1970.
     """
 
-    def __init__(self, store: Storage, allocator: Allocator, *, prefix: str, owner: str) -> None:
+    def __init__(
+        self, store: Storage, allocator: Allocator, *, prefix: str, owner: str, clock: Callable[[], float]
+    ) -> None:
         self._store = store
         self._allocator = allocator
-        # The folder's name is part of what is stored.
-        self._prefix = f"{prefix}/{INTERNAL_GROUP}/claims"
+        self._keys = AllocationKeys(prefix)
         self._owner = owner
+        self._clock = clock
         self._attempts = 0
         self._taken: set[AllocationKey] = set()  # that we know of
         self._asked: set[str] = set()  # keys of what the last document named itself
         self._document: Document = {}
+        # What the last write would have added, by the keys of claims, and of records.
         self._added: dict[str, Allocation] = {}
+        self._recorded: dict[str, Allocation] = {}
 
     async def allocate(self, document: Document, old: Document | None, *, is_dry_run: bool) -> ExtraWrites:
         """Choose what `document` requests, put it in, and return what its write needs.
@@ -120,12 +181,12 @@ class ObjectAllocations:
         """
         allocator = self._allocator
         named = allocator.allocations(document)
-        had = {self._key(each) for each in allocator.allocations(old)} if old is not None else set()
+        had = {self._keys.claim(each): each for each in allocator.allocations(old)} if old is not None else {}
         for each in named:
             # What it has it keeps, though the pool may be another by now.
-            if self._key(each) not in had and (error := allocator.refusal(document, each)):
+            if self._keys.claim(each) not in had and (error := allocator.refusal(document, each)):
                 raise AllocationRefused(error)
-        self._asked = {self._key(each) for each in named}
+        self._asked = {self._keys.claim(each) for each in named}
         own = {AllocationKey(each.kind, each.value) for each in named}
         for request in allocator.requests(document, is_new=old is None):
             chosen = allocator.choose(request, self._taken | own)
@@ -133,22 +194,36 @@ class ObjectAllocations:
                 raise AllocationRefused(allocator.exhausted(request))
             allocator.assign(document, request, chosen.value)
             own.add(AllocationKey(chosen.kind, chosen.value))
-        has = {self._key(each): each for each in allocator.allocations(document)}
+        has = {self._keys.claim(each): each for each in allocator.allocations(document)}
         if len(has) + len(had) > ALLOCATIONS_MAX:
             raise AllocationRefused(allocator.too_many(document))
         self._document = document
         self._added = {key: each for key, each in has.items() if key not in had}
+        records = {
+            self._keys.record(record): (each, record)
+            for each in self._added.values()
+            if (record := allocator.record(document, each)) is not None
+        }
+        self._recorded = {key: each for key, (each, _) in records.items()}
         if is_dry_run:
-            for key, each in self._added.items():
-                if key in self._asked and (await self._store.get(key)).stored is not None:
-                    raise AllocationRefused(allocator.conflict(document, each))
+            await self._require_free(document)
+        gone = [each for key, each in had.items() if key not in has]
+        now = self._clock()
         return ExtraWrites(
-            tuple(Condition(key, 0) for key in self._added),
+            tuple(Condition(key, 0) for key in (*self._added, *records)),
             (
-                *(Put(key, self._owner.encode("utf-8", "surrogateescape")) for key in self._added),
-                *_deletes(had - has.keys()),
+                *(Put(key, self._keys.owner(self._owner)) for key in self._added),
+                *(Put(key, record.new_value(now)) for key, (_, record) in records.items()),
+                *self._deletes(old or {}, gone),
             ),
         )
+
+    async def _require_free(self, document: Document) -> None:
+        """Raises AllocationRefused if another object has what the document names itself."""
+        for key, each in (*self._added.items(), *self._recorded.items()):
+            is_asked = self._keys.claim(each) in self._asked
+            if is_asked and (await self._store.get(key)).stored is not None:
+                raise AllocationRefused(self._allocator.conflict(document, each))
 
     async def may_retry(self, key: str) -> bool:
         """Returns whether a write failed because another object has `key`, and another value may be tried.
@@ -156,26 +231,27 @@ class ObjectAllocations:
         Raises AllocationRefused if the object asks for that very one, or has no luck; and the storage's
         errors.
         """
-        lost = self._added.get(key)
+        lost = self._added.get(key) or self._recorded.get(key)
         if lost is None:
             return False
         self._attempts += 1
-        if key in self._asked or self._attempts == ATTEMPTS_MAX:
+        if self._keys.claim(lost) in self._asked or self._attempts == ATTEMPTS_MAX:
             raise AllocationRefused(self._allocator.conflict(self._document, lost))
         self._taken.add(AllocationKey(lost.kind, lost.value))
         if self._attempts >= BLIND_ATTEMPTS_MAX:
-            folder = f"{self._prefix}/{lost.kind}/"
+            # Everything of the kind, and whatever has a record although nobody has claimed it.
+            folder = key.removesuffix(lost.value)
             page = await self._store.list(prefix_range(folder))
             self._taken |= {AllocationKey(lost.kind, item.key.removeprefix(folder)) for item in page.items}
         return True
 
     def release(self, document: Document) -> tuple[Delete, ...]:
         """Returns what goes with the removal of `document`."""
-        return _deletes({self._key(each) for each in self._allocator.allocations(document)})
+        return self._deletes(document, self._allocator.allocations(document))
 
-    def _key(self, allocation: Allocation) -> str:
-        return f"{self._prefix}/{allocation.kind}/{allocation.value}"
-
-
-def _deletes(keys: set[str]) -> tuple[Delete, ...]:
-    return tuple(Delete(key) for key in sorted(keys))
+    def _deletes(self, document: Document, gone: Sequence[Allocation]) -> tuple[Delete, ...]:
+        """Returns what goes with allocations that `document` has had."""
+        keys = {self._keys.claim(each) for each in gone}
+        records = (self._allocator.record(document, each) for each in gone)
+        keys.update(self._keys.record(record) for record in records if record is not None)
+        return tuple(Delete(key) for key in sorted(keys))

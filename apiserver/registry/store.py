@@ -58,7 +58,7 @@ class Registry:
         self.cache = cache
         self._brand = brand
         self._keys = ObjectKeys(prefix)
-        transactions = Transactions(store, own_writes, prefix=prefix)
+        transactions = Transactions(store, own_writes, prefix=prefix, clock=clock)
         self._write_path = WritePath(cache, transactions, self._keys, offload, clock)
         self._delete_path = DeletePath(cache, transactions, self._keys, offload, clock)
 

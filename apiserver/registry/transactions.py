@@ -6,6 +6,7 @@ writer of the object was faster, it is `write_path`, or `delete_path`, that begi
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Sequence
 
 from apiserver.registry.allocations import ExtraWrites, ObjectAllocations
@@ -21,13 +22,21 @@ from storage.lease_manager import LeaseManager
 class Transactions:
     """Writes of objects of all resources.
 
-    prefix: of all keys. own_writes: is told what is written.
+    prefix: of all keys. own_writes: is told what is written. clock: seconds since 1970.
     """
 
-    def __init__(self, store: Storage, own_writes: OwnWrites, *, prefix: str) -> None:
+    def __init__(
+        self,
+        store: Storage,
+        own_writes: OwnWrites,
+        *,
+        prefix: str,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._store = store
         self._own_writes = own_writes
         self._prefix = prefix
+        self._clock = clock
         self._leases = LeaseManager(store)
 
     def allocations(self, resource: ServedResource, key: str) -> ObjectAllocations | None:
@@ -35,7 +44,7 @@ class Transactions:
         allocator = resource.strategy.allocator
         if allocator is None:
             return None
-        return ObjectAllocations(self._store, allocator, prefix=self._prefix, owner=key)
+        return ObjectAllocations(self._store, allocator, prefix=self._prefix, owner=key, clock=self._clock)
 
     async def create(
         self, resource: ServedResource, key: str, value: bytes, guards: Sequence[Guard], extra: ExtraWrites

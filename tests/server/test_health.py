@@ -21,6 +21,7 @@ HOOKS: Final = tuple(
         "rbac/bootstrap-roles",
         "bootstrap-controller",
         "start-cluster-authentication-info-controller",
+        "start-service-ip-repair-controllers",
     )
 )
 HOOK: Final = HOOKS[0]

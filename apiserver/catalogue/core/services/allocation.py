@@ -9,9 +9,10 @@ from __future__ import annotations
 import ipaddress
 import itertools
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from apiserver.brand import Brand
 from apiserver.catalogue.core.services.addresses import (
     HEADLESS,
     allocates_node_ports,
@@ -22,8 +23,8 @@ from apiserver.catalogue.core.services.addresses import (
     normalized_ip,
 )
 from apiserver.field_errors import FieldError, invalid, too_many
-from apiserver.registry.allocations import ALLOCATIONS_MAX, Allocation, AllocationKey
-from apiserver.vocabulary import Document, IPNetwork
+from apiserver.registry.allocations import ALLOCATIONS_MAX, Allocation, AllocationKey, Record
+from apiserver.vocabulary import Document, GroupResource, IPNetwork
 
 AllocationKind: TypeAlias = Literal["clusterip", "nodeport"]
 IP_TAKEN: Final = "provided IP is already allocated"
@@ -138,6 +139,7 @@ class ServiceAllocator:
     networks: Mapping[str, IPNetwork]
     node_ports: tuple[int, int]
     randint: Callable[[int, int], int]
+    brand: Brand = field(default_factory=Brand)
 
     @classmethod
     def for_networks(
@@ -145,12 +147,38 @@ class ServiceAllocator:
         networks: Iterable[IPNetwork],
         node_ports: tuple[int, int],
         randint: Callable[[int, int], int],
+        brand: Brand | None = None,
     ) -> ServiceAllocator:
         """networks: one of each family at most; the first is of the family that Services have by default."""
-        return cls({f"IPv{network.version}": network for network in networks}, node_ports, randint)
+        by_family = {f"IPv{network.version}": network for network in networks}
+        return cls(by_family, node_ports, randint, brand or Brand())
 
     def allocations(self, document: Document) -> Sequence[Allocation]:
         return allocations(document)
+
+    def record(self, document: Document, allocation: Allocation) -> Record | None:
+        """Addresses have one. Source: pkg/registry/core/service/ipallocator, newIPAddress."""
+        if allocation.kind != "clusterip":
+            return None
+        meta, vendor = document["metadata"], self.brand.vendor
+        group = self.brand.group("networking")
+        labels = {
+            f"ipaddress.{vendor}.io/ip-family": f"IPv{ipaddress.ip_address(allocation.value).version}",
+            f"ipaddress.{vendor}.io/managed-by": f"ipallocator.{self.brand.group_domain}",
+        }
+        parent = {
+            "group": "",
+            "resource": "services",
+            "namespace": meta.get("namespace", ""),
+            "name": meta["name"],
+        }
+        address = {
+            "apiVersion": f"{group}/v1",
+            "kind": "IPAddress",
+            "metadata": {"name": allocation.value, "labels": labels},
+            "spec": {"parentRef": parent},
+        }
+        return Record(GroupResource(group, "ipaddresses"), address)
 
     def requests(self, document: Document, *, is_new: bool) -> Sequence[AllocationRequest]:
         return allocation_requests(document, is_new=is_new)

@@ -1,0 +1,324 @@
+"""Repairs what Services have been given: the claims of cluster IPs and node ports, and the IPAddresses.
+
+Services that are written through this server cannot lack them. But IPAddresses can be deleted by anybody, and
+in a store that another program has filled, as kube-apiserver, Services have no claims, which would let their
+addresses be handed out a second time. So all Services are compared with all claims and IPAddresses before
+the server is ready, and then every INTERVAL_S; an IPAddress that somebody deletes or changes is put right at
+once.
+
+As in kube-apiserver it runs whatever controllers run, on every server: each repair is a transaction whose
+conditions are everything that was looked at, so that two of them do no harm. What two Services have cannot be
+repaired: an Event tells users.
+Source: kubernetes, pkg/registry/core/service/ipallocator/controller/repairip.go, portallocator/controller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from typing import Final, NamedTuple
+
+import orjson
+
+from apiserver.controllers.controller import Controller, Outcome
+from apiserver.controllers.event_recorder import EventRecorder
+from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.controllers.kept_objects import keep_forever
+from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.registry.allocations import Allocation, AllocationKeys, Allocator, Record
+from apiserver.registry.served_resource import ServedResource, ServedTable
+from apiserver.registry.store import Registry
+from apiserver.registry.stored_object import StoredObject
+from apiserver.vocabulary import Document
+from storage.errors import RevisionMismatch
+from storage.interface import ANY, Condition, Delete, Put, Storage, Stored
+from storage.keys import after, prefix_range
+from storage.turns import in_turns
+
+log = logging.getLogger(__name__)
+
+# As kube-apiserver.
+INTERVAL_S: Final = 180.0
+BACKOFF: Final = Backoff(base_s=0.1, max_s=60.0)
+# Claims that are read at a time.
+PAGE: Final = 500
+
+Key = tuple[str, str]  # namespace and name of a Service
+
+
+class _Changes(NamedTuple):
+    """One repair: what was looked at, and what has to be written."""
+
+    conditions: dict[str, Condition]
+    writes: list[Put | Delete]
+
+    def add(self, key: str, seen: Stored | None, write: Put | Delete) -> None:
+        self.conditions[key] = Condition(key, seen.mod_revision if seen is not None else 0)
+        self.writes.append(write)
+
+
+class ServiceAllocationRepair:
+    """prefix: of all keys. clock: seconds since 1970."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        served: ServedTable,
+        store: Storage,
+        events: EventRecorder,
+        *,
+        prefix: str,
+        clock: Callable[[], float],
+    ) -> None:
+        self._registry = registry
+        self._served = served
+        self._store = store
+        self._events = events
+        self._keys = AllocationKeys(prefix)
+        self._clock = clock
+        self.queue: WorkQueue[Key] = WorkQueue("ipaddresses", BACKOFF)
+
+    async def run(self, on_first: Callable[[], None]) -> None:
+        """Repair until cancelled. on_first: called once everything has been compared."""
+        informers = []
+        addresses = self._addresses()
+        if addresses is not None:
+            source = ListWatch(self._registry.cache, self._registry.prefix_of(addresses), lists=False)
+            informers.append(Informer(source, self._on_address, wait_for_room=self.queue.wait_for_room))
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._events.run())
+            tasks.create_task(Controller(self.queue, self._reconcile, informers=informers).run())
+            await keep_forever(self._registry, self.compare, INTERVAL_S, on_first)
+
+    def _on_address(self, notification: Notification) -> None:
+        """Look at the Service that had an address, if it still is there."""
+        for found in (notification.old, notification.new):
+            if found is None or not found.head:
+                continue
+            parent = (found.document().get("spec") or {}).get("parentRef") or {}
+            key = (parent.get("namespace") or "", parent.get("name") or "")
+            if parent.get("resource") == "services" and self._cached_service(*key) is not None:
+                self.queue.add(key)
+
+    # ---- all of them
+
+    async def compare(self) -> None:
+        """Compare all Services with all claims and IPAddresses, and repair. Raises StorageError."""
+        claims = {item.key: item async for item in self._claims()}
+        has: set[str] = set()
+        listing = await self._registry.cache.list(
+            prefix_range(self._registry.prefix_of(self._services())), ANY
+        )
+        async for version in in_turns(listing.versions):
+            found = version.value
+            if found is None or not found.head:
+                continue
+            document = found.document()
+            owner = self._keys.owner(found.key)
+            for each in self._allocator.allocations(document):
+                claim = claims.get(self._keys.claim(each))
+                has.add(self._keys.claim(each))
+                record = self._allocator.record(document, each)
+                is_recorded = record is None or self._is_right(self._cached_record(record), record)
+                if claim is None or claim.value != owner or not is_recorded:
+                    meta = document["metadata"]
+                    await self._repair((meta.get("namespace", ""), meta["name"]))
+        async for item in in_turns([each for each in claims.values() if each.key not in has]):
+            await self._drop_claim(item)
+        await self._drop_orphans()
+
+    async def _claims(self) -> AsyncIterator[Stored]:
+        keys = prefix_range(self._keys.claims)
+        while True:
+            page = await self._store.list(keys, limit=PAGE)
+            for item in page.items:
+                yield item
+            if not page.more:
+                return
+            keys = keys._replace(start=after(page.items[-1].key))
+
+    async def _drop_claim(self, claim: Stored) -> None:
+        """Delete a claim of something that its owner does not have."""
+        owner = claim.value.decode("utf-8", "surrogateescape")
+        found = (await self._store.get(owner)).stored
+        wanted = self._keys.allocation(claim.key)
+        if found is not None:
+            document = _decoded(found.value)
+            had = self._allocator.allocations(document) if document is not None else ()
+            if document is None or any((each.kind, each.value) == wanted for each in had):
+                return  # What cannot be read may have it.
+        changes = _Changes({owner: _unchanged(owner, found)}, [])
+        changes.add(claim.key, claim, Delete(claim.key))
+        log.warning("the %s %s is nobody's any more", *wanted)
+        await self._commit(changes)
+
+    async def _drop_orphans(self) -> None:
+        """Delete the IPAddresses that this server has made for Services which do not have them any more."""
+        addresses = self._addresses()
+        if addresses is None:
+            return
+        listing = await self._registry.cache.list(prefix_range(self._registry.prefix_of(addresses)), ANY)
+        async for version in in_turns(listing.versions):
+            found = version.value
+            if found is None or not found.head:
+                continue
+            address = found.document()
+            parent = (address.get("spec") or {}).get("parentRef") or {}
+            service = self._cached_service(parent.get("namespace") or "", parent.get("name") or "")
+            if service is not None and self._has_address(service.document(), address):
+                continue
+            await self._drop_orphan(found.key)
+
+    async def _drop_orphan(self, key: str) -> None:
+        stored = (await self._store.get(key)).stored
+        address = _decoded(stored.value) if stored is not None else None
+        if stored is None or address is None:
+            return
+        parent = (address.get("spec") or {}).get("parentRef") or {}
+        owner = self._registry.key(self._services(), parent.get("namespace") or "", parent.get("name") or "")
+        found = (await self._store.get(owner)).stored
+        service = _decoded(found.value) if found is not None else None
+        if found is not None and (service is None or self._has_address(service, address)):
+            return
+        # One that people have made is theirs: it says nothing of who manages it.
+        example = self._allocator.record(
+            {"metadata": {"name": ""}}, Allocation("clusterip", address["metadata"]["name"], "")
+        )
+        if example is None or not _has_labels(address, example):
+            return
+        changes = _Changes({owner: _unchanged(owner, found)}, [])
+        changes.add(key, stored, Delete(key))
+        log.warning("the IPAddress %s is no Service's any more", address["metadata"]["name"])
+        await self._commit(changes)
+
+    def _has_address(self, service: Document, address: Document) -> bool:
+        name = address["metadata"]["name"]
+        return any(
+            (each.kind, each.value) == ("clusterip", name) for each in self._allocator.allocations(service)
+        )
+
+    # ---- one of them
+
+    async def _reconcile(self, key: Key) -> Outcome:
+        await self._repair(key)
+        return None
+
+    async def _repair(self, key: Key) -> None:
+        """Give a Service the claims and IPAddresses of what it has. Raises StorageError."""
+        owner = self._registry.key(self._services(), *key)
+        found = (await self._store.get(owner)).stored
+        document = _decoded(found.value) if found is not None else None
+        if found is None or document is None:
+            return
+        changes = _Changes({owner: _unchanged(owner, found)}, [])
+        for each in self._allocator.allocations(document):
+            if not await self._add_claim(owner, each, changes):
+                self._report_duplicate(document, each)
+                continue
+            record = self._allocator.record(document, each)
+            if record is not None:
+                await self._add_record(record, changes)
+        if changes.writes:
+            log.warning("what the Service %s/%s was given is not recorded; repairing", *key)
+            await self._commit(changes)
+
+    async def _add_claim(self, owner: str, allocation: Allocation, changes: _Changes) -> bool:
+        """Returns whether the allocation is the owner's, or can be."""
+        key = self._keys.claim(allocation)
+        claim = (await self._store.get(key)).stored
+        value = self._keys.owner(owner)
+        if claim is not None and claim.value == value:
+            return True
+        if claim is not None:
+            other = claim.value.decode("utf-8", "surrogateescape")
+            found = (await self._store.get(other)).stored
+            document = _decoded(found.value) if found is not None else None
+            had = self._allocator.allocations(document) if document is not None else ()
+            if found is not None and (document is None or key in map(self._keys.claim, had)):
+                return False
+            changes.conditions[other] = _unchanged(other, found)
+        changes.add(key, claim, Put(key, value))
+        return True
+
+    async def _add_record(self, record: Record, changes: _Changes) -> None:
+        key = self._keys.record(record)
+        stored = (await self._store.get(key)).stored
+        if not self._is_right(_decoded(stored.value) if stored is not None else None, record):
+            changes.add(key, stored, Put(key, record.new_value(self._clock())))
+
+    def _report_duplicate(self, service: Document, allocation: Allocation) -> None:
+        meta, is_ip = service["metadata"], allocation.kind == "clusterip"
+        what = f"Cluster IP {allocation.value}" if is_ip else f"Port {allocation.value}"
+        log.error(
+            "%s of the Service %s/%s is another's, too; recreate one of them",
+            what,
+            meta.get("namespace"),
+            meta["name"],
+        )
+        self._events.warn(
+            self._services(),
+            meta.get("namespace", ""),
+            meta["name"],
+            meta.get("uid", ""),
+            reason="ClusterIPAlreadyAllocated" if is_ip else "PortAlreadyAllocated",
+            message=f"{what} was assigned to multiple services; please recreate service",
+        )
+
+    async def _commit(self, changes: _Changes) -> None:
+        try:
+            await self._store.transact(tuple(changes.conditions.values()), changes.writes)
+        except RevisionMismatch:
+            log.debug("somebody else was faster; the next comparison will tell")
+
+    # ---- what there is
+
+    @property
+    def _allocator(self) -> Allocator:
+        allocator = self._services().strategy.allocator
+        assert allocator is not None
+        return allocator
+
+    def _is_right(self, found: Document | None, wanted: Record) -> bool:
+        if found is None:
+            return False
+        parent = (found.get("spec") or {}).get("parentRef") or {}
+        expected = wanted.document["spec"]["parentRef"]
+        is_of_it = all((parent.get(name) or "") == value for name, value in expected.items())
+        return is_of_it and _has_labels(found, wanted)
+
+    def _cached_record(self, record: Record) -> Document | None:
+        found = self._registry.cache.get_cached(self._keys.record(record))
+        is_sound = found is not None and found.value is not None and found.value.head
+        return found.value.document() if found is not None and found.value is not None and is_sound else None
+
+    def _cached_service(self, namespace: str, name: str) -> StoredObject | None:
+        found = self._registry.cache.get_cached(self._registry.key(self._services(), namespace, name))
+        return None if found is None or found.value is None or not found.value.head else found.value
+
+    def _services(self) -> ServedResource:
+        found = self._served.find("", "v1", "services")
+        assert found is not None
+        return found
+
+    def _addresses(self) -> ServedResource | None:
+        record = self._allocator.record({"metadata": {"name": ""}}, Allocation("clusterip", "::", ""))
+        return None if record is None else self._served.find(record.resource.group, "v1", "ipaddresses")
+
+
+def _has_labels(found: Document, wanted: Record) -> bool:
+    labels = found["metadata"].get("labels") or {}
+    return bool(wanted.document["metadata"]["labels"].items() <= labels.items())
+
+
+def _unchanged(key: str, seen: Stored | None) -> Condition:
+    return Condition(key, seen.mod_revision if seen is not None else 0)
+
+
+def _decoded(value: bytes) -> Document | None:
+    """Returns a stored document; None if it cannot be read."""
+    try:
+        document = orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return None
+    return document if isinstance(document, dict) and isinstance(document.get("metadata"), dict) else None
