@@ -209,14 +209,16 @@ def _failure(error: Exception, backend: Backend) -> RequestFailed | AddressDenie
     cause: Exception = error
     if isinstance(error, aiohttp.ClientConnectorError):
         cause = error.os_error
+    elif isinstance(error, aiohttp.ClientConnectorCertificateError):
+        cause = error.certificate_error
     dial = f"dial tcp {backend.authority}"
     match cause:
         case AddressDenied():
             return cause
         case aiohttp.ServerDisconnectedError():
             return RequestFailed("EOF")
-        case aiohttp.ClientConnectorCertificateError():
-            return RequestFailed(f"tls: failed to verify certificate: {cause.certificate_error}")
+        case ssl.SSLCertVerificationError():
+            return RequestFailed(f"tls: failed to verify certificate: {cause.verify_message}")
         case ssl.SSLError():
             return RequestFailed(f"tls: {cause.reason or cause}")
         case TimeoutError() if not cause.args:

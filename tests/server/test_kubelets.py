@@ -1,0 +1,317 @@
+"""Logs, exec, attach and port-forward: the kubelet of a pod's node answers.
+
+Source: k8s.io/kubernetes, pkg/registry/core/pod/strategy_test.go and pkg/registry/core/pod/rest.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Final
+from urllib.request import urlopen
+
+import pytest
+
+from tests.support.api import Api
+from tests.support.eventually import WITHIN_S
+from tests.support.fake_kubelet import FakeKubelet
+from tests.support.kubectl import Kubectl, each_version, program
+from tests.support.raw import raw_connection
+from tests.support.required import library
+from tests.support.server_process import ServerProcess
+
+
+@pytest.fixture(scope="module")
+def served_kubelet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FakeKubelet]:
+    with FakeKubelet(tmp_path_factory.mktemp("kubelet")) as kubelet:
+        yield kubelet
+
+
+@pytest.fixture
+def kubelet(served_kubelet: FakeKubelet) -> FakeKubelet:
+    served_kubelet.asked.clear()
+    served_kubelet.answers.clear()
+    return served_kubelet
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, served_kubelet: FakeKubelet) -> Iterator[ServerProcess]:
+    """A server that kubelets know by the administrator's certificate."""
+    files = served_kubelet.pki
+    with ServerProcess(
+        tmp_path_factory.mktemp("server") / "data",
+        f"--kubelet-certificate-authority={files.ca_cert}",
+        f"--kubelet-client-certificate={files.admin_cert}",
+        f"--kubelet-client-key={files.admin_key}",
+        "--kubelet-preferred-address-types=InternalIP,Hostname",
+    ) as server:
+        yield server
+
+
+@pytest.fixture
+def pods(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/pods"
+
+
+def create_node(api: Api, name: str, port: int, address: str = "127.0.0.1") -> None:
+    api.post("/api/v1/nodes", {"metadata": {"name": name}}).ok()
+    addresses = [{"type": "InternalIP", "address": address}]
+    endpoint = {"kubeletEndpoint": {"Port": port}}
+    status = {"status": {"addresses": addresses, "daemonEndpoints": endpoint}}
+    api.patch(f"/api/v1/nodes/{name}/status", status).ok()
+
+
+def create_pod(api: Api, pods: str, node: str, *containers: str, **spec: Any) -> None:
+    listed = [{"name": name, "image": "i"} for name in containers or ("c",)]
+    scheduled = {"nodeName": node} if node else {}
+    body = {"metadata": {"name": "p"}, "spec": {"containers": listed, **scheduled, **spec}}
+    api.post(pods, body).ok()
+    api.patch(f"{pods}/p/status", {"status": {"phase": "Running"}}).ok()
+
+
+@pytest.fixture
+def pod(api: Api, pods: str, namespace: str, kubelet: FakeKubelet) -> str:
+    """A pod with one container, on a node that has a kubelet."""
+    create_node(api, namespace, kubelet.port)
+    create_pod(api, pods, namespace)
+    return f"{pods}/p"
+
+
+# ---- logs
+
+
+def test_a_log(api: Api, pod: str, namespace: str, kubelet: FakeKubelet) -> None:
+    query = "previous=true&timestamps=1&tailLines=5&limitBytes=100&sinceTime=2026-01-01T01:00:00%2B01:00"
+    answer = api.get(f"{pod}/log?{query}&container=c&follow=false")
+    assert (answer.status, answer.body) == (200, b"line1\nline2\n")
+    assert answer.headers["content-type"] == "text/plain"
+    asked = kubelet.asked[0]
+    parameters = "limitBytes=100&previous=true&sinceTime=2026-01-01T00%3A00%3A00Z&tailLines=5&timestamps=true"
+    assert asked.target == f"/containerLogs/{namespace}/p/c?{parameters}"
+    assert asked.certificate == "kubernetes-admin"
+    assert "authorization" not in asked.headers
+
+
+def test_a_log_is_followed(api: Api, pod: str, kubelet: FakeKubelet) -> None:
+    with raw_connection(api.server) as connection:
+        head = f"GET {pod}/log?follow=true HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer admin-token\r\n\r\n"
+        connection.sendall(head.encode())
+        received = b""
+        while b"line1\n" not in received:
+            received += connection.recv(65_536)
+        assert b"line2" not in received
+        kubelet.go_on()
+        while not received.endswith(b"0\r\n\r\n"):
+            received += connection.recv(65_536)
+        assert b"line2\n" in received
+
+
+LOG_OPTIONS: Final = {
+    "lines below zero": (
+        "tailLines=-1",
+        422,
+        "tailLines: Invalid value: -1: must be greater than or equal",
+    ),
+    "no bytes": ("limitBytes=0", 422, "limitBytes: Invalid value: 0: must be greater than 0"),
+    "no seconds": ("sinceSeconds=0", 422, "sinceSeconds: Invalid value: 0: must be greater than 0"),
+    "two beginnings": (
+        "sinceSeconds=1&sinceTime=2026-01-01T00:00:00Z",
+        422,
+        "at most one of `sinceTime` or `sinceSeconds` may be specified",
+    ),
+    "a stream of its own": ("stream=Stdout", 422, "stream: Forbidden: may not be specified"),
+    "no number": ("tailLines=many", 400, 'strconv.ParseInt: parsing "many": invalid syntax'),
+    "a number too large": ("tailLines=" + "9" * 30, 400, "value out of range"),
+    "no time": ("sinceTime=yesterday", 400, 'parsing time "yesterday"'),
+    "another container": ("container=d", 400, "container d is not valid for pod p"),
+}
+
+
+@pytest.mark.parametrize(("query", "status", "message"), LOG_OPTIONS.values(), ids=LOG_OPTIONS)
+def test_options_of_logs(api: Api, pod: str, query: str, status: int, message: str) -> None:
+    refused = api.get(f"{pod}/log?{query}")
+    assert refused.status == status
+    assert message in refused.message
+
+
+KUBELET_ERRORS: Final = {
+    "a bad request": (400, b"no previous container", 400, "BadRequest", "no previous container"),
+    "an error": (500, b"oops", 500, "InternalError", "Internal error occurred: oops"),
+    "nothing there": (
+        *(404, b"gone", 404, "NotFound"),
+        "the server could not find the requested resource ( pods/log p)",
+    ),
+    "not for this server": (403, b"no", 403, "Forbidden", "no ( pods/log p)"),
+    "a redirection": (302, b"", 500, "", "redirects forbidden"),
+}
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "code", "reason", "message"), KUBELET_ERRORS.values(), ids=KUBELET_ERRORS
+)
+def test_a_kubelet_refuses_logs(
+    api: Api,
+    pod: str,
+    namespace: str,
+    kubelet: FakeKubelet,
+    status: int,
+    body: bytes,
+    code: int,
+    reason: str,
+    message: str,
+) -> None:
+    kubelet.answers[f"/containerLogs/{namespace}/p/c"] = (status, body)
+    refused = api.get(f"{pod}/log")
+    assert (refused.status, refused.json.get("reason", ""), refused.message) == (code, reason, message)
+
+
+# ---- which container, and which node
+
+STREAMS: Final = ("log", "exec?command=sh&stdout=1", "attach?stdout=1")
+
+
+@pytest.mark.parametrize("below", STREAMS)
+def test_a_container_must_be_named_if_there_are_several(
+    api: Api, pods: str, namespace: str, kubelet: FakeKubelet, below: str
+) -> None:
+    create_node(api, namespace, kubelet.port)
+    create_pod(api, pods, namespace, "a", "b", initContainers=[{"name": "i", "image": "i"}])
+    refused = api.get(f"{pods}/p/{below}")
+    told = "a container name must be specified for pod p, choose one of: [a b]"
+    told += " or one of the init containers: [i]"
+    assert (refused.status, refused.reason, refused.message) == (400, "BadRequest", told)
+    mark = "&" if "?" in below else "?"
+    wrong = api.get(f"{pods}/p/{below}{mark}container=x")
+    assert (wrong.status, wrong.message) == (400, "container x is not valid for pod p")
+    if below == "log":
+        assert api.get(f"{pods}/p/log?container=i").status == 200
+
+
+@pytest.mark.parametrize("below", [*STREAMS[1:], "portforward?ports=80"])
+def test_only_upgrades_are_streams(api: Api, pod: str, below: str) -> None:
+    refused = api.get(f"{pod}/{below}")
+    assert (refused.status, refused.message) == (400, "Upgrade request required")
+
+
+def test_a_pod_that_is_nowhere(api: Api, pods: str) -> None:
+    create_pod(api, pods, "")
+    answer = api.get(f"{pods}/p/log")
+    assert (answer.status, answer.body) == (204, b"")
+    for below in (*STREAMS[1:], "portforward"):
+        refused = api.get(f"{pods}/p/{below}")
+        assert (refused.status, refused.message) == (400, "pod p does not have a host assigned")
+        assert api.get(f"{pods}/q/{below}").message == 'pods "q" not found'
+
+
+def test_a_node_that_is_not_there(api: Api, pods: str, namespace: str) -> None:
+    create_pod(api, pods, namespace)
+    for below in (*STREAMS, "portforward"):
+        refused = api.get(f"{pods}/p/{below}")
+        assert (refused.status, refused.message) == (404, f'nodes "{namespace}" not found')
+    api.post("/api/v1/nodes", {"metadata": {"name": namespace}}).ok()
+    for below in (*STREAMS, "portforward"):
+        refused = api.get(f"{pods}/p/{below}")
+        told = "no preferred addresses found; known addresses: []"
+        assert (refused.status, refused.message, "reason" in refused.json) == (500, told, False)
+
+
+def test_a_kubelet_that_cannot_be_reached(api: Api, pods: str, namespace: str) -> None:
+    create_node(api, namespace, 1)
+    create_pod(api, pods, namespace)
+    dial = "dial tcp 127.0.0.1:1: connect: connection refused"
+    refused = api.get(f"{pods}/p/log")
+    url = f"https://127.0.0.1:1/containerLogs/{namespace}/p/c"
+    assert (refused.status, refused.message) == (500, f'Get "{url}": {dial}')
+    upgrade = {"Connection": "Upgrade", "Upgrade": "SPDY/3.1"}
+    refused = api.get(f"{pods}/p/exec?command=sh", headers=upgrade)
+    assert (refused.status, refused.message) == (500, f"error dialing backend: {dial}")
+
+
+def test_a_kubelet_whose_certificate_is_another(
+    api: Api, pods: str, namespace: str, kubelet: FakeKubelet, tmp_path: Path
+) -> None:
+    with FakeKubelet(tmp_path) as stranger:
+        create_node(api, namespace, stranger.port)
+        create_pod(api, pods, namespace)
+        refused = api.get(f"{pods}/p/log")
+        assert refused.status == 500
+        assert "failed to verify certificate" in refused.message
+        assert not stranger.asked
+        assert api.get(f"{pods}/p/log?insecureSkipTLSVerifyBackend=true").body == b"line1\nline2\n"
+
+
+# ---- what clients do
+
+
+@pytest.fixture
+def kubectl(server: ServerProcess, namespace: str, tmp_path: Path, request: pytest.FixtureRequest) -> Kubectl:
+    return Kubectl(program(request.param), server.kubeconfig, namespace, tmp_path)
+
+
+@contextmanager
+def running(kubectl: Kubectl, *arguments: str) -> Iterator[str]:
+    """The first line that a command says which goes on until it is ended."""
+    with kubectl.start(*arguments) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline()
+        finally:
+            process.terminate()
+
+
+@pytest.mark.parametrize("kubectl", each_version(0, -1), indirect=True)
+def test_kubectl_logs_and_runs_commands(pod: str, kubectl: Kubectl, kubelet: FakeKubelet) -> None:
+    assert kubectl("logs", "p") == "line1\nline2\n"
+    assert kubectl("exec", "p", "--", "sh", "-c", "a b") == "ran\n"
+    last = kubelet.asked[-1]
+    assert last.target.partition("?")[2] == "command=sh&command=-c&command=a+b&error=1&output=1"
+    assert kubectl("exec", "-i", "p", "--", "cat", stdin="hello") == "ran\nhello"
+    assert kubectl.run("attach", "p").stdout == "ran\n"
+
+
+@pytest.mark.parametrize("kubectl", each_version(0, -1), indirect=True)
+def test_kubectl_forwards_ports(pod: str, kubectl: Kubectl) -> None:
+    with running(kubectl, "port-forward", "pod/p", ":8080") as first:
+        port = int(first.split("127.0.0.1:")[1].split(" ")[0])
+        for _ in range(2):
+            with socket.create_connection(("127.0.0.1", port), WITHIN_S) as connection:
+                connection.sendall(b"hello")
+                received = b""
+                while piece := connection.recv(65_536):
+                    received += piece
+            assert received == b"8080:hello"
+
+
+@pytest.mark.parametrize("kubectl", each_version(-1), indirect=True)
+def test_kubectl_proxies(api: Api, pod: str, kubectl: Kubectl, namespace: str) -> None:
+    path = f"/api/v1/nodes/{namespace}/proxy/containerLogs/{namespace}/p/c"
+    assert kubectl("get", "--raw", path) == "line1\nline2\n"
+    with running(kubectl, "proxy", "--port=0") as first:
+        where = first.strip().rpartition(" ")[2]
+        with urlopen(f"http://{where}{path}", timeout=WITHIN_S) as answer:
+            assert answer.read() == b"line1\nline2\n"
+
+
+def test_the_python_client_runs_commands(server: ServerProcess, pod: str, namespace: str) -> None:
+    """Over WebSocket, with the protocol v4."""
+    kubernetes, streaming = library("kubernetes"), library("kubernetes.stream")
+    configuration = kubernetes.client.Configuration()
+    kubernetes.config.load_kube_config(str(server.kubeconfig), client_configuration=configuration)
+    with closing(kubernetes.client.ApiClient(configuration)) as client:
+        core = kubernetes.client.CoreV1Api(client)
+        command = streaming.stream(
+            core.connect_get_namespaced_pod_exec,
+            *("p", namespace),
+            command=["sh"],
+            stdout=True,
+            stderr=True,
+            _preload_content=False,
+        )
+        try:
+            command.run_forever(timeout=WITHIN_S)
+            assert (command.read_stdout(), command.returncode) == ("ran\n", 0)
+        finally:
+            command.sock.shutdown()  # `close` leaves it open once the server has closed
+        assert core.read_namespaced_pod_log("p", namespace) == "line1\nline2\n"

@@ -1,0 +1,192 @@
+"""A kubelet that runs nothing: logs, shells and ports that a test can tell apart. It serves from a thread.
+
+It speaks SPDY, and WebSocket with the protocol v4, as kubelets of 1.34 do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hashlib
+import json
+import ssl
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from apiserver.serving import pki
+from tests.support.eventually import WITHIN_S
+from tests.support.spdy import Session, Stream
+
+_WEBSOCKET: Final = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+_SUCCESS: Final = json.dumps({"metadata": {}, "status": "Success"}).encode()
+_V4: Final = "v4.channel.k8s.io"
+_STDIN, _STDOUT, _STDERR, _ERROR = range(4)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request that the kubelet has had. certificate: its client's common name, if it has shown one."""
+
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    certificate: str
+
+
+class FakeKubelet:
+    """answers: what other answers than 200 it gives, by path: status and body."""
+
+    def __init__(self, directory: Path) -> None:
+        self.pki = pki.ensure(directory, ["127.0.0.1", "localhost"])
+        self.asked: list[Asked] = []
+        self.answers: dict[str, tuple[int, bytes]] = {}
+        self.more_log: asyncio.Event | None = None
+        self.port = 0
+        self._started = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: asyncio.Event | None = None
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        assert self._started.wait(WITHIN_S)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._call(self._stopping)
+        self._thread.join()
+
+    def go_on(self) -> None:
+        """Let a log that is followed have its second line."""
+        self._call(self.more_log)
+
+    def _call(self, event: asyncio.Event | None) -> None:
+        assert self._loop is not None
+        assert event is not None
+        self._loop.call_soon_threadsafe(event.set)
+
+    async def _serve(self) -> None:
+        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+        self.more_log = asyncio.Event()
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=self.pki.ca_cert)
+        context.load_cert_chain(self.pki.serving_cert, self.pki.serving_key)
+        context.verify_mode = ssl.CERT_OPTIONAL
+        server = await asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=context)
+        self.port = server.sockets[0].getsockname()[1]
+        self._started.set()
+        await self._stopping.wait()
+        server.close()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            first, *lines = head.rstrip().split("\r\n")
+            method, target, _ = first.split(" ")
+            headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
+            subject = (writer.get_extra_info("peercert") or {}).get("subject", ())
+            names = [value for rdn in subject for key, value in rdn if key == "commonName"]
+            self.asked.append(Asked(method, target, headers, "".join(names)))
+            path = target.partition("?")[0]
+            if path in self.answers:
+                await self._answer(writer, *self.answers[path])
+            elif headers.get("upgrade", "").startswith("SPDY"):
+                await self._spdy(reader, writer, target, headers)
+            elif "upgrade" in headers:
+                await self._websocket(reader, writer, headers)
+            else:
+                await self._log(writer, target)
+        except (OSError, asyncio.IncompleteReadError):
+            pass  # The other side has hung up.
+        finally:
+            writer.close()
+
+    async def _answer(self, writer: asyncio.StreamWriter, status: int, body: bytes) -> None:
+        location = "Location: /elsewhere\r\n" if 300 <= status < 400 else ""
+        writer.write(f"HTTP/1.1 {status} S\r\n{location}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        await writer.drain()
+
+    async def _log(self, writer: asyncio.StreamWriter, target: str) -> None:
+        assert self.more_log is not None
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nline1\n\r\n")
+        await writer.drain()
+        if "follow=true" in target:
+            await self.more_log.wait()
+            self.more_log.clear()
+        writer.write(b"6\r\nline2\n\r\n0\r\n\r\n")
+        await writer.drain()
+
+    # ---- SPDY
+
+    async def _spdy(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        target: str,
+        headers: Mapping[str, str],
+    ) -> None:
+        is_forward = target.startswith("/portForward/")
+        protocol = "portforward.k8s.io" if is_forward else _V4
+        writer.write(
+            "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"
+            f"X-Stream-Protocol-Version: {protocol}\r\n\r\n".encode()
+        )
+        session = Session(reader, writer)
+        serving = asyncio.create_task(self._forward(session) if is_forward else self._run(session, target))
+        await session.run()
+        serving.cancel()
+
+    async def _run(self, session: Session, target: str) -> None:
+        """Run a command that says so, and then echoes its input if it has any."""
+        expected = {"error"}
+        for parameter, name in {"input": "stdin", "output": "stdout", "error": "stderr"}.items():
+            expected |= {name} if f"{parameter}=1" in target else set()
+        streams: dict[str, Stream] = {}
+        while expected - streams.keys():
+            stream = await session.opened.get()
+            streams[stream.headers["streamtype"]] = stream
+        await streams["stdout"].write(b"ran\n")
+        if "stdin" in streams:
+            while (data := await streams["stdin"].arrived.get()) is not None:
+                await streams["stdout"].write(data)
+        await streams["error"].write(_SUCCESS)
+        for stream in streams.values():
+            await stream.close()
+
+    async def _forward(self, session: Session) -> None:
+        """Answer each connection with its port, and what it sends."""
+        while True:
+            stream = await session.opened.get()
+            if stream.headers["streamtype"] == "error":
+                await stream.close()
+                continue
+            port = stream.headers["port"].encode()
+            data = await stream.arrived.get() or b""
+            await stream.write(b"%b:%b" % (port, data))
+            await stream.close()
+
+    # ---- WebSocket
+
+    async def _websocket(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, headers: Mapping[str, str]
+    ) -> None:
+        offered = [each.strip() for each in headers.get("sec-websocket-protocol", "").split(",")]
+        if _V4 not in offered:
+            await self._answer(writer, 403, b"")
+            return
+        digest = hashlib.sha1(f"{headers['sec-websocket-key']}{_WEBSOCKET}".encode()).digest()
+        accept = base64.b64encode(digest).decode()
+        writer.write(
+            "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            f"Sec-WebSocket-Accept: {accept}\r\nSec-WebSocket-Protocol: {_V4}\r\n\r\n".encode()
+        )
+        for channel, data in ((_STDOUT, b"ran\n"), (_ERROR, _SUCCESS)):
+            writer.write(bytes((0x82, len(data) + 1, channel)) + data)
+        writer.write(b"\x88\x02\x03\xe8")
+        await writer.drain()
+        await reader.read(1)
