@@ -232,7 +232,7 @@ def test_a_kubelet_that_cannot_be_reached(api: Api, pods: str, namespace: str) -
 def test_a_kubelet_whose_certificate_is_another(
     api: Api, pods: str, namespace: str, kubelet: FakeKubelet, tmp_path: Path
 ) -> None:
-    with FakeKubelet(tmp_path) as stranger:
+    with FakeKubelet(tmp_path, kubelet.pki.ca_cert) as stranger:
         create_node(api, namespace, stranger.port)
         create_pod(api, pods, namespace)
         refused = api.get(f"{pods}/p/log")

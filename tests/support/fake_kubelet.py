@@ -40,8 +40,10 @@ class Asked:
 class FakeKubelet:
     """answers: what other answers than 200 it gives, by path: status and body."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, client_ca: Path | None = None) -> None:
+        """client_ca: who has signed the certificates of its clients; its own authority if it is None."""
         self.pki = pki.ensure(directory, ["127.0.0.1", "localhost"])
+        self._client_ca = client_ca or self.pki.ca_cert
         self.asked: list[Asked] = []
         self.answers: dict[str, tuple[int, bytes]] = {}
         self.more_log: asyncio.Event | None = None
@@ -74,7 +76,7 @@ class FakeKubelet:
     async def _serve(self) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
         self.more_log = asyncio.Event()
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=self.pki.ca_cert)
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=self._client_ca)
         context.load_cert_chain(self.pki.serving_cert, self.pki.serving_key)
         context.verify_mode = ssl.CERT_OPTIONAL
         server = await asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=context)
