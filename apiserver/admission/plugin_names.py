@@ -39,6 +39,7 @@ OFF_BY_DEFAULT: Final = frozenset(
         "LimitPodHardAntiAffinityTopology",
         "NodeRestriction",
         "AlwaysPullImages",
+        "ImagePolicyWebhook",
         "PodNodeSelector",
         "PodTolerationRestriction",
         "EventRateLimit",
@@ -60,7 +61,6 @@ ALWAYS_ON: Final = frozenset({"AlwaysAdmit", "NamespaceExists", "NamespaceLifecy
 NOT_IMPLEMENTED: Final = frozenset(
     {
         # Off by default, or newer than the release that is emulated.
-        "ImagePolicyWebhook",
         "JobValidation",
         "NodeDeclaredFeatureValidator",
         "PodGroupProtection",

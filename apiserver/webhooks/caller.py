@@ -38,6 +38,8 @@ MESSAGES: Final = {
     504: "the server was unable to return a response in the time allotted, but may still be processing the "
     "request",
 }
+# As Kubernetes' client tries again, where it does.
+_TRANSIENT: Final = frozenset({429, 500, 504})
 _NOTHING: Final = Proof()
 _TOLD_BY_SERVER: Final = frozenset({403, 415})
 
@@ -68,7 +70,7 @@ class AdmissionCaller:
                 raise CallFailed(f"couldn't get version/kind; json parse error: {error}") from None
             document = None
         if not is_success:
-            raise CallFailed(_failure(answer, document))
+            raise CallFailed(_failure(answer, document), is_transient=answer.status in _TRANSIENT)
         return document
 
     async def _channel(self, client: ClientConfig) -> Channel:

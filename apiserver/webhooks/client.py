@@ -102,9 +102,10 @@ class WebhookClient:
         except TimeoutError:
             raise CallFailed(f'Post "{url}": context deadline exceeded') from None
         except aiohttp.ServerDisconnectedError:
-            raise CallFailed(f'Post "{url}": EOF') from None
+            raise CallFailed(f'Post "{url}": EOF', is_transient=True) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise CallFailed(f'Post "{url}": {_told(error)}') from None
+            is_reset = isinstance(error, ConnectionResetError)
+            raise CallFailed(f'Post "{url}": {_told(error)}', is_transient=is_reset) from None
 
     async def parse(self, body: bytes) -> Any:
         """Returns the document of an answer. Raises ValueError: it is no JSON, or has too many values."""

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 
 class CallFailed(Exception):
-    """A webhook cannot be reached, or has not answered with a document."""
+    """A webhook cannot be reached, or has not answered with a document.
+
+    is_transient: another attempt may have success.
+    """
+
+    def __init__(self, message: str, *, is_transient: bool = False) -> None:
+        super().__init__(message)
+        self.is_transient = is_transient
 
 
 class ServiceUnreachable(OSError):

@@ -23,6 +23,7 @@ from cryptography.x509.oid import NameOID
 from apiserver.admission.plugin_names import OFF_BY_DEFAULT
 from tests.support.api import Answer, Api
 from tests.support.server_process import DidNotStart, ServerProcess
+from tests.support.webhook_server import Reply, Review, WebhookServer
 
 NAMESPACES: Final = "/api/v1/namespaces"
 NODES: Final = "/api/v1/nodes"
@@ -598,6 +599,46 @@ def test_what_is_limited_by_default_needs_a_quota(api: Api, path: str) -> None:
     status = {"status": {"hard": hard, "used": {"services.loadbalancers": "0"}}}
     api.patch(f"{path}/resourcequotas/q/status", status).ok()
     api.post(f"{path}/services", balancer).ok()
+
+
+# ---- ImagePolicyWebhook
+
+
+class ImageServer(WebhookServer):
+    """Denies the image `bad`."""
+
+    async def answer(self, path: str, review: Review) -> Reply:
+        is_allowed = {"image": "bad"} not in review["spec"]["containers"]
+        return {**review, "status": {"allowed": is_allowed, "reason": "it is bad"}}
+
+
+def test_another_server_decides_about_images(tmp_path: Path) -> None:
+    with ImageServer(tmp_path / "webhook") as images:
+        cluster = {
+            "server": f"https://127.0.0.1:{images.port}/review",
+            "certificate-authority": str(images.pki.ca_cert),
+        }
+        kubeconfig = {
+            "clusters": [{"name": "images", "cluster": cluster}],
+            "users": [{"name": "server", "user": {"token": "secret"}}],
+            "contexts": [{"name": "c", "context": {"cluster": "images", "user": "server"}}],
+            "current-context": "c",
+        }
+        (tmp_path / "kubeconfig").write_text(json.dumps(kubeconfig))
+        policy = {"imagePolicy": {"kubeConfigFile": str(tmp_path / "kubeconfig")}}
+        (tmp_path / "admission.json").write_text(json.dumps(policy))
+        flags = (
+            "--enable-admission-plugins=ImagePolicyWebhook",
+            f"--admission-control-config-file={tmp_path / 'admission.json'}",
+        )
+        with ServerProcess(tmp_path / "data", *flags) as server, closing(Api(server)) as api:
+            pods = f"{NAMESPACES}/default/pods"
+            api.post(pods, pod("good")).ok()
+            assert images.headers["Authorization"] == "Bearer secret"
+            assert_refused(
+                api.post(pods, pod("bad", containers=[{"name": "c", "image": "bad"}])),
+                "image policy webhook backend denied one or more images: it is bad",
+            )
 
 
 # ---- the process

@@ -29,7 +29,7 @@ class ImagePolicy:
     """Who decides about images.
 
     allow_ttl_s, deny_ttl_s: how long answers are remembered; 0: not at all.
-    backoff_s: before the second attempt to call; 0: there is none.
+    backoff_s: the pause before the second attempt to call; those after it are longer.
     allows_by_default: whether pods pass about which nobody could be asked.
     """
 

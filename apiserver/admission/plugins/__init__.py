@@ -29,6 +29,7 @@ from apiserver.admission.plugins.default_toleration_seconds import DefaultTolera
 from apiserver.admission.plugins.deny_service_external_ips import DenyServiceExternalIPs
 from apiserver.admission.plugins.event_rate_limit import EventRateLimit
 from apiserver.admission.plugins.extended_resource_toleration import ExtendedResourceToleration
+from apiserver.admission.plugins.image_policy_webhook import ImagePolicyWebhook
 from apiserver.admission.plugins.limit_pod_hard_anti_affinity_topology import LimitPodHardAntiAffinityTopology
 from apiserver.admission.plugins.limit_ranger import LimitRanger
 from apiserver.admission.plugins.node_restriction import NodeRestriction
@@ -90,6 +91,7 @@ def builtin_plugins(
     )
     params = Params(context.registry, context.served, offload)
     storage_classes = lister(brand.group("storage"), "storageclasses")
+    images = configured.image_policy
     plugins = (
         LimitPodHardAntiAffinityTopology(),
         LimitRanger(lister("", "limitranges"), offload),
@@ -97,6 +99,7 @@ def builtin_plugins(
         NodeRestriction(context),
         TaintNodesByCondition(),
         AlwaysPullImages(),
+        *([ImagePolicyWebhook(images, caller_with, brand)] if images is not None else ()),
         PodSecurity(namespaces, lister("", "pods"), offload, configured.pod_security),
         PodNodeSelector(namespaces, configured.node_selectors),
         Priority(lister(brand.group("scheduling"), "priorityclasses")),

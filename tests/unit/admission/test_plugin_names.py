@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import pytest
 
+from apiserver.admission.configuration.image_policy import ImagePolicy
+from apiserver.admission.configuration.kubeconfig import Cluster
 from apiserver.admission.configuration.plugin_configurations import PluginConfigurations
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.plugin_context import PluginContext
@@ -29,6 +31,7 @@ from apiserver.metrics.admission import AdmissionMetrics
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedTable
 from apiserver.webhooks.client_config import ClientConfig
+from apiserver.webhooks.credentials import ClientCredentials
 from apiserver.webhooks.errors import CallFailed
 from storage.embedded import EmbeddedStore
 from tests.support.in_process import TABLE, server
@@ -36,7 +39,8 @@ from tests.support.in_process import TABLE, server
 # https://github.com/kubernetes/kubernetes/blob/master/pkg/kubeapiserver/options/plugins.go
 IN_ORDER: Final = (
     *("LimitPodHardAntiAffinityTopology", "LimitRanger", "ServiceAccount", "NodeRestriction"),
-    *("TaintNodesByCondition", "AlwaysPullImages", "PodSecurity", "PodNodeSelector", "Priority"),
+    *("TaintNodesByCondition", "AlwaysPullImages", "ImagePolicyWebhook"),
+    *("PodSecurity", "PodNodeSelector", "Priority"),
     *("DefaultTolerationSeconds", "PodTolerationRestriction", "EventRateLimit"),
     *("ExtendedResourceToleration", "DefaultStorageClass", "StorageObjectInUseProtection"),
     *("OwnerReferencesPermissionEnforcement", "PersistentVolumeClaimResize", "RuntimeClass"),
@@ -45,6 +49,11 @@ IN_ORDER: Final = (
     *("PodTopologyLabels", "MutatingAdmissionPolicy", "MutatingAdmissionWebhook"),
     *("ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook", "ResourceQuota", "AlwaysDeny"),
 )
+
+
+# Without this, there is no plugin to ask about images.
+IMAGES: Final = ImagePolicy(Cluster("https://a"), ClientCredentials(), 0, 0, 0, allows_by_default=False)
+CONFIGURED: Final = PluginConfigurations(image_policy=IMAGES)
 
 
 class NobodyAnswers:
@@ -60,7 +69,7 @@ async def test_those_listed_as_implemented_are_those_that_are_built(store: Embed
             context = PluginContext(registry, ServedTable(TABLE), Brand(), authorizers, Offload())
             plugins = builtin_plugins(
                 context,
-                PluginConfigurations(),
+                CONFIGURED,
                 lambda _: NobodyAnswers(),
                 AdmissionMetrics(),
                 names.__contains__,

@@ -134,6 +134,55 @@ def test_the_file_may_be_that_of_a_plugin() -> None:
     assert found.node_selectors == {"ns": {"a": "b"}}
 
 
+IMAGES: Final = {"kubeConfigFile": "/kube"}
+KUBECONFIG: Final = {
+    "clusters": [{"name": "s", "cluster": {"server": "https://images.example.com"}}],
+    "users": [{"name": "u", "user": {"token": "t"}}],
+    "contexts": [{"name": "c", "context": {"cluster": "s", "user": "u"}}],
+    "current-context": "c",
+}
+DURATIONS: Final[dict[str, tuple[dict[str, int], tuple[float, float, float]]]] = {
+    "absent": ({}, (300, 30, 0.5)),
+    "zero, which means the default": ({"allowTTL": 0, "denyTTL": 0, "retryBackoff": 0}, (300, 30, 0.5)),
+    "given": ({"allowTTL": 50, "denyTTL": 60, "retryBackoff": 250}, (50, 60, 0.25)),
+    "none": ({"allowTTL": -1, "denyTTL": -1, "retryBackoff": -1}, (0, 0, 0)),
+}
+
+
+@pytest.mark.parametrize(("given", "durations"), DURATIONS.values(), ids=DURATIONS)
+def test_who_decides_about_images(given: dict[str, int], durations: tuple[float, float, float]) -> None:
+    configured = {"imagePolicy": {**IMAGES, **given, "defaultAllow": True}}
+    found = of_plugin("ImagePolicyWebhook", configured, **{"/kube": orjson.dumps(KUBECONFIG)}).image_policy
+    assert found is not None
+    assert (found.allow_ttl_s, found.deny_ttl_s, found.backoff_s) == durations
+    assert (found.cluster.server, found.credentials.token) == ("https://images.example.com", "t")
+    assert found.allows_by_default
+
+
+BAD_IMAGES: Final[dict[str, tuple[Any, Any, str]]] = {
+    "nothing": ({}, KUBECONFIG, "imagePolicy: is required"),
+    "no file": ({"imagePolicy": {}}, KUBECONFIG, "imagePolicy.kubeConfigFile: is required"),
+    "too long": (
+        {"imagePolicy": {**IMAGES, "allowTTL": 1801}},
+        KUBECONFIG,
+        "imagePolicy.allowTTL: valid value is between 1s and 1800s, got 1801s",
+    ),
+    "too short": ({"imagePolicy": {**IMAGES, "denyTTL": 1}}, KUBECONFIG, "valid value is between 1s and"),
+    "no server": ({"imagePolicy": IMAGES}, {}, 'no context is named ""'),
+    "a server without TLS": (
+        {"imagePolicy": IMAGES},
+        {**KUBECONFIG, "clusters": [{"name": "s", "cluster": {"server": "http://a"}}]},
+        'server "http://a" is no URL with https',
+    ),
+}
+
+
+@pytest.mark.parametrize(("configured", "kubeconfig", "why"), BAD_IMAGES.values(), ids=BAD_IMAGES)
+def test_who_cannot_decide_about_images(configured: Any, kubeconfig: Any, why: str) -> None:
+    with pytest.raises(InvalidConfiguration, match=f"^{FILE}: ImagePolicyWebhook: .*{why}"):
+        of_plugin("ImagePolicyWebhook", configured, **{"/kube": orjson.dumps(kubeconfig)})
+
+
 def test_the_first_entry_of_a_plugin_counts() -> None:
     plugins = [
         {"name": "PodNodeSelector", "configuration": {"podNodeSelectorPluginConfig": {"n": value}}}
