@@ -25,6 +25,8 @@ from apiserver.controllers.namespace_default_objects import (
     root_ca_config_map,
 )
 from apiserver.controllers.namespaces import NamespaceController
+from apiserver.controllers.policy_type_checking import controller as policy_type_checking
+from apiserver.controllers.policy_type_checking.controller import PolicyTypeChecking
 from apiserver.controllers.resource_quotas import ResourceQuotaController
 from apiserver.controllers.storage_protection import CLAIMS, VOLUMES, StorageProtection
 from apiserver.controllers.ttl_after_finished import TtlAfterFinished
@@ -95,6 +97,12 @@ def build_controllers(
         ControllerSpec(
             "clusterrole-aggregation-controller",
             lambda: ClusterRoleAggregation(registry, served, core.brand),
+        ),
+        ControllerSpec(
+            "validatingadmissionpolicy-status-controller",
+            lambda: PolicyTypeChecking(registry, served, core.brand, core.offload),
+            leader_only=True,
+            needs=GroupResource(core.brand.group(policy_type_checking.GROUP), policy_type_checking.RESOURCE),
         ),
         ControllerSpec(COLLECTOR, garbage_collector, leader_only=True),
     )

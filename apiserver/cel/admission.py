@@ -135,9 +135,15 @@ class CompiledExpression:
 class AdmissionCompiler:
     """Compiles the expressions of one policy or webhook. Pure."""
 
-    def __init__(self, *, has_params: bool, has_variables: bool = False) -> None:
-        """has_params: the policy has a kind of parameters. has_variables: it has variables."""
+    def __init__(
+        self, *, has_params: bool, has_variables: bool = False, objects: Mapping[str, Type] | None = None
+    ) -> None:
+        """has_params: the policy has a kind of parameters. has_variables: it has variables.
+
+        objects: the types of `object`, `oldObject` and `params`, where they are known.
+        """
         self._has_params = has_params
+        self._objects = objects or {}
         self._fields: dict[str, Field] = {}
         # The type of `variables` has a field more with each that is declared.
         self._declared = types.object_of("kubernetes.variables", self._fields) if has_variables else None
@@ -163,14 +169,24 @@ class AdmissionCompiler:
             raise CompilationFailed(f"program instantiation failed: {error}") from None
 
     def _environment(self, has_authorizer: bool, makes_patches: bool) -> Environment:
-        if self._declared is None:
+        if self._declared is None and not self._objects:
             return _environment(self._has_params, has_authorizer, makes_patches)
         key = has_authorizer, makes_patches
         found = self._environments.get(key)
         if found is None:
-            variables = {**_variables(self._has_params, has_authorizer), VARIABLES: self._declared}
+            variables = {**_variables(self._has_params, has_authorizer), **self._objects}
+            if self._declared is not None:
+                variables[VARIABLES] = self._declared
             found = self._environments[key] = _environment_of(variables, makes_patches)
         return found
+
+    def problem(self, text: str) -> str:
+        """Returns what is wrong with an expression, whatever it evaluates to; empty if nothing is."""
+        try:
+            self._environment(True, False).check(text)
+        except InvalidExpression as error:
+            return str(error)
+        return ""
 
     def declare(self, name: str, text: str, *, is_stored: bool) -> CompiledExpression:
         """Compiles a variable, which expressions that are compiled later may use. Raises CompilationFailed.

@@ -34,6 +34,7 @@ CONTROLLERS: Final = {
     "persistentvolumeclaim-protection-controller": "pvc-protection",
     "persistentvolume-protection-controller": "pv-protection",
     "clusterrole-aggregation-controller": "clusterrole-aggregation",
+    "validatingadmissionpolicy-status-controller": "validatingadmissionpolicy-status",
     "garbage-collector-controller": "garbagecollector",
 }
 KNOWN_CONTROLLERS: Final = frozenset({*CONTROLLERS, *CONTROLLERS.values()})

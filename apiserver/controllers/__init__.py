@@ -12,6 +12,7 @@
     resource_quotas            the usage in the status of ResourceQuotas
     disruption                 the status of PodDisruptionBudgets
     ttl_after_finished         deletes finished Jobs
+    policy_type_checking       tells in the status of policies which expressions do not fit the objects
     storage_protection         releases claims and volumes once they are not in use
     cluster_role_aggregation   the rules of aggregated ClusterRoles
     rbac_policy                keeps the RBAC authorizer up to date

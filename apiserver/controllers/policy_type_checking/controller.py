@@ -1,0 +1,133 @@
+"""Writes into the status of ValidatingAdmissionPolicies what is wrong with their expressions.
+
+Source: kubernetes, pkg/controller/validatingadmissionpolicystatus.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from apiserver.brand import Brand
+from apiserver.controllers.controller import Controller, Outcome, Requeue
+from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.controllers.policy_type_checking.type_checker import (
+    WARNINGS_LENGTH_MAX,
+    TypeChecker,
+    expressions_of,
+    types_to_check,
+    warning,
+)
+from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.errors import Conflict, NotFound
+from apiserver.registry.offload import Offload
+from apiserver.registry.served_resource import ServedResource, ServedTable
+from apiserver.registry.size_class import SizeClass
+from apiserver.registry.store import Registry
+from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.vocabulary import Document
+from storage.interface import ANY
+
+GROUP: Final = "admissionregistration"
+RESOURCE: Final = "validatingadmissionpolicies"
+BACKOFF: Final = Backoff(base_s=0.5, max_s=60.0)
+
+
+class PolicyTypeChecking:
+    """The controller. Its key is the name of a policy."""
+
+    def __init__(self, registry: Registry, served: ServedTable, brand: Brand, offload: Offload) -> None:
+        self._registry = registry
+        self._served = served
+        self._group = brand.group(GROUP)
+        self._offload = offload
+        self.queue: WorkQueue[str] = WorkQueue("validatingadmissionpolicy-status", BACKOFF)
+
+    async def run(self) -> None:
+        """Check policies until cancelled."""
+        informer = Informer(
+            ListWatch(self._registry.cache, self._registry.prefix_of(self._policies())),
+            self._on_policy,
+            wait_for_room=self.queue.wait_for_room,
+        )
+        await Controller(self.queue, self._reconcile, informers=[informer]).run()
+
+    def _on_policy(self, notification: Notification) -> None:
+        if notification.new is not None:
+            self.queue.add(notification.name)
+
+    async def _reconcile(self, name: str) -> Outcome:
+        policies = self._policies()
+        try:
+            policy = (await self._registry.get(policies, "", name, ANY)).document()
+            generation = policy["metadata"].get("generation", 0)
+            if generation <= (policy.get("status") or {}).get("observedGeneration", 0):
+                return None
+            await self._write(policy, await self._warnings(policy))
+        except NotFound:
+            pass
+        except Conflict:  # It has changed meanwhile.
+            return Requeue()
+        return None
+
+    async def _warnings(self, policy: Document) -> list[Document]:
+        table = self._served.current
+        kind = policy["spec"].get("paramKind") or {}
+        params = next(
+            (
+                each
+                for each in table.resources
+                if (each.api_version, each.kind) == (kind.get("apiVersion"), kind.get("kind"))
+            ),
+            None,
+        )
+        checkers = []
+        for resource in types_to_check(policy, table):
+            for each in (resource, params):
+                if each is not None:
+                    await self._prepare(each)
+            checkers.append(
+                await self._offload.run_begun(SizeClass.HUGE, TypeChecker, policy, resource, params)
+            )
+        found: list[Document] = []
+        length = 0
+        for expression in expressions_of(policy) if checkers else ():
+            problems = [
+                await self._offload.run_begun(SizeClass.LARGE, checker.problem, expression.text)
+                for checker in checkers
+            ]
+            if (warned := warning(expression, problems)) is not None:
+                length += len(warned["warning"])
+                if length > WARNINGS_LENGTH_MAX:
+                    break
+                found.append(warned)
+        return found
+
+    async def _prepare(self, resource: ServedResource) -> None:
+        for each in resource.preparations:
+            if each.is_due:
+                await self._offload.run_begun(SizeClass.HUGE, each.prepare)
+
+    async def _write(self, policy: Document, warnings: list[Document]) -> None:
+        """Raises Conflict if the policy has changed, and what writes raise."""
+        resource, meta = self._policies(), policy["metadata"]
+        checking = {"expressionWarnings": warnings} if warnings else {}
+
+        def with_status(found: StoredObject) -> Draft:
+            document = found.document()
+            document["metadata"]["resourceVersion"] = meta["resourceVersion"]
+            status = {
+                **(document.get("status") or {}),
+                "observedGeneration": meta["generation"],
+                "typeChecking": checking,
+            }
+            return Draft({**document, "status": status})
+
+        rules = resource.subresources["status"].update
+        request = WriteRequest(resource=resource, namespace="", name=meta["name"], update=rules)
+        await self._registry.update(request, with_status)
+
+    def _policies(self) -> ServedResource:
+        found = self._served.find(self._group, "v1", RESOURCE)
+        assert found is not None, "the controller runs only if they are served"
+        return found

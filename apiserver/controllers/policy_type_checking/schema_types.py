@@ -1,0 +1,77 @@
+"""The types of CEL that the schemas of built-in and custom resources stand for. Pure.
+
+Source: k8s.io/apiserver, pkg/cel/common/schemas.go. Quantities are known only in evaluation here; Kubernetes
+has no type for them, and calls the maps that hold them undefined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from apiserver.apiextensions.schema_rules.schema_types import RESERVED, escape
+from apiserver.cel import types
+from apiserver.cel.types import Field, Type
+from apiserver.schema.structural import Kind, Schema
+
+_SCALARS: Final[Mapping[Kind, Type]] = {
+    Kind.STRING: types.STRING,
+    Kind.BYTES: types.BYTES,
+    Kind.TIME: types.TIMESTAMP,
+    Kind.MICRO_TIME: types.TIMESTAMP,
+    Kind.INTEGER: types.INT,
+    Kind.NUMBER: types.DOUBLE,
+    Kind.BOOLEAN: types.BOOL,
+    Kind.INT_OR_STRING: types.DYN,
+    Kind.QUANTITY: types.DYN,
+}
+
+
+def type_of(schema: Schema, name: str) -> Type | None:
+    """Returns the type of values of a schema; None if expressions have no access to them.
+
+    name: of the type, if it is an object's; it tells it from all others.
+    """
+    if (scalar := _SCALARS.get(schema.kind)) is not None:
+        return scalar
+    match schema.kind:
+        case Kind.STRUCT | Kind.ANY_OBJECT:
+            return types.object_of(name, _Fields(schema, name))
+        case Kind.LIST | Kind.MAP if schema.element is not None:
+            is_list = schema.kind is Kind.LIST
+            element = type_of(schema.element, f"{name}.{'@idx' if is_list else '@elem'}")
+            if element is None:
+                return None
+            return types.list_of(element) if is_list else types.map_of(types.STRING, element)
+    return None
+
+
+class _Fields(Mapping[str, Field]):
+    """The fields of an object, each made when it is first asked for: schemas refer to themselves."""
+
+    def __init__(self, schema: Schema, name: str) -> None:
+        self._name = name
+        self._keys: dict[str, str] = {}
+        for key in schema.fields:
+            if (escaped := escape(key)) is not None:
+                self._keys[escaped] = key
+            if key in RESERVED:  # as it is after a dot, too
+                self._keys.setdefault(key, key)
+        self._schemas = schema.fields
+        self._made: dict[str, Field | None] = {}
+
+    def __getitem__(self, escaped: str) -> Field:
+        if escaped not in self._made:
+            key = self._keys[escaped]
+            type_ = type_of(self._schemas[key], f"{self._name}.{key}")
+            self._made[escaped] = None if type_ is None else Field(key, type_)
+        found = self._made[escaped]
+        if found is None:
+            raise KeyError(escaped)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return (each for each in self._keys if self.get(each) is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)

@@ -1,0 +1,96 @@
+"""What is wrong with the expressions of a policy, for each type that it is about. Pure.
+
+Source: k8s.io/apiserver, pkg/admission/plugin/policy/validating/typechecking.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import product
+from typing import Final, NamedTuple
+
+from apiserver.cel.admission import OBJECT, OLD_OBJECT, PARAMS, AdmissionCompiler, CompilationFailed
+from apiserver.cel.types import DYN, Type
+from apiserver.controllers.policy_type_checking.schema_types import type_of
+from apiserver.field_errors import truncated
+from apiserver.registry.served_resource import ResourceTable, ServedResource
+from apiserver.vocabulary import Document
+
+# kube-controller-manager: maxTypesToCheck, of each rule.
+TYPES_MAX: Final = 10
+# The status is a part of the policy, and each warning quotes its expression, once for each type.
+WARNINGS_LENGTH_MAX: Final = 256 * 1024
+
+
+class PolicyExpression(NamedTuple):
+    """An expression that is checked. field: where it is in the policy."""
+
+    field: str
+    text: str
+
+
+def types_to_check(policy: Document, table: ResourceTable) -> Sequence[ServedResource]:
+    """Returns the resources that the rules of a policy name one by one, by group, version and kind."""
+    found: dict[tuple[str, str, str], ServedResource] = {}
+    constraints = policy["spec"].get("matchConstraints") or {}
+    for rule in constraints.get("resourceRules") or ():
+        groups, versions = sorted(rule.get("apiGroups") or ()), sorted(rule.get("apiVersions") or ())
+        if any("*" in each for each in (*groups, *versions)):
+            continue
+        resources = sorted(
+            each for each in rule.get("resources") or () if "*" not in each and "/" not in each
+        )
+        for group, version, resource in product(groups, versions, resources):
+            served = table.find(group, version, resource)
+            if served is not None and len(found) < TYPES_MAX:
+                found[group, version, served.kind] = served
+    return [found[key] for key in sorted(found)]
+
+
+def expressions_of(policy: Document) -> Iterator[PolicyExpression]:
+    """Yields the expressions that are checked: those of validations, and of their messages."""
+    for index, validation in enumerate(policy["spec"].get("validations") or ()):
+        where = f"spec.validations[{index}]"
+        yield PolicyExpression(f"{where}.expression", validation.get("expression", ""))
+        if text := validation.get("messageExpression"):
+            yield PolicyExpression(f"{where}.messageExpression", text)
+
+
+class TypeChecker:
+    """Checks expressions of one policy against one type."""
+
+    def __init__(self, policy: Document, resource: ServedResource, params: ServedResource | None) -> None:
+        spec = policy["spec"]
+        group_version = resource.group_version
+        self._told = f"{group_version.group}/{group_version.version}, Kind={resource.kind}"
+        own = _type(resource)
+        objects: dict[str, Type] = {OBJECT: own, OLD_OBJECT: own}
+        has_params = spec.get("paramKind") is not None
+        if has_params:
+            objects[PARAMS] = DYN if params is None else _type(params)
+        variables: Sequence[Mapping[str, str]] = spec.get("variables") or ()
+        self._compiler = AdmissionCompiler(
+            has_params=has_params, has_variables=bool(variables), objects=objects
+        )
+        for variable in variables:
+            # What is wrong with a variable is no warning of its own.
+            with suppress(CompilationFailed):
+                self._compiler.declare(variable["name"], variable["expression"], is_stored=True)
+
+    def problem(self, text: str) -> str:
+        """Returns what is wrong with an expression, as it is told; empty if nothing is."""
+        found = self._compiler.problem(text)
+        return f"{self._told}: {found}\n" if found else ""
+
+
+def warning(expression: PolicyExpression, problems: Iterable[str]) -> Document | None:
+    """Returns the warning about an expression; None if there is none. problems: one for each type."""
+    told = "\n".join(each for each in problems if each)
+    if not told:
+        return None
+    return {"fieldRef": expression.field, "warning": truncated(told)}
+
+
+def _type(resource: ServedResource) -> Type:
+    return type_of(resource.schema(), resource.kind) or DYN
