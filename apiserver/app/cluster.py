@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.app.core import Core
 from apiserver.authn.service_account import key_id
+from apiserver.catalogue.core.services.allocation import ServiceAllocator
 from apiserver.controllers.authentication_info import AuthenticationInfo, TrustedClients
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.controllers.kubernetes_service import (
@@ -19,6 +20,7 @@ from apiserver.controllers.kubernetes_service import (
 )
 from apiserver.controllers.replicas import Replica, Replicas
 from apiserver.controllers.service_allocations import ServiceAllocationRepair
+from apiserver.controllers.service_cidrs import ServiceNetworks
 from apiserver.endpoints.openid import JWKS_PATH, OpenId, can_be_discovered
 from apiserver.serving import pki
 from apiserver.serving.listening import (
@@ -96,6 +98,15 @@ def build_service_allocations(core: Core, lifecycle: NamespaceLifecycle) -> Serv
         prefix=core.config.etcd_prefix,
         clock=core.clock,
     )
+
+
+def build_service_networks(core: Core) -> ServiceNetworks | None:
+    cidrs = core.served.find(core.brand.group("networking"), "v1", "servicecidrs")
+    services = core.served.find("", "v1", "services")
+    allocator = services.strategy.allocator if services is not None else None
+    if cidrs is None or not isinstance(allocator, ServiceAllocator):
+        return None
+    return ServiceNetworks(core.registry, cidrs, allocator.further)
 
 
 def build_authentication_info(core: Core, certificates: pki.Pki) -> AuthenticationInfo:

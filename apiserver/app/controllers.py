@@ -28,6 +28,7 @@ from apiserver.controllers.namespaces import NamespaceController
 from apiserver.controllers.policy_type_checking import controller as policy_type_checking
 from apiserver.controllers.policy_type_checking.controller import PolicyTypeChecking
 from apiserver.controllers.resource_quotas import ResourceQuotaController
+from apiserver.controllers.service_cidrs import ServiceCidrController
 from apiserver.controllers.storage_protection import CLAIMS, VOLUMES, StorageProtection
 from apiserver.controllers.ttl_after_finished import TtlAfterFinished
 from apiserver.metrics.leader_election import LeaderElectionMetrics
@@ -44,6 +45,7 @@ def build_controllers(
 ) -> Iterable[ControllerSpec]:
     """Returns the controllers that are to run, with their names in kube-controller-manager."""
     registry, served, runs = core.registry, core.served, core.config.runs_controller
+    networking = core.brand.group("networking")
 
     def default_objects(queue: str, default: DefaultObject) -> Runnable:
         return NamespaceDefaultObjects(registry, served, lifecycle.check_create, [default], name=queue)
@@ -78,13 +80,19 @@ def build_controllers(
             "disruption-controller",
             lambda: DisruptionController(registry, served, core.clock),
             leader_only=True,
-            needs=GroupResource(disruption.GROUP, disruption.RESOURCE),
+            needs=(GroupResource(disruption.GROUP, disruption.RESOURCE),),
         ),
         ControllerSpec(
             "ttl-after-finished-controller",
             lambda: TtlAfterFinished(registry, served, core.clock),
             leader_only=True,
-            needs=GroupResource(ttl_after_finished.GROUP, ttl_after_finished.RESOURCE),
+            needs=(GroupResource(ttl_after_finished.GROUP, ttl_after_finished.RESOURCE),),
+        ),
+        ControllerSpec(
+            "service-cidr-controller",
+            lambda: ServiceCidrController(registry, served, core.brand, core.clock),
+            leader_only=True,
+            needs=tuple(GroupResource(networking, each) for each in ("servicecidrs", "ipaddresses")),
         ),
         ControllerSpec(
             "persistentvolumeclaim-protection-controller",
@@ -102,15 +110,16 @@ def build_controllers(
             "validatingadmissionpolicy-status-controller",
             lambda: PolicyTypeChecking(registry, served, core.brand, core.offload),
             leader_only=True,
-            needs=GroupResource(core.brand.group(policy_type_checking.GROUP), policy_type_checking.RESOURCE),
+            needs=(
+                GroupResource(core.brand.group(policy_type_checking.GROUP), policy_type_checking.RESOURCE),
+            ),
         ),
         ControllerSpec(COLLECTOR, garbage_collector, leader_only=True),
     )
     return [
         each
         for each in every
-        if runs(each.name)
-        and (each.needs is None or served.find(each.needs.group, "v1", each.needs.resource))
+        if runs(each.name) and all(served.find(need.group, "v1", need.resource) for need in each.needs)
     ]
 
 

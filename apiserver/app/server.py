@@ -26,6 +26,7 @@ from apiserver.app.cluster import (
     build_openid,
     build_replicas,
     build_service_allocations,
+    build_service_networks,
 )
 from apiserver.app.connectors import build_connectors
 from apiserver.app.controllers import build_controller_manager
@@ -49,6 +50,7 @@ from apiserver.controllers.rbac_bootstrap import RbacBootstrapHook, rbac_bootstr
 from apiserver.controllers.rbac_policy import RbacPolicyInformer
 from apiserver.controllers.replicas import Replicas, ReplicasDisagree
 from apiserver.controllers.service_allocations import ServiceAllocationRepair
+from apiserver.controllers.service_cidrs import ServiceNetworks
 from apiserver.custom_resources.conversion_webhooks import ConversionWebhook
 from apiserver.custom_resources.definition_controller import DefinitionController
 from apiserver.custom_resources.resources import CustomResourceFactory
@@ -123,6 +125,7 @@ class _Parts:
     hooks: the post-start hooks that must be done before the server is ready, and what each runs.
     kubernetes_service, authentication_info: objects that are kept as they should be, each with its hook.
     service_allocations: repairs what Services have been given, with its hook.
+    service_networks: tells of the networks that Services get addresses from, if these are objects.
     rbac_informer: keeps the policy of the RBAC authorizer up to date, if there is one.
     replicas: the other servers on the store, if it can have others.
     registration: keeps the APIServices of what is served here, if they are served.
@@ -135,6 +138,7 @@ class _Parts:
     kubernetes_service: tuple[PostStartHook, KubernetesServiceReconciler]
     authentication_info: tuple[PostStartHook, AuthenticationInfo]
     service_allocations: tuple[PostStartHook, ServiceAllocationRepair]
+    service_networks: ServiceNetworks | None
     rbac_informer: RbacPolicyInformer | None
     replicas: Replicas | None
     registration: ApiServiceRegistration | None
@@ -352,6 +356,7 @@ class App:
             kubernetes_service=(service_hook, build_kubernetes_service(core, replicas, self.port)),
             authentication_info=(authentication_hook, build_authentication_info(core, certificates)),
             service_allocations=(repair_hook, build_service_allocations(core, lifecycle)),
+            service_networks=build_service_networks(core),
             rbac_informer=rbac_informer,
             replicas=replicas,
             registration=build_registration(core),
@@ -482,6 +487,8 @@ class App:
         ]
         for hook, kept in (parts.kubernetes_service, parts.authentication_info, parts.service_allocations):
             running.append(tasks.create_task(kept.run(hook.done), name=hook.name))
+        if parts.service_networks is not None:
+            running.append(tasks.create_task(parts.service_networks.run(), name="service-networks"))
         if parts.rbac_informer is not None:
             running.append(tasks.create_task(parts.rbac_informer.run(), name="rbac-policy"))
         if config.etcd_compaction_interval_s:

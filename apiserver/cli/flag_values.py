@@ -31,6 +31,7 @@ CONTROLLERS: Final = {
     "resourcequota-controller": "resourcequota",
     "disruption-controller": "disruption",
     "ttl-after-finished-controller": "ttl-after-finished",
+    "service-cidr-controller": "service-cidr-controller",
     "persistentvolumeclaim-protection-controller": "pvc-protection",
     "persistentvolume-protection-controller": "pv-protection",
     "clusterrole-aggregation-controller": "clusterrole-aggregation",

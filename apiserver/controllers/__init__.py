@@ -22,6 +22,7 @@
     api_service_registration   the APIServices of what is served here
     kubernetes_service         the Service `kubernetes` and its endpoints
     service_allocations        repairs what Services have been given: cluster IPs, node ports, IPAddresses
+    service_cidrs              the networks that Services get their addresses from
     authentication_info        the ConfigMap by which extension API servers know clients' CAs
     kept_objects               what objects of the server's own have in common
     bootstrap, rbac_bootstrap  create what has to be there before the server is ready

@@ -18,13 +18,13 @@ class ControllerSpec:
 
     name: as kube-controller-manager has it. build: makes it; called again whenever it has to begin anew.
     leader_only: whether it runs on one server at a time, of all that share a store.
-    needs: what must be served in version v1; without it, there is nothing to do.
+    needs: what must be served in version v1; without it, there is nothing that it could do.
     """
 
     name: str
     build: Callable[[], Runnable]
     leader_only: bool = False
-    needs: GroupResource | None = None
+    needs: tuple[GroupResource, ...] = ()
 
 
 class ControllerManager:

@@ -128,18 +128,30 @@ RANDOM_ATTEMPTS_MAX: Final = 64
 SEARCHED_MAX: Final = 1 << 16
 
 
+class FurtherNetworks:
+    """Networks that extend those of the command line: whoever allocates asks, and whoever hears of some sets.
+
+    networks: by family, `IPv4` or `IPv6`; replaced as a whole.
+    """
+
+    def __init__(self) -> None:
+        self.networks: Mapping[str, Sequence[IPNetwork]] = {}
+
+
 @dataclass(frozen=True)
 class ServiceAllocator:
     """The `Allocator` of Services; see there for what each method returns.
 
     networks: by family, `IPv4` or `IPv6`. node_ports: the first and the last.
     randint: returns a random number between two, both included.
+    further: networks that have come since the start.
     """
 
     networks: Mapping[str, IPNetwork]
     node_ports: tuple[int, int]
     randint: Callable[[int, int], int]
     brand: Brand = field(default_factory=Brand)
+    further: FurtherNetworks = field(default_factory=FurtherNetworks)
 
     @classmethod
     def for_networks(
@@ -188,12 +200,12 @@ class ServiceAllocator:
 
     def choose(self, request: AllocationRequest, taken: Container[AllocationKey]) -> Allocation | None:
         """Chooses from the upper band first, as kube-apiserver does: people ask for low numbers."""
-        first, last = self._bounds(request)
-        upper = first + _static_band_size(last - first + 1)
-        for number in itertools.chain(self._candidates(upper, last), self._candidates(first, upper - 1)):
-            value = self._text(request, number)
-            if AllocationKey(request.kind, value) not in taken:
-                return Allocation(request.kind, value, "")
+        for first, last in self._ranges(request):
+            upper = first + _static_band_size(last - first + 1)
+            for number in itertools.chain(self._candidates(upper, last), self._candidates(first, upper - 1)):
+                value = self._text(request, number)
+                if AllocationKey(request.kind, value) not in taken:
+                    return Allocation(request.kind, value, "")
         return None
 
     def refusal(self, document: Document, allocation: Allocation) -> FieldError | None:
@@ -202,9 +214,9 @@ class ServiceAllocator:
             in_range = low <= int(allocation.value) <= high
             return None if in_range else refusal(document, allocation, port_out_of_range(low, high))
         address = ipaddress.ip_address(allocation.value)
-        network = self.networks.get(f"IPv{address.version}")
-        if network is not None and int(network[0]) < int(address) < int(network[-1]):
-            return None
+        for network in self._networks_of(f"IPv{address.version}"):
+            if int(network[0]) < int(address) < int(network[-1]):
+                return None
         return refusal(document, allocation, IP_OUT_OF_RANGE)
 
     def conflict(self, document: Document, allocation: Allocation) -> FieldError:
@@ -225,12 +237,18 @@ class ServiceAllocator:
                 yield self.randint(low, high)
             yield from range(low, min(high + 1, low + SEARCHED_MAX))
 
-    def _bounds(self, request: AllocationRequest) -> tuple[int, int]:
-        """Returns the first and the last number; of a network without its own address and its last one."""
+    def _ranges(self, request: AllocationRequest) -> Iterator[tuple[int, int]]:
+        """Yields first and last numbers; of a network without its own address and its last one."""
         if request.kind == "nodeport":
-            return self.node_ports
-        network = self.networks.get(request.family)
-        return (int(network[0]) + 1, int(network[-1]) - 1) if network is not None else (1, 0)
+            yield self.node_ports
+            return
+        for network in self._networks_of(request.family):
+            yield int(network[0]) + 1, int(network[-1]) - 1
+
+    def _networks_of(self, family: str) -> Iterator[IPNetwork]:
+        if (own := self.networks.get(family)) is not None:
+            yield own
+        yield from self.further.networks.get(family, ())
 
     def _text(self, request: AllocationRequest, number: int) -> str:
         return str(number) if request.kind == "nodeport" else str(ipaddress.ip_address(number))

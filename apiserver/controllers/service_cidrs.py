@@ -1,0 +1,248 @@
+"""ServiceCIDRs: the networks that Services get their addresses from, beside those of the command line.
+
+`ServiceNetworks` runs on every server and tells the allocator of the ServiceCIDRs that are ready. The
+controller makes them ready, and keeps one that is being deleted until no address is from it: an address is
+safe if another ServiceCIDR has it, too. A server may hear a moment later than others that a network is going,
+and hand out an address of it; so the last look is GRACE_S after the deletion began.
+
+Source: kubernetes, pkg/controller/servicecidrs; pkg/registry/core/service/ipallocator/cidrallocator.go.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Final
+
+from apiserver.brand import Brand
+from apiserver.catalogue.core.services.allocation import FurtherNetworks
+from apiserver.controllers.controller import Controller, Outcome, Requeue
+from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.errors import NotFound
+from apiserver.meta import timestamps
+from apiserver.meta.conditions import find_condition, is_condition_true, set_condition
+from apiserver.registry.served_resource import ServedResource, ServedTable
+from apiserver.registry.store import Registry
+from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.vocabulary import Document, IPNetwork
+from storage.interface import ANY
+from storage.keys import prefix_range
+from storage.turns import in_turns
+
+log = logging.getLogger(__name__)
+
+READY: Final = "Ready"
+BACKOFF: Final = Backoff(base_s=0.1, max_s=60.0)
+GRACE_S: Final = 10.0
+_IS_READY: Final = "Kubernetes Service CIDR is ready"
+_IS_USED: Final = (
+    "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR"
+)
+
+
+def networks_of(service_cidr: Document) -> list[IPNetwork]:
+    """Returns the networks of a ServiceCIDR, without what is none."""
+    found = []
+    for text in (service_cidr.get("spec") or {}).get("cidrs") or ():
+        try:
+            found.append(ipaddress.ip_network(text))
+        except ValueError:
+            continue
+    return found
+
+
+class ServiceNetworks:
+    """Tells the allocator of all ServiceCIDRs that are ready, and not being deleted."""
+
+    def __init__(self, registry: Registry, service_cidrs: ServedResource, further: FurtherNetworks) -> None:
+        self._further = further
+        self._ready: dict[str, list[IPNetwork]] = {}  # by the names of ServiceCIDRs
+        self._informer = Informer(
+            ListWatch(registry.cache, registry.prefix_of(service_cidrs)),
+            self._on_service_cidr,
+            on_batch=self._tell,
+            reports_missed_deletions=True,
+        )
+
+    async def run(self) -> None:
+        """Tell it until cancelled."""
+        await self._informer.run()
+
+    def _on_service_cidr(self, notification: Notification) -> None:
+        self._ready.pop(notification.name, None)
+        if notification.new is not None:
+            document = notification.new.document()
+            if is_condition_true(document, READY) and "deletionTimestamp" not in document["metadata"]:
+                self._ready[notification.name] = networks_of(document)
+
+    def _tell(self) -> None:
+        by_family: dict[str, list[IPNetwork]] = {}
+        for _, networks in sorted(self._ready.items()):
+            for network in networks:
+                by_family.setdefault(f"IPv{network.version}", []).append(network)
+        self._further.networks = by_family
+
+
+class ServiceCidrController:
+    """Makes ServiceCIDRs ready, and lets those go that no address needs. clock: seconds since 1970."""
+
+    def __init__(
+        self, registry: Registry, served: ServedTable, brand: Brand, clock: Callable[[], float]
+    ) -> None:
+        self._registry = registry
+        self._served = served
+        self._brand = brand
+        self._clock = clock
+        self._finalizer = f"{brand.group('networking')}/service-cidr-finalizer"
+        self._leaving: set[str] = set()  # the names of those that are being deleted
+        self.queue: WorkQueue[str] = WorkQueue("servicecidrs", BACKOFF)
+
+    async def run(self) -> None:
+        """Look after them until cancelled."""
+        cache = self._registry.cache
+        informers = [
+            Informer(
+                ListWatch(cache, self._registry.prefix_of(self._find("servicecidrs"))),
+                self._on_service_cidr,
+                reports_missed_deletions=True,
+                wait_for_room=self.queue.wait_for_room,
+            ),
+            Informer(
+                ListWatch(cache, self._registry.prefix_of(self._find("ipaddresses")), lists=False),
+                self._on_address,
+            ),
+        ]
+        await Controller(self.queue, self._reconcile, informers=informers).run()
+
+    def _on_service_cidr(self, notification: Notification) -> None:
+        found, name = notification.new, notification.name
+        if found is not None and "deletionTimestamp" in found.document()["metadata"]:
+            self._leaving.add(name)
+        else:
+            self._leaving.discard(name)
+        if found is not None:
+            self.queue.add(name)
+        self._add_leaving()  # Another may have their addresses now, or have them no longer.
+
+    def _on_address(self, notification: Notification) -> None:
+        if notification.new is None:
+            self._add_leaving()
+
+    def _add_leaving(self) -> None:
+        for name in self._leaving:
+            self.queue.add(name)
+
+    async def _reconcile(self, name: str) -> Outcome:
+        try:
+            found = (await self._registry.get(self._find("servicecidrs"), "", name, ANY)).document()
+            deleted_at = timestamps.from_text(found["metadata"].get("deletionTimestamp") or "")
+            if deleted_at is None:
+                await self._make_ready(found)
+                return None
+            if await self._is_used(found):
+                await self._set_ready(name, "False", "Terminating", _IS_USED)
+                return None
+            left_s = deleted_at + GRACE_S - self._clock()
+            if left_s > 0:
+                return Requeue(after_s=left_s)
+            await self._update(name, self._without_finalizer)
+        except NotFound:
+            pass
+        return None
+
+    async def _make_ready(self, found: Document) -> None:
+        name = found["metadata"]["name"]
+        if self._finalizer not in (found["metadata"].get("finalizers") or ()):
+            await self._update(name, self._with_finalizer)
+        if not is_condition_true(found, READY):
+            await self._set_ready(name, "True", "", _IS_READY)
+
+    async def _is_used(self, leaving: Document) -> bool:
+        """Whether some Service has an address that no other ServiceCIDR has."""
+        others = [network async for network in self._other_networks(leaving["metadata"]["name"])]
+        own = [each for each in networks_of(leaving) if not _has_network(others, each)]
+        if not own:
+            return False
+        managed_by = f"ipaddress.{self._brand.vendor}.io/managed-by"
+        allocator = f"ipallocator.{self._brand.group_domain}"
+        keys = prefix_range(self._registry.prefix_of(self._find("ipaddresses")))
+        async for version in in_turns((await self._registry.cache.list(keys)).versions):
+            found = version.value
+            if found is None or found.labels().get(managed_by) != allocator:
+                continue
+            try:
+                address = ipaddress.ip_address(version.key[len(keys.start) :])
+            except ValueError:
+                continue
+            if any(address in each for each in own) and not any(address in each for each in others):
+                return True
+        return False
+
+    async def _other_networks(self, name: str) -> AsyncIterator[IPNetwork]:
+        """Yields the networks of all other ServiceCIDRs that stay."""
+        keys = prefix_range(self._registry.prefix_of(self._find("servicecidrs")))
+        for version in (await self._registry.cache.list(keys)).versions:
+            found = version.value
+            if found is None or not found.head:
+                continue
+            document = found.document()
+            meta = document["metadata"]
+            if meta["name"] != name and "deletionTimestamp" not in meta:
+                for network in networks_of(document):
+                    yield network
+
+    # ---- writing
+
+    def _with_finalizer(self, document: Document) -> None:
+        meta = document["metadata"]
+        finalizers = meta.get("finalizers") or []
+        if "deletionTimestamp" not in meta and self._finalizer not in finalizers:
+            meta["finalizers"] = [*finalizers, self._finalizer]
+
+    def _without_finalizer(self, document: Document) -> None:
+        finalizers = document["metadata"].get("finalizers") or ()
+        document["metadata"]["finalizers"] = [each for each in finalizers if each != self._finalizer]
+
+    async def _update(self, name: str, change: Callable[[Document], None]) -> None:
+        """Raises NotFound."""
+
+        def changed(found: StoredObject) -> Draft:
+            document = found.document()
+            change(document)
+            return Draft(document)
+
+        request = WriteRequest(resource=self._find("servicecidrs"), namespace="", name=name)
+        await self._registry.update(request, changed)
+
+    async def _set_ready(self, name: str, status: str, reason: str, message: str) -> None:
+        """Raises NotFound."""
+        resource, now = self._find("servicecidrs"), timestamps.to_text(self._clock())
+        condition = {"type": READY, "status": status, "reason": reason, "message": message}
+
+        def with_condition(found: StoredObject) -> Draft:
+            document = found.document()
+            before = find_condition(document, READY) or {}
+            if any(before.get(field) != value for field, value in condition.items()):
+                set_condition(document, condition, now)
+            return Draft(document)
+
+        rules = resource.subresources["status"].update
+        await self._registry.update(
+            WriteRequest(resource=resource, namespace="", name=name, update=rules), with_condition
+        )
+
+    def _find(self, resource: str) -> ServedResource:
+        found = self._served.find(self._brand.group("networking"), "v1", resource)
+        assert found is not None, "the controller runs only if they are served"
+        return found
+
+
+def _has_network(networks: Iterable[IPNetwork], wanted: IPNetwork) -> bool:
+    """Whether one of the networks has all addresses of another."""
+    return any(
+        each.version == wanted.version and int(each[0]) <= int(wanted[0]) and int(wanted[-1]) <= int(each[-1])
+        for each in networks
+    )
