@@ -252,3 +252,50 @@ def test_a_user_without_rights(kubectl: Kubectl, server: ServerProcess) -> None:
     assert end.returncode == 1
     assert "Forbidden" in end.stderr
     assert 'User "alice" cannot list resource "configmaps"' in end.stderr
+
+
+def test_drain_and_debug(kubectl: Kubectl, api: Api, namespace: str) -> None:
+    """A node is drained of its pods, as their budgets allow, but for those of DaemonSets."""
+    node = f"node-{namespace}"
+    api.post("/api/v1/nodes", {"metadata": {"name": node}}).ok()
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+
+    def create(name: str, **owner: str) -> None:
+        owners = [{**owner, "name": "o", "uid": "u", "controller": True}] if owner else []
+        spec = {
+            "nodeName": node,
+            "containers": [{"name": "c", "image": "i"}],
+            "automountServiceAccountToken": False,
+        }
+        meta = {"name": name, "labels": {"app": name}, "ownerReferences": owners}
+        api.post(pods, {"metadata": meta, "spec": spec}).ok()
+        status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        api.patch(f"{pods}/{name}/status", {"status": status}).ok()
+
+    sets = f"/apis/apps/v1/namespaces/{namespace}/daemonsets"
+    labels = {"app": "daemon"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    daemons = {"selector": {"matchLabels": labels}, "template": template}
+    api.post(sets, {"metadata": {"name": "o"}, "spec": daemons}).ok()
+    create("daemon", apiVersion="apps/v1", kind="DaemonSet")
+    create("replica", apiVersion="apps/v1", kind="ReplicaSet")
+    create("kept")
+    kubectl("create", "poddisruptionbudget", "b", "--selector=app=kept", "--min-available=1")
+    budgets = f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"
+    seen = {"observedGeneration": 1, "disruptionsAllowed": 1, "currentHealthy": 2, "desiredHealthy": 1}
+    api.patch(f"{budgets}/b/status", {"status": {**seen, "expectedPods": 2}}).ok()
+
+    debug = ("debug", "kept", "--image=busybox", "--container=d", "--attach=false")
+    assert kubectl.run(*debug).returncode == 0  # with a warning about the profile
+    (debugger,) = api.get(f"{pods}/kept").ok()["spec"]["ephemeralContainers"]
+    assert (debugger["name"], debugger["image"]) == ("d", "busybox")
+
+    drain = ("drain", node, "--ignore-daemonsets", "--force", "--grace-period=0", "--delete-emptydir-data")
+    drained = kubectl.run(*drain)
+    assert drained.returncode == 0, drained.stderr
+    assert f"node/{node} drained\n" in drained.stdout
+    assert [each["metadata"]["name"] for each in api.get(pods).ok()["items"]] == ["daemon"]
+    status = api.get(f"{budgets}/b").ok()["status"]
+    assert (status["disruptionsAllowed"], list(status["disruptedPods"])) == (0, ["kept"])
+    assert api.get(f"/api/v1/nodes/{node}").ok()["spec"]["unschedulable"] is True
+    assert kubectl("uncordon", node) == f"node/{node} uncordoned\n"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any, Final
 
 import pytest
 
 from tests.support.api import JSON_PATCH, Answer, Api
+from tests.support.server_process import ServerProcess
 
 DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/{}/deployments"
 BUDGETS: Final = "/apis/policy/v1/namespaces/{}/poddisruptionbudgets"
@@ -190,6 +193,31 @@ def test_a_scale_has_a_table_of_its_own(api: Api, deployment: str) -> None:
     assert table["rows"][0]["cells"][:3] == ["d", 2, 0]
 
 
+SELECTOR: Final = {"matchLabels": {"app": "a"}}
+SCALED: Final = {
+    "a Deployment": ("/apis/apps/v1", "deployments", {"selector": SELECTOR}),
+    "a ReplicaSet": ("/apis/apps/v1", "replicasets", {"selector": SELECTOR}),
+    "a StatefulSet": ("/apis/apps/v1", "statefulsets", {"selector": SELECTOR, "serviceName": "s"}),
+    "a ReplicationController": ("/api/v1", "replicationcontrollers", {"selector": {"app": "a"}}),
+}
+
+
+@pytest.mark.parametrize(("group", "plural", "spec"), SCALED.values(), ids=SCALED)
+def test_whatever_has_replicas_has_a_scale(
+    api: Api, namespace: str, group: str, plural: str, spec: dict[str, Any]
+) -> None:
+    collection = f"{group}/namespaces/{namespace}/{plural}"
+    labels, containers = {"app": "a"}, [{"name": "c", "image": "i"}]
+    template = {"metadata": {"labels": labels}, "spec": {"containers": containers}}
+    api.post(collection, {"metadata": {"name": "a"}, "spec": {**spec, "template": template}}).ok()
+    scale = api.get(f"{collection}/a/scale").ok()
+    assert (scale["kind"], scale["spec"], scale["status"]["selector"]) == ("Scale", {"replicas": 1}, "app=a")
+    scale["spec"]["replicas"] = 3
+    assert api.put(f"{collection}/a/scale", scale).ok()["spec"] == {"replicas": 3}
+    assert api.patch(f"{collection}/a/scale", {"spec": {"replicas": 4}}).ok()["spec"] == {"replicas": 4}
+    assert api.get(f"{collection}/a").ok()["spec"]["replicas"] == 4
+
+
 def test_what_has_no_scale_and_what_is_not_there(api: Api, namespace: str, deployment: str) -> None:
     assert_refused(api.get(f"{deployment}x/scale"), 404, "NotFound", 'deployments.apps "dx" not found')
     assert_refused(api.post(f"{deployment}/scale", {}), 405, "MethodNotAllowed")
@@ -357,13 +385,59 @@ def test_a_budget_without_an_observed_generation_refuses(api: Api, namespace: st
     assert answer.headers["retry-after"] == "10"
 
 
-def test_a_pod_that_is_not_ready_goes_if_the_budget_has_enough(
-    api: Api, namespace: str, running: str
+# policy, healthy pods, those that are desired: may a pod go that is not ready?
+UNREADY: Final = {
+    "enough are healthy": ({}, 2, 2, 201),
+    "not enough": ({}, 1, 2, 429),
+    "none is desired": ({}, 0, 0, 429),
+    "by the policy that is the default": ({"unhealthyPodEvictionPolicy": "IfHealthyBudget"}, 1, 2, 429),
+    "always": ({"unhealthyPodEvictionPolicy": "AlwaysAllow"}, 1, 2, 201),
+}
+
+
+@pytest.mark.parametrize(("policy", "healthy", "desired", "code"), UNREADY.values(), ids=UNREADY)
+def test_a_pod_that_is_not_ready_counts_for_no_budget(
+    api: Api, namespace: str, running: str, policy: dict[str, str], healthy: int, desired: int, code: int
 ) -> None:
     api.patch(f"{running}/status", {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}).ok()
-    path = budget(api, namespace, disruptionsAllowed=0, currentHealthy=2, desiredHealthy=2)
-    assert api.post(f"{running}/eviction", eviction("p")).status == 201
+    path = budget(api, namespace, disruptionsAllowed=0, currentHealthy=healthy, desiredHealthy=desired)
+    changed = api.patch(path, {"spec": policy}).ok()
+    seen = {"observedGeneration": changed["metadata"]["generation"]}
+    api.patch(f"{path}/status", {"status": seen}).ok()
+    assert api.post(f"{running}/eviction", eviction("p")).status == code
     assert "disruptedPods" not in api.get(path).ok()["status"]
+
+
+def test_a_budget_with_an_empty_selector_is_for_all_pods(api: Api, namespace: str, running: str) -> None:
+    path = budget(api, namespace, disruptionsAllowed=0)
+    changed = api.patch(path, [{"op": "replace", "path": "/spec/selector", "value": {}}], JSON_PATCH).ok()
+    seen = {"observedGeneration": changed["metadata"]["generation"]}
+    api.patch(f"{path}/status", {"status": seen}).ok()
+    assert api.post(f"{running}/eviction", eviction("p")).status == 429
+
+
+def test_evictions_at_once_take_no_more_than_the_budget(
+    server: ServerProcess, api: Api, namespace: str, pods: str
+) -> None:
+    names = [f"p-{number}" for number in range(8)]
+    for name in names:
+        made = pod(name, nodeName="n")
+        made["metadata"]["labels"] = {"app": "p"}
+        api.post(pods, made).ok()
+        status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+        api.patch(f"{pods}/{name}/status", {"status": status}).ok()
+    path = budget(api, namespace, disruptionsAllowed=3, currentHealthy=8, desiredHealthy=5)
+
+    def evict(name: str) -> int:
+        with closing(Api(server)) as own:
+            return own.post(f"{pods}/{name}/eviction", eviction(name)).status
+
+    with ThreadPoolExecutor(len(names)) as threads:
+        assert sorted(threads.map(evict, names)) == [201] * 3 + [429] * 5
+    status = api.get(path).ok()["status"]
+    assert (status["disruptionsAllowed"], len(status["disruptedPods"])) == (0, 3)
+    going = [each for each in api.get(pods).ok()["items"] if "deletionTimestamp" in each["metadata"]]
+    assert {each["metadata"]["name"] for each in going} == status["disruptedPods"].keys()
 
 
 def test_a_pod_of_several_budgets_stays(api: Api, namespace: str, running: str) -> None:
