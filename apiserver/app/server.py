@@ -554,7 +554,7 @@ class App:
         await asyncio.sleep(self._config.shutdown_delay_s)
         self._stop_listening()
         self._streams.end_all()
-        parts.forwarder.end_upgraded()
+        parts.forwarder.stop()
         await parts.http_server.drain(self._config.request_timeout_s)
 
 

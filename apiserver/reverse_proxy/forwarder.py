@@ -56,7 +56,7 @@ class Forwarder:
         self._identity = identity
         self._metrics = metrics
         self._pool = SharedPool(forwarded_max)
-        self._upgraded: set[asyncio.Task[object]] = set()
+        self._endless: set[asyncio.Task[object]] = set()
 
     async def forward(self, call: ApiCall, target: Target) -> None:
         """Forwards a request, until its answer has been passed on, or its connection has been closed.
@@ -98,21 +98,28 @@ class Forwarder:
             self._metrics.forwarded -= 1
             self._pool.give_back(holder)
 
-    def end_upgraded(self) -> None:
-        """Close the connections that have been upgraded: the server stops."""
-        for task in self._upgraded:
+    @contextmanager
+    def until_stopped(self) -> Iterator[None]:
+        """Mark what has no end by itself, as a log that is followed: it ends when the server stops."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._endless.add(task)
+        try:
+            yield
+        finally:
+            self._endless.discard(task)
+
+    def stop(self) -> None:
+        """End what has no end by itself."""
+        for task in self._endless:
             task.cancel()
 
     async def _upgrade(self, call: ApiCall, target: Target, passed: headers.Headers) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._upgraded.add(task)
         try:
-            await upgrade(call, self.backends, target, passed)
+            with self.until_stopped():
+                await upgrade(call, self.backends, target, passed)
         except AddressDenied as error:
             raise Forbidden(str(error)) from None
-        finally:
-            self._upgraded.discard(task)
 
     async def _pass_on(self, call: ApiCall, target: Target, passed: headers.Headers) -> None:
         body = _body(call) if call.request.body_exists else None

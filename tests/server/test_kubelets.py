@@ -6,6 +6,7 @@ Source: k8s.io/kubernetes, pkg/registry/core/pod/strategy_test.go and pkg/regist
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -315,3 +316,23 @@ def test_the_python_client_runs_commands(server: ServerProcess, pod: str, namesp
         finally:
             command.sock.shutdown()  # `close` leaves it open once the server has closed
         assert core.read_namespaced_pod_log("p", namespace) == "line1\nline2\n"
+
+
+def test_streams_do_not_hold_up_a_server_that_stops(tmp_path: Path, kubelet: FakeKubelet) -> None:
+    with ServerProcess(tmp_path / "server") as server, closing(Api(server)) as api:
+        pods = "/api/v1/namespaces/default/pods"
+        create_node(api, "n", kubelet.port)
+        create_pod(api, pods, "n")
+        upgrade = "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"
+        with raw_connection(server) as log, raw_connection(server) as shell:
+            for connection, below, more in (
+                (log, "log?follow=true", ""),
+                (shell, "exec?command=sh&stdin=1&stdout=1", upgrade),
+            ):
+                head = f"GET {pods}/p/{below} HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer admin-token\r\n"
+                connection.sendall(f"{head}{more}\r\n".encode())
+                assert connection.recv(65_536)
+            began = time.monotonic()
+            assert server.stop() == 0
+            assert time.monotonic() - began < 30  # not the time that requests have
+        kubelet.go_on()

@@ -130,7 +130,7 @@ def pod_connectors(
         backend = await kubelet_of(pod, trusts_any="insecureSkipTLSVerifyBackend" in options)
         query = [(name, _text(options[name])) for name in _LOG_PARAMETERS if name in options]
         target = Target(backend, _path("containerLogs", pod, container), _encoded(query))
-        with forwarder.place(call):
+        with forwarder.place(call), forwarder.until_stopped():
             await _send_log(call, forwarder, target)
 
     return {"pods/log": log, "pods/exec": command, "pods/attach": command, "pods/portforward": port_forward}
