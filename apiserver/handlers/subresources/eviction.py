@@ -95,7 +95,7 @@ def eviction_handlers(
             raise BadRequest("name in URL does not match name in Eviction object")
         deletion = virtual.requests.delete_options(eviction.get("deleteOptions") or {})
         deletion = replace(deletion, dry_run=deletion.dry_run or options.dry_run)
-        await lifecycle.check_create(pods, info.namespace, info.name, may_provision=not options.dry_run)
+        await lifecycle.check_create(pods, info.namespace, info.name, may_provision=not deletion.dry_run)
         await virtual.admit(call, kind, info.name, eviction, options)
         budgets = served.find(*_V1_BUDGETS)
         await evictions.evict(pods, budgets, info.namespace, info.name, deletion)
