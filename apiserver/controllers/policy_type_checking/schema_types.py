@@ -1,7 +1,7 @@
 """The types of CEL that the schemas of built-in and custom resources stand for. Pure.
 
-Source: k8s.io/apiserver, pkg/cel/common/schemas.go. Quantities are known only in evaluation here; Kubernetes
-has no type for them, and calls the maps that hold them undefined.
+Source: k8s.io/apiserver, pkg/cel/common/schemas.go. Whether a quantity is a number or a text is known only in
+evaluation, as of what may be either.
 """
 
 from __future__ import annotations
