@@ -20,7 +20,7 @@ FAILURES_MAX: Final = 1_000
 MESSAGE_LENGTH_MAX: Final = 32 * 1024
 
 _ENDED: Final = ("Failed", "Succeeded")
-_PODS: Final = GroupResource("", "pods")
+PODS: Final = GroupResource("", "pods")
 # Type, and reason and message where nothing is wrong.
 _TYPES: Final = (
     ("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
@@ -62,7 +62,7 @@ class Remaining:
         if held_by := document["metadata"].get("finalizers"):
             self.finalizers.update(held_by)
             self._awaited.add(resource.group_resource)
-        elif resource.group_resource == _PODS and _phase(document) not in _ENDED:
+        elif resource.group_resource == PODS and _phase(document) not in _ENDED:
             grace_s = document["spec"].get("terminationGracePeriodSeconds") or 0
             self._pods_grace_s = max(self._pods_grace_s, grace_s)
 
@@ -72,7 +72,7 @@ class Remaining:
         deleted_for_s: how long ago the deletion of the namespace was asked for.
         """
         name = resource.group_resource
-        is_graceful = name == _PODS and deleted_for_s < self._pods_grace_s
+        is_graceful = name == PODS and deleted_for_s < self._pods_grace_s
         if self.resources[name] and name not in self._awaited and not is_graceful:
             group, version = resource.group_version
             self.fail(

@@ -2,19 +2,21 @@
 
 Their status has the conditions of Kubernetes, which tell what keeps them.
 
-Only the leader runs this; repeating a deletion is harmless.
+Pods go first, and all else when no pod is left: what a pod may do, and what it needs for that, must not be
+taken from it while it runs. Only the leader runs this; repeating a deletion is harmless.
 Source: kubernetes, pkg/controller/namespace.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from typing import Final
 
 from apiserver.controllers.controller import Controller, Outcome, Requeue
 from apiserver.controllers.informer import Informer, ListWatch, Notification
-from apiserver.controllers.namespace_conditions import Remaining
+from apiserver.controllers.namespace_conditions import PODS, Remaining
 from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.errors import ApiError, NotFound
 from apiserver.meta import timestamps
@@ -34,6 +36,8 @@ FINALIZER: Final = "kubernetes"
 BACKOFF: Final = Backoff(base_s=1.0, max_s=15.0, factor=1.5)
 # Namespaces that are emptied at the same time. kube-controller-manager: 10.
 WORKERS: Final = 10
+# Objects of each that are deleted at the same time.
+DELETIONS_AT_ONCE: Final = 8
 
 
 class NamespaceController:
@@ -84,24 +88,48 @@ class NamespaceController:
         for resource in self._stored_in_namespaces():
             await self._delete_all(resource, name, remaining)
             remaining.conclude(resource, name, deleted_for_s)
+            if resource.group_resource == PODS and remaining.resources[PODS]:
+                break  # They may need the rest until they have ended: what they may do, their secrets.
         return remaining
 
     async def _delete_all(self, resource: ServedResource, name: str, remaining: Remaining) -> None:
-        """Ask for the deletion of all objects of a resource, and count those that remain."""
+        """Ask for the deletion of all objects of a resource, and count those that remain.
+
+        Several are deleted at a time, so that the store can commit them together.
+        """
         folder = prefix_range(f"{self._registry.prefix_of(resource)}{name}/")
         listing = await self._registry.cache.list(folder)
-        for version in listing.versions:
-            object_name = version.key.rpartition("/")[2]
-            try:
-                deleted = await self._registry.delete(DeleteRequest(resource, name, object_name))
-                if not deleted.is_removed:
-                    remaining.add(resource, deleted.found.document())
-            except NotFound:
-                continue
-            except ApiError as error:
-                what = f"{resource.group_resource} {name}/{object_name}"
-                log.warning("namespace: %s cannot be deleted: %s", what, error)
-                remaining.fail(f"{error}")
+        names = iter([version.key.rpartition("/")[2] for version in listing.versions])
+
+        async def delete_rest() -> None:
+            for each in names:
+                await self._delete(resource, name, each, remaining)
+
+        tasks = [
+            asyncio.create_task(delete_rest(), name="namespace-deletion")
+            for _ in range(min(DELETIONS_AT_ONCE, len(listing.versions)))
+        ]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def _delete(
+        self, resource: ServedResource, namespace: str, name: str, remaining: Remaining
+    ) -> None:
+        """Raises StorageError."""
+        try:
+            deleted = await self._registry.delete(DeleteRequest(resource, namespace, name))
+            if not deleted.is_removed:
+                remaining.add(resource, deleted.found.document())
+        except NotFound:
+            pass
+        except ApiError as error:
+            log.warning(
+                "namespace: %s %s/%s cannot be deleted: %s", resource.group_resource, namespace, name, error
+            )
+            remaining.fail(f"{error}")
 
     async def _report(self, name: str, remaining: Remaining) -> None:
         """Tell what keeps the namespace in its status, if that has changed."""
@@ -144,6 +172,7 @@ class NamespaceController:
         return found
 
     def _stored_in_namespaces(self) -> list[ServedResource]:
-        """Returns each resource once, however many versions of it are served."""
+        """Returns each resource once, however many versions of it are served, and pods first."""
         by_name = {r.stored_group_resource: r for r in self._served.current.resources if r.is_namespaced}
-        return [resource for resource in by_name.values() if "delete" in resource.verbs]
+        found = [resource for resource in by_name.values() if "delete" in resource.verbs]
+        return sorted(found, key=lambda each: each.group_resource != PODS)

@@ -264,6 +264,26 @@ def test_a12_a_terminating_namespace_tells_what_keeps_it(
     assert [each["type"] for each in emptied["status"]["conditions"]] == [*EMPTY_CONDITIONS]
 
 
+def test_a12_pods_go_before_what_they_may_need(api: Api, namespace: str) -> None:
+    """Source: KEP-5080, ordered namespace deletion."""
+    path = f"{NAMESPACES}/{namespace}"
+    api.post(f"{path}/secrets", {"metadata": {"name": "needed"}}).ok()
+    meta = {"name": "held", "finalizers": ["example.com/hold"]}
+    containers = [{"name": "c", "image": "i"}]
+    api.post(f"{path}/pods", {"metadata": meta, "spec": {"containers": containers}}).ok()
+    start = api.delete(path).ok()["metadata"]["resourceVersion"]
+    watch = f"{NAMESPACES}?watch=1&fieldSelector=metadata.name%3D{namespace}&resourceVersion={start}"
+    with api.watch(watch) as events:
+        waiting = next(each["object"] for each in events if each["object"]["status"].get("conditions"))
+    text = "Some resources are remaining: pods. has 1 resource instances"
+    assert condition(waiting, "NamespaceContentRemaining") == ("True", "SomeResourcesRemain", text)
+    assert "deletionTimestamp" in api.get(f"{path}/pods/held").ok()["metadata"]
+    assert "deletionTimestamp" not in api.get(f"{path}/secrets/needed").ok()["metadata"]
+    api.patch(f"{path}/pods/held", {"metadata": {"finalizers": None}}).ok()
+    await_gone(api, namespace, start)
+    assert api.get(f"{path}/secrets").ok()["items"] == []
+
+
 def test_finalizers_of_its_metadata_keep_a_namespace(api: Api, namespace: str) -> None:
     """Row G02: metadata.finalizers of the namespace, beside those of its spec."""
     path = f"{NAMESPACES}/{namespace}"
