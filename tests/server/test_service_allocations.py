@@ -136,3 +136,32 @@ def test_those_who_ask_at_once_get_different_ones(small: Api, services: str) -> 
     with ThreadPoolExecutor(8) as threads:
         given = [ip for ip in threads.map(create, range(8)) if ip]
     assert len(given) == 3 == len(set(given)), "there are three ports, and each is somebody's"
+
+
+@pytest.mark.etcd
+def test_two_servers_hand_out_nothing_twice(replicas: tuple[Api, Api]) -> None:
+    """Each address and port that several ask for at once is one Service's; all that are given differ."""
+    path = "/api/v1/namespaces/default/services"
+    asked = [f"10.0.77.{number}" for number in range(1, 6)]
+
+    def create(writer: int) -> list[tuple[int, dict[str, Any]]]:
+        answers = []
+        with closing(Api(replicas[writer % 2].server)) as api:
+            for number, ip in enumerate(asked):
+                port = {"port": 80, "nodePort": 32_700 + number}
+                answers.append(api.post(path, service(type="NodePort", clusterIP=ip)))
+                answers.append(api.post(path, service(type="NodePort", ports=[port])))
+                answers.append(api.post(path, service(type="NodePort")))
+        return [(answer.status, answer.json.get("spec", {})) for answer in answers]
+
+    with ThreadPoolExecutor(6) as threads:
+        results = [each for found in threads.map(create, range(6)) for each in found]
+    made = [spec for status, spec in results if status == 201]
+    assert {status for status, _ in results} == {201, 422}
+    assert len(made) == 6 * 5 + 2 * 5, "who asks for nothing special, and one of those who ask for the same"
+    addresses = [spec["clusterIP"] for spec in made]
+    ports = [spec["ports"][0]["nodePort"] for spec in made]
+    assert len(set(addresses)) == len(addresses)
+    assert len(set(ports)) == len(ports)
+    found = replicas[0].get("/apis/networking.k8s.io/v1/ipaddresses").ok()["items"]
+    assert {*addresses} <= {each["metadata"]["name"] for each in found}
