@@ -14,6 +14,8 @@ from apiserver.meta import names
 FIELD: Final = "podNodeSelectorPluginConfig"
 # In place of a namespace: the selector of namespaces whose annotations have none.
 CLUSTER_DEFAULT: Final = "clusterDefaultNodeSelector"
+# The text may be an annotation, of 256 KiB.
+LABELS_MAX: Final = 250
 
 NodeSelectors = Mapping[str, Mapping[str, str]]
 
@@ -37,6 +39,8 @@ def parse(document: Any) -> NodeSelectors:
 def labels_of(text: str) -> dict[str, str]:
     """`a=b, c=d` -> the labels. Raises InvalidSelector."""
     labels = {}
+    if text.count(",") >= LABELS_MAX:
+        raise InvalidSelector(f"a selector has at most {LABELS_MAX} labels")
     for part in text.split(",") if text else ():
         key, _, value = map(str.strip, part.partition("="))
         if part.count("=") != 1:

@@ -6,41 +6,62 @@ Source: kubernetes, plugin/pkg/admission/alwayspullimages.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.listers import refused
-from apiserver.admission.plugins.pod_specs import CONTAINERS, PODS
+from apiserver.admission.plugins.pod_specs import CONTAINERS, PODS, work_with
 from apiserver.field_errors import not_supported
+from apiserver.registry.offload import Offload
 from apiserver.vocabulary import Document, GroupResource
 
 _ALWAYS: Final = "Always"
+# Of the containers that an error may be about.
+_LISTED_MAX: Final = 100
 
 
 class AlwaysPullImages(Plugin):
     name = "AlwaysPullImages"
 
+    def __init__(self, offload: Offload) -> None:
+        self._offload = offload
+
     def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         return resource == PODS and not subresource and operation in (Operation.CREATE, Operation.UPDATE)
 
     async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
-        if not _has_no_new_image(new, old):
-            for field, _, holder in _holders(new["spec"]):
-                holder[field] = _ALWAYS
+        await self._offload.for_user(attributes.user.name).run_begun(
+            work_with(new["spec"]), always_pull, new, old
+        )
 
     async def validate(
         self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
     ) -> None:
-        if new is None or _has_no_new_image(new, old):
+        if new is None:
             return
-        errors = [
-            not_supported(f"{path}.{field}", holder.get(field, ""), [_ALWAYS])
-            for field, path, holder in _holders(new["spec"])
-            if holder.get(field) != _ALWAYS
-        ]
-        if errors:
-            texts = list(dict.fromkeys(map(str, errors)))
+        offload = self._offload.for_user(attributes.user.name)
+        if texts := await offload.run_begun(work_with(new["spec"]), problems, new, old):
             raise refused(attributes, new, texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+
+
+def always_pull(pod: Document, old: Document | None) -> None:
+    """Have all images of a pod pulled, unless an update brings no new one."""
+    if not _has_no_new_image(pod, old):
+        for field, _, holder in _holders(pod["spec"]):
+            holder[field] = _ALWAYS
+
+
+def problems(pod: Document, old: Document | None) -> list[str]:
+    """Returns where an image is not always pulled, in words for the client."""
+    if _has_no_new_image(pod, old):
+        return []
+    errors = (
+        str(not_supported(f"{path}.{field}", holder.get(field, ""), [_ALWAYS]))
+        for field, path, holder in _holders(pod["spec"])
+        if holder.get(field) != _ALWAYS
+    )
+    return list(islice(dict.fromkeys(errors), _LISTED_MAX))
 
 
 def _holders(spec: Document) -> Iterator[tuple[str, str, Document]]:

@@ -5,33 +5,47 @@ Source: kubernetes, plugin/pkg/admission/extendedresourcetoleration.
 
 from __future__ import annotations
 
+from typing import Final
+
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
-from apiserver.admission.plugins.pod_specs import PODS, containers
+from apiserver.admission.plugins.pod_specs import PODS, containers, work_with
 from apiserver.catalogue.pod_specs.resource_requirements import is_extended_resource
+from apiserver.registry.offload import Offload
 from apiserver.vocabulary import Document, GroupResource
+
+# By which tolerations are told apart.
+_FIELDS: Final = ("key", "operator", "value", "effect")
 
 
 class ExtendedResourceToleration(Plugin):
     name = "ExtendedResourceToleration"
+
+    def __init__(self, offload: Offload) -> None:
+        self._offload = offload
 
     def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         return resource == PODS and not subresource and operation in (Operation.CREATE, Operation.UPDATE)
 
     async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         spec = new["spec"]
-        asked = {
-            name
-            for container in containers(spec, "containers", "initContainers")
-            for name in (container.get("resources") or {}).get("requests") or ()
-        }
-        tolerations = list(spec.get("tolerations") or ())
-        for name in sorted(filter(is_extended_resource, asked)):
-            added = {"key": name, "operator": "Exists", "effect": "NoSchedule"}
-            if not any(_is_same(each, added) for each in tolerations):
-                tolerations.append(added)
-        if tolerations:
-            spec["tolerations"] = tolerations
+        await self._offload.for_user(attributes.user.name).run_begun(
+            work_with(spec), tolerate_resources, spec
+        )
 
 
-def _is_same(one: Document, other: Document) -> bool:
-    return all(one.get(field, "") == other.get(field, "") for field in ("key", "operator", "value", "effect"))
+def tolerate_resources(spec: Document) -> None:
+    """Add a toleration for each extended resource that the containers of a pod ask for."""
+    asked = {
+        name
+        for container in containers(spec, "containers", "initContainers")
+        for name in (container.get("resources") or {}).get("requests") or ()
+    }
+    there = spec.get("tolerations") or []
+    known = {tuple(each.get(field, "") for field in _FIELDS) for each in there}
+    added = [
+        {"key": name, "operator": "Exists", "effect": "NoSchedule"}
+        for name in sorted(filter(is_extended_resource, asked))
+        if (name, "Exists", "", "NoSchedule") not in known
+    ]
+    if added:
+        spec["tolerations"] = [*there, *added]

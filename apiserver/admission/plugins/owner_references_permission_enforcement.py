@@ -17,6 +17,7 @@ from apiserver.admission.plugins.pod_specs import PODS
 from apiserver.authz.attributes import Attributes, Decision
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.vocabulary import Document, GroupKind, GroupResource
+from storage.turns import in_turns
 
 # The strategy of this subresource keeps the owners as they are.
 _UNCHECKED: Final = (PODS, "status")
@@ -43,7 +44,8 @@ class OwnerReferencesPermissionEnforcement(Plugin):
         if old is not None and (why := self._refusal(attributes, self._deletion(attributes))) is not None:
             raise refused(attributes, new, f"cannot set an ownerRef on a resource you can't delete: {why}")
         blocked = {each.get("uid") for each in before if each.get("blockOwnerDeletion")}
-        for owner in owners:
+        # There may be thousands.
+        async for owner in in_turns(owners):
             if owner.get("blockOwnerDeletion") and owner.get("uid") not in blocked:
                 self._require_finalizers(attributes, new, owner)
 

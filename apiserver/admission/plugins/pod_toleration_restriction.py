@@ -15,9 +15,10 @@ import orjson
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.configuration.pod_toleration_restriction import TolerationRestriction
 from apiserver.admission.listers import Lister, refused
-from apiserver.admission.plugins.pod_specs import PODS, containers
+from apiserver.admission.plugins.pod_specs import PODS, containers, work_with
 from apiserver.admission.plugins.runtime_class import includes, merged
 from apiserver.errors import Forbidden, NotFound
+from apiserver.registry.offload import Offload
 from apiserver.vocabulary import Document, GroupResource
 
 DEFAULT: Final = "scheduler.alpha.kubernetes.io/defaultTolerations"
@@ -27,15 +28,18 @@ _OF_PODS_WITH_REQUESTS: Final = {
     "operator": "Exists",
     "effect": "NoSchedule",
 }
-# Pairs of a pod's tolerations with allowed ones that are compared.
-COMPARED_MAX: Final = 100_000
+# Of a namespace, in one annotation.
+TOLERATIONS_MAX: Final = 1_000
+# Pairs of a pod's tolerations with allowed ones that are compared, which takes some milliseconds.
+COMPARED_MAX: Final = 10_000
 
 
 class PodTolerationRestriction(Plugin):
     name = "PodTolerationRestriction"
 
-    def __init__(self, namespaces: Lister, configured: TolerationRestriction) -> None:
+    def __init__(self, namespaces: Lister, configured: TolerationRestriction, offload: Offload) -> None:
         self._namespaces = namespaces
+        self._offload = offload
         self._configured = configured
 
     def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
@@ -50,7 +54,8 @@ class PodTolerationRestriction(Plugin):
                 default = self._configured.default
             if default:
                 tolerations = merged(default, tolerations)
-        if not _is_best_effort(spec):
+        offload = self._offload.for_user(attributes.user.name)
+        if not await offload.run_begun(work_with(spec), _is_best_effort, spec):
             tolerations = merged(tolerations, (_OF_PODS_WITH_REQUESTS,))
         if tolerations:
             spec["tolerations"] = [dict(each) for each in tolerations]
@@ -98,6 +103,9 @@ class PodTolerationRestriction(Plugin):
             found = orjson.loads(text)
         except orjson.JSONDecodeError as error:
             raise _unusable(attributes, pod, annotation, str(error)) from None
+        if isinstance(found, list) and len(found) > TOLERATIONS_MAX:
+            why = f"there are more than {TOLERATIONS_MAX} tolerations"
+            raise _unusable(attributes, pod, annotation, why)
         if found is not None and not _are_tolerations(found):
             raise _unusable(attributes, pod, annotation, "it is not a list of tolerations")
         return found or ()

@@ -8,8 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apiserver.admission.configuration.pod_node_selector import LABELS_MAX, InvalidSelector, labels_of
+from apiserver.admission.plugins.always_pull_images import always_pull, problems
 from apiserver.admission.plugins.default_toleration_seconds import add_tolerations
-from apiserver.admission.plugins.runtime_class import COMPARED_MAX, merged
+from apiserver.admission.plugins.extended_resource_toleration import tolerate_resources
+from apiserver.admission.plugins.runtime_class import COMPARED_MAX, includes, merged
 from apiserver.admission.plugins.service_account import mirror_problem, mount_token, unmountable_secret
 
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
@@ -218,3 +221,112 @@ def test_containers_that_are_added_later() -> None:
     assert unmountable_secret(spec, ACCOUNT, "ephemeralContainers") == (
         f'ephemeral container c with envVar E referencing secret.secretName="other" {REFUSED} secret'
     )
+
+
+# ---- AlwaysPullImages
+
+
+def pulled(image: str, policy: str = "Always", **fields: Any) -> dict[str, Any]:
+    return {"spec": {"containers": [{"image": image, "imagePullPolicy": policy}], **fields}}
+
+
+def test_all_images_are_pulled() -> None:
+    volumes = [{"name": "v", "image": {"reference": "i"}}, {"name": "w", "emptyDir": {}}]
+    others = {"initContainers": [{"image": "j"}], "ephemeralContainers": [{"image": "k"}], "volumes": volumes}
+    given = pulled("i", "Never", **others)
+    assert problems(given, None) == [
+        'spec.containers[0].imagePullPolicy: Unsupported value: "Never": supported values: "Always"',
+        'spec.initContainers[0].imagePullPolicy: Unsupported value: "": supported values: "Always"',
+        'spec.ephemeralContainers[0].imagePullPolicy: Unsupported value: "": supported values: "Always"',
+        'spec.volumes[0].image.pullPolicy: Unsupported value: "": supported values: "Always"',
+    ]
+    always_pull(given, None)
+    assert problems(given, None) == []
+    assert given["spec"]["volumes"][1] == {"name": "w", "emptyDir": {}}
+
+
+def test_updates_that_bring_no_image_pass() -> None:
+    """Pods were there before the plugin was enabled."""
+    assert problems(pulled("i", "Never"), pulled("i", "Never")) == []
+    assert problems(pulled("j", "Never"), pulled("i", "Never")) != []
+
+
+# ---- ExtendedResourceToleration
+
+GPU: Final = {"key": "example.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+
+
+def asking(*names: str, **fields: Any) -> dict[str, Any]:
+    requests = dict.fromkeys(names, "1")
+    return {"containers": [{"resources": {"requests": requests}}], "initContainers": [{}], **fields}
+
+
+RESOURCES: Final[dict[str, tuple[dict[str, Any], list[dict[str, Any]] | None]]] = {
+    "none": (asking(), None),
+    "Kubernetes' own": (asking("cpu", "hugepages-2Mi"), None),
+    "extended ones": (asking("example.com/gpu", "b.io/a"), [{**GPU, "key": "b.io/a"}, GPU]),
+    "one that is tolerated already": (asking("example.com/gpu", tolerations=[GPU]), [GPU]),
+    "one that is tolerated otherwise": (
+        asking("example.com/gpu", tolerations=[{**GPU, "effect": "NoExecute"}]),
+        [{**GPU, "effect": "NoExecute"}, GPU],
+    ),
+}
+
+
+@pytest.mark.parametrize(("spec", "tolerations"), RESOURCES.values(), ids=RESOURCES)
+def test_resources_that_are_tolerated(spec: dict[str, Any], tolerations: Any) -> None:
+    tolerate_resources(spec)
+    assert spec.get("tolerations") == tolerations
+
+
+# ---- PodTolerationRestriction
+
+INCLUDED: Final[dict[str, tuple[dict[str, Any], dict[str, Any], bool]]] = {
+    "the same": (toleration("k", operator="Equal"), toleration("k", operator="Equal"), True),
+    "all of a key": (toleration("k"), toleration("k", "NoExecute", "Equal", value="v"), True),
+    "all": (toleration(), toleration("k"), True),
+    "another key": (toleration("k"), toleration("l"), False),
+    "another effect": (toleration("k", "NoExecute"), toleration("k", "NoSchedule"), False),
+    "a shorter time": (
+        toleration("k", "NoExecute", tolerationSeconds=9),
+        toleration("k", "NoExecute", tolerationSeconds=8),
+        True,
+    ),
+    "for ever": (
+        toleration("k", "NoExecute", tolerationSeconds=9),
+        toleration("k", "NoExecute"),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("wide", "narrow", "is_included"), INCLUDED.values(), ids=INCLUDED)
+def test_tolerations_that_are_allowed(wide: Any, narrow: Any, *, is_included: bool) -> None:
+    assert includes(wide, narrow) is is_included
+
+
+# ---- PodNodeSelector
+
+SELECTORS: Final[dict[str, tuple[str, dict[str, str]]]] = {
+    "nothing": ("", {}),
+    "one": ("a=b", {"a": "b"}),
+    "several, with spaces": (" a = b,c.io/d=", {"a": "b", "c.io/d": ""}),
+    "the last value counts": ("a=b,a=c", {"a": "c"}),
+}
+
+
+@pytest.mark.parametrize(("text", "labels"), SELECTORS.values(), ids=SELECTORS)
+def test_selectors_of_nodes(text: str, labels: dict[str, str]) -> None:
+    assert labels_of(text) == labels
+
+
+@pytest.mark.parametrize("text", ["a", "a==b", "a!=b", "a in (b)", ",", "a=b,", "-=b", "a=b c", "=b"])
+def test_what_is_no_selector_of_nodes(text: str) -> None:
+    with pytest.raises(InvalidSelector):
+        labels_of(text)
+
+
+def test_a_selector_of_nodes_has_a_bound() -> None:
+    assert len(labels_of(",".join(f"a{number}=b" for number in range(LABELS_MAX)))) == LABELS_MAX
+    with pytest.raises(InvalidSelector, match=f"at most {LABELS_MAX} labels"):
+        labels_of("a=b," * LABELS_MAX + "a=b")
