@@ -45,6 +45,8 @@ log = logging.getLogger(__name__)
 NAMESPACE: Final = "kube-system"
 # A server that stops is in a hurry; its Lease expires by itself, too.
 RELEASE_WITHIN_S: Final = 1.0
+# It is logged once in so many attempts that the store does not answer.
+FAILURES_PER_WARNING: Final = 30
 # Those who wait try again after the retry period and up to so much of it more, so as not to meet each time.
 JITTER: Final = 1.2
 
@@ -167,6 +169,7 @@ class LeaderElector:
         self._observed = ObservedLease(identity)
         # Whether this server may hold the Lease: it has begun to take it, and not heard that another does.
         self._may_hold = False
+        self._failures = 0  # one after another
         # Set when another has written the Lease, or deleted it, and when what the leader runs has ended.
         self._changed = asyncio.Event()
         self.status = ElectionStatus(name)
@@ -210,7 +213,7 @@ class LeaderElector:
                 self._may_hold = False
                 self._see(held.record, held.revision)
             except (ApiError, StorageError, TimeoutError) as error:
-                log.warning("the Lease %s cannot be taken yet: %s", self._name, error or "no answer")
+                self._log_failure("taken", error)
                 await self._wait_for_change(self._times.retry_s * (1 + JITTER * random.random()))  # noqa: S311
 
     async def _lead(self, lead: Callable[[], Coroutine[Any, Any, None]], renewed_at: float) -> bool:
@@ -246,7 +249,7 @@ class LeaderElector:
                         await self._take()
                         return began
                     except (ApiError, StorageError) as error:
-                        log.warning("the Lease %s cannot be renewed yet: %s", self._name, error)
+                        self._log_failure("renewed", error)
                     await self._wait_for_change(self._times.retry_s)
         except LeaseHeld as held:
             self._may_hold = False
@@ -254,6 +257,11 @@ class LeaderElector:
         except TimeoutError:
             pass
         return None
+
+    def _log_failure(self, what: str, error: Exception) -> None:
+        level = logging.DEBUG if self._failures % FAILURES_PER_WARNING else logging.WARNING
+        log.log(level, "the Lease %s cannot be %s yet: %s", self._name, what, str(error) or "no answer")
+        self._failures += 1
 
     async def _wait_for_change(self, seconds: float) -> None:
         """Wait until something has happened that matters, or for so long."""
@@ -297,6 +305,7 @@ class LeaderElector:
             written = await self._registry.update(self._request(), taken)
         except NotFound:
             written = await self._create(now)
+        self._failures = 0
         self._see(LeaseRecord.of(written.found.document()), int(written.found.resource_version))
 
     async def _create(self, now: str) -> Written:

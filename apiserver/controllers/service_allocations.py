@@ -1,8 +1,8 @@
 """Repairs what Services have been given: the claims of cluster IPs and node ports, and the IPAddresses.
 
-Services that are written through this server cannot lack them. But IPAddresses can be deleted by anybody, and
-in a store that another program has filled, as kube-apiserver, Services have no claims, which would let their
-addresses be handed out a second time. So all Services are compared with all claims and IPAddresses before
+Services that are written through this server cannot lack them. But anybody can delete IPAddresses; a store
+may have been filled by a release that made none, or been mended by hand; and where a claim is missing, an
+address would be handed out a second time. So all Services are compared with all claims and IPAddresses before
 the server is ready, and then every INTERVAL_S; an IPAddress that somebody deletes or changes is put right at
 once.
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Final, NamedTuple
 
 import orjson
@@ -41,6 +41,8 @@ log = logging.getLogger(__name__)
 # As kube-apiserver.
 INTERVAL_S: Final = 180.0
 BACKOFF: Final = Backoff(base_s=0.1, max_s=60.0)
+# Services that are repaired at the same time: the server is not ready before.
+REPAIRS_AT_ONCE: Final = 8
 # Claims that are read at a time.
 PAGE: Final = 500
 
@@ -107,6 +109,7 @@ class ServiceAllocationRepair:
         """Compare all Services with all claims and IPAddresses, and repair. Raises StorageError."""
         claims = {item.key: item async for item in self._claims()}
         has: set[str] = set()
+        wrong: dict[Key, None] = {}
         listing = await self._registry.cache.list(
             prefix_range(self._registry.prefix_of(self._services())), ANY
         )
@@ -123,10 +126,26 @@ class ServiceAllocationRepair:
                 is_recorded = record is None or self._is_right(self._cached_record(record), record)
                 if claim is None or claim.value != owner or not is_recorded:
                     meta = document["metadata"]
-                    await self._repair((meta.get("namespace", ""), meta["name"]))
+                    wrong[meta.get("namespace", ""), meta["name"]] = None
+        await self._repair_all(wrong)
         async for item in in_turns([each for each in claims.values() if each.key not in has]):
             await self._drop_claim(item)
         await self._drop_orphans()
+
+    async def _repair_all(self, services: Iterable[Key]) -> None:
+        """Raises StorageError."""
+        left = iter(services)
+
+        async def repair_rest() -> None:
+            for each in left:
+                await self._repair(each)
+
+        tasks = [asyncio.create_task(repair_rest()) for _ in range(REPAIRS_AT_ONCE)]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
 
     async def _claims(self) -> AsyncIterator[Stored]:
         keys = prefix_range(self._keys.claims)

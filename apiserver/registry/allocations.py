@@ -6,7 +6,7 @@ written through, and nothing is left behind. Some have a *record*, too: an objec
 IPAddress), and that may be there before, for somebody else. Clients may delete records; the claim holds all
 the same.
 
-A store in which other programs have written may lack claims, or have some that nobody has any more;
+A store that was mended by hand may lack claims, or have some that nobody has any more;
 `controllers.service_allocations` finds and repairs that.
 """
 
