@@ -139,18 +139,33 @@ def _fits(value: Any, type_: Type) -> bool:
     return type_.kind is not TypeKind.LIST or not value or _fits(value[0], type_.element)
 
 
+def _shows_in_class(type_: Type) -> bool:
+    """Whether the class of a value tells whether it is of the type."""
+    if type_.kind is TypeKind.OPAQUE:
+        return False
+    return type_.kind is not TypeKind.LIST or type_.element.kind in (TypeKind.DYN, TypeKind.PARAMETER)
+
+
 def dispatched(name: str, overloads: Sequence[Overload], evaluators: Sequence[Evaluator]) -> Evaluator:
     """A call whose overload is chosen by the values. name: the function's in errors; empty for operators."""
 
+    # What was chosen for values of some classes, where these alone decide.
+    known: dict[tuple[type, ...], Overload] = {}
+    is_by_class = all(_shows_in_class(each) for overload in overloads for each in overload.args)
+
     def evaluate(frame: Frame) -> Any:
         args = _evaluated(frame, evaluators)
-        for overload in overloads:
-            if all(map(_fits, args, overload.args)):
-                break
-        else:
-            charge(frame, 1)
-            signature = ", ".join(map(values.type_name, args))
-            raise EvaluationError(f"{NO_SUCH_OVERLOAD}: {name}({signature})" if name else NO_SUCH_OVERLOAD)
+        classes = tuple(map(type, args))
+        overload = known.get(classes)
+        if overload is None:
+            overload = next((each for each in overloads if all(map(_fits, args, each.args))), None)
+            if overload is None:
+                charge(frame, 1)
+                signature = ", ".join(map(values.type_name, args))
+                why = f"{NO_SUCH_OVERLOAD}: {name}({signature})" if name else NO_SUCH_OVERLOAD
+                raise EvaluationError(why)
+            if is_by_class:
+                known[classes] = overload
         call_cost = overload.call_cost
         try:
             result = overload.call(*args)
