@@ -8,6 +8,7 @@ from functools import partial
 
 from apiserver.app.core import Core
 from apiserver.cli.config import Config
+from apiserver.endpoints.cors import AllowedOrigins
 from apiserver.handlers.subresources.connect import Connector
 from apiserver.handlers.subresources.kubelets import Kubelets
 from apiserver.handlers.subresources.pod_streams import pod_connectors
@@ -16,8 +17,8 @@ from apiserver.reverse_proxy.forwarder import Forwarder
 from apiserver.serving.listening import CannotStart
 
 
-def build_connectors(core: Core, forwarder: Forwarder) -> Mapping[str, Connector]:
-    """Returns what connects, by resource and subresource. Raises CannotStart."""
+def build_connectors(core: Core, forwarder: Forwarder, origins: AllowedOrigins) -> Mapping[str, Connector]:
+    """Returns what connects, by resource and subresource. origins: of pages that may. Raises CannotStart."""
     config, registry, served, brand = core.config, core.registry, core.served, core.brand
     kubelets = Kubelets(
         _kubelet_context(config, trusts_any=config.kubelet_certificate_authority is None),
@@ -28,7 +29,7 @@ def build_connectors(core: Core, forwarder: Forwarder) -> Mapping[str, Connector
     label = f"{brand.vendor}.io/service-name"
     return {
         **proxy_connectors(registry, forwarder, kubelets, slices, label),
-        **pod_connectors(registry, served, forwarder, kubelets),
+        **pod_connectors(registry, served, forwarder, kubelets, origins),
     }
 
 

@@ -337,7 +337,7 @@ class App:
         lifecycle = NamespaceLifecycle(registry, namespaces, provisions=provisions)
         replicas = build_replicas(core, access.accounts, certificates, self.port)
         caller_with = partial(AdmissionCaller, webhooks)
-        connectors = build_connectors(core, forwarder)
+        connectors = build_connectors(core, forwarder, self._origins)
         handlers = build_handlers(core, access, lifecycle, self._streams, caller_with, connectors)
         deadlines = Deadlines(config.request_timeout_s, self._loop)
         body_limits = BodyLimits(self._loop)

@@ -136,14 +136,31 @@ class WebSocketEvents:
 
 async def open_websocket(call: ApiCall, encoder: Encoder, origins: AllowedOrigins) -> WebSocketEvents:
     """Answer the handshake. Raises BadRequest, Forbidden."""
-    _require_allowed_origin(call.request, origins)
-    clean = _handshake(call.request)
+    protocols = read_protocols(call.request.headers.getall(hdrs.SEC_WEBSOCKET_PROTOCOL, ())).others
+    if len(protocols) > 1:
+        raise BadRequest("Sec-WebSocket-Protocol: at most one may be offered for a watch, beside the token")
+    protocol = protocols[0] if protocols else ""
+    if protocol and not _PROTOCOL.fullmatch(protocol):
+        raise BadRequest("Sec-WebSocket-Protocol: is not a token")
+    socket = await accept_websocket(call, origins, protocol, CLIENT_MESSAGE_BYTES_MAX)
+    return WebSocketEvents(call, socket, encoder)
+
+
+async def accept_websocket(
+    call: ApiCall, origins: AllowedOrigins, protocol: str, message_bytes_max: int
+) -> web.WebSocketResponse:
+    """Answer a handshake. protocol: one that the client has offered; empty for none.
+
+    Raises BadRequest, Forbidden.
+    """
+    require_allowed_origin(call.request, origins)
+    clean = _handshake(call.request, protocol)
     socket = web.WebSocketResponse(
-        protocols=[each for each in (clean.get(hdrs.SEC_WEBSOCKET_PROTOCOL),) if each],
+        protocols=[protocol] if protocol else [],
         timeout=CLOSE_WITHIN_S,
         autoping=False,  # `receive` would not return, nor wait, between pings and pongs that come at once.
         compress=False,
-        max_msg_size=CLIENT_MESSAGE_BYTES_MAX,
+        max_msg_size=message_bytes_max,
     )
     # aiohttp sees, and logs, nothing else of what the client has sent, which may contain its token.
     request = call.request.clone(headers=clean)
@@ -156,17 +173,17 @@ async def open_websocket(call: ApiCall, encoder: Encoder, origins: AllowedOrigin
     call.status = 101
     call.closes_connection = True
     await socket.prepare(request)
-    return WebSocketEvents(call, socket, encoder)
+    return socket
 
 
-def _require_allowed_origin(request: web.BaseRequest, origins: AllowedOrigins) -> None:
+def require_allowed_origin(request: web.BaseRequest, origins: AllowedOrigins) -> None:
     """Raises Forbidden."""
     origin = request.headers.get(hdrs.ORIGIN, "")
     if not origins.allows_websocket(origin, request.headers.get(hdrs.HOST, "")):
         raise Forbidden(f"the origin {go_quote(origin)} is not allowed by --cors-allowed-origins")
 
 
-def _handshake(request: web.BaseRequest) -> Mapping[str, str]:
+def _handshake(request: web.BaseRequest, protocol: str) -> Mapping[str, str]:
     """Returns the headers of a handshake that count, once they are checked. Raises BadRequest."""
     headers = request.headers
     version = headers.get(hdrs.SEC_WEBSOCKET_VERSION, "")
@@ -181,11 +198,6 @@ def _handshake(request: web.BaseRequest) -> Mapping[str, str]:
         hdrs.SEC_WEBSOCKET_VERSION: version,
         hdrs.SEC_WEBSOCKET_KEY: key,
     }
-    protocols = read_protocols(headers.getall(hdrs.SEC_WEBSOCKET_PROTOCOL, ())).others
-    if len(protocols) > 1:
-        raise BadRequest("Sec-WebSocket-Protocol: at most one may be offered for a watch, beside the token")
-    if protocols and protocols[0]:
-        if not _PROTOCOL.fullmatch(protocols[0]):
-            raise BadRequest("Sec-WebSocket-Protocol: is not a token")
-        clean[hdrs.SEC_WEBSOCKET_PROTOCOL] = protocols[0]
+    if protocol:
+        clean[hdrs.SEC_WEBSOCKET_PROTOCOL] = protocol
     return clean

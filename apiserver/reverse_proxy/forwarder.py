@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
-from typing import Final
+from typing import Final, TypeAlias
 
 import aiohttp
 from aiohttp import hdrs
@@ -38,6 +38,9 @@ _NO_BODY: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 _WINDOW_BITS: Final = {b"gzip": 31, b"deflate": -zlib.MAX_WBITS}
 
 
+Upgrader: TypeAlias = Callable[[ApiCall, Backends, Target, headers.Headers], Awaitable[None]]
+
+
 class Forwarder:
     """Forwards requests.
 
@@ -58,9 +61,10 @@ class Forwarder:
         self._pool = SharedPool(forwarded_max)
         self._endless: set[asyncio.Task[object]] = set()
 
-    async def forward(self, call: ApiCall, target: Target) -> None:
+    async def forward(self, call: ApiCall, target: Target, upgrader: Upgrader = upgrade) -> None:
         """Forwards a request, until its answer has been passed on, or its connection has been closed.
 
+        upgrader: relays the connection of a request that asks for an upgrade.
         Raises BackendUnreachable, ForwardingFailed, Forbidden (the address is denied), BadRequest,
         TooManyRequests.
         """
@@ -76,7 +80,7 @@ class Forwarder:
             if protocol:
                 if request.body_exists:
                     raise BadRequest("a request that asks for an upgrade must not have a body")
-                await self._upgrade(call, target, passed)
+                await self._upgrade(call, target, passed, upgrader)
             elif target.upgrade_required:
                 raise BadRequest("Upgrade request required")
             elif not target.path and request.method in (hdrs.METH_GET, hdrs.METH_HEAD):
@@ -114,10 +118,12 @@ class Forwarder:
         for task in self._endless:
             task.cancel()
 
-    async def _upgrade(self, call: ApiCall, target: Target, passed: headers.Headers) -> None:
+    async def _upgrade(
+        self, call: ApiCall, target: Target, passed: headers.Headers, upgrader: Upgrader
+    ) -> None:
         try:
             with self.until_stopped():
-                await upgrade(call, self.backends, target, passed)
+                await upgrader(call, self.backends, target, passed)
         except AddressDenied as error:
             raise Forbidden(str(error)) from None
 

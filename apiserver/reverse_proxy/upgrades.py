@@ -68,27 +68,27 @@ async def upgrade(call: ApiCall, backends: Backends, target: Target, headers: He
 
     headers: of the request. Raises ForwardingFailed, AddressDenied.
     """
-    dialled = await _dial(backends, target)
+    dialled = await dial(backends, target)
     try:
-        head = await _ask(dialled, call.request.method, target, headers)
+        head = await ask(dialled, call.request.method, target, headers)
         if head.status == HTTPStatus.SWITCHING_PROTOCOLS:
             await _relay(call, dialled, head)
         elif head.status < 400:
             raise ForwardingFailed(f"invalid upgrade response: status code {head.status}")
         else:
-            await _refuse(call, dialled, head)
+            await refuse(call, dialled, head)
     finally:
         dialled.writer.close()
 
 
-async def _dial(backends: Backends, target: Target) -> Dialled:
+async def dial(backends: Backends, target: Target) -> Dialled:
     try:
         return await backends.dial(target.backend)
     except RequestFailed as error:
         raise ForwardingFailed(f"error dialing backend: {error}") from None
 
 
-async def _ask(dialled: Dialled, method: str, target: Target, headers: Headers) -> AnswerHead:
+async def ask(dialled: Dialled, method: str, target: Target, headers: Headers) -> AnswerHead:
     """Sends the request, and returns the head of the answer. Raises ForwardingFailed."""
     lines = [f"{method} {target.path_and_query} HTTP/1.1"]
     lines += [f"{name}: {value}" for name, value in headers]
@@ -141,7 +141,7 @@ async def _to_client(call: ApiCall, reader: asyncio.StreamReader) -> None:
             await connection.drain()
 
 
-async def _refuse(call: ApiCall, dialled: Dialled, head: AnswerHead) -> None:
+async def refuse(call: ApiCall, dialled: Dialled, head: AnswerHead) -> None:
     """Passes on an answer that is no upgrade, the beginning of a long one, and closes the connection."""
     fields = {name.lower(): value for name, value in head.headers}
     length = fields.get(b"content-length", b"")

@@ -5,6 +5,7 @@ Source: k8s.io/kubernetes, pkg/registry/core/pod/strategy_test.go and pkg/regist
 
 from __future__ import annotations
 
+import json
 import socket
 import time
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from tests.support.kubectl import Kubectl, each_version, program
 from tests.support.raw import raw_connection
 from tests.support.required import library
 from tests.support.server_process import ServerProcess
+from tests.support.websocket_client import connected
 
 
 @pytest.fixture(scope="module")
@@ -293,6 +295,84 @@ def test_kubectl_proxies(api: Api, pod: str, kubectl: Kubectl, namespace: str) -
         where = first.strip().rpartition(" ")[2]
         with urlopen(f"http://{where}{path}", timeout=WITHIN_S) as answer:
             assert answer.read() == b"line1\nline2\n"
+
+
+BINARY: Final = 2
+V5: Final = "v5.channel.k8s.io"
+STDIN, STDOUT, _, ERROR, _, CLOSE = 0, 1, 2, 3, 4, 255
+ADMIN: Final = {"Authorization": "Bearer admin-token"}
+
+
+@pytest.mark.parametrize("kubectl", each_version(-1), indirect=True)
+def test_kubectl_uses_websockets(pod: str, kubectl: Kubectl, kubelet: FakeKubelet) -> None:
+    """And the kubelet SPDY; that a command has failed gets through."""
+    failed = kubectl.run("exec", "p", "--", "fail")
+    assert (failed.returncode, failed.stdout) == (7, "ran\n")
+    (asked,) = kubelet.asked
+    assert (asked.method, asked.headers["upgrade"]) == ("POST", "SPDY/3.1")
+    assert not [name for name in asked.headers if name.startswith("sec-websocket")]
+
+
+def test_a_shell_over_websocket(server: ServerProcess, pod: str) -> None:
+    path = f"{pod}/exec?command=cat&stdin=1&stdout=1"
+    with connected(server, path, V5, "v4.channel.k8s.io", **ADMIN) as client:
+        assert client.protocol == V5
+        assert client.receive() == (BINARY, bytes((STDOUT,)) + b"ran\n")
+        large = bytes(range(256)) * 1_000
+        for piece in (b"hello", large):
+            client.send(BINARY, bytes((STDIN,)) + piece)
+            received = b""
+            while len(received) < len(piece):
+                received += client.receive()[1][1:]
+            assert received == piece
+        client.send(BINARY, b"")  # nothing
+        client.send(BINARY, b"\x09no such channel")
+        client.send(BINARY, bytes((CLOSE, STDIN)))
+        assert client.receive() == (BINARY, bytes((ERROR,)) + b'{"metadata": {}, "status": "Success"}')
+        assert client.close_code() == 1000
+
+
+def test_a_shell_that_breaks_off(server: ServerProcess, pod: str, kubelet: FakeKubelet) -> None:
+    kubelet.breaks_off = True
+    try:
+        with connected(server, f"{pod}/exec?command=cat&stdin=1&stdout=1", V5, **ADMIN) as client:
+            channel, *told = client.receive()[1]
+        assert channel == ERROR
+        status = json.loads(bytes(told))
+        assert (status["status"], status["reason"], status["code"]) == ("Failure", "InternalError", 500)
+    finally:
+        kubelet.breaks_off = False
+
+
+def test_a_kubelet_refuses_a_shell(api: Api, pod: str, namespace: str, kubelet: FakeKubelet) -> None:
+    kubelet.answers[f"/exec/{namespace}/p/c"] = (404, b"no such container")
+    handshake = {
+        "Upgrade": "websocket",
+        "Connection": "Upgrade",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+        "Sec-WebSocket-Protocol": V5,
+    }
+    refused = api.get(f"{pod}/exec?command=sh", headers=handshake)
+    assert (refused.status, refused.body) == (404, b"no such container")
+
+
+@pytest.mark.parametrize("below", ["exec?command=sh", "attach", "portforward?ports=1"])
+@pytest.mark.parametrize("protocol", [V5, "v4.channel.k8s.io", "SPDY/3.1+portforward.k8s.io"])
+def test_pages_of_other_origins_get_no_shell(
+    api: Api, pod: str, kubelet: FakeKubelet, below: str, protocol: str
+) -> None:
+    """A browser would show them the user's certificate."""
+    handshake = {
+        "Upgrade": "websocket",
+        "Connection": "Upgrade",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==",
+        "Sec-WebSocket-Protocol": protocol,
+    }
+    refused = api.get(f"{pod}/{below}", headers={**handshake, "Origin": "https://evil.example"})
+    assert (refused.status, refused.reason) == (403, "Forbidden")
+    assert not kubelet.asked
 
 
 def test_the_python_client_runs_commands(server: ServerProcess, pod: str, namespace: str) -> None:

@@ -23,6 +23,15 @@ from tests.support.spdy import Session, Stream
 
 _WEBSOCKET: Final = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _SUCCESS: Final = json.dumps({"metadata": {}, "status": "Success"}).encode()
+_EXITED: Final = json.dumps(
+    {
+        "metadata": {},
+        "status": "Failure",
+        "message": "command terminated with non-zero exit code",
+        "reason": "NonZeroExitCode",
+        "details": {"causes": [{"reason": "ExitCode", "message": "7"}]},
+    }
+).encode()
 _V4: Final = "v4.channel.k8s.io"
 _STDIN, _STDOUT, _STDERR, _ERROR = range(4)
 
@@ -38,7 +47,10 @@ class Asked:
 
 
 class FakeKubelet:
-    """answers: what other answers than 200 it gives, by path: status and body."""
+    """answers: what other answers than 200 it gives, by path: status and body.
+
+    breaks_off: it hangs up as soon as a connection has been upgraded.
+    """
 
     def __init__(self, directory: Path, client_ca: Path | None = None) -> None:
         """client_ca: who has signed the certificates of its clients; its own authority if it is None."""
@@ -46,6 +58,7 @@ class FakeKubelet:
         self._client_ca = client_ca or self.pki.ca_cert
         self.asked: list[Asked] = []
         self.answers: dict[str, tuple[int, bytes]] = {}
+        self.breaks_off = False
         self.more_log: asyncio.Event | None = None
         self.port = 0
         self._started = threading.Event()
@@ -138,6 +151,8 @@ class FakeKubelet:
             "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"
             f"X-Stream-Protocol-Version: {protocol}\r\n\r\n".encode()
         )
+        if self.breaks_off:
+            return
         session = Session(reader, writer)
         serving = asyncio.create_task(self._forward(session) if is_forward else self._run(session, target))
         await session.run()
@@ -156,7 +171,7 @@ class FakeKubelet:
         if "stdin" in streams:
             while (data := await streams["stdin"].arrived.get()) is not None:
                 await streams["stdout"].write(data)
-        await streams["error"].write(_SUCCESS)
+        await streams["error"].write(_EXITED if "command=fail" in target else _SUCCESS)
         for stream in streams.values():
             await stream.close()
 

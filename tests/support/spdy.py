@@ -9,34 +9,17 @@ import asyncio
 import struct
 import zlib
 from collections.abc import Mapping
-from typing import Final
 
-_SYN_STREAM, _SYN_REPLY, _RST_STREAM, _PING, _GOAWAY = 1, 2, 3, 6, 7
-_FIN: Final = 1
-_VERSION: Final = 0x8003
-_NAMES: Final = (
-    "options head post put delete trace accept accept-charset accept-encoding accept-language accept-ranges "
-    "age allow authorization cache-control connection content-base content-encoding content-language "
-    "content-length content-location content-md5 content-range content-type date etag expect expires from "
-    "host if-match if-modified-since if-none-match if-range if-unmodified-since last-modified location "
-    "max-forwards pragma proxy-authenticate proxy-authorization range referer retry-after server te trailer "
-    "transfer-encoding upgrade user-agent vary via warning www-authenticate method get status 200_OK version "
-    "HTTP/1.1 url public set-cookie keep-alive origin"
+from apiserver.reverse_proxy.spdy import (
+    FIN,
+    HEADER_DICTIONARY,
+    PING,
+    SYN_REPLY,
+    SYN_STREAM,
+    control_frame,
+    data_frame,
+    read_frame,
 )
-_TAIL: Final = (
-    "100101201202205206300302303304305306307402405406407408409410411412413414415416417502504505"
-    "203 Non-Authoritative Information204 No Content301 Moved Permanently400 Bad Request401 Unauthorized"
-    "403 Forbidden404 Not Found500 Internal Server Error501 Not Implemented503 Service Unavailable"
-    "Jan Feb Mar Apr May Jun Jul Aug Sept Oct Nov Dec 00:00:00 Mon, Tue, Wed, Thu, Fri, Sat, Sun, GMT"
-    "chunked,text/html,image/png,image/jpg,image/gif,application/xml,application/xhtml+xml,text/plain,"
-    "text/javascript,publicprivatemax-age=gzip,deflate,sdchcharset=utf-8charset=iso-8859-1,utf-,*,enq=0."
-)
-
-
-def _dictionary() -> bytes:
-    """Returns what both sides know of headers before they begin (section 2.6.10.1)."""
-    names = (name.replace("_", " ").encode() for name in _NAMES.split())
-    return b"".join(struct.pack(">I", len(name)) + name for name in names) + _TAIL.encode()
 
 
 class Stream:
@@ -51,7 +34,7 @@ class Stream:
         await self._session.send_data(self._number, 0, data)
 
     async def close(self) -> None:
-        await self._session.send_data(self._number, _FIN, b"")
+        await self._session.send_data(self._number, FIN, b"")
 
 
 class Session:
@@ -61,53 +44,41 @@ class Session:
         self.opened: asyncio.Queue[Stream] = asyncio.Queue()
         self._reader, self._writer = reader, writer
         self._streams: dict[int, Stream] = {}
-        self._inflate = zlib.decompressobj(zdict=_dictionary())
-        self._deflate = zlib.compressobj(zdict=_dictionary())
+        self._inflate = zlib.decompressobj(zdict=HEADER_DICTIONARY)
+        self._deflate = zlib.compressobj(zdict=HEADER_DICTIONARY)
 
     async def run(self) -> None:
         """Read what the client sends, until it hangs up."""
-        while True:
-            try:
-                first, rest = struct.unpack(">II", await self._reader.readexactly(8))
-                data = await self._reader.readexactly(rest & 0xFF_FFFF)
-            except (asyncio.IncompleteReadError, OSError):
-                return
-            flags = rest >> 24
-            if not first >> 31:
-                await self._take_data(first, flags, data)
-                continue
-            assert first >> 16 == _VERSION, hex(first)
-            match first & 0xFFFF:
-                case 1:
-                    await self._open(flags, data)
-                case 6:  # the same comes back
-                    await self._send(_PING, 0, data)
-                case 3 | 7:
-                    pass
+        while (frame := await read_frame(self._reader)) is not None:
+            if frame.kind == 0:
+                await self._take_data(frame.number, frame.flags, frame.data)
+            elif frame.kind == SYN_STREAM:
+                await self._open(frame.flags, frame.data)
+            elif frame.kind == PING:  # the same comes back
+                await self._send(control_frame(PING, frame.data))
 
     async def send_data(self, number: int, flags: int, data: bytes) -> None:
-        self._writer.write(struct.pack(">II", number, flags << 24 | len(data)) + data)
-        await self._writer.drain()
+        await self._send(data_frame(number, data, is_last=bool(flags & FIN)))
 
     async def _take_data(self, number: int, flags: int, data: bytes) -> None:
         stream = self._streams[number]
         if data:
             stream.arrived.put_nowait(data)
-        if flags & _FIN:
+        if flags & FIN:
             stream.arrived.put_nowait(None)
 
     async def _open(self, flags: int, data: bytes) -> None:
         (number,) = struct.unpack(">I", data[:4])
         block = self._inflate.decompress(data[10:])
         stream = self._streams[number & 0x7FFF_FFFF] = Stream(self, number, _headers_of(block))
-        if flags & _FIN:
+        if flags & FIN:
             stream.arrived.put_nowait(None)
         empty = self._deflate.compress(struct.pack(">I", 0)) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
-        await self._send(_SYN_REPLY, 0, data[:4] + empty)
+        await self._send(control_frame(SYN_REPLY, data[:4] + empty))
         self.opened.put_nowait(stream)
 
-    async def _send(self, kind: int, flags: int, data: bytes) -> None:
-        self._writer.write(struct.pack(">HHI", _VERSION, kind, flags << 24 | len(data)) + data)
+    async def _send(self, frame: bytes) -> None:
+        self._writer.write(frame)
         await self._writer.drain()
 
 

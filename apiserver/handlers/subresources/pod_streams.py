@@ -9,13 +9,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote_plus
 
 import aiohttp
 
 from apiserver.endpoints.api_call import ApiCall
+from apiserver.endpoints.cors import AllowedOrigins
 from apiserver.endpoints.responses import ForwardedAnswer, send
+from apiserver.endpoints.websocket import asks_for_websocket, require_allowed_origin
 from apiserver.errors import ApiError, BadRequest, Forbidden, InternalError
 from apiserver.golang.quoting import go_quote
 from apiserver.handlers.subresources.connect import Connector
@@ -24,9 +27,17 @@ from apiserver.handlers.subresources.kubelets import Kubelets
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.reverse_proxy.errors import ForwardingFailed, RequestFailed
-from apiserver.reverse_proxy.forwarder import Forwarder
+from apiserver.reverse_proxy.forwarder import Forwarder, Upgrader
 from apiserver.reverse_proxy.links import escaped
 from apiserver.reverse_proxy.target import Backend, Target
+from apiserver.reverse_proxy.translation import (
+    PORTS_PROTOCOL,
+    SHELL_PROTOCOL,
+    protocol_to_translate,
+    translate_shell,
+    tunnel_ports,
+)
+from apiserver.reverse_proxy.upgrades import upgrade
 from apiserver.vocabulary import Document
 from apiserver.webhooks.addresses import AddressDenied
 from apiserver.webhooks.caller import MESSAGES
@@ -86,7 +97,11 @@ class KubeletAnswered(ApiError):
 
 
 def pod_connectors(
-    registry: Registry, served: ServedTable, forwarder: Forwarder, kubelets: Kubelets
+    registry: Registry,
+    served: ServedTable,
+    forwarder: Forwarder,
+    kubelets: Kubelets,
+    origins: AllowedOrigins,
 ) -> Mapping[str, Connector]:
     async def pod_of(call: ApiCall) -> Document:
         info = call.info
@@ -100,12 +115,17 @@ def pod_connectors(
         node = await registry.get(nodes, "", pod["spec"]["nodeName"], MOST_RECENT)
         return kubelets.backend_of(node.document(), trusts_any=trusts_any)
 
-    async def stream(call: ApiCall, path: str, pod: Document, query: Sequence[tuple[str, str]]) -> None:
+    async def stream(
+        call: ApiCall, path: str, pod: Document, query: Sequence[tuple[str, str]], upgrader: Upgrader
+    ) -> None:
         if not pod["spec"].get("nodeName"):
             raise BadRequest(f"pod {pod['metadata']['name']} does not have a host assigned")
         backend = await kubelet_of(pod)
         target = Target(backend, path, _encoded(query), upgrade_required=True)
-        await forwarder.forward(call, target)
+        if asks_for_websocket(call.request):
+            # Browsers let any page open one, and send the user's certificate along.
+            require_allowed_origin(call.request, origins)
+        await forwarder.forward(call, target, upgrader)
 
     async def command(call: ApiCall, options: Document) -> None:
         pod = await pod_of(call)
@@ -113,12 +133,19 @@ def pod_connectors(
         query = [("command", each) for each in options.get("command", ())]
         query += [(name, "1") for option, name in _STREAMS.items() if options.get(option)]
         path = _path(call.info.subresource, pod, container)
-        await stream(call, path, pod, query)
+        upgrader: Upgrader = upgrade
+        if protocol_to_translate(call) == SHELL_PROTOCOL:
+            upgrader = partial(translate_shell, origins=origins, streams=_streams_of(options))
+        await stream(call, path, pod, query, upgrader)
 
     async def port_forward(call: ApiCall, options: Document) -> None:
         pod = await pod_of(call)
         ports = ",".join(map(str, options.get("ports", ())))
-        await stream(call, _path("portForward", pod), pod, [("port", ports)] if ports else [])
+        upgrader: Upgrader = upgrade
+        if protocol_to_translate(call) == PORTS_PROTOCOL:
+            upgrader = partial(tunnel_ports, origins=origins)
+        query = [("port", ports)] if ports else []
+        await stream(call, _path("portForward", pod), pod, query, upgrader)
 
     async def log(call: ApiCall, _: Document) -> None:
         options = read_log_options(call.query, call.info.name)
@@ -156,6 +183,18 @@ def container_of(pod: Document, name: str) -> str:
     if initial := _names(spec, "initContainers"):
         message += f" or one of the init containers: [{' '.join(initial)}]"
     raise BadRequest(message)
+
+
+def _streams_of(options: Document) -> list[str]:
+    """Returns the streams that a shell has by its options. A terminal has one output, for errors, too."""
+    is_terminal = bool(options.get("tty"))
+    wanted = {
+        "stdin": bool(options.get("stdin")),
+        "stdout": bool(options.get("stdout")),
+        "stderr": bool(options.get("stderr")) and not is_terminal,
+        "resize": is_terminal,
+    }
+    return [name for name, is_wanted in wanted.items() if is_wanted]
 
 
 def _names(spec: Document, field: str) -> list[str]:

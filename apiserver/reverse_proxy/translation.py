@@ -1,0 +1,223 @@
+"""WebSockets of clients to kubelets that speak SPDY: a shell, and ports.
+
+Kubelets know the protocols of shells up to v4; the fifth can tell that the input has ended. So this server is
+the WebSocket's other end, and SPDY's client. Ports are simpler: the WebSocket carries SPDY as it is.
+Source: k8s.io/kubernetes, pkg/registry/core/pod/rest; k8s.io/apiserver, pkg/util/proxy (streamtranslator.go,
+streamtunnel.go).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from http import HTTPStatus
+from typing import Any, Final
+
+import orjson
+from aiohttp import WSMsgType, web
+
+from apiserver.authn.websocket_protocols import read_protocols
+from apiserver.endpoints.api_call import ApiCall
+from apiserver.endpoints.cors import AllowedOrigins
+from apiserver.endpoints.websocket import accept_websocket, asks_for_websocket
+from apiserver.reverse_proxy.backends import Backends, Dialled
+from apiserver.reverse_proxy.errors import ForwardingFailed, RequestFailed
+from apiserver.reverse_proxy.headers import Headers
+from apiserver.reverse_proxy.spdy import SpdyClient
+from apiserver.reverse_proxy.target import Target
+from apiserver.reverse_proxy.upgrades import UNSENT_BYTES_MAX, ask, dial, refuse
+from storage.turns import Turn
+
+SHELL_PROTOCOL: Final = "v5.channel.k8s.io"
+PORTS_PROTOCOL: Final = "SPDY/3.1+portforward.k8s.io"
+# Clients send what a terminal or a file gives them, some kilobytes at a time.
+MESSAGE_BYTES_MAX: Final = 1024 * 1024
+# How a shell has ended is told in a short Status.
+ERROR_BYTES_MAX: Final = 64 * 1024
+
+_STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE = range(5)
+_CLOSE: Final = 255
+_CHANNELS: Final = {"error": _ERROR, "stdin": _STDIN, "stdout": _STDOUT, "stderr": _STDERR, "resize": _RESIZE}
+_FROM_CLIENT: Final = frozenset({_STDIN, _RESIZE})
+_SUCCESS: Final = orjson.dumps({"metadata": {}, "status": "Success"})
+
+
+def protocol_to_translate(call: ApiCall) -> str:
+    """Returns the protocol that a client offers and kubelets do not know; empty if there is none."""
+    if not asks_for_websocket(call.request):
+        return ""
+    offered = read_protocols(call.request.headers.getall("Sec-WebSocket-Protocol", ())).others
+    return next((each for each in (SHELL_PROTOCOL, PORTS_PROTOCOL) if each in offered), "")
+
+
+async def translate_shell(
+    call: ApiCall,
+    backends: Backends,
+    target: Target,
+    headers: Headers,
+    *,
+    origins: AllowedOrigins,
+    streams: Sequence[str],
+) -> None:
+    """Relays a shell. streams: those that it has, beside that of errors.
+
+    Raises ForwardingFailed, AddressDenied, Forbidden, BadRequest.
+    """
+
+    async def relay(dialled: Dialled, socket: web.WebSocketResponse) -> None:
+        await _Shell(SpdyClient(*dialled), socket).run(("error", *streams))
+
+    await _translate(call, backends, target, headers, origins, (SHELL_PROTOCOL, "v4.channel.k8s.io"), relay)
+
+
+async def tunnel_ports(
+    call: ApiCall, backends: Backends, target: Target, headers: Headers, *, origins: AllowedOrigins
+) -> None:
+    """Relays forwarded ports. Raises ForwardingFailed, AddressDenied, Forbidden, BadRequest."""
+
+    async def relay(dialled: Dialled, socket: web.WebSocketResponse) -> None:
+        await _first_of(_messages_to(dialled.writer, socket), _bytes_to(socket, dialled.reader))
+
+    await _translate(call, backends, target, headers, origins, (PORTS_PROTOCOL, "portforward.k8s.io"), relay)
+
+
+async def _translate(
+    call: ApiCall,
+    backends: Backends,
+    target: Target,
+    headers: Headers,
+    origins: AllowedOrigins,
+    protocols: tuple[str, str],
+    relay: Callable[[Dialled, web.WebSocketResponse], Coroutine[Any, Any, None]],
+) -> None:
+    """protocols: that of the WebSocket, and the kubelet's for the same."""
+    dialled = await dial(backends, target)
+    try:
+        head = await ask(dialled, "POST", target, _spdy_headers(headers, protocols[1]))
+        if head.status >= 400:
+            await refuse(call, dialled, head)
+            return
+        if head.status != HTTPStatus.SWITCHING_PROTOCOLS:
+            raise ForwardingFailed(f"invalid upgrade response: status code {head.status}")
+        socket = await accept_websocket(call, origins, protocols[0], MESSAGE_BYTES_MAX)
+        with call.connection.relaying():
+            await relay(dialled, socket)
+            await socket.close()
+    finally:
+        dialled.writer.close()
+
+
+def _spdy_headers(headers: Headers, protocol: str) -> Headers:
+    kept = [
+        (name, value)
+        for name, value in headers
+        if not name.lower().startswith("sec-websocket-") and name.lower() not in ("connection", "upgrade")
+    ]
+    upgrade = [("Connection", "Upgrade"), ("Upgrade", "SPDY/3.1"), ("X-Stream-Protocol-Version", protocol)]
+    return [*kept, *upgrade, ("Content-Length", "0")]
+
+
+async def _first_of(*ways: Coroutine[Any, Any, None]) -> None:
+    """Runs both ways until one has ended."""
+    tasks = {asyncio.ensure_future(way) for way in ways}
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
+async def _messages(socket: web.WebSocketResponse) -> AsyncIterator[bytes]:
+    """Yields the messages of a client, until it has no more."""
+    turn = Turn()
+    while True:
+        message = await socket.receive()
+        # Thousands of small ones may have come at once, for which nothing waits.
+        if turn.is_over():
+            await turn.next()
+        match message.type:
+            case WSMsgType.BINARY:
+                yield message.data
+            case WSMsgType.PING:
+                await socket.pong(message.data)
+            case WSMsgType.PONG:
+                pass
+            case _:
+                return
+
+
+async def _messages_to(writer: asyncio.StreamWriter, socket: web.WebSocketResponse) -> None:
+    with contextlib.suppress(OSError):
+        async for message in _messages(socket):
+            writer.write(message)
+            await writer.drain()
+
+
+async def _bytes_to(socket: web.WebSocketResponse, reader: asyncio.StreamReader) -> None:
+    with contextlib.suppress(OSError):
+        while data := await reader.read(UNSENT_BYTES_MAX):
+            await socket.send_bytes(data)
+
+
+class _Shell:
+    """One shell, between a WebSocket and a kubelet."""
+
+    def __init__(self, spdy: SpdyClient, socket: web.WebSocketResponse) -> None:
+        self._spdy, self._socket = spdy, socket
+        self._numbers: dict[int, int] = {}  # of SPDY's streams, by the WebSocket's channels
+        self._has_left = False
+
+    async def run(self, streams: Sequence[str]) -> None:
+        """Relays until the shell has ended, or the client has left."""
+        with contextlib.suppress(OSError):
+            for name in streams:
+                self._numbers[_CHANNELS[name]] = await self._spdy.open({"streamtype": name})
+        sending = asyncio.create_task(self._to_kubelet())
+        receiving = asyncio.create_task(self._to_client())
+        try:
+            await asyncio.wait((sending, receiving), return_when=asyncio.FIRST_COMPLETED)
+            if not (receiving.done() or self._has_left):
+                await receiving  # The kubelet takes no more, and may have said why.
+        finally:
+            sending.cancel()
+            receiving.cancel()
+            await asyncio.wait((sending, receiving))
+
+    async def _to_kubelet(self) -> None:
+        with contextlib.suppress(OSError):
+            async for data in _messages(self._socket):
+                if not data:
+                    continue
+                closes = data[0] == _CLOSE and len(data) > 1
+                channel = data[1] if closes else data[0]
+                number = self._numbers.get(channel) if channel in _FROM_CLIENT else None
+                if number is not None:
+                    await self._spdy.send(number, b"" if closes else data[1:], is_last=closes)
+            self._has_left = True
+
+    async def _to_client(self) -> None:
+        channels = {number: channel for channel, number in self._numbers.items()}
+        open_streams = {number for channel, number in self._numbers.items() if channel not in _FROM_CLIENT}
+        error, has_ended = b"", False
+        with contextlib.suppress(OSError, RequestFailed):
+            async for number, data, is_last in self._spdy.arrivals():
+                channel = channels.get(number)
+                if channel == _ERROR:
+                    error = (error + data)[:ERROR_BYTES_MAX]
+                elif channel is not None and data:
+                    await self._socket.send_bytes(bytes((channel,)) + data)
+                if is_last:
+                    open_streams.discard(number)
+                has_ended = not open_streams
+                if has_ended:
+                    break
+        told = error or (_SUCCESS if has_ended else _failure("the connection to the kubelet has broken off"))
+        with contextlib.suppress(OSError):
+            await self._socket.send_bytes(bytes((_ERROR,)) + told)
+
+
+def _failure(message: str) -> bytes:
+    status = {"metadata": {}, "status": "Failure", "message": message, "reason": "InternalError", "code": 500}
+    return orjson.dumps(status)
