@@ -107,6 +107,11 @@ def _with_plugin_configurations(config: Config) -> Config:
         )
     except InvalidConfiguration as error:
         raise UsageError(f"--admission-control-config-file: {' '.join(str(error).split())}") from None
+    configurations = replace(
+        configurations,
+        not_ready_toleration_s=config.default_not_ready_toleration_seconds,
+        unreachable_toleration_s=config.default_unreachable_toleration_seconds,
+    )
     return replace(config, plugin_configurations=configurations, warnings=(*config.warnings, *warnings))
 
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final
 
 from apiserver.admission import plugin_names
-from apiserver.admission.configuration.plugin_configurations import PluginConfigurations
+from apiserver.admission.configuration.plugin_configurations import TOLERATION_S, PluginConfigurations
 from apiserver.authn.request_header import STANDARD_NAMES, RequestHeaderNames
 from apiserver.authz.authorizer_modes import RBAC
 from apiserver.brand import Brand
@@ -113,8 +113,10 @@ class Config:
     )
     enable_admission_plugins: tuple[str, ...] = ()
     disable_admission_plugins: tuple[str, ...] = ()
+    default_not_ready_toleration_seconds: int = TOLERATION_S
+    default_unreachable_toleration_seconds: int = TOLERATION_S
     admission_control_config_file: Path | None = None
-    # What is in that file.
+    # What is in that file, and in flags of plugins.
     plugin_configurations: PluginConfigurations = field(default_factory=PluginConfigurations)
     # Whether versions and resources are served, by the keys of --runtime-config.
     runtime_config: Mapping[str, bool] = field(default_factory=dict)

@@ -462,6 +462,20 @@ _ADMISSION: Final = (
         repeats=True,
     ),
     Flag(
+        "--default-not-ready-toleration-seconds",
+        "int",
+        flag_values.count,
+        "Indicates the tolerationSeconds of the toleration for notReady:NoExecute that is added by default "
+        "to every pod that does not already have such a toleration.",
+    ),
+    Flag(
+        "--default-unreachable-toleration-seconds",
+        "int",
+        flag_values.count,
+        "Indicates the tolerationSeconds of the toleration for unreachable:NoExecute that is added by "
+        "default to every pod that does not already have such a toleration.",
+    ),
+    Flag(
         "--admission-control-config-file",
         "string",
         Path,

@@ -28,7 +28,7 @@ NOT_NEEDED: Final = frozenset(
     authorization-webhook-version cloud-config cloud-provider cloud-provider-gce-l7lb-src-cidrs
     cloud-provider-gce-lb-src-cidrs contention-profiling coordinated-leadership-lease-duration
     coordinated-leadership-renew-deadline coordinated-leadership-retry-period
-    debug-socket-path default-not-ready-toleration-seconds default-unreachable-toleration-seconds
+    debug-socket-path
     delete-collection-workers disable-http2-serving disabled-metrics
     egress-selector-config-file emulated-version emulation-forward-compatible
     enable-aggregator-routing enable-bootstrap-token-auth enable-garbage-collector enable-logs-handler

@@ -72,6 +72,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     flags = (
         f"--enable-admission-plugins={','.join(names)}",
         f"--admission-control-config-file={file}",
+        "--default-not-ready-toleration-seconds=7",
     )
     with ServerProcess(directory / "data", *flags) as server:
         yield server
@@ -560,6 +561,12 @@ def test_who_is_no_node_is_not_confined(api: Api, node: str) -> None:
 
 
 # ---- configuration of plugins that are on by default
+
+
+def test_how_long_pods_stay_on_lost_nodes(api: Api, path: str) -> None:
+    made = api.post(f"{path}/pods", pod()).ok()["spec"]["tolerations"]
+    stay_s = {each["key"]: each["tolerationSeconds"] for each in made if "tolerationSeconds" in each}
+    assert stay_s == {"node.kubernetes.io/not-ready": 7, "node.kubernetes.io/unreachable": 300}
 
 
 def test_what_namespaces_enforce_without_labels(api: Api, namespace: str, path: str) -> None:

@@ -26,6 +26,9 @@ from apiserver.admission.configuration.resource_quota import LimitedResource
 from apiserver.brand import Brand
 from apiserver.webhooks.credentials import HostCredentials
 
+# How long pods stay on nodes that do not answer.
+TOLERATION_S: Final = 300
+
 
 @dataclass(frozen=True, slots=True)
 class PluginConfigurations:
@@ -39,6 +42,9 @@ class PluginConfigurations:
     node_selectors: NodeSelectors = field(default_factory=dict)
     tolerations: TolerationRestriction = field(default_factory=TolerationRestriction)
     image_policy: ImagePolicy | None = None
+    # These are flags.
+    not_ready_toleration_s: int = TOLERATION_S
+    unreachable_toleration_s: int = TOLERATION_S
 
 
 # Takes the document of a plugin; returns the values of fields of PluginConfigurations.

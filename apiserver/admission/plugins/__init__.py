@@ -103,7 +103,7 @@ def builtin_plugins(
         PodSecurity(namespaces, lister("", "pods"), offload, configured.pod_security),
         PodNodeSelector(namespaces, configured.node_selectors),
         Priority(lister(brand.group("scheduling"), "priorityclasses")),
-        DefaultTolerationSeconds(),
+        DefaultTolerationSeconds(configured.not_ready_toleration_s, configured.unreachable_toleration_s),
         PodTolerationRestriction(namespaces, configured.tolerations, offload),
         EventRateLimit(configured.event_limits, brand),
         ExtendedResourceToleration(offload),

@@ -1,37 +1,42 @@
-"""Adds tolerations to pods: they stay for five minutes on nodes that do not answer, unless they say how long.
+"""Adds tolerations to pods: they stay for a while on nodes that do not answer, unless they say how long.
 
 Source: kubernetes, plugin/pkg/admission/defaulttolerationseconds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.vocabulary import Document, GroupResource
 
-STAY_S: Final = 300
-_TAINTS: Final = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_NOT_READY: Final = "node.kubernetes.io/not-ready"
+_UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 _PODS: Final = GroupResource("", "pods")
 
 
 class DefaultTolerationSeconds(Plugin):
     name = "DefaultTolerationSeconds"
 
+    def __init__(self, not_ready_s: int, unreachable_s: int) -> None:
+        """How long pods stay on nodes with each of the two taints."""
+        self._stay_s = {_NOT_READY: not_ready_s, _UNREACHABLE: unreachable_s}
+
     def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         return resource == _PODS and not subresource and operation in (Operation.CREATE, Operation.UPDATE)
 
     async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
-        add_tolerations(new["spec"])
+        add_tolerations(new["spec"], self._stay_s)
 
 
-def add_tolerations(spec: Document) -> None:
-    """Add tolerations of the two taints of lost nodes that the pod does not tolerate."""
+def add_tolerations(spec: Document, stay_s: Mapping[str, int]) -> None:
+    """Add tolerations of taints that the pod does not tolerate. stay_s: for how long, by taint."""
     there = spec.get("tolerations") or []
     tolerated = {each.get("key", "") for each in there if each.get("effect", "") in ("NoExecute", "")}
     added = [
-        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": STAY_S}
-        for key in _TAINTS
+        {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
+        for key, seconds in stay_s.items()
         if key not in tolerated and "" not in tolerated
     ]
     if added:

@@ -19,6 +19,8 @@ NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unr
 
 # ---- DefaultTolerationSeconds
 
+STAY_S: Final = {NOT_READY: 300, UNREACHABLE: 300}
+
 
 def toleration(key: str = "", effect: str = "", operator: str = "Exists", **more: Any) -> dict[str, Any]:
     fields = {"key": key, "operator": operator, "effect": effect}
@@ -50,9 +52,9 @@ TOLERATIONS: Final[dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]]]
 @pytest.mark.parametrize(("there", "added"), TOLERATIONS.values(), ids=TOLERATIONS)
 def test_tolerations_of_lost_nodes(there: list[dict[str, Any]], added: list[dict[str, Any]]) -> None:
     spec: dict[str, Any] = {"tolerations": list(there)}
-    add_tolerations(spec)
+    add_tolerations(spec, STAY_S)
     assert spec["tolerations"] == there + added
-    add_tolerations(spec)
+    add_tolerations(spec, STAY_S)
     assert spec["tolerations"] == there + added, "once is enough"
 
 
