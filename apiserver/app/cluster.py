@@ -112,10 +112,15 @@ def build_service_networks(core: Core) -> ServiceNetworks | None:
 def build_authentication_info(core: Core, certificates: pki.Pki) -> AuthenticationInfo:
     """Raises CannotStart."""
     config = core.config
+    authorities, names = front_proxy_cas(config, certificates), front_proxy_names(config)
+    if config.proxy_client_cert_file is None and config.requestheader_client_ca_file is not None:
+        # It is as this one that this server itself is a front proxy.
+        authorities += b"\n" + certificates.front_proxy_ca_cert.read_bytes()
+        names = tuple(dict.fromkeys((*names, pki.FRONT_PROXY_NAME))) if names else ()
     info = TrustedClients(
         client_cas(config, certificates).decode("utf-8", "replace"),
-        front_proxy_cas(config, certificates).decode("utf-8", "replace"),
-        front_proxy_names(config),
+        authorities.decode("utf-8", "replace"),
+        names,
         config.request_header_names,
     )
     return AuthenticationInfo(core.registry, core.served, info, core.clock)

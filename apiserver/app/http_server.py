@@ -20,9 +20,8 @@ from apiserver.endpoints.openid import OpenId
 from apiserver.endpoints.representation import StatusEncoder
 from apiserver.endpoints.request_handler import request_handler
 from apiserver.endpoints.request_slots import SlotLimits
-from apiserver.endpoints.routes import NonResourceEndpoints, ResourceHandlers, Routes
+from apiserver.endpoints.routes import Elsewhere, NonResourceEndpoints, ResourceHandlers, Routes
 from apiserver.handlers.patch import ACCEPTED as PATCH_TYPES
-from apiserver.registry.delegated import DelegatedVersions
 from apiserver.wire.media_types import APPLY_YAML, supported_media_types
 
 
@@ -32,19 +31,21 @@ def build_routes(
     health: Health,
     openid: OpenId | None,
     metrics: Callable[[], Awaitable[Iterator[bytes]]],
-    knows_definitions: Callable[[], bool],
+    elsewhere: Elsewhere,
+    knows_everything: Callable[[], bool],
 ) -> Routes:
     """metrics: returns the text of /metrics in slices.
 
-    knows_definitions: whether all stored definitions are served.
+    knows_everything: whether all stored definitions are served, and all APIServices known.
     """
     config, brand, served = core.config, core.brand, core.served
     endpoints = NonResourceEndpoints(
-        discovery=Discovery(brand, served, core.meta_encoders, has_cbor=config.cbor),
+        discovery=Discovery(brand, served, core.meta_encoders, elsewhere.remote, has_cbor=config.cbor),
         openapi=OpenApi(
             brand,
             core.schemas,
             served,
+            elsewhere.remote,
             types=supported_media_types(brand, has_cbor=config.cbor),
             patch_types=(*PATCH_TYPES, APPLY_YAML),
         ),
@@ -52,9 +53,8 @@ def build_routes(
         health=health,
         metrics=metrics,
     )
-    delegated = DelegatedVersions(core.registry, served, brand.group("apiregistration"))
     shedding = LoadShedding(core.memory_budget, core.registry.count)
-    return Routes(served, handlers, endpoints, delegated.has, knows_definitions, shedding)
+    return Routes(served, handlers, endpoints, elsewhere, knows_everything, shedding)
 
 
 def build_http_server(

@@ -19,7 +19,7 @@ from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.plugin_names import AUTO_PROVISION
 from apiserver.apiextensions import definitions
 from apiserver.app.access import build_access
-from apiserver.app.aggregation import build_registration
+from apiserver.app.aggregation import Aggregation, build_aggregation, build_registration
 from apiserver.app.cluster import (
     build_authentication_info,
     build_kubernetes_service,
@@ -61,10 +61,12 @@ from apiserver.endpoints.health import Health, PostStartHook, cache_check
 from apiserver.endpoints.middleware import Deadlines
 from apiserver.endpoints.representation import MetaV1Encoders
 from apiserver.endpoints.representation.form_cache import FormCache
-from apiserver.endpoints.routes import version_document
+from apiserver.endpoints.routes import Elsewhere, version_document
 from apiserver.endpoints.running_call import running_operation
 from apiserver.endpoints.watch_stream import WatchStreams
+from apiserver.handlers.extension_servers import forward_handler
 from apiserver.metrics.admission import AdmissionMetrics
+from apiserver.metrics.api_services import ApiServiceMetrics
 from apiserver.metrics.build_info import BuildInfo
 from apiserver.metrics.event_loop import EventLoopMonitor
 from apiserver.metrics.exposition import Exposition
@@ -142,6 +144,7 @@ class _Parts:
     rbac_informer: RbacPolicyInformer | None
     replicas: Replicas | None
     registration: ApiServiceRegistration | None
+    aggregation: Aggregation
     definitions: DefinitionController
     definitions_synced: Callable[[], None]
     controllers: ControllerManager
@@ -214,18 +217,17 @@ class App:
             if self._stopping.is_set():
                 return
             certificates = await asyncio.to_thread(make_certificates, config, identity)
-            webhooks = WebhookClient(
-                self._offload,
-                CachedServices(core.registry, core.served, core.brand),
-                config.webhook_deny_cidrs,
-            )
+            services = CachedServices(core.registry, core.served, core.brand)
+            webhooks = WebhookClient(self._offload, services, config.webhook_deny_cidrs)
             stack.push_async_callback(webhooks.close)
             backends = Backends(config.proxy_deny_cidrs)
             stack.push_async_callback(backends.close)
             forwarder = Forwarder(
                 backends, IdentityHeaders.of(config.request_header_names), self._request_metrics
             )
-            parts = self._build(core, health, webhooks, forwarder, certificates)
+            aggregation = build_aggregation(core, services, certificates)
+            stack.push_async_callback(aggregation.client.close)
+            parts = self._build(core, health, webhooks, forwarder, aggregation, certificates)
             if parts.replicas is not None and not await self._join(parts.replicas):
                 return
             context = tls_context(config, certificates)
@@ -312,6 +314,7 @@ class App:
         health: Health,
         webhooks: WebhookClient,
         forwarder: Forwarder,
+        aggregation: Aggregation,
         certificates: pki.Pki,
     ) -> _Parts:
         """Raises CannotStart."""
@@ -347,8 +350,19 @@ class App:
             config.etcd_db_metric_poll_interval_s,
         )
         openid = build_openid(core, access.accounts, self.port)
-        exposition = self._exposition(registry, storage_size)
-        routes = build_routes(core, handlers, health, openid, exposition, lambda: definitions_hook.is_done)
+        exposition = self._exposition(registry, storage_size, aggregation.metrics)
+        elsewhere = Elsewhere(
+            aggregation.remote, forward_handler(aggregation.remote, aggregation.client, forwarder)
+        )
+        routes = build_routes(
+            core,
+            handlers,
+            health,
+            openid,
+            exposition,
+            elsewhere,
+            lambda: definitions_hook.is_done and aggregation.is_complete,
+        )
         return _Parts(
             core=core,
             health=health,
@@ -360,6 +374,7 @@ class App:
             rbac_informer=rbac_informer,
             replicas=replicas,
             registration=build_registration(core),
+            aggregation=aggregation,
             definitions=DefinitionController(
                 registry,
                 table,
@@ -443,7 +458,7 @@ class App:
                 registry.cache.retire(registry.prefix_of(each))
 
     def _exposition(
-        self, registry: Registry, storage_size: StorageSizeMetric
+        self, registry: Registry, storage_size: StorageSizeMetric, api_services: ApiServiceMetrics
     ) -> Callable[[], Awaitable[Iterator[bytes]]]:
         """Returns what makes the text of /metrics in slices, of all workers if there are several."""
         exposition = Exposition(
@@ -454,6 +469,7 @@ class App:
                 self._storage_metrics,
                 storage_size,
                 self._admission_metrics,
+                api_services,
                 self._work_queue_metrics,
                 self._leader_election_metrics,
                 OffloadMetrics(self._offload),
@@ -503,6 +519,9 @@ class App:
         if parts.registration is not None:
             self._work_queue_metrics.add(parts.registration.queue)
             running.append(tasks.create_task(parts.registration.run(), name="autoregister"))
+        for controller in parts.aggregation.controllers:
+            self._work_queue_metrics.add(controller.queue)
+            running.append(tasks.create_task(controller.run(), name="aggregation"))
         for queue in (*parts.definitions.queues, parts.service_allocations[1].queue):
             self._work_queue_metrics.add(queue)
         running.append(tasks.create_task(parts.controllers.run(), name="controllers"))

@@ -221,6 +221,8 @@ def _check_combinations(config: Config) -> None:
         raise UsageError("--etcd-certfile and --etcd-keyfile must be given together")
     if (config.kubelet_client_certificate is None) is not (config.kubelet_client_key is None):
         raise UsageError("--kubelet-client-certificate and --kubelet-client-key must be given together")
+    if (config.proxy_client_cert_file is None) is not (config.proxy_client_key_file is None):
+        raise UsageError("--proxy-client-cert-file and --proxy-client-key-file must be given together")
     if config.workers > 1 and not config.etcd_servers:
         raise UsageError("--workers requires --etcd-servers: only one process can use the embedded store")
 
@@ -244,6 +246,8 @@ def _check_files(config: Config) -> None:
         ("tls-private-key-file", config.tls_private_key_file),
         ("client-ca-file", config.client_ca_file),
         ("requestheader-client-ca-file", config.requestheader_client_ca_file),
+        ("proxy-client-cert-file", config.proxy_client_cert_file),
+        ("proxy-client-key-file", config.proxy_client_key_file),
         ("token-auth-file", config.token_auth_file),
         ("etcd-cafile", config.etcd_cafile),
         ("etcd-certfile", config.etcd_certfile),

@@ -62,6 +62,9 @@ class Config:
     requestheader_uid_headers: tuple[str, ...] = STANDARD_NAMES.uids
     requestheader_group_headers: tuple[str, ...] = STANDARD_NAMES.groups
     requestheader_extra_headers_prefix: tuple[str, ...] = STANDARD_NAMES.extra_prefixes
+    # What extension servers are shown; None: the certificate of a front proxy in the data directory.
+    proxy_client_cert_file: Path | None = None
+    proxy_client_key_file: Path | None = None
     # Regular expressions, in Go's syntax.
     cors_allowed_origins: tuple[str, ...] = ()
     token_auth_file: Path | None = None

@@ -370,6 +370,20 @@ _AUTHENTICATION: Final = (
         "List of request header prefixes to inspect for extra attributes of users, comma separated.",
     ),
     Flag(
+        "--proxy-client-cert-file",
+        "string",
+        Path,
+        "Client certificate used to prove the identity of this server when it passes requests on to "
+        "extension API servers. They verify it by the authorities in --requestheader-client-ca-file. If not "
+        "provided, it is made in --data-dir.",
+    ),
+    Flag(
+        "--proxy-client-key-file",
+        "string",
+        Path,
+        "Private key for the client certificate in --proxy-client-cert-file.",
+    ),
+    Flag(
         "--token-auth-file",
         "string",
         Path,

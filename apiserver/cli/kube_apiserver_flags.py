@@ -42,7 +42,7 @@ NOT_NEEDED: Final = frozenset(
     max-connection-bytes-per-sec oidc-ca-file oidc-client-id oidc-groups-claim oidc-groups-prefix
     oidc-issuer-url oidc-required-claim oidc-signing-algs oidc-username-claim oidc-username-prefix
     peer-advertise-ip peer-advertise-port peer-ca-file permit-address-sharing permit-port-sharing
-    profiling proxy-client-cert-file proxy-client-key-file
+    profiling
     runtime-config-emulation-forward-compatible service-account-api-audiences
     service-account-extend-token-expiration service-account-lookup
     service-account-signing-endpoint show-hidden-metrics-for-version shutdown-send-retry-after

@@ -30,6 +30,7 @@ class ApiCall:
     body_bytes: how many bytes of its body have been sent; they are not counted for watches.
     closes_connection: the connection must not be used again after the response.
     has_read_body: the client has been asked for the body, which may be on its way.
+    discards_body: its body is of no use to anybody, and is being discarded.
     has_timed_out: the time for the request is up, and its task has been cancelled for that.
     is_answered: its answer is made, or being made as fast as the client takes it: only the client is slow.
     cors_head: the lines of the response's head that tell a browser which pages may see it.
@@ -53,6 +54,7 @@ class ApiCall:
     body_bytes: int = 0
     closes_connection: bool = False
     has_read_body: bool = False
+    discards_body: bool = False
     has_timed_out: bool = False
     is_answered: bool = False
     cors_head: bytes = b""

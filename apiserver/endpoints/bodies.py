@@ -163,6 +163,7 @@ async def discard_body(call: ApiCall, handle: Handler) -> None:
             while content.total_bytes <= BODY_BYTES_MAX and await content.readany():
                 pass
 
+    call.discards_body = True
     discarding = asyncio.get_running_loop().create_task(discard())
     try:
         await handle(call)

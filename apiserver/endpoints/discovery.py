@@ -1,22 +1,25 @@
 """Discovery: /api, /apis, the documents of groups and versions, and aggregated discovery.
 
-Rows D02, D03, D17, D18, D22, I19, S03. Documents are built from the table of resources on first use, and
-cached encoded until the table changes. Other forms than JSON are transcoded from it. Source:
-k8s.io/apiserver, pkg/endpoints/discovery and its aggregated/{wrapper,handler,etag}.go.
+Rows D02, D03, D17, D18, D22, I19, S03. Documents are built on first use, from the table of resources and from
+what is known of the versions that other servers have, and cached encoded until one of the two changes. Other
+forms than JSON are transcoded from it. Source: k8s.io/apiserver, pkg/endpoints/discovery and its
+aggregated/{wrapper,handler,etag}.go; k8s.io/kube-aggregator, pkg/apiserver/handler_apis.go.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
 import orjson
 from aiohttp import hdrs
 
+from apiserver.aggregation.remote_versions import DiscoveredVersion, RemoteTable, RemoteVersions
 from apiserver.brand import Brand
+from apiserver.catalogue.apiregistration.local_api_services import CUSTOM, builtin_priority
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.negotiation import Negotiator, Target
 from apiserver.endpoints.representation import MetaV1Encoders, document_encoder
@@ -24,7 +27,13 @@ from apiserver.endpoints.representation.discovery_schema import KIND as AGGREGAT
 from apiserver.endpoints.responses import is_pretty, json_text, send, send_document
 from apiserver.errors import BadRequest, NotAcceptable
 from apiserver.registry.offload import Offload
-from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable, Subresource
+from apiserver.registry.served_resource import (
+    ResourceTable,
+    ServedResource,
+    ServedTable,
+    Subresource,
+    version_priority,
+)
 from apiserver.registry.size_class import size_class
 from apiserver.vocabulary import Document, GroupVersion
 from apiserver.wire.media_types import JSON, supported_media_types
@@ -40,8 +49,15 @@ class _DocumentKey(NamedTuple):
     of: str = ""
 
 
+class _Everything(NamedTuple):
+    """All that documents are built from. Tables compare by identity."""
+
+    own: ResourceTable
+    remote: RemoteTable
+
+
 class Discovery:
-    """Serves the discovery documents of the current table of resources.
+    """Serves the discovery documents of the current table of resources, and of other servers' versions.
 
     meta: encodes documents in protobuf. has_cbor: whether its feature gate is on.
     """
@@ -51,24 +67,27 @@ class Discovery:
         brand: Brand,
         served: ServedTable,
         meta: MetaV1Encoders,
+        remote: RemoteVersions | None = None,
         *,
         has_cbor: bool = False,
     ) -> None:
         self._brand = brand
         self._served = served
+        self._remote = remote or RemoteVersions()
         self._meta = meta
         # In Kubernetes the aggregated form has no CBOR, whatever the gate says.
         targets = [Target(AGGREGATED_KIND, brand.discovery_group, "v2")]
         self._negotiator = Negotiator(targets, supported_media_types(brand))
         self._plain = Negotiator((), supported_media_types(brand, has_cbor=has_cbor))
         self._target = f"g={brand.discovery_group};v=v2;as={AGGREGATED_KIND}"
-        # Tables compare by identity; there are few at a time.
+        # There are few tables at a time.
         self._aggregated = lru_cache(maxsize=4)(self._make_aggregated)
+        self._merged = lru_cache(maxsize=1)(self._merge)
         # The part of each group, and what it was built from: a new table has few new groups.
         self._groups: dict[str, tuple[object, bytes]] = {}
-        # By document and media type, for one table. The oldest are evicted first.
+        # By document and media type, for one state. The oldest are evicted first.
         self._cache: dict[tuple[_DocumentKey, str], bytes] = {}
-        self._cached_table: ResourceTable | None = None
+        self._cached: _Everything | None = None
 
     async def core(self, call: ApiCall) -> None:
         """Serve /api. Raises NotAcceptable, BadRequest."""
@@ -96,16 +115,50 @@ class Discovery:
         if (media_type := self._aggregated_type(call)) is not None:
             await self._send_aggregated(call, "named", media_type)
         else:
-            await self._send(call, _DocumentKey("APIGroupList"), _group_list, _VARY)
+            await self._send(
+                call, _DocumentKey("APIGroupList"), lambda: _group_list(self.groups_now()), _VARY
+            )
 
     async def group(self, call: ApiCall, name: str) -> None:
         """Serve /apis/{group}; the group is known to be served. Raises NotAcceptable."""
-        await self._send(call, _DocumentKey("APIGroup", name), lambda table: _group_document(table, name))
+        await self._send(
+            call, _DocumentKey("APIGroup", name), lambda: _group_document(self.groups_now(), name)
+        )
 
     async def version(self, call: ApiCall, group_version: GroupVersion) -> None:
-        """Serve /api/v1 or /apis/{group}/{version}; it is known to be served. Raises NotAcceptable."""
+        """Serve /api/v1 or /apis/{group}/{version}; it is known to be served here. Raises NotAcceptable."""
         which = _DocumentKey("APIResourceList", str(group_version))
-        await self._send(call, which, lambda table: _resource_list(table, group_version))
+        await self._send(call, which, lambda: _resource_list(self._served.current, group_version))
+
+    def groups_now(self) -> Mapping[str, tuple[GroupVersion, ...]]:
+        """Returns the versions of each group, here and on other servers, in the order of their priorities."""
+        return self._merged(self._now())
+
+    def _now(self) -> _Everything:
+        return _Everything(self._served.current, self._remote.current)
+
+    def _merge(self, now: _Everything) -> Mapping[str, tuple[GroupVersion, ...]]:
+        """What is served here is nobody else's, whatever their APIServices say."""
+        own = now.own.groups
+        others = {
+            gv: version.priority
+            for gv, version in now.remote.versions.items()
+            if gv.group and gv not in now.own.group_versions
+        }
+        if not others:
+            return own
+        priorities = dict(others)
+        for group, versions in own.items():
+            is_custom = now.own.is_custom(group)
+            for gv in versions:
+                priorities[gv] = CUSTOM if is_custom else builtin_priority(self._brand, gv)
+        merged = dict(own)
+        for group in {gv.group for gv in others}:
+            together = (*own.get(group, ()), *(gv for gv in others if gv.group == group))
+            by_name = sorted(together, key=lambda gv: version_priority(gv.version), reverse=True)
+            merged[group] = tuple(sorted(by_name, key=lambda gv: -priorities[gv].version))
+        highest = {group: max(priorities[gv].group for gv in versions) for group, versions in merged.items()}
+        return {group: merged[group] for group in sorted(merged, key=lambda name: (-highest[name], name))}
 
     # ---- forms
 
@@ -125,16 +178,15 @@ class Discovery:
         self,
         call: ApiCall,
         which: _DocumentKey,
-        make: Callable[[ResourceTable], Document],
+        make: Callable[[], Document],
         headers: Mapping[str, str] | None = None,
     ) -> None:
         """Raises NotAcceptable."""
         media_type = self._plain_type(call)
-        table = self._served.current
-        cache = self._cache_for(table)
+        cache = self._cache_for(self._now())
         text = cache.get((which, JSON))
         if text is None:
-            text = cache[which, JSON] = json_text(make(table))
+            text = cache[which, JSON] = json_text(make())
             _evict_oldest(cache)
         if media_type == JSON and is_pretty(call):
             await send_document(call, orjson.loads(text), headers=headers)
@@ -144,7 +196,7 @@ class Discovery:
 
     async def _send_aggregated(self, call: ApiCall, which: str, media_type: str) -> None:
         """Send an aggregated document. All forms have the ETag of the JSON."""
-        text, etag = self._aggregated(self._served.current, which)
+        text, etag = self._aggregated(self._now(), which)
         content_type = f"{media_type};{self._target}"
         # Clients that cache it ask whether it has changed.
         headers = {**_VARY, "ETag": etag, hdrs.CACHE_CONTROL: "public"}
@@ -155,10 +207,10 @@ class Discovery:
             await send(call, 200, body, content_type, headers, is_shared=True)
 
     async def _in_form(self, offload: Offload, media_type: str, which: _DocumentKey, text: bytes) -> bytes:
-        """Transcodes a document of the current table from JSON, or finds it in the cache."""
+        """Transcodes a document of the current state from JSON, or finds it in the cache."""
         if media_type == JSON:
             return text
-        cache = self._cache_for(self._served.current)
+        cache = self._cache_for(self._now())
         body = cache.get((which, media_type))
         if body is None:
             write = document_encoder(which.kind, media_type, self._meta)
@@ -172,45 +224,46 @@ class Discovery:
             _evict_oldest(cache)
         return body
 
-    def _cache_for(self, table: ResourceTable) -> dict[tuple[_DocumentKey, str], bytes]:
-        """Returns the cache of a table. Each has its own: encoding for the last one may go on."""
-        if table is not self._cached_table:
-            self._cached_table, self._cache = table, {}
+    def _cache_for(self, now: _Everything) -> dict[tuple[_DocumentKey, str], bytes]:
+        """Returns the cache of a state. Each has its own: encoding for the last one may go on."""
+        if now != self._cached:
+            self._cached, self._cache = now, {}
         return self._cache
 
     # ---- aggregated discovery
 
-    def _make_aggregated(self, table: ResourceTable, which: str) -> tuple[bytes, str]:
+    def _make_aggregated(self, now: _Everything, which: str) -> tuple[bytes, str]:
         """Returns the document of the core group or of the named groups, and its ETag."""
-        for gone in self._groups.keys() - table.groups.keys():
+        groups = self._merged(now)
+        for gone in self._groups.keys() - groups.keys():
             del self._groups[gone]
         items = [
-            self._aggregated_group(table, name) for name in table.groups if bool(name) is (which == "named")
+            self._aggregated_group(now, name, versions)
+            for name, versions in groups.items()
+            if bool(name) is (which == "named")
         ]
         about = {
             "kind": AGGREGATED_KIND,
             "apiVersion": f"{self._brand.discovery_group}/v2",
             "metadata": {},
         }
-        body = b'%b,"items":[%b]}\n' % (orjson.dumps(about)[:-1], b",".join(items))
+        body = b'%b,"items":[%b]}\n' % (orjson.dumps(about)[:-1], b",".join(filter(None, items)))
         return body, f'"{hashlib.sha256(body).hexdigest().upper()}"'
 
-    def _aggregated_group(self, table: ResourceTable, name: str) -> bytes:
-        served = tuple((gv, table.group_versions[gv]) for gv in table.groups[name])
+    def _aggregated_group(self, now: _Everything, name: str, versions: Sequence[GroupVersion]) -> bytes:
+        """Returns the part of a group; empty if nothing is known yet of what other servers have of it."""
+        own, discovered = now.own.group_versions, now.remote.discovered
+        known_versions = [gv for gv in versions if gv in own or gv in discovered]
+        if not known_versions:
+            return b""
+        served = tuple((gv, own[gv] if gv in own else discovered[gv]) for gv in known_versions)
         known = self._groups.get(name)
         if known is not None and known[0] == served:
             return known[1]
         group = orjson.dumps(
             {
                 "metadata": {"name": name} if name else {},
-                "versions": [
-                    {
-                        "version": gv.version,
-                        "resources": [_aggregated_resource(r) for r in resources],
-                        "freshness": "Current",
-                    }
-                    for gv, resources in served
-                ],
+                "versions": [_aggregated_version(gv, each) for gv, each in served],
             }
         )
         self._groups[name] = served, group
@@ -230,13 +283,13 @@ def _evict_oldest(cache: dict[tuple[_DocumentKey, str], bytes]) -> None:
 # ---- documents
 
 
-def _group_list(table: ResourceTable) -> Document:
-    groups = [_group(name, versions) for name, versions in table.groups.items() if name]
-    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+def _group_list(groups: Mapping[str, tuple[GroupVersion, ...]]) -> Document:
+    listed = [_group(name, versions) for name, versions in groups.items() if name]
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": listed}
 
 
-def _group_document(table: ResourceTable, name: str) -> Document:
-    return {"kind": "APIGroup", "apiVersion": "v1", **_group(name, table.groups[name])}
+def _group_document(groups: Mapping[str, tuple[GroupVersion, ...]], name: str) -> Document:
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group(name, groups[name])}
 
 
 def _resource_list(table: ResourceTable, group_version: GroupVersion) -> Document:
@@ -292,6 +345,17 @@ def _storage_version_hash(resource: ServedResource) -> str:
     group = resource.stored_group_resource.group
     text = f"{group}/{resource.storage_version}/{resource.codec.stored_kind}"
     return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
+
+
+def _aggregated_version(
+    group_version: GroupVersion, served: tuple[ServedResource, ...] | DiscoveredVersion
+) -> Document:
+    if isinstance(served, DiscoveredVersion):
+        resources, is_current = list(served.resources), served.is_current
+    else:
+        resources, is_current = [_aggregated_resource(each) for each in served], True
+    freshness = "Current" if is_current else "Stale"
+    return {"version": group_version.version, "resources": resources, "freshness": freshness}
 
 
 def _aggregated_resource(resource: ServedResource) -> Document:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 from apiserver import EMULATED_VERSION, __version__
+from apiserver.aggregation.remote_versions import RemoteVersion, RemoteVersions
 from apiserver.endpoints import health
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.discovery import Discovery
@@ -19,6 +20,7 @@ from apiserver.endpoints.health import Health
 from apiserver.endpoints.load_shedding import LoadShedding
 from apiserver.endpoints.openapi import OpenApi
 from apiserver.endpoints.openid import CONFIGURATION_PATH, JWKS_PATH, OpenId
+from apiserver.endpoints.request_info import RequestInfo
 from apiserver.endpoints.responses import TEXT, send, send_document, send_text
 from apiserver.errors import MethodNotAllowed, NoSuchEndpoint, NotFound, ServiceUnavailable
 from apiserver.metrics.exposition import CONTENT_TYPE
@@ -82,6 +84,30 @@ class NonResourceEndpoints:
     metrics: Callable[[], Awaitable[Iterator[bytes]]]
 
 
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """The versions that other servers have. forward: passes a request on to one of their servers."""
+
+    remote: RemoteVersions
+    forward: Callable[[ApiCall, RemoteVersion], Awaitable[None]]
+
+    def version_of(self, info: RequestInfo) -> RemoteVersion | None:
+        """Returns the version that a request is for: for a resource, its list of resources, or its OpenAPI.
+
+        Paths with empty steps, which other servers may read in another way than they were authorized, are for
+        none, nor are those with dots for steps.
+        """
+        steps = info.path.removesuffix("/").split("/")[1:]
+        if any(step in ("", ".", "..") for step in steps):
+            return None
+        match steps:
+            case ["apis", group, version] | ["openapi", "v3", "apis", group, version]:
+                return self.remote.find(group, version)
+            case ["apis", group, version, *_] if info.is_resource:
+                return self.remote.find(group, version)
+        return None
+
+
 class Routes:
     """Finds the handler of a call, and calls it."""
 
@@ -90,14 +116,11 @@ class Routes:
         served: ServedTable,
         resources: ResourceHandlers,
         non_resources: NonResourceEndpoints,
-        is_delegated: Callable[[str, str], bool],
-        knows_definitions: Callable[[], bool],
+        elsewhere: Elsewhere,
+        knows_everything: Callable[[], bool],
         shedding: LoadShedding,
     ) -> None:
-        """is_delegated: (group, version): whether an APIService names another server for it.
-
-        knows_definitions: whether all stored definitions are served.
-        """
+        """knows_everything: whether all stored definitions are served, and all APIServices known."""
         self._served = served
         self._handlers: Mapping[str, Handler] = {
             verb.name: getattr(resources.verbs, verb.name) for verb in fields(VerbHandlers)
@@ -108,8 +131,8 @@ class Routes:
         self._openapi = openapi = non_resources.openapi
         self._health = non_resources.health
         self._metrics = non_resources.metrics
-        self._is_delegated = is_delegated
-        self._knows_definitions = knows_definitions
+        self._elsewhere = elsewhere
+        self._knows_everything = knows_everything
         self._shedding, self._budget = shedding, shedding.budget
         self._fixed: Mapping[str, Callable[[ApiCall], Awaitable[None]]] = {
             "": self._index,
@@ -142,6 +165,8 @@ class Routes:
             return
         resource = self._served.find(info.group, info.version, info.resource)
         if resource is None or not _matches_scope(call, resource):
+            if resource is None and await self._serve_elsewhere(call):
+                return
             if self._served.current.is_custom(info.group):
                 await self._no_such_path(call)
                 return
@@ -205,7 +230,7 @@ class Routes:
         if key in self._openid and "//" not in path:
             await self._openid[key](call)
             return
-        groups = self._served.current.groups
+        groups = self._discovery.groups_now()
         match path.removeprefix("/").split("/"):
             case ["api" | "apis", *steps] if "" in steps[:-1]:
                 raise NoSuchEndpoint
@@ -234,6 +259,8 @@ class Routes:
 
     async def _group_version(self, call: ApiCall, group_version: GroupVersion) -> None:
         if group_version not in self._served.current.group_versions:
+            if await self._serve_elsewhere(call):
+                return
             if self._served.current.is_custom(group_version.group):
                 await self._no_such_path(call)
                 return
@@ -247,7 +274,8 @@ class Routes:
     def _paths(self) -> list[str]:
         paths = {"/apis", "/metrics", "/openapi/v2", "/openapi/v3", "/version"}
         paths |= {f"/{path}" for path in self._openid}
-        for group, version in self._served.current.group_versions:
+        versions = (gv for group in self._discovery.groups_now().values() for gv in group)
+        for group, version in versions:
             paths |= {f"/apis/{group}", f"/apis/{group}/{version}"} if group else {"/api", f"/api/{version}"}
         for endpoint in ("livez", "readyz", "healthz"):
             paths |= {f"/{endpoint}", *(f"/{endpoint}/{name}" for name in self._health.checks(endpoint))}
@@ -263,14 +291,21 @@ class Routes:
         if call.info.method not in ("GET", "HEAD"):
             raise MethodNotAllowed
 
+    async def _serve_elsewhere(self, call: ApiCall) -> bool:
+        """Forwards a request for a version that another server has; False if none has it."""
+        version = self._elsewhere.version_of(call.info)
+        # What is served here is nobody else's.
+        if version is None or version.group_version in self._served.current.group_versions:
+            return False
+        await self._elsewhere.forward(call, version)
+        return True
+
     async def _no_such_path(self, call: ApiCall) -> None:
         """Raises ServiceUnavailable while it is not known yet: clients give up for good at a 404."""
-        if not self._knows_definitions() and call.info.path.startswith("/apis/"):
+        if not self._knows_everything() and call.info.path.startswith("/apis/"):
             raise ServiceUnavailable(_NOT_YET)
-        match call.info.path.split("/"):
-            case ["", "apis", group, version, *_] if self._is_delegated(group, version):
-                await send(call, 503, b"service unavailable\n", TEXT, {"X-Content-Type-Options": "nosniff"})
-                return
+        if await self._serve_elsewhere(call):
+            return
         await send(call, 404, b"404 page not found\n", TEXT, {"X-Content-Type-Options": "nosniff"})
 
 

@@ -5,6 +5,7 @@
     apply                       PATCH as server-side apply
     delete                      DELETE of an object or of a collection
     subresources                scale, binding, eviction, token, and those that connect to other servers
+    extension_servers           forwards what is for versions that other servers have
     reviews                     SubjectAccessReview and the like: answered, never stored
     virtual_kinds               what subresources and reviews share: kinds that are not stored
 

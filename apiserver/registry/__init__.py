@@ -26,7 +26,6 @@
     offload, size_class  decide whether work runs on the event loop or in a thread, by its size
     memory_budget     how near the process is to the memory that it may have
     switch_interval  has threads that compute hand the interpreter over sooner
-    delegated         group versions that other servers have
 
 What it guarantees:
 

@@ -31,6 +31,8 @@ HEADERS_MAX: Final = 128
 UNREAD_BYTES_MAX: Final = 64 * 1024
 # How long a connection is kept for the next request.
 KEEP_ALIVE_S: Final = 30.0
+# Too short for another request.
+NOT_KEPT_S: Final = 0.001
 # How long an address is taken to be right.
 DNS_TTL_S: Final = 1
 _DENY_FLAG: Final = "--proxy-deny-cidrs"
@@ -87,6 +89,7 @@ class Backends:
                 headers=CIMultiDict(headers),
                 data=body,
                 ssl=target.backend.tls if target.backend.tls is not None else True,
+                server_hostname=target.backend.server_name or None,
                 allow_redirects=False,
             )
         except (aiohttp.ClientError, OSError, ValueError, TimeoutError) as error:
@@ -110,7 +113,9 @@ class Backends:
                     backend.port,
                     limit=HEADER_BYTES_MAX,
                     ssl=backend.tls,
-                    server_hostname=backend.host if backend.tls is not None else None,
+                    server_hostname=(backend.server_name or backend.host)
+                    if backend.tls is not None
+                    else None,
                 )
         except (OSError, ValueError, TimeoutError) as error:
             raise _failure(error, backend) from None
@@ -142,14 +147,14 @@ class Backends:
 
     def _new_session(self, *, keeps: bool) -> aiohttp.ClientSession:
         resolver = self._checked_resolver()
-        if keeps:
-            connector = aiohttp.TCPConnector(
-                limit=0, resolver=resolver, ttl_dns_cache=DNS_TTL_S, keepalive_timeout=KEEP_ALIVE_S
-            )
-        else:
-            connector = aiohttp.TCPConnector(
-                limit=0, resolver=resolver, ttl_dns_cache=DNS_TTL_S, force_close=True
-            )
+        connector = aiohttp.TCPConnector(
+            limit=0,
+            resolver=resolver,
+            ttl_dns_cache=DNS_TTL_S,
+            # Not `force_close`: when a backend closes a TLS connection, as it is asked to, while the client
+            # takes its time, the end of a long answer is lost.
+            keepalive_timeout=KEEP_ALIVE_S if keeps else NOT_KEPT_S,
+        )
         return aiohttp.ClientSession(
             connector=connector,
             # No cookies, and nothing of the environment.

@@ -15,7 +15,7 @@ from aiohttp import hdrs
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.bodies import send_continue
 from apiserver.endpoints.request_slots import holder_of
-from apiserver.endpoints.responses import ForwardedAnswer, send
+from apiserver.endpoints.responses import TEXT, ForwardedAnswer, send
 from apiserver.endpoints.shared_pool import SharedPool
 from apiserver.errors import BadRequest, Forbidden, TooManyRequests
 from apiserver.metrics.requests import RequestMetrics
@@ -33,6 +33,8 @@ from storage.turns import Turn
 FORWARDED_MAX: Final = 1_000
 # HTML is rewritten, and decompressed, so much at a time.
 HTML_BYTES: Final = 16 * 1024
+# Source: k8s.io/apimachinery, pkg/util/proxy/upgradeaware.go.
+_REDIRECTED: Final = b"the backend attempted to redirect this request, which is not permitted"
 _NO_BODY: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 # For zlib: gzip, or a deflated stream without the head of zlib, as browsers and Go take it.
 _WINDOW_BITS: Final = {b"gzip": 31, b"deflate": -zlib.MAX_WBITS}
@@ -128,7 +130,8 @@ class Forwarder:
             raise Forbidden(str(error)) from None
 
     async def _pass_on(self, call: ApiCall, target: Target, passed: headers.Headers) -> None:
-        body = _body(call) if call.request.body_exists else None
+        has_body = call.request.body_exists and not call.discards_body
+        body = _body(call) if has_body else None
         try:
             response = await self.backends.request(call.request.method, target, passed, body)
         except RequestFailed as error:
@@ -146,6 +149,9 @@ class Forwarder:
         """Passes on an answer. Raises RequestFailed."""
         if response.status < 200:
             raise RequestFailed(f"unexpected status {response.status}")
+        if target.rejects_redirects and 300 <= response.status < 400 and response.headers.get(hdrs.LOCATION):
+            await send(call, HTTPStatus.BAD_GATEWAY, _REDIRECTED, TEXT)
+            return
         lines = headers.to_client(response.raw_headers)
         rewriter = None
         if target.prefix is not None:

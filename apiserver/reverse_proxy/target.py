@@ -9,11 +9,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """A server. host: a name or an address. tls: None for plain HTTP."""
+    """A server.
+
+    host: a name or an address. tls: None for plain HTTP.
+    server_name: that its certificate must have, if it is not the host.
+    """
 
     host: str
     port: int
     tls: ssl.SSLContext | None = None
+    server_name: str = ""
 
     @property
     def scheme(self) -> str:
@@ -34,6 +39,7 @@ class Target:
         lead back below it. None: they are left alone.
     headers: more of them for the backend, in place of those that the client has sent.
     upgrade_required: requests that upgrade nothing are refused.
+    rejects_redirects: a redirect is not passed on: the client would be led past this server.
     """
 
     backend: Backend
@@ -42,6 +48,7 @@ class Target:
     prefix: str | None = None
     headers: Sequence[tuple[str, str]] = ()
     upgrade_required: bool = False
+    rejects_redirects: bool = False
 
     @property
     def path_and_query(self) -> str:

@@ -109,6 +109,13 @@ def front_proxy_names(config: Config) -> tuple[str, ...]:
     return (pki.FRONT_PROXY_NAME,)
 
 
+def front_proxy_certificate(config: Config, certificates: pki.Pki) -> tuple[Path, Path]:
+    """Returns the certificate that this server shows to extension servers, and its key."""
+    if config.proxy_client_cert_file is not None and config.proxy_client_key_file is not None:
+        return config.proxy_client_cert_file, config.proxy_client_key_file
+    return certificates.front_proxy_cert, certificates.front_proxy_key
+
+
 def _front_proxy_ca_file(config: Config, certificates: pki.Pki) -> Path:
     return config.requestheader_client_ca_file or certificates.front_proxy_ca_cert
 

@@ -9,8 +9,8 @@ Source: k8s.io/kube-aggregator, pkg/apiserver/resolvers.go; k8s.io/apiserver, pk
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable
-from typing import Final, Protocol
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple, Protocol
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
@@ -29,6 +29,31 @@ class Services(Protocol):
     async def slices(self, namespace: str, service: str) -> Iterable[Document]: ...
 
 
+class Location(NamedTuple):
+    """Where a Service is: at a host with the port of the Service, or at endpoints, addresses with ports."""
+
+    external_name: str = ""
+    endpoints: Sequence[tuple[str, int]] = ()
+
+
+async def locate(services: Services, namespace: str, name: str, port: int) -> Location:
+    """Raises ServiceUnreachable: there is no such Service or port, or nothing that is ready is behind it."""
+    service = await services.service(namespace, name)
+    if service is None:
+        raise ServiceUnreachable(f'service "{name}" not found')
+    spec = service.get("spec") or {}
+    if spec.get("type") == "ExternalName":
+        return Location(external_name=spec.get("externalName") or "")
+    wanted = next((each for each in spec.get("ports") or () if each.get("port") == port), None)
+    if wanted is None:
+        raise ServiceUnreachable(f'no service port {port} found for service "{name}"')
+    slices = await services.slices(namespace, name)
+    found = [endpoint for each in slices for endpoint in ready_endpoints(each, wanted.get("name") or "")]
+    if not found:
+        raise ServiceUnreachable(f'no endpoints available for service "{name}"')
+    return Location(endpoints=found[:ENDPOINTS_MAX])
+
+
 class ServiceResolver(AbstractResolver):
     """Resolves names of Services, and all others by another resolver."""
 
@@ -43,31 +68,16 @@ class ServiceResolver(AbstractResolver):
         name, _, rest = host.partition(".")
         if not rest.endswith(_SUFFIX) or "." in rest.removesuffix(_SUFFIX):
             return await self._others.resolve(host, port, family)
-        namespace = rest.removesuffix(_SUFFIX)
-        service = await self._services.service(namespace, name)
-        if service is None:
-            raise ServiceUnreachable(f'service "{name}" not found')
-        spec = service.get("spec") or {}
-        if spec.get("type") == "ExternalName":
-            return await self._others.resolve(spec.get("externalName") or "", port, family)
-        wanted = next((each for each in spec.get("ports") or () if each.get("port") == port), None)
-        if wanted is None:
-            raise ServiceUnreachable(f'no service port {port} found for service "{name}"')
-        slices = await self._services.slices(namespace, name)
-        found = [
-            _result(host, address, endpoint_port)
-            for each in slices
-            for address, endpoint_port in _endpoints(each, wanted.get("name") or "")
-        ]
-        if not found:
-            raise ServiceUnreachable(f'no endpoints available for service "{name}"')
-        return found[:ENDPOINTS_MAX]
+        location = await locate(self._services, rest.removesuffix(_SUFFIX), name, port)
+        if location.external_name:
+            return await self._others.resolve(location.external_name, port, family)
+        return [_result(host, address, endpoint_port) for address, endpoint_port in location.endpoints]
 
     async def close(self) -> None:
         await self._others.close()
 
 
-def _endpoints(described: Document, port_name: str) -> list[tuple[str, int]]:
+def ready_endpoints(described: Document, port_name: str) -> list[tuple[str, int]]:
     """Returns the addresses of the ready endpoints in a slice, with the port of a name."""
     port = next(
         (each.get("port") for each in described.get("ports") or () if (each.get("name") or "") == port_name),

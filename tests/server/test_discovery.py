@@ -502,23 +502,3 @@ def test_every_listed_path_is_served(api: Api) -> None:
     }
     assert expected | {"/version", "/openapi/v2", "/openapi/v3"} <= set(paths)
     assert {path: api.get(path).status for path in paths} == dict.fromkeys(paths, 200)
-
-
-# ---- versions that an APIService says another server has
-
-
-def test_groups_of_aggregated_servers_are_unavailable_and_unknown_ones_not_found(api: Api) -> None:
-    """There is no network here in which a service could be found; source: kube-aggregator."""
-    services = "/apis/apiregistration.k8s.io/v1/apiservices"
-    spec = {"group": "ext.example.com", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1}
-    service = {"name": "s", "namespace": "default"}
-    name = "v1.ext.example.com"
-    api.post(services, {"metadata": {"name": name}, "spec": {**spec, "service": service}}).ok()
-    try:
-        for path in ("/apis/ext.example.com/v1", "/apis/ext.example.com/v1/namespaces/default/things/a"):
-            answer = api.get(path)
-            assert (answer.status, answer.body) == (503, b"service unavailable\n"), path
-        assert api.get("/apis/ext.example.com/v2").status == 404
-    finally:
-        api.delete(f"{services}/{name}").ok()
-    assert api.get("/apis/ext.example.com/v1").status == 404

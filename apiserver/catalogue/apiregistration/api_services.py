@@ -11,7 +11,7 @@ from apiserver.field_errors import Errors, invalid, required
 from apiserver.golang.quoting import go_quote
 from apiserver.meta import names
 from apiserver.meta.table import AGE, Column, columns
-from apiserver.registry.strategy import Strategy, UpdateStrategy, WriteContext, keep_status
+from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import one_of
 from apiserver.validation.defaults import setting
@@ -34,7 +34,7 @@ def builtin_type() -> BuiltinType:
             name_rule=names.path_segment,
             prepare_create=prepare_api_service_create,
             validate=validate_api_service,
-            update=UpdateStrategy(prepare=keep_status, stamp=stamp_api_service_update),
+            update=UpdateStrategy(prepare=keep_status),
         ),
         columns=columns(
             Column("Service", _service_cell, description="Who serves the version; Local is this server."),
@@ -46,7 +46,6 @@ def builtin_type() -> BuiltinType:
 
 _GROUP_PRIORITY_MAX: Final = 20_000
 _VERSION_PRIORITY_MAX: Final = 1_000
-_NOT_FORWARDED: Final = "this server does not forward requests to other API servers"
 _TRUTHS: Final = ("True", "False", "Unknown")
 
 DEFAULTS: Final[Mapping[str, Default]] = {
@@ -55,32 +54,17 @@ DEFAULTS: Final[Mapping[str, Default]] = {
 
 
 def prepare_api_service_create(document: Document) -> None:
-    """Sets the condition Available: what this server serves itself is, what another one serves is not."""
+    """Marks what this server serves itself as available at once; what another one serves is checked first."""
     document["status"] = {}
-    _set_available(document, document["metadata"].get("creationTimestamp"))
-
-
-def stamp_api_service_update(context: WriteContext, new: Document, old: Document) -> None:
-    if _is_local(new) is not _is_local(old):
-        _set_available(new, context.now)
-
-
-def _is_local(document: Document) -> bool:
-    return at(document, "spec", "service") is None
-
-
-def _set_available(document: Document, now: str | None) -> None:
-    """now: the time of the transition."""
-    is_local = _is_local(document)
-    others = [each for each in at(document, "status", "conditions") or () if each.get("type") != "Available"]
-    condition = {
-        "type": "Available",
-        "status": "True" if is_local else "False",
-        "lastTransitionTime": now,
-        "reason": "Local" if is_local else "AggregationNotSupported",
-        "message": "Local APIServices are always available" if is_local else _NOT_FORWARDED,
-    }
-    document["status"] = {**(document.get("status") or {}), "conditions": [*others, condition]}
+    if at(document, "spec", "service") is None:
+        condition = {
+            "type": "Available",
+            "status": "True",
+            "lastTransitionTime": document["metadata"].get("creationTimestamp"),
+            "reason": "Local",
+            "message": "Local APIServices are always available",
+        }
+        document["status"] = {"conditions": [condition]}
 
 
 def validate_api_service(document: Document) -> Errors:

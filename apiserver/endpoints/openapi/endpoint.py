@@ -16,6 +16,7 @@ from urllib.parse import quote
 import orjson
 from aiohttp import hdrs
 
+from apiserver.aggregation.remote_versions import RemoteVersions
 from apiserver.brand import Brand
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.compression import CONTENT_ENCODING, accepts_gzip
@@ -47,7 +48,7 @@ _VARY: Final = "Accept, Accept-Encoding"
 
 
 class OpenApi:
-    """Serves the documents of the current table of resources.
+    """Serves the documents of the current table of resources, and tells where those of other servers are.
 
     types, patch_types: the media types that the documents list for objects and for patches.
     """
@@ -57,11 +58,13 @@ class OpenApi:
         brand: Brand,
         schemas: BuiltinSchemas,
         served: ServedTable,
+        remote: RemoteVersions | None = None,
         *,
         types: Sequence[str] = (),
         patch_types: Sequence[str] = PATCH_TYPES,
     ) -> None:
         self._served = served
+        self._remote = remote or RemoteVersions()
         operations = Operations(brand, types or supported_media_types(brand), patch_types)
         self._documents = DocumentCache(brand, schemas, operations)
         self._plain = PlainDocuments()
@@ -69,7 +72,11 @@ class OpenApi:
     async def index(self, call: ApiCall) -> None:
         """Serve /openapi/v3."""
         digests = await self._documents.digests(self._served.current)
-        paths = {name: {"serverRelativeURL": _url(name, digest)} for name, digest in digests.items()}
+        urls = {name: _url(name, digest) for name, digest in digests.items()}
+        for group_version, found in self._remote.current.discovered.items():
+            if found.openapi_url:
+                urls.setdefault(version_key(group_version), found.openapi_url)
+        paths = {name: {"serverRelativeURL": url} for name, url in urls.items()}
         body = orjson.dumps({"paths": paths})
         etag = _quoted(hashlib.sha256(body).hexdigest().upper())
         if _is_cached_by_client(call, etag):

@@ -1,0 +1,277 @@
+"""Checks whether the servers that APIServices name can be reached, and writes the condition Available.
+
+Each server checks for itself, and forwards by what it has found. All write the condition, but only its status
+and reason: what an error says may differ from server to server, and would be written again and again.
+
+A version is checked when its APIService changes, when the Service or its EndpointSlices do, and else every
+30 s; one that fails sooner at first. Services are watched only in namespaces that APIServices name.
+Source: k8s.io/kube-aggregator, pkg/controllers/status/{local,remote}.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from apiserver.aggregation.extension_client import ExtensionClient, ExtensionFailed
+from apiserver.aggregation.remote_versions import AVAILABLE, RemoteVersion, RemoteVersions
+from apiserver.controllers.controller import Controller, Outcome, Requeue
+from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.controllers.kept_objects import cached
+from apiserver.controllers.undone_writes import UndoneWrites
+from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.errors import NotFound
+from apiserver.meta import timestamps
+from apiserver.meta.conditions import find_condition, is_condition_true, set_condition
+from apiserver.metrics.api_services import ApiServiceMetrics
+from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.store import Registry
+from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.strategy import UpdateStrategy
+from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.vocabulary import Document
+from apiserver.webhooks.service_resolver import ready_endpoints
+from storage.watch_cache import Scope
+
+BACKOFF: Final = Backoff(base_s=0.2, max_s=30.0)
+RESYNC_S: Final = 30.0
+# Checks under way.
+WORKERS: Final = 5
+# As in Kubernetes; each of a few attempts may go to another endpoint.
+CHECK_WITHIN_S: Final = 5.0
+ATTEMPTS: Final = 5
+_BY_SERVER: Final = UpdateStrategy()
+
+
+class Verdict(NamedTuple):
+    """What a check has found: the fields of the condition."""
+
+    status: str
+    reason: str
+    message: str
+
+    @property
+    def is_available(self) -> bool:
+        return self.status == "True"
+
+
+LOCAL: Final = Verdict("True", "Local", "Local APIServices are always available")
+FAILED: Final = "FailedDiscoveryCheck"
+PASSED: Final = Verdict("True", "Passed", "all checks passed")
+
+
+class AvailabilityController:
+    """Keeps `remote` as the APIServices say, and what it knows of the servers behind them.
+
+    resource: of APIServices. watched: of what tells where services are. client: asks extension servers.
+    clock: seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        resource: ServedResource,
+        watched: Sequence[ServedResource],
+        remote: RemoteVersions,
+        client: ExtensionClient,
+        metrics: ApiServiceMetrics,
+        clock: Callable[[], float],
+    ) -> None:
+        self._registry = registry
+        self._resource = resource
+        self._watched = watched
+        self._remote = remote
+        self._client = client
+        self._metrics = metrics
+        self._clock = clock
+        self._known: dict[str, RemoteVersion] = {}  # by APIService
+        self._namespaces: dict[str, list[asyncio.Task[None]]] = {}  # that are watched
+        self._tasks: asyncio.TaskGroup | None = None
+        # Conditions that another server writes all the time, and until when they are left to it.
+        self._resting: dict[str, float] = {}
+        self.queue: WorkQueue[str] = WorkQueue("RemoteAvailabilityController", BACKOFF)
+        self._undone: UndoneWrites[str] = UndoneWrites(self.queue)
+        self._informer = Informer(
+            ListWatch(registry.cache, registry.prefix_of(resource)),
+            self._on_api_service,
+            reports_missed_deletions=True,
+            wait_for_room=self.queue.wait_for_room,
+        )
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether all stored APIServices are known; they need not have been checked."""
+        return self._informer.has_synced.is_set()
+
+    async def run(self) -> None:
+        """Check until cancelled."""
+        controller = Controller(self.queue, self._reconcile, workers=WORKERS, informers=[self._informer])
+        async with asyncio.TaskGroup() as self._tasks:
+            try:
+                await controller.run()
+            finally:
+                for task in itertools.chain(*self._namespaces.values()):
+                    task.cancel()
+
+    # ---- what there is
+
+    def _on_api_service(self, notification: Notification) -> None:
+        name, found = notification.name, notification.new
+        old = self._known.pop(name, None)
+        new = None if found is None else RemoteVersion.of(found.document())
+        if new is not None:
+            self._known[name] = new
+        self._remote.replace(old, new)
+        self._watch_namespaces()
+        self.queue.add(name)
+
+    def _watch_namespaces(self) -> None:
+        """Watch the Services in the namespaces that APIServices name, and in no others."""
+        wanted = {each.service.namespace for each in self._known.values()}
+        for gone in self._namespaces.keys() - wanted:
+            for task in self._namespaces.pop(gone):
+                task.cancel()
+        if self._tasks is None:
+            return
+        for namespace in wanted - self._namespaces.keys():
+            self._namespaces[namespace] = [
+                self._tasks.create_task(
+                    self._informer_of(resource, namespace).run(), name=f"{resource.resource}"
+                )
+                for resource in self._watched
+            ]
+
+    def _informer_of(self, resource: ServedResource, namespace: str) -> Informer:
+        prefix = self._registry.prefix_of(resource)
+        scope = Scope(key_prefix=f"{prefix}{namespace}/")
+
+        def on_service(notification: Notification) -> None:
+            for name, version in self._known.items():
+                if version.service.namespace == namespace and self._concerns(resource, notification, version):
+                    self.queue.add(name)
+
+        return Informer(
+            ListWatch(self._registry.cache, prefix, scope), on_service, reports_missed_deletions=True
+        )
+
+    def _concerns(self, resource: ServedResource, notification: Notification, version: RemoteVersion) -> bool:
+        """Whether a Service, or an EndpointSlice, is of the service of a version."""
+        if resource.resource == "services":
+            return notification.name == version.service.name
+        # Which service a slice is of says a label of it; by convention its name begins with the service's.
+        for found in (notification.old, notification.new):
+            if found is not None and version.service.name in found.labels().values():
+                return True
+        return notification.name.startswith(version.service.name)
+
+    # ---- checks
+
+    async def _reconcile(self, name: str) -> Outcome:
+        current = cached(self._registry, self._resource, "", name)
+        if current is None:
+            self._metrics.forget(name)
+            return None
+        version = RemoteVersion.of(current)
+        verdict = LOCAL if version is None else await self._check(version)
+        if self._known.get(name) != version:
+            return None  # It has changed meanwhile, and will be checked again.
+        self._metrics.observe(
+            name,
+            verdict.reason,
+            is_available=verdict.is_available,
+            was_available=is_condition_true(current, AVAILABLE),
+        )
+        if version is not None:
+            self._remote.set_available(version, verdict.is_available)
+        if not _says(current, verdict) and self._may_write(name, (current["metadata"]["uid"], verdict[:2])):
+            with suppress(NotFound):
+                await self._write(name, verdict)
+        if version is None:
+            return None
+        # What fails is checked again with growing delays: nothing tells when it would pass.
+        return Requeue() if verdict.reason == FAILED else Requeue(after_s=RESYNC_S)
+
+    def _may_write(self, name: str, content: Hashable) -> bool:
+        """Whether to write a condition now: not if other servers undo that, who find something else."""
+        now = self.queue.now()
+        self._resting = {each: until for each, until in self._resting.items() if until > now}
+        if name in self._resting:
+            return False
+        if cooldown_s := self._undone.cooldown_s(name, content):
+            self._resting[name] = now + cooldown_s
+        return True
+
+    async def _write(self, name: str, verdict: Verdict) -> None:
+        """Raises NotFound, and the storage's errors."""
+        now = timestamps.to_text(self._clock())
+
+        def with_condition(found: StoredObject) -> Draft:
+            document = found.document()
+            status, reason, message = verdict
+            condition = {"type": AVAILABLE, "status": status, "reason": reason, "message": message}
+            set_condition(document, condition, now)
+            return Draft(document)
+
+        request = WriteRequest(resource=self._resource, namespace="", name=name, update=_BY_SERVER)
+        await self._registry.update(request, with_condition)
+
+    async def _check(self, version: RemoteVersion) -> Verdict:
+        service = version.service
+        named = f'service/{service.name} in "{service.namespace}"'
+        found = await self._client.services.service(service.namespace, service.name)
+        if found is None:
+            return Verdict("False", "ServiceNotFound", f"{named} is not present")
+        spec = found.get("spec") or {}
+        if (spec.get("type") or "ClusterIP") == "ClusterIP":
+            port = next((each for each in spec.get("ports") or () if each.get("port") == service.port), None)
+            if port is None:
+                return Verdict(
+                    "False", "ServicePortError", f"{named} is not listening on port {service.port}"
+                )
+            slices = list(await self._client.services.slices(service.namespace, service.name))
+            if not slices:
+                return Verdict("False", "EndpointsNotFound", f"cannot find endpointslices for {named}")
+            port_name = port.get("name") or ""
+            if not any(ready_endpoints(each, port_name) for each in slices):
+                message = f'endpointslices for {named} have no addresses with port name "{port_name}"'
+                return Verdict("False", "MissingEndpoints", message)
+        return await self._ask(version)
+
+    async def _ask(self, version: RemoteVersion) -> Verdict:
+        """Asks for the version's resources: once, and if that fails a few times more, all at once."""
+        try:
+            await self._ask_once(version)
+        except ExtensionFailed:
+            more = [asyncio.ensure_future(self._ask_once(version)) for _ in range(ATTEMPTS - 1)]
+            return _first_success(await asyncio.gather(*more, return_exceptions=True))
+        return PASSED
+
+    async def _ask_once(self, version: RemoteVersion) -> None:
+        """Raises ExtensionFailed. As in Kubernetes certificates do not matter: it is about reachability."""
+        path = f"/apis/{version.group_version}"
+        answer = await self._client.get(
+            version, path, {}, bytes_max=0, timeout_s=CHECK_WITHIN_S, verifies=False
+        )
+        if not 200 <= answer.status < 300:
+            text = f"bad status from {answer.url}: {answer.status}"
+            raise ExtensionFailed(f"failing or missing response from {answer.url}: {text}")
+
+
+def _first_success(results: Iterable[BaseException | None]) -> Verdict:
+    failure: BaseException | None = None
+    for each in results:
+        if each is None:
+            return PASSED
+        if not isinstance(each, ExtensionFailed):
+            raise each
+        failure = each
+    return Verdict("False", FAILED, str(failure))
+
+
+def _says(document: Document, verdict: Verdict) -> bool:
+    """Whether the condition of an APIService says what a check has found, but for the message."""
+    condition = find_condition(document, AVAILABLE) or {}
+    return (condition.get("status"), condition.get("reason")) == (verdict.status, verdict.reason)

@@ -1,0 +1,212 @@
+"""Asks extension servers for what this server has to know of them, and chooses where requests for them go."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import ssl
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import aiohttp
+from aiohttp import hdrs
+
+from apiserver.aggregation.identity_headers import identity_headers
+from apiserver.aggregation.remote_versions import RemoteVersion, ServiceReference
+from apiserver.vocabulary import MASTERS, IPNetwork, UserInfo
+from apiserver.webhooks.addresses import AddressDenied, AddressRules, CheckedResolver
+from apiserver.webhooks.errors import ServiceUnreachable
+from apiserver.webhooks.service_resolver import Services, locate
+from apiserver.webhooks.tls import UnusableBundle, client_context
+
+# As whom this server asks. The group makes certain that it may.
+AGGREGATOR: Final = UserInfo("system:kube-aggregator", (MASTERS,))
+# To all extension servers together.
+CONNECTIONS_MAX: Final = 100
+# Each holds the authorities of one bundle. The least recently used are forgotten.
+CONTEXTS_MAX: Final = 100
+# How long the address of an ExternalName is taken to be right.
+DNS_TTL_S: Final = 1
+HEADER_BYTES_MAX: Final = 64 * 1024
+_READ_BYTES: Final = 64 * 1024
+
+
+class Endpoint(NamedTuple):
+    """One server behind a service. host: an address, or the name of an ExternalName."""
+
+    host: str
+    port: int
+
+    @property
+    def authority(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Answer(NamedTuple):
+    """url: that was asked. headers: names in lower case."""
+
+    url: str
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class ExtensionFailed(Exception):
+    """An extension server cannot be asked, or has not answered within bounds. The message is for people."""
+
+
+class ExtensionClient:
+    """certificate, key: of this server as a front proxy. denied: addresses that are never connected to."""
+
+    def __init__(
+        self, services: Services, certificate: Path, key: Path, denied: Sequence[IPNetwork] = ()
+    ) -> None:
+        self.services = services
+        self._certificate, self._key = certificate, key
+        self._rules = AddressRules(denied)
+        self._session: aiohttp.ClientSession | None = None
+        self._contexts: OrderedDict[tuple[str, bool], ssl.SSLContext] = OrderedDict()
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def endpoint(self, service: ServiceReference) -> Endpoint:
+        """Returns one of the endpoints of a service, each as often. Raises ServiceUnreachable."""
+        location = await locate(self.services, service.namespace, service.name, service.port)
+        if location.external_name:
+            return Endpoint(location.external_name, service.port)
+        return Endpoint(*random.choice(location.endpoints))  # noqa: S311  spreads load
+
+    async def context(self, version: RemoteVersion) -> ssl.SSLContext:
+        """Returns how the servers of a version are verified. Raises UnusableBundle, OSError."""
+        return await self._context(version.ca_bundle, verifies=version.verifies)
+
+    async def get(
+        self,
+        version: RemoteVersion,
+        path: str,
+        headers: Mapping[str, str],
+        *,
+        bytes_max: int,
+        timeout_s: float,
+        verifies: bool = True,
+    ) -> Answer:
+        """Returns the answer to a GET, as `system:kube-aggregator`; its body if that may be so long.
+
+        bytes_max: 0 if the body is not wanted. verifies: whether the server's certificate matters, if it does
+        to the version. timeout_s: until the whole answer is there. Raises ExtensionFailed.
+        """
+        try:
+            async with asyncio.timeout(timeout_s):
+                endpoint = await self.endpoint(version.service)
+                context = await self._context(version.ca_bundle, verifies=verifies and version.verifies)
+                url = f"https://{endpoint.authority}{path}"
+                return await self._get(version, url, endpoint, context, headers, bytes_max)
+        except TimeoutError:
+            raise ExtensionFailed(f"timed out waiting for {version.service.host}{path}") from None
+        except (ServiceUnreachable, UnusableBundle) as error:
+            raise ExtensionFailed(str(error)) from None
+        except OSError as error:
+            raise ExtensionFailed(f"{error}" or type(error).__name__) from None
+
+    async def _get(
+        self,
+        version: RemoteVersion,
+        url: str,
+        endpoint: Endpoint,
+        context: ssl.SSLContext,
+        headers: Mapping[str, str],
+        bytes_max: int,
+    ) -> Answer:
+        try:
+            self._rules.require_host(endpoint.host)
+            async with self._open_session().get(
+                url,
+                headers=[*headers.items(), (hdrs.ACCEPT_ENCODING, "identity"), *identity_headers(AGGREGATOR)],
+                ssl=context,
+                server_hostname=version.service.host,
+                allow_redirects=False,
+            ) as response:
+                body = await _read(response, url, bytes_max) if bytes_max else b""
+                lower = {name.lower(): value for name, value in response.headers.items()}
+                return Answer(url, response.status, lower, body)
+        except aiohttp.ServerDisconnectedError:
+            raise ExtensionFailed(f'failing or missing response from {url}: Get "{url}": EOF') from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            if isinstance(error, TimeoutError):
+                raise
+            raise ExtensionFailed(
+                f'failing or missing response from {url}: Get "{url}": {_told(error)}'
+            ) from None
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(
+                    limit=CONNECTIONS_MAX,
+                    resolver=CheckedResolver(self._rules, aiohttp.ThreadedResolver()),
+                    ttl_dns_cache=DNS_TTL_S,
+                ),
+                # No cookies, and nothing of the environment.
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+                timeout=aiohttp.ClientTimeout(total=None),
+                max_line_size=HEADER_BYTES_MAX,
+                max_field_size=HEADER_BYTES_MAX,
+            )
+        return self._session
+
+    async def _context(self, ca_bundle: str, *, verifies: bool) -> ssl.SSLContext:
+        """Raises UnusableBundle, OSError."""
+        key = ca_bundle if verifies else "", verifies
+        context = self._contexts.get(key)
+        if context is None:
+            context = await asyncio.to_thread(self._new_context, *key)
+            self._contexts[key] = context
+            if len(self._contexts) > CONTEXTS_MAX:
+                self._contexts.popitem(last=False)
+        else:
+            self._contexts.move_to_end(key)
+        return context
+
+    def _new_context(self, ca_bundle: str, verifies: bool) -> ssl.SSLContext:
+        if verifies:
+            context = client_context(ca_bundle)
+        else:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.minimum_version = ssl.TLSVersion.TLSv1_2
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        context.load_cert_chain(self._certificate, self._key)
+        return context
+
+
+async def _read(response: aiohttp.ClientResponse, url: str, bytes_max: int) -> bytes:
+    """Raises ExtensionFailed."""
+    if response.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
+        raise ExtensionFailed(f"the answer from {url} is compressed, which was not asked for")
+    body = bytearray()
+    async for piece in response.content.iter_chunked(_READ_BYTES):
+        body += piece
+        if len(body) > bytes_max:
+            raise ExtensionFailed(f"the answer from {url} is longer than {bytes_max} bytes")
+        await asyncio.sleep(0)
+    return bytes(body)
+
+
+def _told(error: Exception) -> str:
+    """Returns what has gone wrong, in the words of Go's client."""
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            return f"tls: failed to verify certificate: {error.certificate_error}"
+        case aiohttp.ClientConnectorError(os_error=AddressDenied() as denied):
+            return str(denied)
+        case aiohttp.ClientConnectorError() if error.os_error.errno:
+            reason = os.strerror(error.os_error.errno).lower()
+            return f"dial tcp {error.host}:{error.port}: connect: {reason}"
+        case _:
+            return f"{error}" or type(error).__name__

@@ -1,0 +1,156 @@
+"""The group versions that APIServices say other servers have, as this server knows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final, NamedTuple, Self
+
+from apiserver.catalogue.apiregistration.local_api_services import Priority
+from apiserver.meta.conditions import is_condition_true
+from apiserver.vocabulary import Document, GroupVersion
+
+AVAILABLE: Final = "Available"
+# The port of a service, where none is named.
+HTTPS_PORT: Final = 443
+NO_PRIORITY: Final = Priority(0, 0)
+
+
+class ServiceReference(NamedTuple):
+    """The service that extension servers are behind."""
+
+    namespace: str
+    name: str
+    port: int
+
+    @property
+    def host(self) -> str:
+        """The name that the certificates of the servers have."""
+        return f"{self.name}.{self.namespace}.svc"
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteVersion:
+    """A version that another server has, as its APIService says.
+
+    ca_bundle: PEM in base64; empty: the system's authorities are trusted.
+    verifies: whether the server's certificate is looked at.
+    was_available: what the condition Available says.
+    """
+
+    name: str
+    group_version: GroupVersion
+    service: ServiceReference
+    ca_bundle: str = ""
+    verifies: bool = True
+    priority: Priority = NO_PRIORITY
+    was_available: bool = field(default=False, compare=False)
+
+    @classmethod
+    def of(cls, document: Document) -> Self | None:
+        """Returns the version of an APIService; None if that is local."""
+        spec = document.get("spec") or {}
+        service = spec.get("service")
+        if not service:
+            return None
+        return cls(
+            document["metadata"]["name"],
+            GroupVersion(spec.get("group", ""), spec.get("version", "")),
+            ServiceReference(
+                service.get("namespace", ""), service.get("name", ""), service.get("port") or HTTPS_PORT
+            ),
+            spec.get("caBundle") or "",
+            not spec.get("insecureSkipTLSVerify"),
+            Priority(spec.get("groupPriorityMinimum", 0), spec.get("versionPriority", 0)),
+            is_condition_true(document, AVAILABLE),
+        )
+
+
+class DiscoveredVersion(NamedTuple):
+    """What an extension server has said of a version.
+
+    resources: as in aggregated discovery. is_current: whether it could be asked when it was asked last.
+    openapi_url: the path and query of its document of OpenAPI v3; empty if it has none.
+    """
+
+    resources: tuple[Document, ...] = ()
+    is_current: bool = False
+    openapi_url: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class RemoteTable:
+    """All versions of other servers at one moment. Immutable: a change makes another, as of `ResourceTable`.
+
+    discovered: of those that have been asked.
+    """
+
+    versions: Mapping[GroupVersion, RemoteVersion] = field(default_factory=dict)
+    discovered: Mapping[GroupVersion, DiscoveredVersion] = field(default_factory=dict)
+
+
+# Called with a version before and after it has changed; twice the same if only its availability has.
+Listener = Callable[[RemoteVersion | None, RemoteVersion | None], None]
+
+
+class RemoteVersions:
+    """The versions of other servers. Whoever serves requests takes `current` anew for each."""
+
+    def __init__(self) -> None:
+        self.current = RemoteTable()
+        self._available: dict[str, bool] = {}  # as this server has found it, by APIService
+        self._listeners: list[Listener] = []
+
+    def on_change(self, listener: Listener) -> None:
+        self._listeners.append(listener)
+
+    def find(self, group: str, version: str) -> RemoteVersion | None:
+        return self.current.versions.get(GroupVersion(group, version))
+
+    def is_available(self, version: RemoteVersion) -> bool:
+        """Whether requests may be forwarded: as this server has found, or else as others have."""
+        return self._available.get(version.name, version.was_available)
+
+    def replace(self, old: RemoteVersion | None, new: RemoteVersion | None) -> None:
+        """Take note of an APIService that has come, has changed, or is gone."""
+        if old == new:
+            if new is not None:  # Only its condition may be another.
+                self._set({**self.current.versions, new.group_version: new}, self.current.discovered)
+            return
+        versions, discovered = dict(self.current.versions), dict(self.current.discovered)
+        if old is not None:
+            versions.pop(old.group_version, None)
+            if new is None or new.service != old.service:
+                self._available.pop(old.name, None)
+                discovered.pop(old.group_version, None)
+        if new is not None:
+            versions[new.group_version] = new
+        self._set(versions, discovered)
+        for listener in self._listeners:
+            listener(old, new)
+
+    def set_available(self, version: RemoteVersion, is_available: bool) -> None:
+        before, self._available[version.name] = self.is_available(version), is_available
+        if before is not is_available:
+            for listener in self._listeners:
+                listener(version, version)
+
+    def set_discovered(self, found: Iterable[tuple[RemoteVersion, DiscoveredVersion]]) -> None:
+        """Take note of what extension servers have said; of versions that are still theirs."""
+        discovered = dict(self.current.discovered)
+        for version, each in found:
+            if self.current.versions.get(version.group_version) == version:
+                discovered[version.group_version] = each
+        if discovered != self.current.discovered:
+            self._set(self.current.versions, discovered)
+
+    def _set(
+        self,
+        versions: Mapping[GroupVersion, RemoteVersion],
+        discovered: Mapping[GroupVersion, DiscoveredVersion],
+    ) -> None:
+        self.current = RemoteTable(MappingProxyType(dict(versions)), MappingProxyType(dict(discovered)))

@@ -1,0 +1,50 @@
+"""Whether the versions that APIServices name can be reached, under kube-aggregator's names.
+
+Source: k8s.io/kube-aggregator, pkg/controllers/status/metrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from apiserver.metrics.series import Family, values
+
+_UNAVAILABLE: Final = "aggregator_unavailable_apiservice"
+
+
+class ApiServiceMetrics:
+    """Counts by APIService, and by the reason in its condition. One that is gone is forgotten."""
+
+    def __init__(self) -> None:
+        self._unavailable: dict[str, bool] = {}
+        self._times: dict[tuple[str, str], int] = {}
+
+    def observe(self, name: str, reason: str, *, is_available: bool, was_available: bool) -> None:
+        """Take note of a check. was_available: what was known before the first one."""
+        is_new = not self._unavailable.get(name, not was_available)
+        if not is_available and is_new:
+            self._times[name, reason] = self._times.get((name, reason), 0) + 1
+        self._unavailable[name] = not is_available
+
+    def forget(self, name: str) -> None:
+        self._unavailable.pop(name, None)
+        for key in [each for each in self._times if each[0] == name]:
+            del self._times[key]
+
+    def families(self) -> Iterable[Family]:
+        yield values(
+            _UNAVAILABLE,
+            "gauge",
+            "Gauge of APIServices which are marked as unavailable broken down by APIService name.",
+            ("name",),
+            (((name,), int(is_unavailable)) for name, is_unavailable in self._unavailable.items()),
+        )
+        yield values(
+            f"{_UNAVAILABLE}_total",
+            "counter",
+            "Counter of APIServices which are marked as unavailable broken down by APIService name and "
+            "reason.",
+            ("name", "reason"),
+            self._times.items(),
+        )

@@ -1,0 +1,203 @@
+"""Another API server has a group version, and clients find it here: `extension` is a second server of ours.
+
+Sources: kubernetes, test/e2e/apimachinery/aggregator.go; k8s.io/kube-aggregator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import orjson
+import pytest
+
+from tests.support.api import Answer, Api
+from tests.support.api_services import (
+    SERVICE,
+    extension_flags,
+    external_name,
+    port_of,
+    register,
+    until_available,
+)
+from tests.support.definitions import define, definition, version
+from tests.support.eventually import until
+from tests.support.kubectl import Kubectl, each_version, program, rows
+from tests.support.server_process import ServerProcess
+
+GROUP: Final = "ext.example.com"
+WIDGETS: Final = f"/apis/{GROUP}/v1/namespaces/default/widgets"
+AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+class Servers(NamedTuple):
+    """front: which clients ask. extension: which has the group."""
+
+    front: Api
+    extension: Api
+
+
+def widget(name: str, **fields: Any) -> dict[str, Any]:
+    return {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": {"name": name}, **fields}
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    directory = tmp_path_factory.mktemp("aggregation")
+    with (
+        ServerProcess(directory / "front") as front_server,
+        ServerProcess(directory / "extension", *extension_flags(front_server)) as extension_server,
+        closing(Api(front_server)) as front,
+        closing(Api(extension_server)) as extension,
+    ):
+        names = {"shortNames": ["wi"], "categories": ["all"]}
+        define(extension, definition(GROUP, version(subresources={"status": {}}), names=names))
+        external_name(front)
+        until_available(front, register(front, GROUP, port_of(extension), ca=extension_server.ca_path))
+        yield Servers(front, extension)
+
+
+@pytest.fixture
+def front(servers: Servers) -> Api:
+    return servers.front
+
+
+# ---- requests
+
+
+def test_requests_are_passed_on(servers: Servers) -> None:
+    front, extension = servers
+    made = front.post(WIDGETS, widget("a", spec={"a": "x"}))
+    assert (made.status, made.json["kind"], made.json["metadata"]["name"]) == (201, "Widget", "a")
+    assert extension.get(f"{WIDGETS}/a").json == made.json
+    assert front.get(f"/apis/{GROUP}/v1/widgets?limit=1").ok()["items"][0] == made.json
+    patched = front.patch(f"{WIDGETS}/a", {"spec": {"a": "y"}}).ok()
+    assert patched["spec"] == {"a": "y"}
+    conflict = front.put(f"{WIDGETS}/a", made.json)
+    assert (conflict.status, conflict.reason) == (409, "Conflict")
+    status = front.patch(f"{WIDGETS}/a/status", {"status": {"message": "m"}}).ok()
+    assert status["status"] == {"message": "m"}
+    missing = front.get(f"{WIDGETS}/b")
+    assert (missing.status, missing.reason) == (404, "NotFound")
+    assert front.delete(f"{WIDGETS}/a").status == 200
+    assert extension.get(f"{WIDGETS}/a").status == 404
+
+
+def test_watches_are_passed_on_as_they_come(servers: Servers) -> None:
+    front, extension = servers
+    with front.watch(f"{WIDGETS}?watch=1") as events:
+        for name in ("w1", "w2"):
+            extension.post(WIDGETS, widget(name)).ok()
+            assert events.take(1) == [("ADDED", name)]
+        extension.delete(f"{WIDGETS}/w1").ok()
+        assert events.take(1) == [("DELETED", "w1")]
+    extension.delete(f"{WIDGETS}/w2").ok()
+
+
+def test_a_large_object_passes_whole(servers: Servers) -> None:
+    text = "x" * 1_000_000
+    made = servers.front.post(WIDGETS, widget("large", spec={"a": text})).ok()
+    assert made["spec"]["a"] == text
+    servers.front.delete(f"{WIDGETS}/large").ok()
+
+
+def test_a_user_is_the_same_there_and_may_there_only_what_both_allow(servers: Servers) -> None:
+    """Authorization is asked here first, and by the extension server, of the same user."""
+    front, extension = servers
+    alice = front.as_caller("alice-token")
+    refused = alice.get(WIDGETS)
+    assert (refused.status, refused.reason) == (403, "Forbidden")
+    role = {"rules": [{"apiGroups": [GROUP], "resources": ["widgets"], "verbs": ["list"]}]}
+    binding = {
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "lists"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "dev"}],
+    }
+    rbac = "/apis/rbac.authorization.k8s.io/v1"
+
+    def allow(api: Api) -> None:
+        api.post(f"{rbac}/clusterroles", {"metadata": {"name": "lists"}, **role}).ok()
+        api.post(f"{rbac}/clusterrolebindings", {"metadata": {"name": "lists"}, **binding}).ok()
+
+    allow(front)
+    there = until(lambda: alice.get(WIDGETS), lambda answer: "alice" in answer.message, "asked there")
+    assert (there.status, there.json["details"]["kind"]) == (403, "widgets")
+    allow(extension)
+    until(lambda: alice.get(WIDGETS), lambda answer: answer.status == 200, "allowed")
+    # Who asks for another user is that user, there as here.
+    impersonating = {"Impersonate-User": "bob", "Impersonate-Group": "ops"}
+    assert front.get(WIDGETS, headers=impersonating).status == 403
+    alice.close()
+
+
+def test_nobody_can_say_who_he_is_to_the_extension_server(servers: Servers) -> None:
+    """Headers of front proxies and credentials that clients send are not passed on."""
+    claims = {"X-Remote-User": "admin", "X-Remote-Group": "system:masters"}
+    anonymous = servers.front.as_caller("")
+    assert anonymous.get(WIDGETS, headers=claims).status == 403
+    bob = servers.front.as_caller("alice-token")
+    assert bob.get(f"{WIDGETS}/x", headers=claims).status == 403
+    for each in (anonymous, bob):
+        each.close()
+
+
+def test_paths_that_could_be_read_in_two_ways_are_for_nobody(front: Api) -> None:
+    for path in (f"/apis/{GROUP}/v1//widgets", f"{WIDGETS}/../../x", f"/apis/{GROUP}/v1/%2e%2e/x"):
+        assert front.get(path).status == 404, path
+
+
+# ---- what clients are told
+
+
+def groups(answer: Answer) -> dict[str, Any]:
+    return {each["metadata"]["name"]: each for each in answer.ok()["items"]}
+
+
+def test_discovery_has_the_group_in_all_forms(servers: Servers) -> None:
+    front = servers.front
+    plain = {each["name"]: each for each in front.get("/apis").ok()["groups"]}
+    assert plain[GROUP]["versions"] == [{"groupVersion": f"{GROUP}/v1", "version": "v1"}]
+    assert front.get(f"/apis/{GROUP}").ok()["preferredVersion"]["version"] == "v1"
+    listed = front.get(f"/apis/{GROUP}/v1").ok()["resources"]
+    assert [each["name"] for each in listed] == ["widgets", "widgets/status"]
+
+    def found() -> dict[str, Any]:
+        listed = groups(front.get("/apis", headers={"Accept": AGGREGATED}))
+        group: dict[str, Any] = listed.get(GROUP, {"versions": [{}]})
+        return group
+
+    group = until(found, lambda found: found["versions"][0].get("freshness") == "Current", "current")
+    (resource,) = group["versions"][0]["resources"]
+    expected = groups(servers.extension.get("/apis", headers={"Accept": AGGREGATED}))[GROUP]
+    assert resource == expected["versions"][0]["resources"][0]
+    # Behind all that is built in, before custom resources, by its priority.
+    names = list(plain)
+    assert names.index(GROUP) > names.index("flowcontrol.apiserver.k8s.io")
+
+
+def test_openapi_leads_to_the_extension_server(servers: Servers) -> None:
+    front = servers.front
+    name = f"apis/{GROUP}/v1"
+    paths = until(lambda: front.get("/openapi/v3").ok()["paths"], lambda paths: name in paths, "in the index")
+    url = paths[name]["serverRelativeURL"]
+    document = front.get(url).ok()
+    assert f"{WIDGETS.replace('default', '{namespace}')}" in document["paths"]
+    assert document == servers.extension.get(url).ok()
+
+
+@pytest.mark.parametrize("kubectl_version", each_version(-1))
+def test_kubectl_sees_no_difference(servers: Servers, tmp_path: Path, kubectl_version: str) -> None:
+    kubectl = Kubectl(program(kubectl_version), servers.front.server.kubeconfig, "default", tmp_path)
+    assert "wi" in kubectl("api-resources", f"--api-group={GROUP}")
+    assert "FIELD: spec" in kubectl("explain", "widgets.spec", f"--api-version={GROUP}/v1")
+    manifest = orjson.dumps(widget("k", spec={"a": "x"})).decode()
+    assert "created" in kubectl("create", "-f", "-", stdin=manifest)
+    watching = kubectl.start("get", "wi", "k", "-w", "-o", "name")
+    assert watching.stdout is not None
+    assert watching.stdout.readline() == f"widget.{GROUP}/k\n"
+    watching.kill()
+    watching.communicate()
+    (row,) = rows(kubectl("get", "apiservices", f"v1.{GROUP}"))[1:]
+    assert row[:3] == [f"v1.{GROUP}", f"default/{SERVICE}", "True"]
+    assert "deleted" in kubectl("delete", "widget", "k")
