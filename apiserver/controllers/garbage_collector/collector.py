@@ -28,8 +28,8 @@ from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.vocabulary import Document
 from storage.turns import Turn
 
-# Deletions at the same time. kube-controller-manager has 20 (--concurrent-gc-syncs), but a processor of its own:
-# here requests wait for each, and with 20 creates kept 0.6 of their rate.
+# Deletions at the same time. kube-controller-manager has 20 (--concurrent-gc-syncs), but a processor of its
+# own: here requests wait for each, and with 20 creates kept 0.6 of their rate.
 WORKERS: Final = 8
 
 
