@@ -15,6 +15,7 @@ from apiserver.controllers.controller import Runnable
 from apiserver.controllers.controller_manager import ControllerManager, ControllerSpec
 from apiserver.controllers.disruption import controller as disruption
 from apiserver.controllers.disruption.controller import DisruptionController
+from apiserver.controllers.disruption.stale_conditions import StaleDisruptionConditions
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.controllers.garbage_collector.garbage_collector import GarbageCollector
 from apiserver.controllers.leader_election import ElectionTimes, LeaderElector
@@ -53,9 +54,11 @@ def build_controllers(
     def root_ca() -> DefaultObject:
         return root_ca_config_map(trusted_ca(core.config, certificates).decode())
 
+    def events(component: str) -> EventRecorder:
+        return EventRecorder(registry, served, lifecycle.check_create, core.clock, component=component)
+
     def garbage_collector() -> Runnable:
-        events = EventRecorder(registry, served, lifecycle.check_create, core.clock, component=COLLECTOR)
-        return GarbageCollector(registry, served, events, queues)
+        return GarbageCollector(registry, served, events(COLLECTOR), queues)
 
     every = (
         ControllerSpec(
@@ -78,9 +81,14 @@ def build_controllers(
         ),
         ControllerSpec(
             "disruption-controller",
-            lambda: DisruptionController(registry, served, core.clock),
+            lambda: DisruptionController(registry, served, events("controllermanager"), core.clock),
             leader_only=True,
             needs=(GroupResource(disruption.GROUP, disruption.RESOURCE),),
+        ),
+        ControllerSpec(
+            "disruption-controller",
+            lambda: StaleDisruptionConditions(registry, served, core.clock),
+            leader_only=True,
         ),
         ControllerSpec(
             "ttl-after-finished-controller",

@@ -64,6 +64,19 @@ class EventRecorder:
         self, resource: ServedResource, namespace: str, name: str, uid: str, *, reason: str, message: str
     ) -> None:
         """Write a warning about an object later, unless the same was said of it before."""
+        self._record(resource, namespace, name, uid, ("Warning", reason, message))
+
+    def tell(
+        self, resource: ServedResource, namespace: str, name: str, uid: str, *, reason: str, message: str
+    ) -> None:
+        """Write later that something normal has happened to an object; otherwise as `warn`."""
+        self._record(resource, namespace, name, uid, ("Normal", reason, message))
+
+    def _record(
+        self, resource: ServedResource, namespace: str, name: str, uid: str, content: tuple[str, str, str]
+    ) -> None:
+        """content: type, reason and message."""
+        kind, reason, message = content
         what = (uid, reason, message)
         if what in self._told or self._waiting.full():
             return
@@ -85,7 +98,7 @@ class EventRecorder:
             "firstTimestamp": now,
             "lastTimestamp": now,
             "count": 1,
-            "type": "Warning",
+            "type": kind,
             "eventTime": None,
             "reportingComponent": self._component,
             "reportingInstance": "",

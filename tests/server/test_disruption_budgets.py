@@ -77,6 +77,13 @@ def await_counts(api: Api, budget: str, *expected: int) -> None:
     until(lambda: counts(api, budget), lambda found: found == expected, what=str(expected))
 
 
+def await_event(api: Api, namespace: str, reason: str, text: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}/events?fieldSelector=reason%3D{reason}"
+    found = until(lambda: api.get(path).ok()["items"], what=reason)
+    assert text in found[0]["message"]
+    assert found[0]["involvedObject"]["kind"] == "PodDisruptionBudget"
+
+
 def workload(api: Api, namespace: str, kind: str, **more: Any) -> dict[str, Any]:
     """An owner of pods that wants four."""
     plural = f"{kind.lower()}s"
@@ -95,6 +102,7 @@ def workload(api: Api, namespace: str, kind: str, **more: Any) -> dict[str, Any]
 def test_a_budget_follows_its_pods(api: Api, namespace: str) -> None:
     budget = add_budget(api, namespace, minAvailable=2)
     await_counts(api, budget, 0, 2, 0, 0)
+    await_event(api, namespace, "NoPods", "No matching pods found")
     add_pods(api, namespace, "a", "b", "c")
     await_counts(api, budget, 3, 2, 3, 1)
     condition = api.get(budget).ok()["status"]["conditions"][0]
@@ -171,6 +179,13 @@ def test_the_scale_of_custom_resources_counts(api: Api, namespace: str) -> None:
     await_counts(api, budget, 3, 2, 1, 0)
 
 
+def test_pods_without_an_owner_do_not_count_where_owners_decide(api: Api, namespace: str) -> None:
+    budget = add_budget(api, namespace, maxUnavailable=1)
+    add_pods(api, namespace, "alone")
+    await_counts(api, budget, 0, 0, 1, 0)
+    await_event(api, namespace, "UnmanagedPods", "minAvailable")
+
+
 GONE: Final = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "gone", "uid": "u"}}
 # The owner of the pod `a`, and why nobody knows how many pods there should be.
 UNKNOWN: Final = {
@@ -205,6 +220,7 @@ def test_a_budget_that_cannot_be_judged_says_why(
 
     found = until(condition, lambda each: each.get("reason") == "SyncFailed", "it failed")
     assert (found["status"], found["message"]) == ("False", message)
+    await_event(api, namespace, "CalculateExpectedPodCountFailed", message)
     # With a number there is no need to ask owners.
     api.patch(budget, {"spec": {"minAvailable": 1}}).ok()
     await_counts(api, budget, 1, 1, 1, 0)

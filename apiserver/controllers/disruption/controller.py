@@ -19,6 +19,7 @@ from apiserver.controllers.disruption.budgets import (
     still_disrupted,
 )
 from apiserver.controllers.disruption.scales import WATCHED, NoScale, Scales
+from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.controllers.informer import Informer, ListWatch, Notification
 from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.errors import ApiError, Conflict, NotFound
@@ -45,6 +46,10 @@ WORKERS: Final = 4
 REST_FACTOR: Final = 20
 # After so long a budget is looked at again that depends on what no informer tells of, as custom resources.
 RESYNC_S: Final = 30.0
+UNMANAGED: Final = (
+    "Some pods that this budget selects have no controller, so nobody says how many there should be, and "
+    'they are not counted. To count them, set ".spec.minAvailable" to an integer.'
+)
 
 
 @dataclass(slots=True)
@@ -59,9 +64,12 @@ class _Budget:
 class DisruptionController:
     """Its keys are namespaces. clock: seconds since 1970."""
 
-    def __init__(self, registry: Registry, served: ServedTable, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, registry: Registry, served: ServedTable, events: EventRecorder, clock: Callable[[], float]
+    ) -> None:
         self._registry = registry
         self._served = served
+        self._events = events
         self._clock = clock
         self._names: dict[str, set[str]] = {}  # of budgets, by namespace
         self._informers: list[Informer] = []
@@ -70,6 +78,7 @@ class DisruptionController:
     async def run(self) -> None:
         """Look after budgets until cancelled."""
         async with asyncio.TaskGroup() as tasks:
+            writing_events = tasks.create_task(self._events.run())
             informer = Informer(
                 ListWatch(self._registry.cache, self._registry.prefix_of(self._budgets())),
                 lambda notification: self._on_budget(tasks, notification),
@@ -77,6 +86,7 @@ class DisruptionController:
                 wait_for_room=self.queue.wait_for_room,
             )
             await Controller(self.queue, self._reconcile, workers=WORKERS, informers=[informer]).run()
+            writing_events.cancel()
 
     # ---- when to look
 
@@ -151,8 +161,12 @@ class DisruptionController:
         """Write the status if it has to change. Returns after how many seconds to look again, if so."""
         document, pods, now = budget.document, budget.pods, self._clock()
         again_s = None
+        if not pods:
+            self._tell(document, "NoPods", "No matching pods found")
         try:
             scale = await scales.expected(pods) if needs_scale(document) else 0
+            if needs_scale(document) and any(pod.owner is None for pod in pods):
+                self._tell(document, "UnmanagedPods", UNMANAGED, is_wrong=True)
             disrupted = still_disrupted(document, pods, now)
             again_s = disrupted.next_end_s
             if scales.has_asked_others:
@@ -161,9 +175,16 @@ class DisruptionController:
             wanted = status(document, pods, expected, disrupted, timestamps.to_text(now))
         except NoScale as why:
             wanted, again_s = failed_status(document, str(why), timestamps.to_text(now)), RESYNC_S
+            message = f"Failed to calculate the number of expected pods: {why}"
+            self._tell(document, "CalculateExpectedPodCountFailed", message, is_wrong=True)
         if wanted != document.get("status"):
             await self._write(namespace, document, wanted)
         return again_s
+
+    def _tell(self, budget: Document, reason: str, message: str, *, is_wrong: bool = False) -> None:
+        meta = budget["metadata"]
+        tell = self._events.warn if is_wrong else self._events.tell
+        tell(self._budgets(), meta["namespace"], meta["name"], meta["uid"], reason=reason, message=message)
 
     async def _write(self, namespace: str, budget: Document, wanted: Document) -> None:
         resource, meta = self._budgets(), budget["metadata"]

@@ -1,0 +1,101 @@
+"""Takes the condition DisruptionTarget back from pods that were to be disrupted and have not been.
+
+An eviction sets it before it deletes the pod. If that fails, or somebody else who has set it changes his
+mind, the pod would be called one that is about to end for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from apiserver.controllers.controller import Controller, Outcome, Requeue
+from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.errors import NotFound
+from apiserver.meta import timestamps
+from apiserver.meta.conditions import find_condition, set_condition
+from apiserver.registry.served_resource import ServedResource, ServedTable
+from apiserver.registry.store import Registry
+from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.vocabulary import Document
+from storage.interface import ANY
+
+CONDITION: Final = "DisruptionTarget"
+TIMEOUT_S: Final = 120.0
+BACKOFF: Final = Backoff(base_s=0.5, max_s=60.0)
+_MARK: Final = b'"DisruptionTarget"'
+_BY_KUBELET: Final = "TerminationByKubelet"
+
+Key = tuple[str, str]  # namespace and name
+
+
+def stale_in_s(pod: Document, now: float) -> float | None:
+    """Returns in how many seconds the condition is stale, at most 0 if it is; None if it will not be.
+
+    now: seconds since 1970.
+    """
+    condition = find_condition(pod, CONDITION)
+    if (
+        condition is None
+        or condition.get("status") != "True"
+        or condition.get("reason") == _BY_KUBELET
+        or "deletionTimestamp" in pod["metadata"]
+        or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    ):
+        return None
+    return (timestamps.from_text(condition.get("lastTransitionTime") or "") or 0.0) + TIMEOUT_S - now
+
+
+class StaleDisruptionConditions:
+    """clock: seconds since 1970."""
+
+    def __init__(self, registry: Registry, served: ServedTable, clock: Callable[[], float]) -> None:
+        self._registry = registry
+        self._served = served
+        self._clock = clock
+        self.queue: WorkQueue[Key] = WorkQueue("stale_pod_disruption", BACKOFF)
+
+    async def run(self) -> None:
+        """Look after pods with the condition until cancelled."""
+        source = ListWatch(
+            self._registry.cache,
+            self._registry.prefix_of(self._pods()),
+            selects=lambda pod: _MARK in pod.tail,
+        )
+        informer = Informer(source, self._on_pod, wait_for_room=self.queue.wait_for_room)
+        await Controller(self.queue, self._reconcile, informers=[informer]).run()
+
+    def _on_pod(self, notification: Notification) -> None:
+        if notification.new is not None:
+            self.queue.add((notification.namespace, notification.name))
+
+    async def _reconcile(self, key: Key) -> Outcome:
+        pods, (namespace, name) = self._pods(), key
+        try:
+            pod = (await self._registry.get(pods, namespace, name, ANY)).document()
+            wait_s = stale_in_s(pod, self._clock())
+            if wait_s is None:
+                return None
+            if wait_s > 0:
+                return Requeue(after_s=min(wait_s, TIMEOUT_S))
+            request = WriteRequest(
+                resource=pods, namespace=namespace, name=name, update=pods.subresources["status"].update
+            )
+            await self._registry.update(request, self._without_target)
+        except NotFound:
+            pass
+        return None
+
+    def _without_target(self, found: StoredObject) -> Draft:
+        document, now = found.document(), self._clock()
+        wait_s = stale_in_s(document, now)
+        if wait_s is not None and wait_s <= 0:
+            set_condition(document, {"type": CONDITION, "status": "False"}, timestamps.to_text(now))
+        return Draft(document)
+
+    def _pods(self) -> ServedResource:
+        found = self._served.find("", "v1", "pods")
+        assert found is not None
+        return found
