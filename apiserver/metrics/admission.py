@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from apiserver.metrics.histograms import Histogram
-from apiserver.metrics.policies import MutatingPolicyMetrics
+from apiserver.metrics.policies import PolicyMetrics
 from apiserver.metrics.series import Family, histogram_family
 from apiserver.metrics.webhooks import WebhookMetrics
 
@@ -36,7 +36,8 @@ class AdmissionMetrics:
         self._plugins: dict[tuple[str, str, str], AdmissionDurations] = {}
         self._steps: dict[tuple[str, str], AdmissionDurations] = {}
         self.webhooks = WebhookMetrics()
-        self.mutating_policies = MutatingPolicyMetrics()
+        self.mutating_policies = PolicyMetrics("mutating", ("error_type",))
+        self.validating_policies = PolicyMetrics("validating", ("error_type", "enforcement_action"))
 
     def of_plugin(self, name: str, step: str, operation: str) -> AdmissionDurations:
         return self._plugins.setdefault((name, step, operation), _durations())
@@ -59,6 +60,7 @@ class AdmissionMetrics:
         )
         yield from self.webhooks.families()
         yield from self.mutating_policies.families()
+        yield from self.validating_policies.families()
 
 
 def _durations() -> AdmissionDurations:

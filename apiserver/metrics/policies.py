@@ -1,11 +1,12 @@
-"""How long mutations of admission policies take, and what comes of them.
+"""How long admission policies take, and what comes of them.
 
-Source: k8s.io/apiserver, pkg/admission/plugin/policy/mutating/metrics.
+Validating policies are counted where they do not simply let a write pass.
+Source: k8s.io/apiserver, pkg/admission/plugin/policy/{mutating,validating}/metrics.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from apiserver.metrics.histograms import Histogram
@@ -13,44 +14,48 @@ from apiserver.metrics.series import Family, histogram_family, values
 
 # Seconds.
 _BUCKETS: Final = (0.0000005, 0.001, 0.01, 0.1, 1.0)
-_LABELS: Final = ("policy", "policy_binding", "error_type")
 # Policies and bindings have names that clients give; of so many pairs there are series, all others count as
 # one.
 PAIRS_MAX: Final = 500
 OTHER: Final = "other"
 
 
-class MutatingPolicyMetrics:
-    """What all mutating policies have done."""
+class PolicyMetrics:
+    """What all policies of one kind have done."""
 
-    def __init__(self) -> None:
-        self._durations: dict[tuple[str, str, str], Histogram] = {}
+    def __init__(self, kind: str, labels: Sequence[str]) -> None:
+        """kind: `mutating` or `validating`. labels: those beside policy and binding."""
+        self._kind = kind
+        self._labels = ("policy", "policy_binding", *labels)
+        self._durations: dict[tuple[str, ...], Histogram] = {}
         self._pairs: set[tuple[str, str]] = set()
 
-    def observe(self, policy: str, binding: str, error_type: str, seconds: float) -> None:
-        """Count a mutation. error_type: `no_error`, or of which kind its error is."""
+    def observe(self, policy: str, binding: str, labels: Sequence[str], seconds: float) -> None:
+        """Count an evaluation. labels: the values of those given to the constructor."""
         pair = policy, binding
         if pair not in self._pairs:
             if len(self._pairs) >= PAIRS_MAX:
                 pair = OTHER, OTHER
             else:
                 self._pairs.add(pair)
-        durations = self._durations.get((*pair, error_type))
+        key = *pair, *labels
+        durations = self._durations.get(key)
         if durations is None:
-            durations = self._durations[*pair, error_type] = Histogram(_BUCKETS)
+            durations = self._durations[key] = Histogram(_BUCKETS)
         durations.observe(seconds)
 
     def families(self) -> Iterable[Family]:
+        name = f"apiserver_{self._kind}_admission_policy_check"
         yield values(
-            "apiserver_mutating_admission_policy_check_total",
+            f"{name}_total",
             "counter",
-            "Mutations of admission policies, by policy, binding and what has come of them.",
-            _LABELS,
+            f"Checks by {self._kind} admission policies, by policy, binding and what has come of them.",
+            self._labels,
             [(labels, histogram.count) for labels, histogram in self._durations.items()],
         )
         yield histogram_family(
-            "apiserver_mutating_admission_policy_check_duration_seconds",
-            "How long single mutations of admission policies took, by policy and binding.",
-            _LABELS,
+            f"{name}_duration_seconds",
+            f"How long checks by {self._kind} admission policies took, by policy and binding.",
+            self._labels,
             list(self._durations.items()),
         )

@@ -233,3 +233,43 @@ def test_custom_resources_in_the_version_of_the_rule(api: Api, namespace: str) -
     defined.create("a", namespace, "v2", spec={"k": "v"}).ok()
     assert defined.create("b", namespace, "v2", spec={"k": "x"}).status == 422
     api.delete(f"{BINDINGS}/p-{namespace}").ok()
+
+
+@pytest.mark.parametrize("action", ["Deny", "Warn", "Audit"])
+def test_metrics_of_what_does_not_pass(api: Api, namespace: str, action: str) -> None:
+    api.post(POLICIES, policy(namespace, "object.data.k == 'v'")).ok()
+    api.post(BINDINGS, binding(namespace, validationActions=[action])).ok()
+    api.post(config_maps(namespace), config_map("passes", k="v")).ok()
+    answer = api.post(config_maps(namespace), config_map(k="x"))
+    assert answer.status == (422 if action == "Deny" else 201)
+    labels = (
+        f'enforcement_action="{action.lower()}",error_type="invalid_error",policy="p-{namespace}",'
+        f'policy_binding="p-{namespace}"'
+    )
+    text = api.get("/metrics").body.decode()
+    assert f"apiserver_validating_admission_policy_check_total{{{labels}}} 1\n" in text
+    assert f"apiserver_validating_admission_policy_check_duration_seconds_count{{{labels}}} 1\n" in text
+
+
+def test_metrics_of_failures_that_are_ignored(api: Api, namespace: str) -> None:
+    api.post(POLICIES, policy(namespace, "object.data.none == 'v'", failurePolicy="Ignore")).ok()
+    api.post(BINDINGS, binding(namespace)).ok()
+    api.post(config_maps(namespace), config_map(k="v")).ok()
+    labels = (
+        f'enforcement_action="allow",error_type="invalid_error",policy="p-{namespace}",'
+        f'policy_binding="p-{namespace}"'
+    )
+    text = api.get("/metrics").body.decode()
+    assert f"apiserver_validating_admission_policy_check_total{{{labels}}} 1\n" in text
+
+
+def test_an_audit_annotation_that_fails_refuses_the_write(api: Api, namespace: str) -> None:
+    """Whatever the actions are, unless failures are ignored."""
+    annotations = [{"key": "a", "valueExpression": "string(object.data.none)"}]
+    api.post(POLICIES, policy(namespace, "true", auditAnnotations=annotations)).ok()
+    api.post(BINDINGS, binding(namespace, validationActions=["Audit"])).ok()
+    refused = api.post(config_maps(namespace), config_map(k="v"))
+    assert refused.status == 422
+    assert "resulted in error: no such key: none" in refused.message
+    api.patch(f"{POLICIES}/p-{namespace}", {"spec": {"failurePolicy": "Ignore"}}).ok()
+    api.post(config_maps(namespace), config_map(k="v")).ok()

@@ -121,7 +121,7 @@ def builtin_plugins(
         PodTopologyLabels(lister("", "nodes")),
         MutatingAdmissionPolicy(context, params, metrics.mutating_policies),
         MutatingAdmissionWebhook(configurations("mutatingwebhookconfigurations"), webhooks),
-        ValidatingAdmissionPolicy(context, params),
+        ValidatingAdmissionPolicy(context, params, metrics.validating_policies),
         ValidatingAdmissionWebhook(
             configurations("validatingwebhookconfigurations"),
             replace(webhooks, caller=caller_with(configured.validating_webhooks)),

@@ -17,6 +17,11 @@ from apiserver.registry.findings import TakesLong
 COST_BUDGET: Final = 10_000_000
 # The cost that is evaluated on the event loop, for one write: about 5 ms.
 BOUNDED_COST_MAX: Final = 20_000
+# What comes of an expression, as metrics have it.
+NO_ERROR: Final = "no_error"
+COMPILE_ERROR: Final = "compile_error"
+OUT_OF_BUDGET_ERROR: Final = "out_of_budget"
+INVALID_ERROR: Final = "invalid_error"
 OUT_OF_BUDGET: Final = (
     "validation failed due to running out of cost budget, no further validation rules will be run"
 )

@@ -24,11 +24,18 @@ MESSAGE_LENGTH_MAX: Final = 5 * 1024
 
 
 class Denial(NamedTuple):
-    """Why a write is not allowed. reason: as a Status has it. is_error: an expression has failed."""
+    """Why a write is not allowed.
+
+    reason: as a Status has it. is_error: an expression has failed.
+    is_ignored: the policy's failurePolicy lets the write pass.
+    is_final: it refuses the write whatever the binding's actions are.
+    """
 
     message: str
     reason: str = "Invalid"
     is_error: bool = False
+    is_ignored: bool = False
+    is_final: bool = False
 
 
 def denials(
@@ -57,7 +64,7 @@ def denials(
     for annotation in policy.audit_annotations:
         error = _error(annotation, known, budget)
         if error and policy.is_required:
-            found.append(Denial(error, is_error=True))
+            found.append(Denial(error, is_error=True, is_final=True))
     return found
 
 
@@ -76,7 +83,7 @@ def _validated(
             return Denial(_message(validation, known, budget), validation.reason)
         except (EvaluationError, CostExceeded) as failure:
             error = resulted_in(expression, failure)
-    return Denial(error, is_error=True) if policy.is_required else None
+    return Denial(error, is_error=True, is_ignored=not policy.is_required)
 
 
 def _message(validation: Validation, known: Mapping[str, Any], budget: Budget) -> str:

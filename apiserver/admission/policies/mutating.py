@@ -20,7 +20,7 @@ from apiserver.admission.policies.request_variables import RequestVariables
 from apiserver.admission.webhooks.requests import ReviewedWrite
 from apiserver.apply.type_defs import KEY_DEFAULTS, TypeDef, TypeDefs
 from apiserver.errors import ApiError, details_of
-from apiserver.metrics.policies import MutatingPolicyMetrics
+from apiserver.metrics.policies import PolicyMetrics
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.size_class import size_class
 from apiserver.vocabulary import Document, GroupResource
@@ -56,7 +56,7 @@ class MutatingAdmissionPolicy(Plugin):
     name = "MutatingAdmissionPolicy"
     has_rounds = True
 
-    def __init__(self, context: PluginContext, params: Params, metrics: MutatingPolicyMetrics) -> None:
+    def __init__(self, context: PluginContext, params: Params, metrics: PolicyMetrics) -> None:
         self._policies = BoundPolicies(context, params, "mutating", MutatingPolicy.of)
         self._metrics = metrics
         self._type_defs = TypeDefs(KEY_DEFAULTS)
@@ -120,7 +120,7 @@ class MutatingAdmissionPolicy(Plugin):
         work = partial(mutated, policy, known, case.params, target, perf_counter)
         outcome = await write.offload.run_bounded(size, work)
         for error_type, seconds in outcome.checks:
-            self._metrics.observe(policy.name, case.binding.name, error_type, seconds)
+            self._metrics.observe(policy.name, case.binding.name, (error_type,), seconds)
         if policy.is_required:
             whys += [f"{_by(case)}{why}" for why in outcome.errors]
         if outcome.document is document:

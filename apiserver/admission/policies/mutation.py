@@ -14,8 +14,12 @@ import orjson
 from apiserver.admission.patched_documents import completed
 from apiserver.admission.policies.budget import (
     BOUNDED_COST_MAX,
+    COMPILE_ERROR,
     COST_BUDGET,
+    INVALID_ERROR,
+    NO_ERROR,
     OUT_OF_BUDGET,
+    OUT_OF_BUDGET_ERROR,
     Budget,
     ConditionsFailed,
     PolicyVariables,
@@ -38,12 +42,6 @@ from apiserver.vocabulary import Document
 
 # What one mutation may add. No object that can be stored is larger.
 PATCH_BYTES_MAX: Final = 3 * 1024 * 1024
-
-# What comes of a mutation, as metrics have it.
-NO_ERROR: Final = "no_error"
-COMPILE_ERROR: Final = "compile_error"
-OUT_OF_BUDGET_ERROR: Final = "out_of_budget"
-INVALID_ERROR: Final = "invalid_error"
 
 
 class MutationFailed(Exception):

@@ -8,16 +8,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from time import perf_counter
+from typing import Any, Final, NamedTuple
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.plugin_context import PluginContext
 from apiserver.admission.policies.bound_policies import BoundPolicies, Case
-from apiserver.admission.policies.budget import BOUNDED_COST_MAX, COST_BUDGET, Budget
+from apiserver.admission.policies.budget import (
+    BOUNDED_COST_MAX,
+    COMPILE_ERROR,
+    COST_BUDGET,
+    INVALID_ERROR,
+    OUT_OF_BUDGET,
+    OUT_OF_BUDGET_ERROR,
+    Budget,
+)
 from apiserver.admission.policies.evaluation import Denial, denials
 from apiserver.admission.policies.params import Params
 from apiserver.admission.policies.policy import Binding, Policy, ValidatingPolicy
 from apiserver.errors import ApiError, details_of
+from apiserver.metrics.policies import PolicyMetrics
 from apiserver.registry.size_class import SizeClass
 from apiserver.vocabulary import Document, GroupResource
 
@@ -46,6 +56,7 @@ class _Findings:
 
     denied: list[tuple[str, str]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    checks: list[_Check] = field(default_factory=list)
 
     def add_error(self, policy: Policy, binding: Binding | None, error: Exception) -> None:
         """A policy or a binding cannot be evaluated, which refuses the write whatever its actions are."""
@@ -53,14 +64,39 @@ class _Findings:
             what = "policy" if binding is None else "binding"
             self.denied.append((f"{_by(policy, binding)}failed to configure {what}: {error}", "Invalid"))
 
-    def add(self, policy: Policy, binding: Binding, denial: Denial) -> None:
-        if "Deny" in binding.actions:
+    def add(self, policy: Policy, binding: Binding, denial: Denial, seconds: float) -> None:
+        """seconds: how long the policy took."""
+        if denial.is_ignored:
+            enforced: frozenset[str] = frozenset({"Allow"})
+        else:
+            enforced = frozenset({"Deny"}) if denial.is_final else binding.actions
+        self.checks += [
+            _Check(policy.name, binding.name, _error_type(denial), each.lower(), seconds) for each in enforced
+        ]
+        if "Deny" in enforced:
             self.denied.append((f"{_by(policy, binding)}{denial.message}", denial.reason))
-        if "Warn" in binding.actions:
+        if "Warn" in enforced:
             self.warnings.append(
                 f"Validation failed for ValidatingAdmissionPolicy '{policy.name}' with binding "
                 f"'{binding.name}': {denial.message}"
             )
+
+
+class _Check(NamedTuple):
+    """What metrics tell of a validation that does not simply pass. seconds: how long its policy took."""
+
+    policy: str
+    binding: str
+    error_type: str
+    action: str
+    seconds: float
+
+
+def _error_type(denial: Denial) -> str:
+    """Returns the kind of an error as metrics have it. What is not valid is one for Kubernetes, too."""
+    if denial.message.startswith("compilation"):
+        return COMPILE_ERROR
+    return OUT_OF_BUDGET_ERROR if denial.message == OUT_OF_BUDGET else INVALID_ERROR
 
 
 def _by(policy: Policy, binding: Binding | None) -> str:
@@ -73,8 +109,9 @@ class ValidatingAdmissionPolicy(Plugin):
 
     name = "ValidatingAdmissionPolicy"
 
-    def __init__(self, context: PluginContext, params: Params) -> None:
+    def __init__(self, context: PluginContext, params: Params, metrics: PolicyMetrics) -> None:
         self._policies = BoundPolicies(context, params, "validating", ValidatingPolicy.of)
+        self._metrics = metrics
 
     def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         return self._policies.may_concern(resource, subresource, operation)
@@ -98,6 +135,8 @@ class ValidatingAdmissionPolicy(Plugin):
         # Iterations over large documents cost what they do; what takes long is evaluated beside the loop.
         size = SizeClass.SMALL if len(cases) <= CASES_ON_LOOP_MAX else SizeClass.LARGE
         found = await write.offload.run_bounded(size, partial(_evaluated, cases, known))
+        for each in found.checks:
+            self._metrics.observe(each.policy, each.binding, (each.error_type, each.action), each.seconds)
         if found.denied:
             refusal = PolicyDenied(attributes, *found.denied[0])
             refusal.add_warnings(found.warnings)
@@ -115,8 +154,8 @@ def _evaluated(
         if error is not None:
             found.add_error(policy, binding, error)
             continue
-        budget = Budget(COST_BUDGET, bounded)
+        budget, began = Budget(COST_BUDGET, bounded), perf_counter()
         for denial in denials(policy, variables, params, budget):
-            found.add(policy, binding, denial)
+            found.add(policy, binding, denial, perf_counter() - began)
         bounded = budget.bounded
     return found

@@ -33,7 +33,7 @@ def said(
 
 
 def messages(*validations: Document, **spec: Any) -> list[str]:
-    return [each.message for each in said(policy(*validations, **spec))]
+    return [each.message for each in said(policy(*validations, **spec)) if not each.is_ignored]
 
 
 MESSAGES: dict[str, tuple[Document, list[str]]] = {
