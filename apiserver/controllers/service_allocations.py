@@ -94,14 +94,30 @@ class ServiceAllocationRepair:
             await keep_forever(self._registry, self.compare, INTERVAL_S, on_first)
 
     def _on_address(self, notification: Notification) -> None:
-        """Look at the Service that had an address, if it still is there."""
+        """Have the Service repaired that has an address, if the IPAddress is not as it should be."""
         for found in (notification.old, notification.new):
             if found is None or not found.head:
                 continue
             parent = (found.document().get("spec") or {}).get("parentRef") or {}
             key = (parent.get("namespace") or "", parent.get("name") or "")
-            if parent.get("resource") == "services" and self._cached_service(*key) is not None:
+            if parent.get("resource") == "services" and self._lacks_record(key, notification.name):
                 self.queue.add(key)
+
+    def _lacks_record(self, service: Key, address: str) -> bool:
+        """Whether a Service has an address whose IPAddress is missing or wrong, as far as the cache knows."""
+        found = self._cached_service(*service)
+        if found is None:
+            return False
+        document = found.document()
+        records = (
+            self._allocator.record(document, each)
+            for each in self._allocator.allocations(document)
+            if each.value == address
+        )
+        return any(
+            record is not None and not self._is_right(self._cached_record(record), record)
+            for record in records
+        )
 
     # ---- all of them
 

@@ -16,6 +16,7 @@ import pytest
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.controllers.service_allocations import ServiceAllocationRepair
 from apiserver.errors import Invalid
+from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import Draft, WriteRequest
@@ -237,5 +238,13 @@ async def test_an_ip_address_that_is_deleted_is_back_at_once(cluster: Cluster) -
     again = await cluster.record()
     assert again is not None
     assert again["spec"] == first["spec"]
+    # That cost one look; Services that come and go as they should cost none.
+    adds = cluster.repair.queue.counters.adds
+    await cluster.create("b", clusterIP="10.0.0.8", ports=[{"port": 80}])
+    await cluster.registry.delete(DeleteRequest(SERVICES, "default", "b"))
+    other = RECORD.replace(IP, "10.0.0.8")
+    await eventually(lambda: cluster.registry.cache.get_cached(other) is None)
+    await cluster.write(Delete(RECORD))
+    await eventually(lambda: cluster.repair.queue.counters.adds == adds + 1)
     running.cancel()
     await asyncio.wait([running])
