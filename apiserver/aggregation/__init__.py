@@ -8,6 +8,7 @@ known of it is shown in discovery and OpenAPI, as if it were served here.
     availability        checks them, and writes the condition Available
     discovery           asks them what they serve, for the merged documents
     resource_lists      reads what they answer
+    namespaces          empties namespaces that are being deleted
     identity_headers    how an extension server is told who asks
 
 What it guarantees: what this server serves itself is served here, whatever APIServices say. An extension

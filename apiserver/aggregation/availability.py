@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from apiserver.aggregation.extension_client import ExtensionClient, ExtensionFailed
+from apiserver.aggregation.extension_client import ExtensionClient, ExtensionFailed, Question
 from apiserver.aggregation.remote_versions import AVAILABLE, RemoteVersion, RemoteVersions
 from apiserver.controllers.controller import Controller, Outcome, Requeue
 from apiserver.controllers.informer import Informer, ListWatch, Notification
@@ -251,10 +251,10 @@ class AvailabilityController:
 
     async def _ask_once(self, version: RemoteVersion) -> None:
         """Raises ExtensionFailed. As in Kubernetes certificates do not matter: it is about reachability."""
-        path = f"/apis/{version.group_version}"
-        answer = await self._client.get(
-            version, path, {}, bytes_max=0, timeout_s=CHECK_WITHIN_S, verifies=False
+        question = Question(
+            path=f"/apis/{version.group_version}", bytes_max=0, timeout_s=CHECK_WITHIN_S, verifies=False
         )
+        answer = await self._client.ask(version, question)
         if not 200 <= answer.status < 300:
             text = f"bad status from {answer.url}: {answer.status}"
             raise ExtensionFailed(f"failing or missing response from {answer.url}: {text}")

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from apiserver.aggregation.extension_client import Answer, ExtensionClient, ExtensionFailed
+from apiserver.aggregation.extension_client import Answer, ExtensionClient, ExtensionFailed, Question
 from apiserver.aggregation.remote_versions import (
     DiscoveredVersion,
     RemoteVersion,
@@ -156,9 +156,13 @@ class DiscoveryController:
 
     async def _get(self, version: RemoteVersion, path: str, headers: Mapping[str, str]) -> Answer:
         """Raises ExtensionFailed."""
-        return await self._client.get(
-            version, path, headers, bytes_max=DOCUMENT_BYTES_MAX, timeout_s=ANSWER_WITHIN_S
+        question = Question(
+            path=path,
+            headers=tuple(headers.items()),
+            bytes_max=DOCUMENT_BYTES_MAX,
+            timeout_s=ANSWER_WITHIN_S,
         )
+        return await self._client.ask(version, question)
 
     async def _read(self, answer: Answer, read: Callable[[Any], T]) -> T:
         """Returns what a document says. Raises NotDiscovery: it is no JSON, or has too many values."""

@@ -8,6 +8,7 @@ import random
 import ssl
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -54,6 +55,23 @@ class Answer(NamedTuple):
     body: bytes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A request to an extension server.
+
+    path: with the query. bytes_max: of the body of the answer; 0 if that is not wanted.
+    timeout_s: until the whole answer is there.
+    verifies: whether the server's certificate matters, if it does to the version.
+    """
+
+    path: str
+    method: str = "GET"
+    headers: Sequence[tuple[str, str]] = ()
+    bytes_max: int
+    timeout_s: float
+    verifies: bool = True
+
+
 class ExtensionFailed(Exception):
     """An extension server cannot be asked, or has not answered within bounds. The message is for people."""
 
@@ -85,63 +103,46 @@ class ExtensionClient:
         """Returns how the servers of a version are verified. Raises UnusableBundle, OSError."""
         return await self._context(version.ca_bundle, verifies=version.verifies)
 
-    async def get(
-        self,
-        version: RemoteVersion,
-        path: str,
-        headers: Mapping[str, str],
-        *,
-        bytes_max: int,
-        timeout_s: float,
-        verifies: bool = True,
-    ) -> Answer:
-        """Returns the answer to a GET, as `system:kube-aggregator`; its body if that may be so long.
-
-        bytes_max: 0 if the body is not wanted. verifies: whether the server's certificate matters, if it does
-        to the version. timeout_s: until the whole answer is there. Raises ExtensionFailed.
-        """
+    async def ask(self, version: RemoteVersion, question: Question) -> Answer:
+        """Returns the answer to a question, asked as `system:kube-aggregator`. Raises ExtensionFailed."""
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(question.timeout_s):
                 endpoint = await self.endpoint(version.service)
-                context = await self._context(version.ca_bundle, verifies=verifies and version.verifies)
-                url = f"https://{endpoint.authority}{path}"
-                return await self._get(version, url, endpoint, context, headers, bytes_max)
+                verifies = question.verifies and version.verifies
+                context = await self._context(version.ca_bundle, verifies=verifies)
+                return await self._ask(version.service, endpoint, context, question)
         except TimeoutError:
-            raise ExtensionFailed(f"timed out waiting for {version.service.host}{path}") from None
+            raise ExtensionFailed(f"timed out waiting for {version.service.host}{question.path}") from None
         except (ServiceUnreachable, UnusableBundle) as error:
             raise ExtensionFailed(str(error)) from None
         except OSError as error:
             raise ExtensionFailed(f"{error}" or type(error).__name__) from None
 
-    async def _get(
-        self,
-        version: RemoteVersion,
-        url: str,
-        endpoint: Endpoint,
-        context: ssl.SSLContext,
-        headers: Mapping[str, str],
-        bytes_max: int,
+    async def _ask(
+        self, service: ServiceReference, endpoint: Endpoint, context: ssl.SSLContext, question: Question
     ) -> Answer:
+        url = f"https://{endpoint.authority}{question.path}"
+        failure = f'failing or missing response from {url}: {question.method.title()} "{url}": '
+        headers = [*question.headers, (hdrs.ACCEPT_ENCODING, "identity"), *identity_headers(AGGREGATOR)]
         try:
             self._rules.require_host(endpoint.host)
-            async with self._open_session().get(
+            async with self._open_session().request(
+                question.method,
                 url,
-                headers=[*headers.items(), (hdrs.ACCEPT_ENCODING, "identity"), *identity_headers(AGGREGATOR)],
+                headers=headers,
                 ssl=context,
-                server_hostname=version.service.host,
+                server_hostname=service.host,
                 allow_redirects=False,
             ) as response:
-                body = await _read(response, url, bytes_max) if bytes_max else b""
+                body = await _read(response, url, question.bytes_max) if question.bytes_max else b""
                 lower = {name.lower(): value for name, value in response.headers.items()}
                 return Answer(url, response.status, lower, body)
         except aiohttp.ServerDisconnectedError:
-            raise ExtensionFailed(f'failing or missing response from {url}: Get "{url}": EOF') from None
+            raise ExtensionFailed(f"{failure}EOF") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if isinstance(error, TimeoutError):
                 raise
-            raise ExtensionFailed(
-                f'failing or missing response from {url}: Get "{url}": {_told(error)}'
-            ) from None
+            raise ExtensionFailed(f"{failure}{_told(error)}") from None
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:

@@ -25,7 +25,7 @@ from apiserver.controllers.namespace_default_objects import (
     default_service_account,
     root_ca_config_map,
 )
-from apiserver.controllers.namespaces import NamespaceController
+from apiserver.controllers.namespaces import NamespaceController, OtherServers
 from apiserver.controllers.policy_type_checking import controller as policy_type_checking
 from apiserver.controllers.policy_type_checking.controller import PolicyTypeChecking
 from apiserver.controllers.resource_quotas import ResourceQuotaController
@@ -42,7 +42,11 @@ COLLECTOR: Final = "garbage-collector-controller"
 
 
 def build_controllers(
-    core: Core, lifecycle: NamespaceLifecycle, certificates: pki.Pki, queues: WorkQueueMetrics
+    core: Core,
+    lifecycle: NamespaceLifecycle,
+    certificates: pki.Pki,
+    queues: WorkQueueMetrics,
+    others: OtherServers,
 ) -> Iterable[ControllerSpec]:
     """Returns the controllers that are to run, with their names in kube-controller-manager."""
     registry, served, runs = core.registry, core.served, core.config.runs_controller
@@ -63,7 +67,7 @@ def build_controllers(
     every = (
         ControllerSpec(
             "namespace-controller",
-            lambda: NamespaceController(registry, served, core.clock),
+            lambda: NamespaceController(registry, served, core.clock, others),
             leader_only=True,
         ),
         ControllerSpec(
@@ -137,10 +141,11 @@ def build_controller_manager(
     certificates: pki.Pki,
     queues: WorkQueueMetrics,
     elections: LeaderElectionMetrics,
+    others: OtherServers,
 ) -> ControllerManager:
     """Returns what runs them. A server with an embedded store has it for itself, and so is the leader."""
     config, elector = core.config, None
-    controllers = list(build_controllers(core, lifecycle, certificates, queues))
+    controllers = list(build_controllers(core, lifecycle, certificates, queues, others))
     if config.elects_leader and any(each.leader_only for each in controllers):
         elector = LeaderElector(
             core.registry,

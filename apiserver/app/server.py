@@ -17,6 +17,7 @@ from typing import Any, Final
 from apiserver import EMULATED_VERSION
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.plugin_names import AUTO_PROVISION
+from apiserver.aggregation.namespaces import RemoteNamespaces
 from apiserver.apiextensions import definitions
 from apiserver.app.access import build_access
 from apiserver.app.aggregation import Aggregation, build_aggregation, build_registration
@@ -390,7 +391,12 @@ class App:
             ),
             definitions_synced=partial(setattr, definitions_hook, "is_done", True),
             controllers=build_controller_manager(
-                core, lifecycle, certificates, self._work_queue_metrics, self._leader_election_metrics
+                core,
+                lifecycle,
+                certificates,
+                self._work_queue_metrics,
+                self._leader_election_metrics,
+                RemoteNamespaces(aggregation.remote, aggregation.client, self._offload),
             ),
             deadlines=deadlines,
             body_limits=body_limits,

@@ -45,16 +45,18 @@ class Remaining:
 
     resources: the number of objects of each. finalizers: how many objects each of them holds.
     failures: the errors of resources whose content could not be deleted.
+    undiscovered: the group versions of other servers of which it is not known what there is.
     """
 
     resources: Counter[GroupResource] = field(default_factory=Counter)
     finalizers: Counter[str] = field(default_factory=Counter)
     failures: list[str] = field(default_factory=list)
+    undiscovered: list[str] = field(default_factory=list)
     _awaited: set[GroupResource] = field(default_factory=set)
     _pods_grace_s: int = 0
 
     def __bool__(self) -> bool:
-        return bool(self.resources or self.failures)
+        return bool(self.resources or self.failures or self.undiscovered)
 
     def add(self, resource: ServedResource, document: Document) -> None:
         """Count an object that is still there."""
@@ -65,6 +67,11 @@ class Remaining:
         elif resource.group_resource == PODS and _phase(document) not in _ENDED:
             grace_s = document["spec"].get("terminationGracePeriodSeconds") or 0
             self._pods_grace_s = max(self._pods_grace_s, grace_s)
+
+    def add_elsewhere(self, resource: GroupResource, finalizers: Iterable[str]) -> None:
+        """Count an object that another server still has."""
+        self.resources[resource] += 1
+        self.finalizers.update(finalizers)
 
     def conclude(self, resource: ServedResource, namespace: str, deleted_for_s: float) -> None:
         """Add an error if objects of a resource are left that neither a finalizer nor a kubelet holds.
@@ -96,6 +103,14 @@ class Remaining:
 
     def _wrong(self) -> Iterable[tuple[str, tuple[str, str]]]:
         """The types of the conditions that hold, each with its reason and message."""
+        if self.undiscovered:
+            count = len(self.undiscovered)
+            what = _listed(f"{each}: stale GroupVersion discovery: {each}" for each in self.undiscovered)
+            message = (
+                f"Discovery failed for some groups, {count} failing: unable to retrieve the complete list of "
+                f"server APIs: {what}"
+            )
+            yield "NamespaceDeletionDiscoveryFailure", ("DiscoveryFailed", message)
         if self.failures:
             count, what = len(self.failures), _listed(self.failures)
             message = f"Failed to delete all resource types, {count} remaining: {what}"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from apiserver.controllers.controller import Controller, Outcome, Requeue
 from apiserver.controllers.informer import Informer, ListWatch, Notification
@@ -40,12 +40,27 @@ WORKERS: Final = 10
 DELETIONS_AT_ONCE: Final = 8
 
 
+class OtherServers(Protocol):
+    """The servers that have group versions of their own, with objects in namespaces."""
+
+    async def empty(self, namespace: str, remaining: Remaining) -> None:
+        """Ask for the deletion of all objects in a namespace, and tell `remaining` what is left."""
+        ...
+
+
 class NamespaceController:
-    def __init__(self, registry: Registry, served: ServedTable, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        served: ServedTable,
+        clock: Callable[[], float],
+        others: OtherServers | None = None,
+    ) -> None:
         """clock: seconds since 1970."""
         self._registry = registry
         self._served = served
         self._clock = clock
+        self._others = others
         self.queue: WorkQueue[str] = WorkQueue("namespace", BACKOFF)
 
     async def run(self) -> None:
@@ -89,7 +104,9 @@ class NamespaceController:
             await self._delete_all(resource, name, remaining)
             remaining.conclude(resource, name, deleted_for_s)
             if resource.group_resource == PODS and remaining.resources[PODS]:
-                break  # They may need the rest until they have ended: what they may do, their secrets.
+                return remaining  # They may need the rest until they have ended.
+        if self._others is not None:
+            await self._others.empty(name, remaining)
         return remaining
 
     async def _delete_all(self, resource: ServedResource, name: str, remaining: Remaining) -> None:

@@ -22,7 +22,7 @@ from tests.support.api_services import (
     register,
     until_available,
 )
-from tests.support.definitions import define, definition, version
+from tests.support.definitions import condition, define, definition, version
 from tests.support.eventually import until
 from tests.support.kubectl import Kubectl, each_version, program, rows
 from tests.support.server_process import ServerProcess
@@ -145,6 +145,28 @@ def test_nobody_can_say_who_he_is_to_the_extension_server(servers: Servers) -> N
 def test_paths_that_could_be_read_in_two_ways_are_for_nobody(front: Api) -> None:
     for path in (f"/apis/{GROUP}/v1//widgets", f"{WIDGETS}/../../x", f"/apis/{GROUP}/v1/%2e%2e/x"):
         assert front.get(path).status == 404, path
+
+
+def test_namespaces_are_emptied_there_too(servers: Servers) -> None:
+    """Row A12: a namespace is gone when all that is in it is, wherever that is."""
+    front, extension = servers
+    for api in servers:
+        api.post("/api/v1/namespaces", {"metadata": {"name": "shared"}}).ok()
+    path = WIDGETS.replace("default", "shared")
+    held = {"metadata": {"name": "held", "finalizers": ["example.com/hold"]}}
+    front.post(path, {**widget("held"), **held}).ok()
+    front.post(path, widget("free")).ok()
+    front.delete("/api/v1/namespaces/shared").ok()
+
+    def remaining() -> str:
+        found = condition(front.get("/api/v1/namespaces/shared").json, "NamespaceContentRemaining")
+        return str(found.get("message", ""))
+
+    expected = f"Some resources are remaining: widgets.{GROUP} has 1 resource instances"
+    until(remaining, lambda message: message == expected, "held")
+    assert extension.get(f"{path}/free").status == 404
+    extension.patch(f"{path}/held", {"metadata": {"finalizers": None}}).ok()
+    until(lambda: front.get("/api/v1/namespaces/shared").status, lambda status: status == 404, "gone")
 
 
 # ---- what clients are told

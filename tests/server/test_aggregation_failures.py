@@ -31,7 +31,7 @@ from tests.support.api_services import (
     until_available,
 )
 from tests.support.backend_server import BackendServer, own_address
-from tests.support.definitions import define, definition
+from tests.support.definitions import condition, define, definition
 from tests.support.eventually import until
 from tests.support.server_process import ServerProcess
 
@@ -322,6 +322,26 @@ def test_what_is_not_of_the_right_type_is_left_out_of_discovery(front: Api, back
     protobuf = AGGREGATED.replace("application/json", "application/vnd.kubernetes.protobuf")
     assert front.get("/apis", headers={"Accept": protobuf}).status == 200
     front.delete(path).ok()
+
+
+def test_a_namespace_stays_while_it_is_not_known_what_is_in_it(front: Api, group: str) -> None:
+    """Row A12, as in Kubernetes."""
+    path = register(front, group, NOBODY_LISTENS, ca=None)
+    until_available(front, path, "False")
+    front.post("/api/v1/namespaces", {"metadata": {"name": group.partition(".")[0]}}).ok()
+    namespace = f"/api/v1/namespaces/{group.partition('.')[0]}"
+    front.delete(namespace).ok()
+    found = until(
+        lambda: condition(front.get(namespace).json, "NamespaceDeletionDiscoveryFailure"),
+        lambda found: found.get("status") == "True",
+        "told",
+    )
+    assert found["reason"] == "DiscoveryFailed"
+    assert f"{group}/v1: stale GroupVersion discovery: {group}/v1" in found["message"]
+    for each in front.get(API_SERVICES).ok()["items"]:
+        if each["spec"].get("service"):
+            front.delete(f"{API_SERVICES}/{each['metadata']['name']}").ok()
+    until(lambda: front.get(namespace).status, lambda status: status == 404, "gone")
 
 
 # ---- what is served here

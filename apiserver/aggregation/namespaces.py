@@ -1,0 +1,108 @@
+"""Empties namespaces that are being deleted of what other servers have in them.
+
+As in Kubernetes a namespace is not gone before all that is in it is, and what a server has that cannot be
+asked is not known: such a namespace stays, and tells which versions keep it.
+Source: kubernetes, pkg/controller/namespace/deletion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+from urllib.parse import quote
+
+from apiserver.aggregation.extension_client import Answer, ExtensionClient, ExtensionFailed, Question
+from apiserver.aggregation.remote_versions import RemoteVersion, RemoteVersions
+from apiserver.controllers.namespace_conditions import Remaining
+from apiserver.registry.offload import Offload
+from apiserver.registry.size_class import size_class
+from apiserver.vocabulary import Document, GroupResource
+from apiserver.wire import json_text
+
+# Objects that are looked at, to tell what is left; and deleted one by one where a collection cannot be.
+LISTED_MAX: Final = 100
+LIST_BYTES_MAX: Final = 8 * 1024 * 1024
+# A collection may be large.
+ANSWER_WITHIN_S: Final = 30.0
+_ABSENT: Final = (404, 405)
+
+
+class RemoteNamespaces:
+    """See `controllers.namespaces.OtherServers`."""
+
+    def __init__(self, remote: RemoteVersions, client: ExtensionClient, offload: Offload) -> None:
+        self._remote = remote
+        self._client = client
+        self._offload = offload
+
+    async def empty(self, namespace: str, remaining: Remaining) -> None:
+        table = self._remote.current
+        for group_version, version in table.versions.items():
+            discovered = table.discovered.get(group_version)
+            if discovered is None or not discovered.is_current:
+                remaining.undiscovered.append(str(group_version))
+                continue
+            try:
+                for resource in discovered.resources:
+                    if resource["scope"] == "Namespaced" and "list" in resource["verbs"]:
+                        await self._empty_of(version, resource, namespace, remaining)
+            except ExtensionFailed as error:
+                # The next resource of the same server would have to be waited for as long.
+                remaining.fail(str(error))
+
+    async def _empty_of(
+        self, version: RemoteVersion, resource: Document, namespace: str, remaining: Remaining
+    ) -> None:
+        """Raises ExtensionFailed."""
+        name = GroupResource(version.group_version.group, resource["resource"])
+        path = f"/apis/{version.group_version}/namespaces/{namespace}/{quote(name.resource)}"
+        if "deletecollection" in resource["verbs"]:
+            await self._delete(version, path)
+        elif "delete" in resource["verbs"]:
+            for meta in await self._list(version, path):
+                await self._delete(version, f"{path}/{quote(str(meta.get('name')), safe='')}")
+        else:
+            return
+        for meta in await self._list(version, path):
+            finalizers = meta.get("finalizers")
+            texts = finalizers if isinstance(finalizers, list) else ()
+            remaining.add_elsewhere(name, [each for each in texts if isinstance(each, str)])
+
+    async def _delete(self, version: RemoteVersion, path: str) -> None:
+        """Raises ExtensionFailed."""
+        question = Question(method="DELETE", path=path, bytes_max=0, timeout_s=ANSWER_WITHIN_S)
+        answer = await self._client.ask(version, question)
+        if answer.status >= 300 and answer.status not in _ABSENT:
+            raise ExtensionFailed(f"bad status from {answer.url}: {answer.status}")
+
+    async def _list(self, version: RemoteVersion, path: str) -> list[Document]:
+        """Returns the metadata of some objects. Raises ExtensionFailed."""
+        answer = await self._client.ask(
+            version,
+            Question(
+                path=f"{path}?limit={LISTED_MAX}",
+                headers=(("Accept", "application/json"),),
+                bytes_max=LIST_BYTES_MAX,
+                timeout_s=ANSWER_WITHIN_S,
+            ),
+        )
+        if answer.status in _ABSENT:
+            return []
+        if answer.status != 200:
+            raise ExtensionFailed(f"bad status from {answer.url}: {answer.status}")
+        try:
+            size = size_class(len(answer.body))
+            return await self._offload.run_begun(size, lambda: list(_metadata(answer)))
+        except ValueError as error:
+            raise ExtensionFailed(f"{answer.url}: {error}") from None
+
+
+def _metadata(answer: Answer) -> Iterator[Document]:
+    """Raises ValueError."""
+    document: Any = json_text.load(answer.body)
+    items = document.get("items") if isinstance(document, dict) else None
+    if not isinstance(items, list):
+        raise ValueError("it is no list")
+    for each in items[:LISTED_MAX]:
+        meta = each.get("metadata") if isinstance(each, dict) else None
+        yield meta if isinstance(meta, dict) else {}
