@@ -7,7 +7,6 @@ Source: k8s.io/apiserver, pkg/registry/rest/delete.go.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from apiserver.errors import Conflict
@@ -59,6 +58,14 @@ def mark(resource: ServedResource, document: Document, options: DeleteOptions, n
         a `mark_deleted`. now: seconds since 1970.
     """
     strategy, meta = resource.strategy, document["metadata"]
+    is_terminating = "deletionTimestamp" in meta
+    # Once its grace period runs, another deletion may only shorten it: nor does it change who waits for what.
+    left_s = meta.get("deletionGracePeriodSeconds") or 0 if strategy.grace_period_s is not None else 0
+    asked_s = (
+        1 if options.grace_period_s is not None and options.grace_period_s < 0 else options.grace_period_s
+    )
+    if is_terminating and left_s and (asked_s is None or asked_s >= left_s):
+        return document
     finalizers = object_meta.finalizers(document)
     if strategy.has_dependents:
         finalizers = options.finalizers(document, orphans_by_default=strategy.orphans_by_default)
@@ -66,10 +73,15 @@ def mark(resource: ServedResource, document: Document, options: DeleteOptions, n
         meta["finalizers"] = finalizers
     else:
         meta.pop("finalizers", None)
-    is_terminating = "deletionTimestamp" in meta
-    if strategy.grace_period_s is not None:
-        _shorten_or_begin_grace(document, strategy.grace_period_s, options, now)
-    elif not is_terminating and strategy.blockers(document):
+    if is_terminating and left_s and asked_s is not None:
+        _shorten_grace(meta, left_s, asked_s, now)
+    elif is_terminating:
+        pass
+    elif strategy.grace_period_s is not None:
+        grace_s = min(strategy.grace_period_s(document, options.grace_period_s), GRACE_S_MAX)
+        meta["deletionTimestamp"] = timestamps.to_text(now + grace_s)
+        meta["deletionGracePeriodSeconds"] = grace_s
+    elif strategy.blockers(document):
         if strategy.mark_deleted is not None:
             strategy.mark_deleted(document, timestamps.to_text(now))
         else:
@@ -80,21 +92,14 @@ def mark(resource: ServedResource, document: Document, options: DeleteOptions, n
     return document
 
 
-def _shorten_or_begin_grace(
-    document: Document,
-    grace_period_s: Callable[[Document, int | None], int],
-    options: DeleteOptions,
-    now: float,
-) -> None:
-    """Set when the object is to go. Once it is set it may only come nearer."""
-    meta = document["metadata"]
-    grace_s = grace_period_s(document, options.grace_period_s)
-    ends_at = timestamps.from_text(meta.get("deletionTimestamp", ""))
-    if ends_at is not None:
-        left_s = meta.get("deletionGracePeriodSeconds") or 0
-        if options.grace_period_s is None or grace_s >= left_s:
-            return
-        now = ends_at - left_s
-    grace_s = min(grace_s, GRACE_S_MAX)
-    meta["deletionTimestamp"] = timestamps.to_text(now + grace_s)
-    meta["deletionGracePeriodSeconds"] = grace_s
+def _shorten_grace(meta: Document, left_s: int, asked_s: int, now: float) -> None:
+    """Let an object go after a shorter time since its deletion began, but not before now.
+
+    If that time is over, whoever confirms the deletion still gets a second to do so.
+    """
+    ends_at = timestamps.from_text(meta["deletionTimestamp"])
+    ends_at = (ends_at if ends_at is not None else now + left_s) - left_s + asked_s
+    if ends_at < now:
+        ends_at, asked_s = now, min(asked_s, 1)
+    meta["deletionTimestamp"] = timestamps.to_text(ends_at)
+    meta["deletionGracePeriodSeconds"] = asked_s
