@@ -34,7 +34,11 @@ SNAPSHOT_PART_TIMEOUT_S: Final = 30.0
 HANG_AFTER_S: Final = 2.0
 KEEPALIVE_INTERVAL_MS: Final = 10_000  # etcd refuses clients that ping more often than every 5 s
 KEEPALIVE_TIMEOUT_MS: Final = 10_000
+RECONNECT_FIRST_MS: Final = 100
 RECONNECT_MAX_MS: Final = 2_000
+# A connection, with its handshakes, that takes longer has failed: an endpoint far away, or on a busy machine,
+# needs some tenths of a second. For so long an endpoint from which nothing comes holds up the others.
+CONNECT_TIMEOUT_MS: Final = 2_000
 UNLIMITED: Final = -1
 
 _OPTIONS: Final = [
@@ -45,8 +49,9 @@ _OPTIONS: Final = [
     ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.max_reconnect_backoff_ms", RECONNECT_MAX_MS),
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.initial_reconnect_backoff_ms", RECONNECT_FIRST_MS),
+    # By this name gRPC has the least time that a connection may take, whatever the pauses between them are.
+    ("grpc.min_reconnect_backoff_ms", CONNECT_TIMEOUT_MS),
 ]
 # Without it a watch on a member that lost its leader stays silent; with it, it ends in some seconds.
 _REQUIRE_LEADER: Final = (("hasleader", "true"),)
