@@ -77,7 +77,7 @@ async def tunnel_ports(
     """Relays forwarded ports. Raises ForwardingFailed, AddressDenied, Forbidden, BadRequest."""
 
     async def relay(dialled: Dialled, socket: web.WebSocketResponse) -> None:
-        await _first_of(_messages_to(dialled.writer, socket), _bytes_to(socket, dialled.reader))
+        await first_of(_messages_to(dialled.writer, socket), _bytes_to(socket, dialled.reader))
 
     await _translate(call, backends, target, headers, origins, (PORTS_PROTOCOL, "portforward.k8s.io"), relay)
 
@@ -118,8 +118,8 @@ def _spdy_headers(headers: Headers, protocol: str) -> Headers:
     return [*kept, *upgrade, ("Content-Length", "0")]
 
 
-async def _first_of(*ways: Coroutine[Any, Any, None]) -> None:
-    """Runs both ways until one has ended."""
+async def first_of(*ways: Coroutine[Any, Any, None]) -> None:
+    """Runs both ways until one has ended. Raises what the first has raised."""
     tasks = {asyncio.ensure_future(way) for way in ways}
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -127,9 +127,12 @@ async def _first_of(*ways: Coroutine[Any, Any, None]) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
+    failures = [task.exception() for task in tasks if not task.cancelled()]
+    for failure in filter(None, failures):
+        raise failure
 
 
-async def _messages(socket: web.WebSocketResponse) -> AsyncIterator[bytes]:
+async def messages(socket: web.WebSocketResponse) -> AsyncIterator[bytes]:
     """Yields the messages of a client, until it has no more."""
     turn = Turn()
     while True:
@@ -150,7 +153,7 @@ async def _messages(socket: web.WebSocketResponse) -> AsyncIterator[bytes]:
 
 async def _messages_to(writer: asyncio.StreamWriter, socket: web.WebSocketResponse) -> None:
     with contextlib.suppress(OSError):
-        async for message in _messages(socket):
+        async for message in messages(socket):
             writer.write(message)
             await writer.drain()
 
@@ -187,7 +190,7 @@ class _Shell:
 
     async def _to_kubelet(self) -> None:
         with contextlib.suppress(OSError):
-            async for data in _messages(self._socket):
+            async for data in messages(self._socket):
                 if not data:
                     continue
                 closes = data[0] == _CLOSE and len(data) > 1

@@ -5,10 +5,11 @@ Source: k8s.io/kubernetes, pkg/registry/core/pod/strategy_test.go and pkg/regist
 
 from __future__ import annotations
 
+import base64
 import json
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +25,8 @@ from tests.support.raw import raw_connection
 from tests.support.required import library
 from tests.support.server_process import ServerProcess
 from tests.support.websocket_client import connected
+
+ADMIN: Final = {"Authorization": "Bearer admin-token"}
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +112,31 @@ def test_a_log_is_followed(api: Api, pod: str, kubelet: FakeKubelet) -> None:
         while not received.endswith(b"0\r\n\r\n"):
             received += connection.recv(65_536)
         assert b"line2\n" in received
+
+
+# The protocol that is offered, and what comes: all bytes, in binary messages or in base64.
+LOG_PROTOCOLS: Final = {
+    "none": ((), 2, lambda data: data),
+    "binary": (("binary.k8s.io",), 2, lambda data: data),
+    "base64": (("base64.binary.k8s.io",), 1, base64.b64decode),
+}
+
+
+@pytest.mark.parametrize(("protocols", "opcode", "decode"), LOG_PROTOCOLS.values(), ids=LOG_PROTOCOLS)
+def test_a_log_over_websocket(
+    server: ServerProcess,
+    pod: str,
+    protocols: tuple[str, ...],
+    opcode: int,
+    decode: Callable[[bytes], bytes],
+) -> None:
+    with connected(server, f"{pod}/log", *protocols, **ADMIN) as client:
+        received = b""
+        while received != b"line1\nline2\n":
+            found, payload = client.receive()
+            assert found == opcode
+            received += decode(payload)
+        assert client.close_code() == 1000
 
 
 LOG_OPTIONS: Final = {
@@ -300,7 +328,6 @@ def test_kubectl_proxies(api: Api, pod: str, kubectl: Kubectl, namespace: str) -
 BINARY: Final = 2
 V5: Final = "v5.channel.k8s.io"
 STDIN, STDOUT, _, ERROR, _, CLOSE = 0, 1, 2, 3, 4, 255
-ADMIN: Final = {"Authorization": "Bearer admin-token"}
 
 
 @pytest.mark.parametrize("kubectl", each_version(-1), indirect=True)

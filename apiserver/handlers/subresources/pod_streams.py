@@ -7,6 +7,7 @@ k8s.io/apiserver, pkg/registry/generic/rest/streamer.go and response_checker.go.
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -15,10 +16,16 @@ from urllib.parse import quote_plus
 
 import aiohttp
 
+from apiserver.authn.websocket_protocols import read_protocols
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.cors import AllowedOrigins
 from apiserver.endpoints.responses import ForwardedAnswer, send
-from apiserver.endpoints.websocket import asks_for_websocket, require_allowed_origin
+from apiserver.endpoints.websocket import (
+    CLIENT_MESSAGE_BYTES_MAX,
+    accept_websocket,
+    asks_for_websocket,
+    require_allowed_origin,
+)
 from apiserver.errors import ApiError, BadRequest, Forbidden, InternalError
 from apiserver.golang.quoting import go_quote
 from apiserver.handlers.subresources.connect import Connector
@@ -26,6 +33,7 @@ from apiserver.handlers.subresources.connect_options import read_log_options
 from apiserver.handlers.subresources.kubelets import Kubelets
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
+from apiserver.reverse_proxy.backends import Backends
 from apiserver.reverse_proxy.errors import ForwardingFailed, RequestFailed
 from apiserver.reverse_proxy.forwarder import Forwarder, Upgrader
 from apiserver.reverse_proxy.links import escaped
@@ -33,6 +41,8 @@ from apiserver.reverse_proxy.target import Backend, Target
 from apiserver.reverse_proxy.translation import (
     PORTS_PROTOCOL,
     SHELL_PROTOCOL,
+    first_of,
+    messages,
     protocol_to_translate,
     translate_shell,
     tunnel_ports,
@@ -71,6 +81,8 @@ _REASONS: Final[Mapping[int, str]] = {
     503: "ServiceUnavailable",
     504: "Timeout",
 }
+_BASE64: Final = "base64.binary.k8s.io"
+_LOG_PROTOCOLS: Final = ("binary.k8s.io", _BASE64)
 _TOLD_BY_SERVER: Final = frozenset({403, 406, 415})
 
 
@@ -158,7 +170,7 @@ def pod_connectors(
         query = [(name, _text(options[name])) for name in _LOG_PARAMETERS if name in options]
         target = Target(backend, _path("containerLogs", pod, container), _encoded(query))
         with forwarder.place(call), forwarder.until_stopped():
-            await _send_log(call, forwarder, target)
+            await _send_log(call, forwarder, target, origins)
 
     return {"pods/log": log, "pods/exec": command, "pods/attach": command, "pods/portforward": port_forward}
 
@@ -217,7 +229,7 @@ def _encoded(query: Sequence[tuple[str, str]]) -> str:
     return "&".join(f"{quote_plus(name)}={quote_plus(value)}" for name, value in ordered)
 
 
-async def _send_log(call: ApiCall, forwarder: Forwarder, target: Target) -> None:
+async def _send_log(call: ApiCall, forwarder: Forwarder, target: Target, origins: AllowedOrigins) -> None:
     backends = forwarder.backends
     try:
         response = await backends.request("GET", target, [("Host", target.backend.authority)], None)
@@ -227,6 +239,9 @@ async def _send_log(call: ApiCall, forwarder: Forwarder, target: Target) -> None
         raise Forbidden(str(error)) from None
     try:
         await _require_success(call, response)
+        if asks_for_websocket(call.request):
+            await _send_messages(call, backends, response, target, origins)
+            return
         answer = ForwardedAnswer(call, 200, [(b"Content-Type", _TEXT.encode())], length=None, has_body=True)
         with call.connection.relaying():
             while piece := await backends.read(response, target.backend):
@@ -238,6 +253,36 @@ async def _send_log(call: ApiCall, forwarder: Forwarder, target: Target) -> None
         raise ForwardingFailed(str(error)) from None  # The client sees an answer that is cut off.
     finally:
         response.close()
+
+
+async def _send_messages(
+    call: ApiCall,
+    backends: Backends,
+    response: aiohttp.ClientResponse,
+    target: Target,
+    origins: AllowedOrigins,
+) -> None:
+    """Sends a log over WebSocket. Raises RequestFailed, BadRequest, Forbidden."""
+    offered = read_protocols(call.request.headers.getall("Sec-WebSocket-Protocol", ())).others
+    protocol = next((each for each in offered if each in _LOG_PROTOCOLS), "")
+    if offered and not protocol:
+        raise BadRequest(f"Sec-WebSocket-Protocol: must be one of {', '.join(_LOG_PROTOCOLS)}")
+    socket = await accept_websocket(call, origins, protocol, CLIENT_MESSAGE_BYTES_MAX)
+
+    async def send_all() -> None:
+        while piece := await backends.read(response, target.backend):
+            if protocol == _BASE64:
+                await socket.send_str(base64.b64encode(piece).decode())
+            else:
+                await socket.send_bytes(piece)
+
+    async def ignore_messages() -> None:
+        async for _ in messages(socket):
+            pass
+
+    with call.connection.relaying():
+        await first_of(send_all(), ignore_messages())
+        await socket.close()
 
 
 async def _require_success(call: ApiCall, response: aiohttp.ClientResponse) -> None:
