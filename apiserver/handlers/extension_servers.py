@@ -64,7 +64,13 @@ async def _target(call: ApiCall, version: RemoteVersion, client: ExtensionClient
     endpoint = await client.endpoint(version.service)
     context = await client.context(version)
     return Target(
-        Backend(endpoint.host, endpoint.port, context, server_name=version.service.host),
+        Backend(
+            endpoint.host,
+            endpoint.port,
+            context,
+            server_name=version.service.host,
+            keeps_connections=True,
+        ),
         # The path that was authorized, however the client has escaped it.
         escaped(call.info.path),
         call.request.raw_path.partition("?")[2],

@@ -59,8 +59,9 @@ class Dialled(NamedTuple):
 class Backends:
     """Connects to backends. denied: addresses that are never connected to.
 
-    Connections are kept for later requests, but not used for those with a body: one that the backend has
-    closed meanwhile is noticed only when the body is gone.
+    Connections are kept for later requests if the backend is one of a few, as kubelets are: those to any
+    number of pods would use up the files that may be open. Requests with a body get a new one: that the
+    backend has closed an old one is noticed only when the body is gone.
     """
 
     def __init__(self, denied: Sequence[IPNetwork] = ()) -> None:
@@ -83,7 +84,8 @@ class Backends:
         """
         try:
             self._rules.require_host(target.backend.host)
-            return await self._session(has_body=body is not None).request(
+            keeps = target.backend.keeps_connections and body is None
+            return await self._session(keeps=keeps).request(
                 method,
                 URL(target.url, encoded=True),
                 headers=CIMultiDict(headers),
@@ -140,10 +142,10 @@ class Backends:
         found = await self._checked_resolver().resolve(host, port, socket.AF_UNSPEC)
         return [each["host"] for each in found]
 
-    def _session(self, *, has_body: bool) -> aiohttp.ClientSession:
+    def _session(self, *, keeps: bool) -> aiohttp.ClientSession:
         if self._kept is None or self._fresh is None:
             self._kept, self._fresh = self._new_session(keeps=True), self._new_session(keeps=False)
-        return self._fresh if has_body else self._kept
+        return self._kept if keeps else self._fresh
 
     def _new_session(self, *, keeps: bool) -> aiohttp.ClientSession:
         resolver = self._checked_resolver()

@@ -221,7 +221,9 @@ class _HtmlRewriter:
 
 def _html_rewriter(call: ApiCall, response: aiohttp.ClientResponse, links: Links) -> _HtmlRewriter | None:
     """Returns what rewrites the body of an answer; None if it is no HTML, or in an unknown encoding."""
-    if call.request.method == hdrs.METH_HEAD or response.status in _NO_BODY:
+    # A part of a document has a place in it that would be wrong.
+    is_part = response.status == HTTPStatus.PARTIAL_CONTENT
+    if call.request.method == hdrs.METH_HEAD or response.status in _NO_BODY or is_part:
         return None
     if response.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip() != "text/html":
         return None

@@ -13,12 +13,14 @@ class Backend:
 
     host: a name or an address. tls: None for plain HTTP.
     server_name: that its certificate must have, if it is not the host.
+    keeps_connections: connections are kept for later requests; for servers of which there are few.
     """
 
     host: str
     port: int
     tls: ssl.SSLContext | None = None
     server_name: str = ""
+    keeps_connections: bool = False
 
     @property
     def scheme(self) -> str:

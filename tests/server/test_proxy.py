@@ -230,6 +230,28 @@ def test_bodies_stream_in_both_directions(api: Api, pod: str, backend: BackendSe
             received += connection.recv(65_536)
 
 
+def test_a_client_that_asks_whether_its_body_may_come(api: Api, pod: str) -> None:
+    with raw_connection(api.server) as connection:
+        head = f"POST {pod}/x HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer admin-token\r\n"
+        connection.sendall(f"{head}Content-Length: 5\r\nExpect: 100-continue\r\n\r\n".encode())
+        assert connection.recv(65_536) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(b"hello")
+        received = b""
+        while b'"body":"hello"' not in received:
+            received += connection.recv(65_536)
+        assert received.startswith(b"HTTP/1.1 200 OK\r\n")
+        assert b"100-continue" not in received
+
+
+def test_a_part_of_a_page_stays_as_it_is(api: Api, pod: str, backend: BackendServer) -> None:
+    async def answer(_: web.BaseRequest) -> web.StreamResponse:
+        headers = {"Content-Type": "text/html", "Content-Range": f"bytes 0-{len(PAGE) - 1}/999"}
+        return web.Response(status=206, body=PAGE, headers=headers)
+
+    backend.answering = answer
+    assert api.get(f"{pod}/x").body == PAGE
+
+
 def test_bodies_of_any_length(api: Api, pod: str, backend: BackendServer) -> None:
     """Longer than what any object may have, and than what is held of them."""
     body = bytes(range(256)) * 32_768

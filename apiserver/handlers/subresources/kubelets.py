@@ -47,7 +47,9 @@ class Kubelets:
         status = node.get("status") or {}
         endpoint = (status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}
         context = self._trusting if trusts_any else self._context
-        return Backend(self._host(node), endpoint.get("Port") or DEFAULT_PORT, context)
+        return Backend(
+            self._host(node), endpoint.get("Port") or DEFAULT_PORT, context, keeps_connections=True
+        )
 
     def _host(self, node: Document) -> str:
         addresses = (node.get("status") or {}).get("addresses") or ()
