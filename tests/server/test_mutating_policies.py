@@ -768,3 +768,38 @@ def test_metrics(api: Api, namespace: str) -> None:
         labels = f'error_type="{error_type}",policy="p-{namespace}",policy_binding="p-{namespace}"'
         assert f"apiserver_mutating_admission_policy_check_total{{{labels}}} 1\n" in text
         assert f"apiserver_mutating_admission_policy_check_duration_seconds_count{{{labels}}} 1\n" in text
+
+
+def test_policies_about_all_objects_of_a_type_and_about_some(api: Api, namespace: str) -> None:
+    """What is known of a kind of write, and what of one object, does not change the order."""
+    secrets = f"/api/v1/namespaces/{namespace}/secrets"
+    names = [f"{letter}-{namespace}" for letter in "abcd"]
+
+    def order(labels: dict[str, str]) -> str:
+        body = {"metadata": {"generateName": "s-", "labels": labels}}
+        return str(api.post(secrets, body).ok()["metadata"]["annotations"]["order"])
+
+    try:
+        for name in names:
+            add = f'object.metadata.?annotations.order.orValue("") + "{name[0]}"'
+            body = policy(
+                namespace,
+                apply(f'Object{{metadata: Object.metadata{{annotations: {{"order": {add}}}}}}}'),
+                name=name,
+                rules=[rule("", "secrets")],
+            )
+            del body["spec"]["matchConstraints"]["namespaceSelector"]
+            if name[0] == "c":
+                body["spec"]["matchConstraints"]["objectSelector"] = {"matchLabels": {"some": "yes"}}
+            bind(api, body)
+        assert order({"some": "yes"}) == "abcd"
+        assert order({"some": "no"}) == "abd"
+        only = {"matchResources": {"resourceRules": [rule("", "configmaps")]}}
+        api.patch(f"{BINDINGS}/{names[1]}", {"spec": only}).ok()
+        assert order({"some": "yes"}) == "acd"
+        api.delete(f"{BINDINGS}/{names[3]}").ok()
+        assert order({}) == "a"
+        api.post(BINDINGS, {"metadata": {"name": names[3]}, "spec": {"policyName": names[3]}}).ok()
+    finally:
+        for name in names:
+            unbind(api, name)

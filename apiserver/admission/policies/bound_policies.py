@@ -5,7 +5,7 @@ Source: k8s.io/apiserver, pkg/admission/plugin/policy/generic/policy_dispatcher.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from apiserver.admission.chain import AdmissionAttributes, Operation
@@ -39,6 +39,8 @@ _POLICIES: Final = frozenset(
     }
 )
 _REGISTRATION_GROUP: Final = "admissionregistration"
+# Kinds of writes of which it is kept which policies may match them.
+PLANS_MAX: Final = 1_024
 
 
 class Case(NamedTuple, Generic[P]):
@@ -53,6 +55,19 @@ class Case(NamedTuple, Generic[P]):
     resource: ServedResource
     params: Document | None = None
     error: UnusableParams | None = None
+
+
+class _Settled(NamedTuple, Generic[P]):
+    """Policies that match every write of a kind."""
+
+    cases: Sequence[Case[P]]
+
+
+class _Unsettled(NamedTuple, Generic[P]):
+    """A policy that may match a write of a kind."""
+
+    policy: P
+    bindings: Sequence[Binding]
 
 
 class BoundPolicies(Generic[P]):
@@ -79,6 +94,9 @@ class BoundPolicies(Generic[P]):
         )
         # The bindings of each policy, and the list that they were in.
         self._bound: tuple[object, Mapping[str, Sequence[Binding]]] = (None, {})
+        # What may match a kind of write, and the policies, bindings and resources for which that holds.
+        self._plans: dict[Hashable, Sequence[_Settled[P] | _Unsettled[P]]] = {}
+        self._planned: tuple[object, object, object] = (None, None, None)
 
     def may_concern(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         """Returns whether any policy may have to be evaluated for such writes. See `chain.Plugin.handles`."""
@@ -114,26 +132,80 @@ class BoundPolicies(Generic[P]):
 
     async def cases(self, write: ReviewedWrite, variables: RequestVariables) -> Sequence[Case[P]]:
         """Returns what has to be evaluated for a write. Raises the storage's errors."""
-        policies, bound = await self._policies.current(), await self._bindings_by_policy()
+        steps = await self._steps(write)
+        if len(steps) == 1 and isinstance(steps[0], _Settled):
+            return steps[0].cases
         found: list[Case[P]] = []
         # There may be thousands, few of which match.
+        async for step in in_turns(steps):
+            if isinstance(step, _Settled):
+                found += step.cases
+            else:
+                found += await self._cases_of(step, write, variables)
+        return found
+
+    async def _cases_of(
+        self, step: _Unsettled[P], write: ReviewedWrite, variables: RequestVariables
+    ) -> Sequence[Case[P]]:
+        policy = step.policy
+        resource = policy.matches.resource(write)
+        if resource is None or not await variables.selects_namespace(policy.matches.namespaces):
+            return ()
+        found: list[Case[P]] = []
+        for binding in step.bindings:
+            if not await _matches(binding, write, variables):
+                continue
+            try:
+                params = await self._params.of(policy, binding, write.attributes.namespace)
+            except UnusableParams as error:
+                found.append(Case(policy, binding, resource, error=error))
+                continue
+            found += [Case(policy, binding, resource, each) for each in params]
+        return found
+
+    async def _steps(self, write: ReviewedWrite) -> Sequence[_Settled[P] | _Unsettled[P]]:
+        """Returns the policies that may match a write, as far as that depends on its kind alone.
+
+        It is kept for each kind of write: policies about other types cost nothing, and those that match
+        every object of a type next to nothing.
+        """
+        policies, bound = await self._policies.current(), await self._bindings_by_policy()
+        of = (policies, bound, self._context.served.current)
+        if any(now is not before for now, before in zip(of, self._planned, strict=True)):
+            self._plans, self._planned = {}, of
+        attributes = write.attributes
+        resource, is_namespaced = attributes.resource, bool(attributes.namespace)
+        key = resource.cache_key, attributes.subresource, attributes.operation, is_namespaced
+        plans = self._plans  # It is another one if something has changed by the time that a plan is made.
+        steps = plans.get(key)
+        if steps is None:
+            steps = await self._planned_steps(policies, bound, write)
+            if len(plans) >= PLANS_MAX:
+                plans.clear()
+            plans[key] = steps
+        return steps
+
+    async def _planned_steps(
+        self, policies: Sequence[P], bound: Mapping[str, Sequence[Binding]], write: ReviewedWrite
+    ) -> Sequence[_Settled[P] | _Unsettled[P]]:
+        steps: list[_Settled[P] | _Unsettled[P]] = []
         async for policy in in_turns(policies):
             bindings = bound.get(policy.name)
-            if not bindings:
+            if not bindings or not policy.matches.may_match(write):
+                continue
+            is_settled = policy.params is None and policy.matches.is_about_kinds
+            if not is_settled or any(each.matches is not None for each in bindings):
+                steps.append(_Unsettled(policy, bindings))
                 continue
             resource = policy.matches.resource(write)
-            if resource is None or not await variables.selects_namespace(policy.matches.namespaces):
+            if resource is None:
                 continue
-            for binding in bindings:
-                if not await _matches(binding, write, variables):
-                    continue
-                try:
-                    params = await self._params.of(policy, binding, write.attributes.namespace)
-                except UnusableParams as error:
-                    found.append(Case(policy, binding, resource, error=error))
-                    continue
-                found += [Case(policy, binding, resource, each) for each in params]
-        return found
+            cases = tuple(Case(policy, each, resource) for each in bindings)
+            if steps and isinstance(steps[-1], _Settled):
+                steps[-1] = _Settled((*steps[-1].cases, *cases))
+            else:
+                steps.append(_Settled(cases))
+        return steps
 
     async def _bindings_by_policy(self) -> Mapping[str, Sequence[Binding]]:
         bindings = await self._bindings.current()

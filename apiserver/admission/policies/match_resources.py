@@ -36,6 +36,25 @@ class MatchResources:
             LabelSelector(document.get("objectSelector") or {}),
         )
 
+    @property
+    def is_about_kinds(self) -> bool:
+        """Whether a write matches, or does not, whatever its object and its namespace are."""
+        return (
+            self.objects.is_empty
+            and self.namespaces.is_empty
+            and all(rule.names is None for rule in (*self.rules, *self.excluded))
+        )
+
+    def may_match(self, write: ReviewedWrite) -> bool:
+        """Returns whether writes of the same kind may match."""
+        attributes = write.attributes
+        same = (attributes.resource, *write.equivalents())
+        return not self.rules or any(
+            rule.concerns(*each.group_resource, attributes.subresource, attributes.operation.value)
+            for rule in self.rules
+            for each in same
+        )
+
     def resource(self, write: ReviewedWrite) -> ServedResource | None:
         """Returns the resource as which a write matches; None if it does not.
 

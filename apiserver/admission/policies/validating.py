@@ -28,6 +28,7 @@ from apiserver.admission.policies.params import Params
 from apiserver.admission.policies.policy import Binding, Policy, ValidatingPolicy
 from apiserver.errors import ApiError, details_of
 from apiserver.metrics.policies import PolicyMetrics
+from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.size_class import SizeClass
 from apiserver.vocabulary import Document, GroupResource
 
@@ -126,12 +127,14 @@ class ValidatingAdmissionPolicy(Plugin):
         cases = await self._policies.cases(write, variables)
         if not cases:
             return None
-        known = [
-            await variables.of(case.resource, has_namespace=case.policy.sees_namespace)
-            if case.error is None
-            else {}
-            for case in cases
-        ]
+        # Nearly always all see the same.
+        shared: dict[tuple[ServedResource, bool], Mapping[str, Any]] = {}
+        known: list[Mapping[str, Any]] = []
+        for case in cases:
+            key = case.resource, case.policy.sees_namespace
+            if key not in shared and case.error is None:
+                shared[key] = await variables.of(case.resource, has_namespace=case.policy.sees_namespace)
+            known.append(shared.get(key, {}))
         # Iterations over large documents cost what they do; what takes long is evaluated beside the loop.
         size = SizeClass.SMALL if len(cases) <= CASES_ON_LOOP_MAX else SizeClass.LARGE
         found = await write.offload.run_bounded(size, partial(_evaluated, cases, known))
