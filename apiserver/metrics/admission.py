@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from apiserver.metrics.histograms import Histogram
+from apiserver.metrics.pod_security import PodSecurityMetrics
 from apiserver.metrics.policies import PolicyMetrics
 from apiserver.metrics.series import Family, histogram_family
 from apiserver.metrics.webhooks import WebhookMetrics
@@ -38,6 +39,7 @@ class AdmissionMetrics:
         self.webhooks = WebhookMetrics()
         self.mutating_policies = PolicyMetrics("mutating", ("error_type",))
         self.validating_policies = PolicyMetrics("validating", ("error_type", "enforcement_action"))
+        self.pod_security = PodSecurityMetrics()
 
     def of_plugin(self, name: str, step: str, operation: str) -> AdmissionDurations:
         return self._plugins.setdefault((name, step, operation), _durations())
@@ -61,6 +63,7 @@ class AdmissionMetrics:
         yield from self.webhooks.families()
         yield from self.mutating_policies.families()
         yield from self.validating_policies.families()
+        yield from self.pod_security.families()
 
 
 def _durations() -> AdmissionDurations:

@@ -583,6 +583,30 @@ def test_what_namespaces_enforce_without_labels(api: Api, namespace: str, path: 
     api.post(f"{path}/pods", pod("r", hostPID=True)).ok()
 
 
+POD_CREATE: Final = 'request_operation="create",resource="pod",subresource=""'
+
+
+def test_what_is_enforced_is_counted(api: Api, path: str) -> None:
+    def counted() -> dict[str, float]:
+        lines = api.get("/metrics").body.decode().splitlines()
+        return {
+            name: float(value)
+            for name, _, value in (line.rpartition(" ") for line in lines if line.startswith("pod_security_"))
+        }
+
+    def evaluated(decision: str) -> str:
+        policy = f'decision="{decision}",mode="enforce",policy_level="baseline",policy_version="latest"'
+        return f"pod_security_evaluations_total{{{policy},{POD_CREATE}}}"
+
+    before = counted()
+    api.post(f"{path}/pods", pod()).ok()
+    assert api.post(f"{path}/pods", pod("q", hostPID=True)).status == 403
+    api.post(f"{NAMESPACES}/exempt/pods", {**pod(), "metadata": {"generateName": "p-"}}).ok()
+    after = counted()
+    names = (evaluated("allow"), evaluated("deny"), f"pod_security_exemptions_total{{{POD_CREATE}}}")
+    assert [after[name] - before.get(name, 0) for name in names] == [1, 1, 1]
+
+
 def test_labels_of_an_exempt_namespace(api: Api) -> None:
     path = f"{NAMESPACES}/exempt"
     api.post(f"{path}/configmaps", {"metadata": {"generateName": "m-"}}).ok()

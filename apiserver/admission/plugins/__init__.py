@@ -100,7 +100,7 @@ def builtin_plugins(
         TaintNodesByCondition(),
         AlwaysPullImages(offload),
         *([ImagePolicyWebhook(images, caller_with, brand)] if images is not None else ()),
-        PodSecurity(namespaces, lister("", "pods"), offload, configured.pod_security),
+        PodSecurity(context, configured.pod_security, metrics.pod_security),
         PodNodeSelector(namespaces, configured.node_selectors),
         Priority(lister(brand.group("scheduling"), "priorityclasses")),
         DefaultTolerationSeconds(configured.not_ready_toleration_s, configured.unreachable_toleration_s),

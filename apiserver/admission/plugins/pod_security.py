@@ -24,11 +24,13 @@ from apiserver.admission.configuration.pod_security import (
     LevelVersion,
     PodSecurityConfiguration,
 )
-from apiserver.admission.listers import Lister, refused
+from apiserver.admission.listers import refused
+from apiserver.admission.plugin_context import PluginContext
 from apiserver.admission.plugins.pod_security_standards import LATEST_MINOR, findings
 from apiserver.admission.plugins.pod_specs import PODS, containers, work_with
 from apiserver.errors import Invalid
 from apiserver.field_errors import FieldError, invalid, quote
+from apiserver.metrics.pod_security import ENFORCE, WARN, Count, EvaluatedWrite, PodSecurityMetrics
 from apiserver.registry.offload import Offload
 from apiserver.registry.size_class import size_class
 from apiserver.registry.stored_object import StoredObject
@@ -57,10 +59,21 @@ EXISTING_PODS_MAX: Final = 3_000
 
 def violations(pod: Document, standard: LevelVersion, *, in_detail: bool = True) -> str:
     """Returns what a pod, or a template of pods, violates, in one line; empty if nothing."""
-    minor = LATEST_MINOR if standard.version == LATEST else int(standard.version.partition(".")[2])
+    minor = LATEST_MINOR if standard.version == LATEST else _minor(standard)
     annotations = (pod.get("metadata") or {}).get("annotations") or {}
     found = findings(standard.level, minor, annotations, pod.get("spec") or {})
     return ", ".join(str(each) if in_detail else each.reason for each in found)
+
+
+def _minor(standard: LevelVersion) -> int:
+    return int(standard.version.partition(".")[2])
+
+
+def _evaluated(attributes: AdmissionAttributes) -> EvaluatedWrite:
+    is_pod = attributes.resource.stored_group_resource == PODS
+    return EvaluatedWrite(
+        attributes.operation.value.lower(), "pod" if is_pod else "controller", attributes.subresource
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +154,14 @@ class PodSecurity(Plugin):
     name = "PodSecurity"
 
     def __init__(
-        self, namespaces: Lister, pods: Lister, offload: Offload, configured: PodSecurityConfiguration
+        self, context: PluginContext, configured: PodSecurityConfiguration, metrics: PodSecurityMetrics
     ) -> None:
-        self._namespaces = namespaces
-        self._pods = pods
-        self._offload = offload
+        self._namespaces, self._pods = context.lister(*_NAMESPACES), context.lister(*PODS)
+        self._offload = context.offload
         self._configured = configured
+        self._metrics = metrics
+        # By operation and subresource.
+        self._passed_counts: dict[tuple[str, str], Count] = {}
         self._default = Policy(configured.enforced, configured.audited, configured.warned)
 
     def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
@@ -169,28 +184,53 @@ class PodSecurity(Plugin):
             attributes.namespace in configured.exempt_namespaces
             or attributes.user.name in configured.exempt_users
         ):
+            self._metrics.exemptions(_evaluated(attributes)).value += 1
             return ()
         namespace = await self._namespaces.get(attributes.namespace)
         policy = _policy_of_labels(namespace.labels(), self._default) if namespace is not None else None
-        if policy is None or policy.is_privileged:
+        if policy is None:
+            return ()
+        if policy.is_privileged:
+            if resource == PODS:
+                self._passed(attributes, policy).value += 1
             return ()
         template = new if resource == PODS else at(new, *_TEMPLATES[resource])
-        if (
-            template is None
-            or (template.get("spec") or {}).get("runtimeClassName") in configured.exempt_runtime_classes
-        ):
+        if template is None or (resource == PODS and old is not None and not _runs_something_else(new, old)):
             return ()
-        offload = self._offload.for_user(attributes.user.name)
-        if resource != PODS:
-            return await offload.run_begun(work_with(template.get("spec") or {}), policy.warnings, template)
-        if old is None or _runs_something_else(new, old):
-            size = work_with(new["spec"])
-            if problem := await offload.run_begun(size, violations, new, policy.enforced):
-                raise refused(
-                    attributes, new, f"violates PodSecurity {quote(str(policy.enforced))}: {problem}"
-                )
-            return await offload.run_begun(size, policy.warnings, new)
-        return ()
+        spec = template.get("spec") or {}
+        if spec.get("runtimeClassName") in configured.exempt_runtime_classes:
+            self._metrics.exemptions(_evaluated(attributes)).value += 1
+            return ()
+        offload, size = self._offload.for_user(attributes.user.name), work_with(spec)
+        if resource == PODS:
+            problem = await offload.run_begun(size, violations, new, policy.enforced)
+            self._evaluations(attributes, ENFORCE, policy.enforced, is_allowed=not problem).value += 1
+            if problem:
+                why = f"violates PodSecurity {quote(str(policy.enforced))}: {problem}"
+                raise refused(attributes, new, why)
+        warnings = await offload.run_begun(size, policy.warnings, template)
+        if warnings:
+            self._evaluations(attributes, WARN, policy.warned, is_allowed=False).value += 1
+        return warnings
+
+    def _passed(self, attributes: AdmissionAttributes, policy: Policy) -> Count:
+        """Returns the count of pods in namespaces whose policy has no effect: of nearly all."""
+        if policy is not self._default:
+            return self._evaluations(attributes, ENFORCE, policy.enforced, is_allowed=True)
+        key = attributes.operation.value, attributes.subresource
+        count = self._passed_counts.get(key)
+        if count is None:
+            count = self._evaluations(attributes, ENFORCE, policy.enforced, is_allowed=True)
+            self._passed_counts[key] = count
+        return count
+
+    def _evaluations(
+        self, attributes: AdmissionAttributes, mode: str, standard: LevelVersion, *, is_allowed: bool
+    ) -> Count:
+        is_known = standard.version == LATEST or _minor(standard) <= LATEST_MINOR
+        version = standard.version if is_known else "future"
+        write = _evaluated(attributes)
+        return self._metrics.evaluations(write, mode, standard.level, version, is_allowed=is_allowed)
 
     async def _validate_namespace(
         self, attributes: AdmissionAttributes, new: Document, old: Document | None

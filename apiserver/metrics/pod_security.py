@@ -1,0 +1,66 @@
+"""What the Pod Security Standards have allowed and refused, and who was exempt from them.
+
+Source: k8s.io/pod-security-admission, metrics.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from apiserver.metrics.series import Family, values
+
+ENFORCE: Final = "enforce"
+WARN: Final = "warn"
+
+
+class EvaluatedWrite(NamedTuple):
+    """A write by its labels. operation: create or update. resource: pod or controller."""
+
+    request_operation: str
+    resource: str
+    subresource: str
+
+
+class Count:
+    """A number that grows."""
+
+    __slots__ = ("value",)
+
+    def __init__(self) -> None:
+        self.value = 0
+
+
+class PodSecurityMetrics:
+    """What has been evaluated, and what was exempt."""
+
+    def __init__(self) -> None:
+        self._evaluations: defaultdict[tuple[str, ...], Count] = defaultdict(Count)
+        self._exemptions: defaultdict[EvaluatedWrite, Count] = defaultdict(Count)
+
+    def evaluations(
+        self, write: EvaluatedWrite, mode: str, level: str, version: str, *, is_allowed: bool
+    ) -> Count:
+        """version: of the standard; `future` for one that this server does not know."""
+        decision = "allow" if is_allowed else "deny"
+        return self._evaluations[decision, level, version, mode, *write]
+
+    def exemptions(self, write: EvaluatedWrite) -> Count:
+        return self._exemptions[write]
+
+    def families(self) -> Iterable[Family]:
+        yield values(
+            "pod_security_evaluations_total",
+            "counter",
+            "Evaluations of the Pod Security Standards, by decision, level, version and mode.",
+            ("decision", "policy_level", "policy_version", "mode", *EvaluatedWrite._fields),
+            [(labels, count.value) for labels, count in self._evaluations.items()],
+        )
+        yield values(
+            "pod_security_exemptions_total",
+            "counter",
+            "Writes that were exempt from the Pod Security Standards.",
+            EvaluatedWrite._fields,
+            [(labels, count.value) for labels, count in self._exemptions.items()],
+        )
