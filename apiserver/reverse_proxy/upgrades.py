@@ -31,17 +31,16 @@ class FromClient:
 
     def __init__(self, call: ApiCall) -> None:
         self._connection = call.connection
-        self._pieces: list[bytes] = []
-        self._size = 0
+        # Not a list of what has come: that may be a byte each time.
+        self._data = bytearray()
         self._arrived = asyncio.Event()
         self._has_ended = False
 
     def feed_data(self, data: bytes) -> tuple[bool, bytes]:
-        self._pieces.append(data)
-        self._size += len(data)
+        self._data += data
         self._arrived.set()
         transport = self._connection.transport
-        if self._size > UNSENT_BYTES_MAX and transport is not None:
+        if len(self._data) > UNSENT_BYTES_MAX and transport is not None:
             transport.pause_reading()
         return False, b""
 
@@ -51,12 +50,11 @@ class FromClient:
 
     async def read(self) -> bytes:
         """Returns what has come; empty when the client is gone."""
-        while not self._pieces and not self._has_ended:
+        while not self._data and not self._has_ended:
             self._arrived.clear()
             await self._arrived.wait()
-        data = b"".join(self._pieces)
-        self._pieces.clear()
-        self._size = 0
+        data = bytes(self._data)
+        self._data.clear()
         transport = self._connection.transport
         if transport is not None and not transport.is_reading():
             transport.resume_reading()
