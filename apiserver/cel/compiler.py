@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
-from apiserver.cel.costs import PER_CALL_LIMIT
+from apiserver.cel.costs import PER_CALL_LIMIT, regex_search
 from apiserver.cel.evaluators import bindings, calls, comprehensions, equality, literals, logic, selections
 from apiserver.cel.evaluators.frames import ABSENT, BUDGET, Evaluator, Frame, charged, in_steps
 from apiserver.cel.functions import LIST_COST, MAP_COST, MESSAGE_COST
@@ -306,6 +306,7 @@ class _Compiler:
                 raise ProgramError(error.message) from None
             if overload.id == "matches_string":
                 return Code(calls.search(evaluators[0], regex.search, len(pattern)), cost)
+            return Code(calls.call_with_cost(overload.call, regex_search, evaluators), cost)
         if overload.call_cost is not None:
             return Code(calls.call_with_cost(overload.call, overload.call_cost, evaluators), cost)
         return Code(

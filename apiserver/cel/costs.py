@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from apiserver.cel.functions import ONE, REGEX_FACTOR, STRING_FACTOR, Argument, Bounds, CallEstimate
 from apiserver.cel.values import SetList, extent
+from apiserver.golang.regex import compilation_cost
 
 # What one evaluation may cost by default: Kubernetes' PerCallLimit.
 PER_CALL_LIMIT: Final = 1_000_000
@@ -72,6 +73,14 @@ def regex_cost(text_length: int, pattern_length: int) -> int:
 def regex_search(args: Sequence[Any], result: Any) -> int:
     """The cost of looking for the second argument, a pattern, in the first."""
     return regex_cost(len(args[0]), len(args[1]))
+
+
+def new_regex_search(args: Sequence[Any], result: Any) -> int:
+    """The same of a pattern that is not constant. Kubernetes does not count what compiling it costs.
+
+    Neither do we, unless the pattern is so large that compiling many of them would take minutes.
+    """
+    return regex_search(args, result) + compilation_cost(args[1])
 
 
 # ---- of calls that could be made

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -13,6 +15,7 @@ import orjson
 
 from apiserver.apiextensions.schema_rules.validator import RuleValidator
 from apiserver.brand import Brand
+from apiserver.golang.regex import InvalidPattern, compile_pattern
 from apiserver.registry.served_resource import SchemaCheck
 from apiserver.registry.stored_object import StoredObject
 from apiserver.schema.custom import CustomSchema
@@ -22,6 +25,9 @@ from apiserver.vocabulary import Document, GroupVersion
 
 # All that is compiled from smaller ones is compiled within a few milliseconds.
 LARGE_DEFINITION_BYTES: Final = 32 * 1024
+# What takes time to compile in a pattern, up to a millisecond each, is many copies, or a class of Unicode.
+_COSTLY_PATTERN: Final = re.compile(rb"\{\d{2,4}(?:,\d{0,4})?\}|,\d{2,4}\}|\\\\[pP]")
+_COSTLY_PATTERNS_MAX: Final = 4
 # To decode so many versions takes less time than to find one of them in the text.
 DECODED_TOGETHER_MAX: Final = 8
 _OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
@@ -145,14 +151,21 @@ class VersionSchema:
 
     @property
     def is_due(self) -> bool:
-        """The definition is large, and its schema has not been compiled yet."""
-        return "custom" not in self.__dict__ and len(self._source.stored.tail) > LARGE_DEFINITION_BYTES
+        """The schema has not been compiled yet, and the definition is large, or has costly patterns."""
+        tail = self._source.stored.tail
+        return "custom" not in self.__dict__ and (
+            len(tail) > LARGE_DEFINITION_BYTES or len(_COSTLY_PATTERN.findall(tail)) > _COSTLY_PATTERNS_MAX
+        )
 
     def prepare(self) -> None:
         """Compile all that requests need. `is_due` stays true until it is complete."""
         custom = self._custom_schema()
         custom.compile()
         _ = custom.schema
+        for each in all_schemas(custom.document):
+            if (pattern := each.get("pattern")) and _COSTLY_PATTERN.search(orjson.dumps(pattern)):
+                with suppress(InvalidPattern):
+                    compile_pattern(pattern)  # for its cache: the schema's parts are compiled when used
         self.__dict__.setdefault("custom", custom)
         _ = self.rules
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from functools import lru_cache, partial
-from typing import Final
+from functools import cache, lru_cache, partial
+from typing import Any, Final
 
 import re2
 
+from apiserver.golang.regex_size import expanded_size, with_repetitions_apart
 from apiserver.golang.regex_translation import translate_to_re
 
 # The numbers of small and of large compiled patterns that are cached. A small one takes at most one megabyte,
@@ -23,6 +24,13 @@ CACHE_MAX: Final = 512
 LARGE_CACHE_MAX: Final = 8
 MEMORY_MAX: Final = 1 << 20
 LARGE_MEMORY_MAX: Final = 8 << 20
+
+# Nobody else does anything while RE2 compiles. It takes up to two microseconds for each character that there
+# is when repetitions are written out, and some patterns that are wrong quadratic time for their length.
+PATTERN_LENGTH_MAX: Final = 32 * 1024
+EXPANDED_MAX: Final = 32 * 1024
+# What is smaller takes a millisecond, even if RE2 takes quadratic time.
+_SMALL_EXPANDED: Final = 1_000
 
 # The standard library takes up to a kilobyte for each character of a pattern; RE2 has a bound.
 TRANSLATED_LENGTH_MAX: Final = 4_096
@@ -118,45 +126,75 @@ def compile_pattern(pattern: str) -> Regex:
     if source is not None:
         compiled = re.compile(source, re.ASCII)
         return Regex(pattern, compiled.search, partial(_spans, compiled))
+    if len(pattern) > PATTERN_LENGTH_MAX:
+        raise _too_large(pattern)
     if r"\C" in _ESCAPED.findall(pattern):
         raise InvalidPattern(rf"{_PARSE_ERROR}invalid escape sequence: `\C`")
+    size = expanded_size(pattern, EXPANDED_MAX)
+    if size > EXPANDED_MAX:
+        raise _too_large(pattern)
+    source = pattern if size <= _SMALL_EXPANDED else with_repetitions_apart(pattern)
     try:
-        return _with_re2(pattern, MEMORY_MAX)
+        return _with_re2(pattern, source, MEMORY_MAX)
     except _TooLarge:
-        return _compile_large(pattern)
+        return _compile_large(pattern, source)
+
+
+def compilation_cost(pattern: str) -> int:
+    """Returns what compiling a pattern costs, in CEL's units: one for each two microseconds.
+
+    That is nothing for all but patterns with thousands of repetitions, which take milliseconds.
+    """
+    if len(pattern) <= _SMALL_EXPANDED and "{" not in pattern and "\\" not in pattern:
+        return 0
+    return max(0, expanded_size(pattern, EXPANDED_MAX) - _SMALL_EXPANDED)
+
+
+def _too_large(pattern: str) -> InvalidPattern:
+    return InvalidPattern(f"{_PARSE_ERROR}expression too large: `{pattern}`")
 
 
 @lru_cache(maxsize=LARGE_CACHE_MAX)
-def _compile_large(pattern: str) -> Regex:
+def _compile_large(pattern: str, source: str) -> Regex:
     try:
-        return _with_re2(pattern, LARGE_MEMORY_MAX)
+        return _with_re2(pattern, source, LARGE_MEMORY_MAX)
     except _TooLarge:
-        raise InvalidPattern(f"{_PARSE_ERROR}expression too large: `{pattern}`") from None
+        raise _too_large(pattern) from None
 
 
 class _TooLarge(Exception):
     """The compiled pattern takes more memory than allowed."""
 
 
-def _with_re2(pattern: str, memory_max: int) -> Regex:
+def _with_re2(pattern: str, source: str, memory_max: int) -> Regex:
+    """source: what is compiled, which means the same as the pattern."""
     options = re2.Options()
     options.max_mem = memory_max
     options.log_errors = False
     options.never_capture = True  # twice as fast
     try:
-        encoded = pattern.encode()
+        encoded = source.encode()
     except UnicodeEncodeError:
         raise InvalidPattern(f"{_PARSE_ERROR}invalid UTF-8: `{pattern}`") from None
     try:
         compiled = re2.compile(encoded, options)
     except re2.error as error:
-        raise _go_error(pattern, error) from None
+        raise _go_error(pattern, source, error) from None
+    finally:
+        re2.purge()  # The library's own cache has no bound in bytes.
     search = compiled.search
-    find_all = re2.compile(pattern, options).finditer
+
+    @cache
+    def finder() -> Callable[[str], Iterator[Any]]:
+        """Most patterns are only searched for, which wants bytes."""
+        find_all: Callable[[str], Iterator[Any]] = re2.compile(source, options).finditer
+        re2.purge()
+        return find_all
+
     return Regex(
         pattern,
         lambda text: search(text.encode("utf-8", "surrogatepass")),
-        lambda text: (match.span() for match in find_all(text)),
+        lambda text: (match.span() for match in finder()(text)),
     )
 
 
@@ -168,7 +206,7 @@ def _spans(compiled: re.Pattern[str], text: str) -> Iterator[tuple[int, int]]:
         start = match.end() + (match.start() == match.end())
 
 
-def _go_error(pattern: str, error: re2.error) -> Exception:
+def _go_error(pattern: str, source: str, error: re2.error) -> Exception:
     text = error.args[0]
     text = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
     if text.startswith(_TOO_LARGE):
@@ -176,4 +214,6 @@ def _go_error(pattern: str, error: re2.error) -> Exception:
     if text.startswith("trailing \\"):
         return InvalidPattern(f"{_PARSE_ERROR}trailing backslash at end of expression: ``")
     message, _, part = text.partition(": ")
+    if part == source:
+        part = pattern
     return InvalidPattern(f"{_PARSE_ERROR}{_GO_MESSAGES.get(message, message)}: `{part}`")

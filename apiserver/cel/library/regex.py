@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from apiserver.cel import types
-from apiserver.cel.costs import regex_search, regex_search_worst
+from apiserver.cel.costs import new_regex_search, regex_search_worst
 from apiserver.cel.functions import (
     Argument,
     Bounds,
@@ -44,7 +44,7 @@ def _estimate(args: Sequence[Argument]) -> CallEstimate:
     return CallEstimate(regex_search_worst(args).cost, Bounds(0, args[0].size.high))
 
 
-_COSTS: Final[dict[str, Any]] = {"is_method": True, "call_cost": regex_search, "estimate": _estimate}
+_COSTS: Final[dict[str, Any]] = {"is_method": True, "call_cost": new_regex_search, "estimate": _estimate}
 
 REGEX: Final = Library(
     "kubernetes.regex",

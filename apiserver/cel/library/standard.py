@@ -547,8 +547,8 @@ STANDARD: Final = Library(
         ),
         "matches": (
             # Kubernetes estimates this form as 1, whatever the text, so we must.
-            _overload("matches", (STRING, STRING), BOOL, _matches, costs.regex_search),
-            *_text_method("matches_string", _matches, costs.regex_search, costs.regex_search_worst),
+            _overload("matches", (STRING, STRING), BOOL, _matches, costs.new_regex_search),
+            *_text_method("matches_string", _matches, costs.new_regex_search, costs.regex_search_worst),
         ),
         **{name: _parts(name) for name in timestamps.PARTS},
     },

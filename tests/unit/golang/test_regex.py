@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+import time
+from contextlib import nullcontext
+
 import pytest
 import re2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apiserver.golang.regex import InvalidPattern, TooMuchWork, compile_pattern
+from apiserver.golang.regex_size import expanded_size, with_repetitions_apart
 
 SUBDOMAIN = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
 
@@ -82,6 +87,32 @@ def test_a_program_has_a_largest_size() -> None:
     with pytest.raises(InvalidPattern, match="expression too large"):
         compile_pattern(r"\pL{1000}")
     assert compile_pattern(r"^\pL{1,253}$").search("é" * 253)
+
+
+# Patterns of which RE2 takes seconds to minutes to compile, or to find what is wrong, and what the shorter of
+# the two have in them. The first is allowed: it takes milliseconds once RE2 does not join its parts.
+SLOW_TO_COMPILE = {
+    "one character, counted again and again": ("a{0,100}" * 300, ""),
+    "the same in groups": ("(?:(a{0,100}))" * 300, ""),
+    "optional characters in a row": ("a?" * 16_000, ""),
+    "either case": ("(?i)" + "k{0,1000}" * 30, ""),
+    "groups with flags": ("(?i:(?P<n>k{0,1000}))", ""),
+    "more copies than are allowed": ("a{0,1000}" * 1_000, "expression too large"),
+    "copies in copies": ("((a{0,10}b){0,10}c){0,10}" * 500, "expression too large"),
+    "too long": ("a" * 40_000 + "é", "expression too large"),
+    "classes without an end": ("[[:a:" * 20_000, "expression too large"),
+    "groups without an end": ("(" * 30_000, "missing closing )"),
+    "a last quantifier of two": ("a{1000}" * 3 + "a{2}{3}", "invalid nested repetition operator: `{2}{3}`"),
+    "wrong as a whole": ("(a{1000}a{1000}", "missing closing ): `(a{1000}a{1000}`"),
+}
+
+
+@pytest.mark.parametrize(("pattern", "message"), SLOW_TO_COMPILE.values(), ids=SLOW_TO_COMPILE)
+def test_compiling_is_bounded(pattern: str, message: str) -> None:
+    began = time.thread_time()
+    with pytest.raises(InvalidPattern, match=re.escape(message)) if message else nullcontext():
+        compile_pattern(pattern)
+    assert time.thread_time() - began < 1.0
 
 
 # Each takes quadratic or exponential time where one way is tried after another.
@@ -171,3 +202,39 @@ def test_every_way_to_match_says_the_same(pattern: str, texts: list[str]) -> Non
         assert regex.spans(text) == [
             s for s, before in zip(spans, ends, strict=False) if s != (before, before)
         ]
+
+
+SIZES = {
+    r"abc": 3,
+    r"a{3}": 3,
+    r"a{2,5}?b": 6,
+    r"a{7,}": 7,
+    r"(ab){0,10}": 20,
+    r"(?:a(b{3}c){2})": 9,
+    r"(?P<n>a|b)*": 3,
+    r"(?i)a": 2,
+    r"[]{5}]{3}": 12,
+    r"\Q{9}\E{2}": 14,
+    r"\x{1F600}{4}": 4,
+    r"\{4}": 3,
+    r"a{,9}": 5,
+    r"a{12345}": 8,
+    r")a{2}": 3,
+}
+
+
+@pytest.mark.parametrize(("pattern", "size"), SIZES.items(), ids=SIZES)
+def test_the_size_of_a_pattern_counts_its_copies(pattern: str, size: int) -> None:
+    assert expanded_size(pattern, 1_000) == size
+
+
+@settings(max_examples=200, deadline=None)
+@given(_PATTERNS, st.lists(st.text("abc.1 \n\v-é", max_size=12), min_size=1, max_size=8))
+def test_repetitions_apart_mean_the_same(pattern: str, texts: list[str]) -> None:
+    try:
+        oracle = re2.compile(pattern)
+    except re2.error:
+        return
+    apart = re2.compile(with_repetitions_apart(pattern))
+    for text in texts:
+        assert [m.span() for m in apart.finditer(text)] == [m.span() for m in oracle.finditer(text)]
