@@ -22,10 +22,8 @@ class Lister:
         self.group_resource = GroupResource(group, resource)
         self._registry = registry
         self._served = served
-        # The table, which is replaced when resources change, and what was found in it.
-        self._found: tuple[ResourceTable, ServedResource | None, str] | None = None
-        # All objects of the resource, and the state of the cache that they are of.
-        self._kept: tuple[tuple[int, int], Sequence[StoredObject]] | None = None
+        # All objects of the resource, the prefix of their keys, and the state of the cache that they are of.
+        self._kept: tuple[str, tuple[int, int], Sequence[StoredObject]] | None = None
 
     @property
     def served(self) -> ServedResource | None:
@@ -65,9 +63,9 @@ class Lister:
             return await self._list(f"{prefix}{namespace}/" if namespace else prefix)
         state = cache.version_stamp(prefix)
         kept = self._kept
-        if kept is None or kept[0] != state:
-            kept = self._kept = state, await self._list(prefix)
-        return kept[1]
+        if kept is None or kept[1] != state or kept[0] != prefix:
+            kept = self._kept = prefix, state, await self._list(prefix)
+        return kept[2]
 
     @property
     def is_complete(self) -> bool:
@@ -109,12 +107,11 @@ class Lister:
 
     def _place(self) -> tuple[ServedResource | None, str]:
         """Returns the resource as it is served now, and the prefix of its keys."""
-        table = self._served.current
-        if self._found is None or self._found[0] is not table:
-            resource = table.find(self.group_resource.group, "v1", self.group_resource.resource)
-            self._found = table, resource, self._registry.prefix_of(resource) if resource is not None else ""
-            self._kept = None
-        return self._found[1:]
+        return self._served.current.derived(self, self._placed)
+
+    def _placed(self, table: ResourceTable) -> tuple[ServedResource | None, str]:
+        resource = table.find(self.group_resource.group, "v1", self.group_resource.resource)
+        return resource, self._registry.prefix_of(resource) if resource is not None else ""
 
     async def _get_stored(self, resource: ServedResource, name: str, namespace: str) -> StoredObject | None:
         try:

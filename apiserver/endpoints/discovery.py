@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import orjson
@@ -32,6 +32,7 @@ from apiserver.registry.served_resource import (
     ServedResource,
     ServedTable,
     Subresource,
+    cache_keys,
     version_priority,
 )
 from apiserver.registry.size_class import size_class
@@ -54,6 +55,26 @@ class _Everything(NamedTuple):
 
     own: ResourceTable
     remote: RemoteTable
+
+
+@dataclass(slots=True)
+class _Built:
+    """What has been built from a table of other servers' versions, and from our own, with which it goes.
+
+    groups: those of both. documents: by media type; the oldest are evicted first. aggregated: with ETags.
+    """
+
+    remote: RemoteTable
+    groups: Mapping[str, tuple[GroupVersion, ...]]
+    documents: dict[tuple[_DocumentKey, str], bytes] = field(default_factory=dict)
+    aggregated: dict[str, tuple[bytes, str]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Latest:
+    """What was built last from a table of our own."""
+
+    built: _Built | None = None
 
 
 class Discovery:
@@ -80,14 +101,8 @@ class Discovery:
         self._negotiator = Negotiator(targets, supported_media_types(brand))
         self._plain = Negotiator((), supported_media_types(brand, has_cbor=has_cbor))
         self._target = f"g={brand.discovery_group};v=v2;as={AGGREGATED_KIND}"
-        # There are few tables at a time.
-        self._aggregated = lru_cache(maxsize=4)(self._make_aggregated)
-        self._merged = lru_cache(maxsize=1)(self._merge)
         # The part of each group, and what it was built from: a new table has few new groups.
         self._groups: dict[str, tuple[object, bytes]] = {}
-        # By document and media type, for one state. The oldest are evicted first.
-        self._cache: dict[tuple[_DocumentKey, str], bytes] = {}
-        self._cached: _Everything | None = None
 
     async def core(self, call: ApiCall) -> None:
         """Serve /api. Raises NotAcceptable, BadRequest."""
@@ -132,7 +147,7 @@ class Discovery:
 
     def groups_now(self) -> Mapping[str, tuple[GroupVersion, ...]]:
         """Returns the versions of each group, here and on other servers, in the order of their priorities."""
-        return self._merged(self._now())
+        return self._built(self._now()).groups
 
     def _now(self) -> _Everything:
         return _Everything(self._served.current, self._remote.current)
@@ -183,7 +198,7 @@ class Discovery:
     ) -> None:
         """Raises NotAcceptable."""
         media_type = self._plain_type(call)
-        cache = self._cache_for(self._now())
+        cache = self._built(self._now()).documents
         text = cache.get((which, JSON))
         if text is None:
             text = cache[which, JSON] = json_text(make())
@@ -210,7 +225,7 @@ class Discovery:
         """Transcodes a document of the current state from JSON, or finds it in the cache."""
         if media_type == JSON:
             return text
-        cache = self._cache_for(self._now())
+        cache = self._built(self._now()).documents
         body = cache.get((which, media_type))
         if body is None:
             write = document_encoder(which.kind, media_type, self._meta)
@@ -224,17 +239,26 @@ class Discovery:
             _evict_oldest(cache)
         return body
 
-    def _cache_for(self, now: _Everything) -> dict[tuple[_DocumentKey, str], bytes]:
-        """Returns the cache of a state. Each has its own: encoding for the last one may go on."""
-        if now != self._cached:
-            self._cached, self._cache = now, {}
-        return self._cache
+    def _built(self, now: _Everything) -> _Built:
+        """Returns what is built from a state. Each has its own: encoding for the last one may go on."""
+        latest = now.own.derived(self, lambda _: _Latest())
+        built = latest.built
+        if built is None or built.remote is not now.remote:
+            built = latest.built = _Built(now.remote, self._merge(now))
+        return built
 
     # ---- aggregated discovery
 
-    def _make_aggregated(self, now: _Everything, which: str) -> tuple[bytes, str]:
+    def _aggregated(self, now: _Everything, which: str) -> tuple[bytes, str]:
         """Returns the document of the core group or of the named groups, and its ETag."""
-        groups = self._merged(now)
+        built = self._built(now)
+        if which not in built.aggregated:
+            built.aggregated[which] = self._make_aggregated(now, built.groups, which)
+        return built.aggregated[which]
+
+    def _make_aggregated(
+        self, now: _Everything, groups: Mapping[str, tuple[GroupVersion, ...]], which: str
+    ) -> tuple[bytes, str]:
         for gone in self._groups.keys() - groups.keys():
             del self._groups[gone]
         items = [
@@ -257,8 +281,9 @@ class Discovery:
         if not known_versions:
             return b""
         served = tuple((gv, own[gv] if gv in own else discovered[gv]) for gv in known_versions)
+        source = tuple((gv, cache_keys(own[gv]) if gv in own else discovered[gv]) for gv in known_versions)
         known = self._groups.get(name)
-        if known is not None and known[0] == served:
+        if known is not None and known[0] == source:
             return known[1]
         group = orjson.dumps(
             {
@@ -266,7 +291,7 @@ class Discovery:
                 "versions": [_aggregated_version(gv, each) for gv, each in served],
             }
         )
-        self._groups[name] = served, group
+        self._groups[name] = source, group
         return group
 
 

@@ -230,13 +230,16 @@ class Deadlines:
         """Check all requests at intervals until cancelled."""
         while True:
             await asyncio.sleep(min(LATE_AFTER_MAX_S, self._timeout_s / 10))
-            began_before = self._loop.time() - self._timeout_s
-            for call, task in self._under_way.items():
-                if call.received_at > began_before:
-                    break
-                if not (call.has_timed_out or call.is_answered) and task is not None:
-                    call.has_timed_out = True
-                    task.cancel()
+            self._end_late_ones()
+
+    def _end_late_ones(self) -> None:
+        began_before = self._loop.time() - self._timeout_s
+        for call, task in self._under_way.items():
+            if call.received_at > began_before:
+                break
+            if not (call.has_timed_out or call.is_answered) and task is not None:
+                call.has_timed_out = True
+                task.cancel()
 
 
 def _timeout_s(call: ApiCall) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from apiserver.meta import table
 from apiserver.meta.selectors import CustomFields
@@ -18,6 +18,8 @@ from apiserver.schema.compile import SchemaCompiler
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Deprecation, Document, GroupKind, GroupResource, GroupVersion
 from apiserver.wire.protobuf import MessageDecoder, MessageEncoder
+
+_T = TypeVar("_T")
 
 ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
@@ -219,7 +221,12 @@ class ResourceTable:
     groups: the versions of each group, the preferred one first.
     """
 
+    # What is derived from it elsewhere, by keys of theirs; it goes with the table. Who kept it with the table
+    # would keep the last one, and all resources in it, until it is asked again, which may be never.
+    _derived: dict[object, Any]
+
     def __init__(self, resources: Iterable[ServedResource]) -> None:
+        self._derived = {}
         self._resources: tuple[ServedResource, ...] | None = tuple(resources)
         self._index = {(*r.group_version, r.resource): r for r in self._resources}
         by_version: dict[GroupVersion, list[ServedResource]] = {}
@@ -249,6 +256,13 @@ class ResourceTable:
     def find(self, group: str, version: str, resource: str) -> ServedResource | None:
         return self._index.get((group, version, resource))
 
+    def derived(self, key: object, derive: Callable[[ResourceTable], _T]) -> _T:
+        """Returns what somebody, the key, derives from the table; it is derived once."""
+        found: _T | None = self._derived.get(key)
+        if found is None:
+            found = self._derived[key] = derive(self)
+        return found
+
     def is_custom(self, group: str) -> bool:
         """All that the group has has been defined by somebody."""
         return group not in self._first_groups
@@ -262,7 +276,7 @@ class ResourceTable:
         Groups that are new come after those of the first table, by their names.
         """
         table = object.__new__(ResourceTable)
-        table._resources, table._first_groups = None, self._first_groups
+        table._resources, table._first_groups, table._derived = None, self._first_groups, {}
         table._index, table._by_version = dict(self._index), dict(self._by_version)
         table._by_group = dict(self._by_group)
         touched: dict[GroupVersion, tuple[list[ServedResource], list[ServedResource]]] = {}
@@ -317,6 +331,11 @@ class ServedTable:
 
     def find(self, group: str, version: str, resource: str) -> ServedResource | None:
         return self.current.find(group, version, resource)
+
+
+def cache_keys(resources: Iterable[ServedResource]) -> tuple[object, ...]:
+    """Identifies resources in caches that may outlive them."""
+    return tuple(each.cache_key for each in resources)
 
 
 def _by_name(resource: ServedResource) -> str:

@@ -35,7 +35,6 @@ class Params:
         self._registry = registry
         self._offload = offload
         self._served = served
-        self._kinds: tuple[ResourceTable, dict[ParamKind, ServedResource | None]] | None = None
 
     async def of(self, policy: Policy, binding: Binding, namespace: str) -> Sequence[Document | None]:
         """Returns the parameters with which a policy is evaluated, each by itself; None for without any.
@@ -69,9 +68,7 @@ class Params:
     def resource(self, kind: ParamKind) -> ServedResource | None:
         """Returns the resource of a kind; None if none is served."""
         table = self._served.current
-        if self._kinds is None or self._kinds[0] is not table:
-            self._kinds = table, {}
-        known = self._kinds[1]
+        known = table.derived(Params, _no_kinds)
         if kind not in known:
             known[kind] = next(
                 (
@@ -104,3 +101,8 @@ class Params:
             raise UnusableParams(f"the selector of paramRef selects more than {PARAMS_MAX} objects")
         size = size_class(sum(len(each.tail) for each in found))
         return await self._offload.run_begun(size, lambda: [each.document() for each in found])
+
+
+def _no_kinds(_: ResourceTable) -> dict[ParamKind, ServedResource | None]:
+    """Returns where the resources of kinds are noted as they are asked for."""
+    return {}

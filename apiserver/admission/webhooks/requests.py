@@ -27,17 +27,17 @@ class EquivalentResources:
 
     def __init__(self, served: ServedTable) -> None:
         self._served = served
-        self._found: tuple[ResourceTable, dict[GroupResource, list[ServedResource]]] | None = None
 
     def of(self, stored: GroupResource) -> Sequence[ServedResource]:
         """Returns all resources whose objects are stored as this one's."""
-        table = self._served.current
-        if self._found is None or self._found[0] is not table:
-            found: dict[GroupResource, list[ServedResource]] = {}
-            for each in table.resources:
-                found.setdefault(each.stored_group_resource, []).append(each)
-            self._found = table, found
-        return self._found[1].get(stored, ())
+        return self._served.current.derived(EquivalentResources, _by_stored).get(stored, ())
+
+
+def _by_stored(table: ResourceTable) -> dict[GroupResource, list[ServedResource]]:
+    found: dict[GroupResource, list[ServedResource]] = {}
+    for each in table.resources:
+        found.setdefault(each.stored_group_resource, []).append(each)
+    return found
 
 
 class ReviewedWrite:

@@ -24,7 +24,7 @@ from apiserver.endpoints.compression import GzipBytes, compress, decompress
 from apiserver.endpoints.openapi import gnostic
 from apiserver.endpoints.openapi.documents import Documents, V2Part, v2_frame, version_key
 from apiserver.endpoints.openapi.operations import Operations
-from apiserver.registry.served_resource import ResourceTable, ServedResource
+from apiserver.registry.served_resource import ResourceTable, ServedResource, cache_keys
 from apiserver.registry.switch_interval import compute_in_thread
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.vocabulary import Document, GroupVersion
@@ -81,6 +81,13 @@ class _CachedDocument:
     forms: dict[str, GzipBytes] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class _OfTable:
+    """What is built of a whole table, once it is asked for."""
+
+    v2: _CachedDocument | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class _CachedPart:
     """A part of the document of v2: the members of its `paths` and its `definitions`, compressed.
@@ -109,7 +116,6 @@ class DocumentCache:
         self._schemas = schemas
         self._operations = operations
         self._versions: dict[GroupVersion, _CachedDocument] = {}
-        self._v2: _CachedDocument | None = None
         # Parts of the document of v2: one for each version of custom resources; None has all the others.
         self._parts: dict[GroupVersion | None, _CachedPart] = {}
         self._building = asyncio.Lock()
@@ -126,22 +132,23 @@ class DocumentCache:
         resources = table.group_versions[group_version]
         async with self._building:
             cached = self._versions.get(group_version)
-            if cached is None or cached.source != resources:
+            if cached is None or cached.source != cache_keys(resources):
                 cached = await compute_in_thread(self._build_version, group_version, resources)
             return await _in_form(cached, form, gnostic.to_v3)
 
     async def v2(self, table: ResourceTable, form: str) -> CompressedDocument:
         """Returns the document of all group versions. form: a media type."""
         async with self._building:
-            if self._v2 is None or self._v2.source is not table:
-                self._v2 = None  # frees the old one before the new one is built
-                self._v2 = await compute_in_thread(self._build_v2, table)
-            return await _in_form(self._v2, form, gnostic.to_v2)
+            # It goes with its table: nobody holds the old one while the new one is built.
+            built = table.derived(self, lambda _: _OfTable())
+            if built.v2 is None:
+                built.v2 = await compute_in_thread(self._build_v2, table)
+            return await _in_form(built.v2, form, gnostic.to_v2)
 
     def _is_current(self, table: ResourceTable) -> bool:
         versions = table.group_versions
         return self._versions.keys() == versions.keys() and all(
-            cached.source == versions[each] for each, cached in self._versions.items()
+            cached.source == cache_keys(versions[each]) for each, cached in self._versions.items()
         )
 
     # ---- in a thread
@@ -154,13 +161,13 @@ class DocumentCache:
             del self._versions[gone]
         for group_version, resources in table.group_versions.items():
             cached = self._versions.get(group_version)
-            if cached is None or cached.source != resources:
+            if cached is None or cached.source != cache_keys(resources):
                 self._build_version(group_version, resources)
 
     def _build_version(
         self, group_version: GroupVersion, resources: tuple[ServedResource, ...]
     ) -> _CachedDocument:
-        cached = _encoded(resources, self._documents().v3(group_version, resources))
+        cached = _encoded(cache_keys(resources), self._documents().v3(group_version, resources))
         self._versions[group_version] = cached
         return cached
 
@@ -173,10 +180,11 @@ class DocumentCache:
             (custom if is_custom else fixed)[group_version] = resources
         for gone in self._parts.keys() - custom.keys() - {None}:
             del self._parts[gone]
-        parts = [self._part(None, tuple(fixed.items()), lambda documents: documents.v2_part(fixed))]
+        source = tuple((each, cache_keys(resources)) for each, resources in fixed.items())
+        parts = [self._part(None, source, lambda documents: documents.v2_part(fixed))]
         for group_version, resources in custom.items():
             build = partial(_custom_part, group_version, resources)
-            parts.append(self._part(group_version, resources, build))
+            parts.append(self._part(group_version, cache_keys(resources), build))
         before, after = v2_frame()
         text = b"".join(
             (
@@ -189,7 +197,7 @@ class DocumentCache:
                 orjson.dumps(after)[1:],
             )
         )
-        return _compressed(table, text)
+        return _compressed(None, text)
 
     def _part(
         self, key: GroupVersion | None, source: object, build: Callable[[Documents], V2Part]
