@@ -321,3 +321,54 @@ _OPERATIONS: Final = st.fixed_dictionaries(
 def test_any_json_patch_is_refused_or_carried_out(document: Any, operations: list[Operation]) -> None:
     with suppress(json_patch.MalformedJsonPatch, json_patch.CannotApply):
         patched(document, *operations)
+
+
+# github.com/evanphx/json-patch, v4, which tells why a policy's patch does not fit.
+WHYS: Final[dict[str, tuple[Operation, str]]] = {
+    "nothing to remove": (
+        op("remove", "/a/x"),
+        "error in remove for path: '/a/x': Unable to remove nonexistent key: x: missing value",
+    ),
+    "nothing to remove it from": (
+        op("remove", "/x/y"),
+        'remove operation does not apply: doc is missing path: "/x/y": missing value',
+    ),
+    "no item to remove": (
+        op("remove", "/l/5"),
+        "error in remove for path: '/l/5': Unable to access invalid index: 5: invalid index referenced",
+    ),
+    "nothing to add it to": (
+        op("add", "/x/y", value=1),
+        'add operation does not apply: doc is missing path: "/x/y": missing value',
+    ),
+    "nothing to replace it in": (
+        op("replace", "/x/y", value=1),
+        "replace operation does not apply: doc is missing path: /x/y: missing value",
+    ),
+    "no item to replace": (
+        op("replace", "/l/5", value=1),
+        "replace operation does not apply: doc is missing key: /l/5: missing value",
+    ),
+    "nothing to move": (
+        {**op("move", "/a/b"), "from": "/x"},
+        "move operation does not apply: doc is missing from path: /x: missing value",
+    ),
+    "nowhere to copy it": (
+        {**op("copy", "/x/y"), "from": "/a"},
+        "copy operation does not apply: doc is missing destination path: /x/y: missing value",
+    ),
+    "an operation that there is not": (op("burn", "/a"), "Unexpected kind: burn"),
+}
+
+
+@pytest.mark.parametrize(("operation", "why"), WHYS.values(), ids=WHYS)
+def test_why_a_json_patch_cannot_be_applied(operation: Operation, why: str) -> None:
+    with pytest.raises(json_patch.CannotApply) as error:
+        patched({"a": {}, "l": [1]}, operation)
+    assert str(error.value) == why
+
+
+@pytest.mark.parametrize("path", ["/a", "/x"])
+def test_a_test_that_fails_is_told_apart(path: str) -> None:
+    with pytest.raises(json_patch.TestFailed):
+        patched({"a": 1}, op("test", path, value=2))
