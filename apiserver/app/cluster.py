@@ -20,7 +20,7 @@ from apiserver.controllers.kubernetes_service import (
 )
 from apiserver.controllers.replicas import Replica, Replicas
 from apiserver.controllers.service_allocations import ServiceAllocationRepair
-from apiserver.controllers.service_cidrs import ServiceNetworks
+from apiserver.controllers.service_cidrs import DefaultServiceCidr, ServiceNetworks
 from apiserver.endpoints.openid import JWKS_PATH, OpenId, can_be_discovered
 from apiserver.serving import pki
 from apiserver.serving.listening import (
@@ -107,6 +107,13 @@ def build_service_networks(core: Core) -> ServiceNetworks | None:
     if cidrs is None or not isinstance(allocator, ServiceAllocator):
         return None
     return ServiceNetworks(core.registry, cidrs, allocator.further)
+
+
+def build_default_service_cidr(core: Core) -> DefaultServiceCidr | None:
+    cidrs = core.served.find(core.brand.group("networking"), "v1", "servicecidrs")
+    if cidrs is None:
+        return None
+    return DefaultServiceCidr(core.registry, cidrs, core.config.service_cluster_ip_range, core.clock)
 
 
 def build_authentication_info(core: Core, certificates: pki.Pki) -> AuthenticationInfo:

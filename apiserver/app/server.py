@@ -23,6 +23,7 @@ from apiserver.app.access import build_access
 from apiserver.app.aggregation import Aggregation, build_aggregation, build_registration
 from apiserver.app.cluster import (
     build_authentication_info,
+    build_default_service_cidr,
     build_kubernetes_service,
     build_openid,
     build_replicas,
@@ -51,7 +52,7 @@ from apiserver.controllers.rbac_bootstrap import RbacBootstrapHook, rbac_bootstr
 from apiserver.controllers.rbac_policy import RbacPolicyInformer
 from apiserver.controllers.replicas import Replicas, ReplicasDisagree
 from apiserver.controllers.service_allocations import ServiceAllocationRepair
-from apiserver.controllers.service_cidrs import ServiceNetworks
+from apiserver.controllers.service_cidrs import DefaultServiceCidr, ServiceNetworks
 from apiserver.custom_resources.conversion_webhooks import ConversionWebhook
 from apiserver.custom_resources.definition_controller import DefinitionController
 from apiserver.custom_resources.resources import CustomResourceFactory
@@ -126,7 +127,8 @@ class _Parts:
     """The parts of a server that are built for one run, beside its core.
 
     hooks: the post-start hooks that must be done before the server is ready, and what each runs.
-    kubernetes_service, authentication_info: objects that are kept as they should be, each with its hook.
+    default_service_cidr, kubernetes_service, authentication_info: objects that are kept as they should be,
+        each with its hook.
     service_allocations: repairs what Services have been given, with its hook.
     service_networks: tells of the networks that Services get addresses from, if these are objects.
     rbac_informer: keeps the policy of the RBAC authorizer up to date, if there is one.
@@ -138,6 +140,7 @@ class _Parts:
     core: Core
     health: Health
     hooks: list[tuple[PostStartHook, BootstrapHook | RbacBootstrapHook]]
+    default_service_cidr: tuple[PostStartHook, DefaultServiceCidr] | None
     kubernetes_service: tuple[PostStartHook, KubernetesServiceReconciler]
     authentication_info: tuple[PostStartHook, AuthenticationInfo]
     service_allocations: tuple[PostStartHook, ServiceAllocationRepair]
@@ -323,10 +326,14 @@ class App:
         definitions_hook = health.add_post_start_hook("crd-informer-synced")
         table = core.served.current
         bootstrap: list[BootstrapHook | RbacBootstrapHook] = [
-            *bootstrap_hooks(table, brand, config.service_cluster_ip_range),
+            *bootstrap_hooks(table, brand),
             *rbac_bootstrap_hooks(table, brand),
         ]
         hooks = [(health.add_post_start_hook(each.name), each) for each in bootstrap]
+        service_cidr = None
+        if (default_cidr := build_default_service_cidr(core)) is not None:
+            cidr_hook = health.add_post_start_hook("start-kubernetes-service-cidr-controller")
+            service_cidr = (cidr_hook, default_cidr)
         service_hook = health.add_post_start_hook("bootstrap-controller")
         authentication_hook = health.add_post_start_hook("start-cluster-authentication-info-controller")
         repair_hook = health.add_post_start_hook("start-service-ip-repair-controllers")
@@ -368,6 +375,7 @@ class App:
             core=core,
             health=health,
             hooks=hooks,
+            default_service_cidr=service_cidr,
             kubernetes_service=(service_hook, build_kubernetes_service(core, replicas, self.port)),
             authentication_info=(authentication_hook, build_authentication_info(core, certificates)),
             service_allocations=(repair_hook, build_service_allocations(core, lifecycle)),
@@ -507,6 +515,9 @@ class App:
             tasks.create_task(self._memory_keeper.run(), name="memory"),
             tasks.create_task(parts.body_limits.run(), name="body-limits"),
         ]
+        if parts.default_service_cidr is not None:
+            hook, service_cidr = parts.default_service_cidr
+            running.append(tasks.create_task(service_cidr.run(hook.done), name=hook.name))
         for hook, kept in (parts.kubernetes_service, parts.authentication_info, parts.service_allocations):
             running.append(tasks.create_task(kept.run(hook.done), name=hook.name))
         if parts.service_networks is not None:

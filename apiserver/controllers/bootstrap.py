@@ -1,5 +1,5 @@
 """Creates the objects that every server has: the system's namespaces and priority classes, the mandatory and
-the suggested flow control, the range of cluster IPs, and the APIServices of what this server serves itself.
+the suggested flow control, and the APIServices of what this server serves itself.
 kube-apiserver creates them itself, whatever controllers run.
 
 They are created at the start if they do not exist. Flow control is not executed: this server has one limit
@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -27,7 +27,7 @@ from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject, StoredObject
 from apiserver.registry.strategy import UpdateStrategy
 from apiserver.registry.write_request import Draft, WriteRequest
-from apiserver.vocabulary import Document, IPNetwork
+from apiserver.vocabulary import Document
 from storage.errors import StorageError
 
 log = logging.getLogger(__name__)
@@ -74,12 +74,9 @@ class BootstrapHook:
                 tasks.create_task(_ensure(registry, each))
 
 
-def bootstrap_hooks(
-    table: ResourceTable, brand: Brand, service_networks: Sequence[IPNetwork]
-) -> Iterator[BootstrapHook]:
-    """The hooks for those of the resources that are served. service_networks: of cluster IPs."""
+def bootstrap_hooks(table: ResourceTable, brand: Brand) -> Iterator[BootstrapHook]:
+    """The hooks for those of the resources that are served."""
     flow_control = brand.group("flowcontrol.apiserver")
-    networking = brand.group("networking")
     namespaces: dict[str, Document] = {name: {} for name in SYSTEM_NAMESPACES}
     hooks: dict[str, tuple[tuple[str, str, dict[str, Document], _Status | None], ...]] = {
         "start-system-namespaces-controller": (("", "namespaces", namespaces, None),),
@@ -89,9 +86,6 @@ def bootstrap_hooks(
         "priority-and-fairness-config-producer": (
             (flow_control, "flowschemas", _autoupdated(FLOW_SCHEMAS), _not_dangling),
             (flow_control, "prioritylevelconfigurations", _autoupdated(PRIORITY_LEVELS), None),
-        ),
-        "start-kubernetes-service-cidr-controller": (
-            (networking, "servicecidrs", {"kubernetes": _service_cidr(service_networks)}, _ready),
         ),
         "apiservice-registration-controller": (
             (local_api_services.group_of(brand), "apiservices", _api_services(table, brand), None),
@@ -126,14 +120,6 @@ def _not_dangling(flow_schema: Document) -> Document:
         f'This FlowSchema references the PriorityLevelConfiguration object named "{level}" and it exists'
     )
     return condition(flow_schema, "Dangling", "False", "Found", message)
-
-
-def _service_cidr(networks: Sequence[IPNetwork]) -> Document:
-    return {"spec": {"cidrs": [str(network) for network in networks]}}
-
-
-def _ready(service_cidr: Document) -> Document:
-    return condition(service_cidr, "Ready", "True", "", "Kubernetes default Service CIDR is ready")
 
 
 def _api_services(table: ResourceTable, brand: Brand) -> dict[str, Document]:

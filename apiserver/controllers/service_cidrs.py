@@ -1,9 +1,10 @@
 """ServiceCIDRs: the networks that Services get their addresses from, beside those of the command line.
 
-`ServiceNetworks` runs on every server and tells the allocator of the ServiceCIDRs that are ready. The
-controller makes them ready, and keeps one that is being deleted until no address is from it: an address is
-safe if another ServiceCIDR has it, too. A server may hear a moment later than others that a network is going,
-and hand out an address of it; so the last look is GRACE_S after the deletion began.
+`DefaultServiceCidr` keeps the one that tells of the networks of the command line. `ServiceNetworks` runs on
+every server and tells the allocator of the ServiceCIDRs that are ready. The controller makes them ready,
+and keeps one that is being deleted until no address is from it: an address is safe if another ServiceCIDR
+has it, too. A server may hear a moment later than others that a network is going, and hand out an address
+of it; so the last look is GRACE_S after the deletion began.
 
 Source: kubernetes, pkg/controller/servicecidrs; pkg/registry/core/service/ipallocator/cidrallocator.go.
 """
@@ -12,15 +13,16 @@ from __future__ import annotations
 
 import ipaddress
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Final
 
 from apiserver.brand import Brand
 from apiserver.catalogue.core.services.allocation import FurtherNetworks
 from apiserver.controllers.controller import Controller, Outcome, Requeue
 from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.controllers.kept_objects import KeptObject, cached, keep, keep_forever
 from apiserver.controllers.work_queue import Backoff, WorkQueue
-from apiserver.errors import NotFound
+from apiserver.errors import ApiError, NotFound
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import find_condition, is_condition_true, set_condition
 from apiserver.registry.served_resource import ServedResource, ServedTable
@@ -37,6 +39,10 @@ log = logging.getLogger(__name__)
 READY: Final = "Ready"
 BACKOFF: Final = Backoff(base_s=0.1, max_s=60.0)
 GRACE_S: Final = 10.0
+# The one of the command line, and how often it is looked at, as by kube-apiserver.
+NAME: Final = "kubernetes"
+INTERVAL_S: Final = 10.0
+_DEFAULT_IS_READY: Final = "Kubernetes default Service CIDR is ready"
 _IS_READY: Final = "Kubernetes Service CIDR is ready"
 _IS_USED: Final = (
     "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR"
@@ -52,6 +58,67 @@ def networks_of(service_cidr: Document) -> list[IPNetwork]:
         except ValueError:
             continue
     return found
+
+
+class DefaultServiceCidr:
+    """Keeps the ServiceCIDR `kubernetes`, which tells of the networks of the command line.
+
+    As in kube-apiserver every server does so, whatever controllers run. One with other networks stays as it
+    is, unless a network of the second IP family is added.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        service_cidrs: ServedResource,
+        networks: Sequence[IPNetwork],
+        clock: Callable[[], float],
+    ) -> None:
+        """clock: seconds since 1970."""
+        self._registry = registry
+        self._resource = service_cidrs
+        self._cidrs = [str(each) for each in networks]
+        self._clock = clock
+
+    async def run(self, on_first: Callable[[], None]) -> None:
+        """Keep it until cancelled. on_first: called once it is there."""
+        await keep_forever(self._registry, self.reconcile, INTERVAL_S, on_first)
+
+    async def reconcile(self) -> None:
+        """Raises StorageError."""
+        await keep(self._registry, KeptObject(self._resource, "", NAME, self._wanted))
+        rules = self._resource.subresources["status"].update
+        request = WriteRequest(resource=self._resource, namespace="", name=NAME, update=rules)
+        try:
+            found = cached(self._registry, self._resource, "", NAME)
+            # It is not there yet when it has just been created.
+            if found is None or self._is_to_be_ready(found):
+                await self._registry.update(request, self._ready)
+        except NotFound:
+            pass  # It is there again next time.
+        except ApiError as error:
+            log.warning("the ServiceCIDR %s cannot be written: %s", NAME, error)
+
+    def _wanted(self, current: Document | None) -> Document:
+        if current is None:
+            return {"metadata": {"name": NAME}, "spec": {"cidrs": self._cidrs}}
+        cidrs = current["spec"].get("cidrs") or []
+        is_extended = len(cidrs) == 1 and len(self._cidrs) == 2 and cidrs == self._cidrs[:1]
+        if not is_extended or "deletionTimestamp" in current["metadata"]:
+            return current
+        return {**current, "spec": {**current["spec"], "cidrs": self._cidrs}}
+
+    def _is_to_be_ready(self, found: Document) -> bool:
+        is_own = (found.get("spec") or {}).get("cidrs") == self._cidrs
+        is_leaving = "deletionTimestamp" in found["metadata"]
+        return is_own and not is_leaving and not is_condition_true(found, READY)
+
+    def _ready(self, found: StoredObject) -> Draft:
+        document = found.document()
+        if self._is_to_be_ready(document):
+            condition = {"type": READY, "status": "True", "reason": "", "message": _DEFAULT_IS_READY}
+            set_condition(document, condition, timestamps.to_text(self._clock()))
+        return Draft(document)
 
 
 class ServiceNetworks:

@@ -18,7 +18,7 @@ import pytest
 from apiserver.brand import Brand
 from apiserver.catalogue.builtins import builtin_resources
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
-from apiserver.controllers.service_cidrs import ServiceCidrController, ServiceNetworks
+from apiserver.controllers.service_cidrs import DefaultServiceCidr, ServiceCidrController, ServiceNetworks
 from apiserver.errors import Invalid
 from apiserver.meta.conditions import find_condition
 from apiserver.registry.delete_path import DeleteRequest
@@ -164,3 +164,41 @@ async def test_the_last_look_is_some_time_after_the_deletion(store: EmbeddedStor
         await cluster.delete_cidr("more")
         await eventually(lambda: controller.queue.is_delayed("more"))
         assert cluster.cidr("more") is not None
+
+
+# The networks of the command line, the ServiceCIDR that there is, and what becomes of it.
+DEFAULT: Final[dict[str, tuple[list[str], list[str], list[str], str]]] = {
+    "none yet": (["10.0.0.0/16"], [], ["10.0.0.0/16"], "True"),
+    "the same": (["10.0.0.0/16"], ["10.0.0.0/16"], ["10.0.0.0/16"], "True"),
+    "another": (["10.0.0.0/16"], ["10.9.0.0/16"], ["10.9.0.0/16"], ""),
+    "a second family": (
+        ["10.0.0.0/16", "fd00::/112"],
+        ["10.0.0.0/16"],
+        ["10.0.0.0/16", "fd00::/112"],
+        "True",
+    ),
+    "the second family first": (["fd00::/112", "10.0.0.0/16"], ["10.0.0.0/16"], ["10.0.0.0/16"], ""),
+}
+
+
+@pytest.mark.parametrize(("own", "before", "after", "ready"), DEFAULT.values(), ids=DEFAULT)
+async def test_the_service_cidr_of_the_command_line(
+    store: EmbeddedStore, own: list[str], before: list[str], after: list[str], ready: str
+) -> None:
+    async with server(store) as registry:
+        cluster = Cluster(registry)
+        if before:
+            await cluster.add_cidr("kubernetes", *before)
+        networks = [ipaddress.ip_network(each) for each in own]
+        default = DefaultServiceCidr(registry, cluster.cidrs, networks, time.time)
+        await default.reconcile()
+        await default.reconcile()
+        document = (await registry.get(cluster.cidrs, "", "kubernetes")).document()
+        assert document["spec"]["cidrs"] == after
+        assert (find_condition(document, "Ready") or {}).get("status", "") == ready
+        await cluster.delete_cidr("kubernetes")
+        await eventually(lambda: cluster.cidr("kubernetes") is None)
+        await default.reconcile()
+        again = (await registry.get(cluster.cidrs, "", "kubernetes")).document()
+        assert again["spec"]["cidrs"] == own
+        assert find_condition(again, "Ready") is not None
