@@ -461,6 +461,45 @@ def test_webhooks_that_change_the_object_in_turns_are_asked_twice_at_most(
     assert len(paths) <= 6
 
 
+def test_webhooks_and_policies_that_undo_each_other_end(api: Api, webhook: Webhook, namespace: str) -> None:
+    """Each has a second turn after a change of the other, and then no more."""
+    group, name = "/apis/admissionregistration.k8s.io/v1", f"counts-{namespace}"
+    seen: list[str] = []
+
+    async def replying(_: str, review: Review) -> Reply:
+        seen.append(review["request"]["object"]["data"]["last"])
+        patch = [{"op": "replace", "path": "/data/last", "value": "webhook"}]
+        return answer(review, patch=patch)
+
+    webhook.replying = replying
+    configure(api, namespace, webhook.hook(namespace, reinvocationPolicy="IfNeeded"), kind="Mutating")
+    expression = (
+        'Object{data: {"last": "policy", "turns": object.data.turns + "p", '
+        '"saw": object.data.saw + object.data.last + " "}}'
+    )
+    spec = {
+        "matchConstraints": {
+            "resourceRules": [
+                {
+                    "apiGroups": [""],
+                    "apiVersions": ["v1"],
+                    "operations": ["CREATE"],
+                    "resources": ["configmaps"],
+                }
+            ],
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        },
+        "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}],
+        "reinvocationPolicy": "IfNeeded",
+    }
+    meta = {"metadata": {"name": name}}
+    api.post(f"{group}/mutatingadmissionpolicies", {**meta, "spec": spec}).ok()
+    api.post(f"{group}/mutatingadmissionpolicybindings", {**meta, "spec": {"policyName": name}}).ok()
+    made = api.post(config_maps(namespace), config_map(last="client", turns="", saw="")).ok()
+    assert made["data"] == {"last": "webhook", "turns": "pp", "saw": "client webhook "}
+    assert seen == ["policy", "policy"]
+
+
 def test_a_webhook_cannot_keep_itself(api: Api, webhook: Webhook, namespace: str) -> None:
     webhook.replying = denies
     rule = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"]}
