@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import ssl
+import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from apiserver.aggregation.remote_versions import RemoteVersion, ServiceReferenc
 from apiserver.vocabulary import MASTERS, IPNetwork, UserInfo
 from apiserver.webhooks.addresses import AddressDenied, AddressRules, CheckedResolver
 from apiserver.webhooks.errors import ServiceUnreachable
-from apiserver.webhooks.service_resolver import Services, locate
+from apiserver.webhooks.service_resolver import Location, Services, locate
 from apiserver.webhooks.tls import UnusableBundle, client_context
 
 # As whom this server asks. The group makes certain that it may.
@@ -29,6 +30,10 @@ AGGREGATOR: Final = UserInfo("system:kube-aggregator", (MASTERS,))
 CONNECTIONS_MAX: Final = 100
 # Each holds the authorities of one bundle. The least recently used are forgotten.
 CONTEXTS_MAX: Final = 100
+# How long a service is taken to be where it was: all EndpointSlices of its namespace are looked at for that.
+LOCATION_TTL_S: Final = 0.5
+# If there are more, all are forgotten.
+LOCATIONS_MAX: Final = 1_000
 # How long the address of an ExternalName is taken to be right.
 DNS_TTL_S: Final = 1
 HEADER_BYTES_MAX: Final = 64 * 1024
@@ -87,6 +92,7 @@ class ExtensionClient:
         self._rules = AddressRules(denied)
         self._session: aiohttp.ClientSession | None = None
         self._contexts: OrderedDict[tuple[str, bool], ssl.SSLContext] = OrderedDict()
+        self._locations: dict[ServiceReference, tuple[float, Location]] = {}  # each until when
 
     async def close(self) -> None:
         if self._session is not None:
@@ -94,10 +100,22 @@ class ExtensionClient:
 
     async def endpoint(self, service: ServiceReference) -> Endpoint:
         """Returns one of the endpoints of a service, each as often. Raises ServiceUnreachable."""
-        location = await locate(self.services, service.namespace, service.name, service.port)
+        location = await self._locate(service)
         if location.external_name:
             return Endpoint(location.external_name, service.port)
         return Endpoint(*random.choice(location.endpoints))  # noqa: S311  spreads load
+
+    async def _locate(self, service: ServiceReference) -> Location:
+        """Returns where a service is, or was a moment ago. Raises ServiceUnreachable."""
+        now = time.monotonic()
+        known = self._locations.get(service)
+        if known is not None and now < known[0]:
+            return known[1]
+        location = await locate(self.services, service.namespace, service.name, service.port)
+        if len(self._locations) >= LOCATIONS_MAX:
+            self._locations.clear()
+        self._locations[service] = now + LOCATION_TTL_S, location
+        return location
 
     async def context(self, version: RemoteVersion) -> ssl.SSLContext:
         """Returns how the servers of a version are verified. Raises UnusableBundle, OSError."""

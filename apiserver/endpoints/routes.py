@@ -230,16 +230,17 @@ class Routes:
         if key in self._openid and "//" not in path:
             await self._openid[key](call)
             return
-        groups = self._discovery.groups_now()
         match path.removeprefix("/").split("/"):
             case ["api" | "apis", *steps] if "" in steps[:-1]:
                 raise NoSuchEndpoint
             case ["api", version] | ["api", version, ""]:
                 await self._group_version(call, GroupVersion("", version))
-            case ["apis", group] | ["apis", group, ""] if group in groups:
+            case ["apis", group] | ["apis", group, ""] if group in self._discovery.groups_now():
                 self._require_get(call)
                 await self._discovery.group(call, group)
-            case ["apis", group, version] | ["apis", group, version, ""] if group in groups:
+            case ["apis", group, version] | ["apis", group, version, ""] if (
+                group in self._served.current.groups
+            ):
                 await self._group_version(call, GroupVersion(group, version))
             # Probes may use any method that they are authorized to use: no check changes anything.
             case [("livez" | "readyz" | "healthz") as endpoint]:

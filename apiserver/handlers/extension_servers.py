@@ -60,7 +60,8 @@ def forward_handler(remote: RemoteVersions, client: ExtensionClient, forwarder: 
 async def _target(call: ApiCall, version: RemoteVersion, client: ExtensionClient) -> Target:
     """Raises ServiceUnreachable, UnusableBundle, OSError, NotAHeader."""
     assert call.user is not None
-    headers = identity_headers(call.user)
+    # Under one id a request is found in the audit logs of both.
+    headers = [*identity_headers(call.user), ("Audit-Id", call.audit_id)]
     endpoint = await client.endpoint(version.service)
     context = await client.context(version)
     return Target(

@@ -26,6 +26,7 @@ from tests.support.definitions import condition, define, definition, version
 from tests.support.eventually import until
 from tests.support.kubectl import Kubectl, each_version, program, rows
 from tests.support.server_process import ServerProcess
+from tests.support.websocket_client import connected
 
 GROUP: Final = "ext.example.com"
 WIDGETS: Final = f"/apis/{GROUP}/v1/namespaces/default/widgets"
@@ -56,6 +57,9 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
         define(extension, definition(GROUP, version(subresources={"status": {}}), names=names))
         external_name(front)
         until_available(front, register(front, GROUP, port_of(extension), ca=extension_server.ca_path))
+        # What it serves is found out in the background.
+        name = f"apis/{GROUP}/v1"
+        until(lambda: front.get("/openapi/v3").ok()["paths"], lambda paths: name in paths, "in the index")
         yield Servers(front, extension)
 
 
@@ -94,6 +98,16 @@ def test_watches_are_passed_on_as_they_come(servers: Servers) -> None:
         extension.delete(f"{WIDGETS}/w1").ok()
         assert events.take(1) == [("DELETED", "w1")]
     extension.delete(f"{WIDGETS}/w2").ok()
+
+
+def test_a_watch_over_websocket_is_passed_on(servers: Servers) -> None:
+    front, extension = servers
+    headers = {"Authorization": "Bearer admin-token"}
+    with connected(front.server, f"{WIDGETS}?watch=1", **headers) as socket:
+        extension.post(WIDGETS, widget("socket")).ok()
+        event = socket.next_event()
+        assert (event["type"], event["object"]["metadata"]["name"]) == ("ADDED", "socket")
+    extension.delete(f"{WIDGETS}/socket").ok()
 
 
 def test_a_large_object_passes_whole(servers: Servers) -> None:
@@ -184,12 +198,8 @@ def test_discovery_has_the_group_in_all_forms(servers: Servers) -> None:
     listed = front.get(f"/apis/{GROUP}/v1").ok()["resources"]
     assert [each["name"] for each in listed] == ["widgets", "widgets/status"]
 
-    def found() -> dict[str, Any]:
-        listed = groups(front.get("/apis", headers={"Accept": AGGREGATED}))
-        group: dict[str, Any] = listed.get(GROUP, {"versions": [{}]})
-        return group
-
-    group = until(found, lambda found: found["versions"][0].get("freshness") == "Current", "current")
+    group = groups(front.get("/apis", headers={"Accept": AGGREGATED}))[GROUP]
+    assert group["versions"][0]["freshness"] == "Current"
     (resource,) = group["versions"][0]["resources"]
     expected = groups(servers.extension.get("/apis", headers={"Accept": AGGREGATED}))[GROUP]
     assert resource == expected["versions"][0]["resources"][0]
@@ -201,7 +211,7 @@ def test_discovery_has_the_group_in_all_forms(servers: Servers) -> None:
 def test_openapi_leads_to_the_extension_server(servers: Servers) -> None:
     front = servers.front
     name = f"apis/{GROUP}/v1"
-    paths = until(lambda: front.get("/openapi/v3").ok()["paths"], lambda paths: name in paths, "in the index")
+    paths = front.get("/openapi/v3").ok()["paths"]
     url = paths[name]["serverRelativeURL"]
     document = front.get(url).ok()
     assert f"{WIDGETS.replace('default', '{namespace}')}" in document["paths"]

@@ -30,7 +30,7 @@ from tests.support.api_services import (
     register,
     until_available,
 )
-from tests.support.backend_server import BackendServer, own_address
+from tests.support.backend_server import BackendServer, echo, own_address
 from tests.support.definitions import condition, define, definition
 from tests.support.eventually import until
 from tests.support.server_process import ServerProcess
@@ -186,6 +186,29 @@ def test_it_is_found_again_when_its_service_and_endpoints_come(
         "forgotten",
     )
     assert front.get(f"/apis/{group}/v1").status == 404
+
+
+# ---- what it is told
+
+
+def test_it_is_told_who_asks_and_no_secret(front: Api, backend: BackendServer, group: str) -> None:
+    backend.answering = closing_connections(echo)
+    path = register(front, group, backend.tls_port, ca=None)
+    until_available(front, path)
+    sent = {"X-Remote-User": "eve", "X-Remote-Extra-Role": "all", "Audit-Id": "known", "Cookie": "a=b"}
+    answer = front.get(f"/apis/{group}/v1/things%2Fa?x=%20y&x", headers=sent).ok()
+    told = [(name, value) for name, value in answer["headers"] if name.startswith("x-remote-")]
+    assert told == [
+        ("x-remote-user", "admin"),
+        ("x-remote-uid", "uid-admin"),
+        ("x-remote-group", "system:masters"),
+        ("x-remote-group", "system:authenticated"),
+    ]
+    headers = dict(answer["headers"])
+    assert (headers["audit-id"], headers["cookie"]) == ("known", "a=b")
+    assert "authorization" not in headers
+    assert answer["target"] == f"/apis/{group}/v1/things/a?x=%20y&x"
+    front.delete(path).ok()
 
 
 # ---- what it answers
