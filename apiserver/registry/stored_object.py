@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 
 _METADATA: Final = b'"metadata":'
 _NO_LABELS: Final[Mapping[str, str]] = {}
+# The metadata of nearly all objects end within so many bytes: to find that out takes no longer in large ones.
+FIRST_LOOK_BYTES: Final = 32 * 1024
 # Decoded, labels take ten times their length in memory. Where an object has many, they are kept of the last
 # few objects that were asked for them; others decode them again.
 MANY_LABELS: Final = 1_000
@@ -151,7 +153,7 @@ class StoredObject:
         """The metadata alone, as JSON. Raises CorruptObject."""
         if not self.metadata_end:
             self.require_sound()
-            end = json_slices.value_end(self.tail)
+            end = _metadata_end(self.tail)
             if end is None:
                 return orjson.dumps(self.document()["metadata"])
             self.metadata_end = end
@@ -196,6 +198,16 @@ class StoredObject:
         """The tail with another revision: a deleted object is shown as it was, at its deletion's."""
         end = self.tail.index(b'"', len(_REVISION_OPENING)) + 1
         return b'{"resourceVersion":"%d"%b' % (revision, self.tail[end:])
+
+
+def _metadata_end(tail: bytes) -> int | None:
+    """Returns the length of the metadata that a tail begins with; None if only decoding it all tells."""
+    if len(tail) > FIRST_LOOK_BYTES:
+        # Cut before a quote, so that no character is cut in two.
+        end = json_slices.value_end(tail[: tail.rfind(b'"', 0, FIRST_LOOK_BYTES)])
+        if end is not None:
+            return end
+    return json_slices.value_end(tail)
 
 
 def _texts(labels: object) -> Mapping[str, str]:

@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from apiserver.meta.object_meta import FINALIZER_FOREGROUND, FINALIZER_ORPHAN
-from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.size_class import SizeClass, size_class
+from apiserver.registry.stored_object import CorruptObject, StoredObject
 from apiserver.vocabulary import Document
 
 # Without these bytes an object has no owners; with them it may have some, and is decoded.
@@ -61,18 +62,31 @@ class Ownership(NamedTuple):
 
 def may_have_owners(found: StoredObject) -> bool:
     """Whether an object may have owners, told without decoding it."""
-    return _HAS_OWNERS in found.tail
+    return _HAS_OWNERS in _text(found)
 
 
 def may_be_deleted(found: StoredObject) -> bool:
     """Whether the deletion of an object may have begun, told without decoding it."""
-    return _IS_DELETED in found.tail
+    return _IS_DELETED in _text(found)
 
 
 def may_wait_for_collector(found: StoredObject) -> bool:
     """Whether an object may be held by a finalizer of the garbage collector, told without decoding it."""
-    tail = found.tail
-    return _IS_DELETED in tail and any(name in tail for name in _FINALIZERS)
+    text = _text(found)
+    return _IS_DELETED in text and any(name in text for name in _FINALIZERS)
+
+
+def _text(found: StoredObject) -> bytes:
+    """Returns text of an object that has its metadata; of a large one that alone. Empty if it is damaged.
+
+    To search 3 MB takes milliseconds, longer than to find the end of the metadata, which is remembered.
+    """
+    if size_class(len(found.tail)) is SizeClass.SMALL:
+        return found.tail
+    try:
+        return found.metadata()
+    except CorruptObject:
+        return b""
 
 
 def ownership(found: StoredObject) -> Ownership:

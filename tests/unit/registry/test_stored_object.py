@@ -13,6 +13,7 @@ from apiserver.catalogue.builtin_type import field_texts
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.size_class import LARGE_BYTES
 from apiserver.registry.stored_object import (
+    FIRST_LOOK_BYTES,
     MANY_LABELS_KEPT_MAX,
     CorruptObject,
     DamagedObject,
@@ -205,6 +206,23 @@ def test_of_large_objects_only_parts_are_decoded(metadata: dict[str, Any], rest:
         "type": "" if rest["type"] is None else str(rest["type"]),
         "metadata.a": str(metadata.get("a", "")),
     }
+
+
+# How much there is of a two-byte character in the metadata, and after it.
+LOOKS: Final = {
+    "all of it ends early": (10, 10),
+    "only the metadata end early": (10, FIRST_LOOK_BYTES),
+    "the metadata end late": (FIRST_LOOK_BYTES, FIRST_LOOK_BYTES),
+    "a character lies where the first look ends": (FIRST_LOOK_BYTES // 2 + 1, 10),
+}
+
+
+@pytest.mark.parametrize(("before", "after"), LOOKS.values(), ids=LOOKS)
+def test_the_metadata_are_found_wherever_they_end(before: int, after: int) -> None:
+    metadata = {"name": "a", "annotations": {"k": "é" * before, '"': "\\"}}
+    found = of(metadata=metadata, data={"k": "é" * after})
+    assert orjson.loads(found.metadata()) == {"resourceVersion": "42", **metadata}
+    assert found.tail[found.metadata_end :].startswith(b',"data":')
 
 
 def test_many_labels_are_decoded_again_when_those_of_other_objects_were_asked_for() -> None:
