@@ -75,6 +75,7 @@ from apiserver.metrics.exposition import Exposition
 from apiserver.metrics.leader_election import LeaderElectionMetrics
 from apiserver.metrics.memory import MemoryMetrics
 from apiserver.metrics.offload import OffloadMetrics
+from apiserver.metrics.refusals import RefusalMetrics
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.metrics.resource_series import ServedNames, Standing
 from apiserver.metrics.storage import ObservedStorage, StorageMetrics, resources_of_keys
@@ -187,7 +188,9 @@ class App:
         self._resource_of = resources_of_keys(config.etcd_prefix)
         self._storage_metrics = StorageMetrics(self._resource_of, self._served_names)
         self._origins = AllowedOrigins(config.cors_allowed_origins)
-        self._streams = WatchStreams(self._request_metrics, self._loop.time, self._origins)
+        self._streams = WatchStreams(
+            self._request_metrics, self._loop.time, self._origins, watches_max=config.max_watches
+        )
         self.port = 0
 
     def stop(self) -> None:
@@ -489,6 +492,7 @@ class App:
                 OffloadMetrics(self._offload),
                 self._loop_monitor,
                 MemoryMetrics(self._memory_budget),
+                RefusalMetrics(self._refused_connections, lambda: self._streams.refused_total),
                 BuildInfo(version_document()),
             )
         )
@@ -553,6 +557,9 @@ class App:
             self._listener.listen(self._sockets)
         except OSError as error:
             raise listen_error(self._config, error) from None
+
+    def _refused_connections(self) -> int:
+        return 0 if self._listener is None else self._listener.refused_total
 
     def _stop_listening(self) -> None:
         if self._listener is not None:

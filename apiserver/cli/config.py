@@ -96,6 +96,8 @@ class Config:
     memory_limit_bytes: int | None = None
     max_connections: int = 10_000
     max_connections_per_client: int = 8_000
+    # A share of it, four fifths, is what a user alone can have: more than the informers of all controllers.
+    max_watches: int = 10_000
     max_requests_inflight: int = 400
     max_mutating_requests_inflight: int = 200
     request_timeout_s: float = 60.0

@@ -143,6 +143,14 @@ _SERVING: Final = (
         "balancer have one address. 0 for no limit.",
     ),
     Flag(
+        "--max-watches",
+        "int",
+        flag_values.count,
+        "The maximum number of watches open at a given time, without those of system:masters. One user gets "
+        "four fifths of it at most, less when others have many; the service accounts of a namespace count as "
+        "one. Beyond it watches are refused. Each worker has this limit for itself. 0 for no limit.",
+    ),
+    Flag(
         "--max-requests-inflight",
         "int",
         flag_values.count,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,14 +16,17 @@ from weakref import WeakSet
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.cors import AllowedOrigins
 from apiserver.endpoints.representation import SLICE_BYTES, Encoder
+from apiserver.endpoints.request_slots import holder_of
 from apiserver.endpoints.responses import Stream
+from apiserver.endpoints.shared_pool import SharedPool
 from apiserver.endpoints.websocket import asks_for_websocket, open_websocket
-from apiserver.errors import ApiError, InternalError
+from apiserver.errors import ApiError, InternalError, TooManyRequests
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.registry.offload import SERVER
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.size_class import SizeClass
 from apiserver.registry.stored_object import StoredObject
+from apiserver.vocabulary import MASTERS, UserInfo
 from storage.turns import TURN_S, Turn
 from storage.watch_cache import EventType, KeyVersion, Watcher
 from storage.watch_cache.events import CacheEvent, Delivery
@@ -565,22 +569,49 @@ class WatchStreams:
     """All watches that are open, so that they can be ended together.
 
     clock: the event loop's, in seconds. origins: of the pages that may open WebSockets.
+    refused_total: how many were refused because their users had their share of all there may be.
     """
 
     def __init__(
-        self, metrics: RequestMetrics, clock: Callable[[], float], origins: AllowedOrigins | None = None
+        self,
+        metrics: RequestMetrics,
+        clock: Callable[[], float],
+        origins: AllowedOrigins | None = None,
+        *,
+        watches_max: int = 0,
     ) -> None:
+        """watches_max: of all users but `system:masters`; 0 for no limit."""
         self.origins = AllowedOrigins() if origins is None else origins
         self.metrics = metrics
         self.clock = clock
         self.flush_queue = FlushQueue()
         self.event_encodings = EventEncodings()
+        self.refused_total = 0
+        self._places = SharedPool(watches_max or math.inf)
         self._open: set[WatchStream] = set()
         self._is_closing = False
         self._withdrawn: WeakSet[ServedResource] = WeakSet()
         # The last question of `end_unauthorized`, and when it was asked.
         self._is_authorized: Callable[[ApiCall], bool] | None = None
         self._asked_at = 0.0
+
+    @contextmanager
+    def place_of(self, user: UserInfo) -> Iterator[None]:
+        """Holds the place of a watch while it lasts. Users share the places as they do slots.
+
+        Raises TooManyRequests if the user has its share.
+        """
+        if MASTERS in user.groups:
+            yield
+            return
+        holder = holder_of(user)
+        if not self._places.take(holder):
+            self.refused_total += 1
+            raise TooManyRequests("Too many watches, please try again later.")
+        try:
+            yield
+        finally:
+            self._places.give_back(holder)
 
     @contextmanager
     def open(self, stream: WatchStream) -> Iterator[None]:

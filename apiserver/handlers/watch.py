@@ -91,7 +91,12 @@ def watch_handler(
         finally:
             cache.unwatch(prefix, watcher, selection.scope)
 
-    return watch
+    async def watch_in_place(call: ApiCall) -> None:
+        assert call.user is not None
+        with streams.place_of(call.user):
+            await watch(call)
+
+    return watch_in_place
 
 
 def _lifetime_s(least_s: float) -> float:

@@ -94,6 +94,7 @@ class Listener:
     """Accepts connections on listening sockets, and serves them until it is closed.
 
     context: of TLS. server: makes the protocols of connections, which outlive the listener.
+    refused_total: how many connections it has refused for want of room.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class Listener:
         # When none was idle: of a client's connections, or of all (None).
         self._none_idle_at: dict[str | None, float] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self._refused = 0
+        self.refused_total = 0
         self._logged_at = -_LOG_EVERY_S
 
     def listen(self, sockets: Sockets) -> None:
@@ -172,9 +173,9 @@ class Listener:
     def _admit(self, connection: socket.socket, peer: object) -> None:
         client = client_of(peer)
         if not self._has_room_for(client):
-            self._refused += 1
+            self.refused_total += 1
             self._log_refusal(
-                f"{self._refused} connections refused: there are too many, the last of {client}"
+                f"{self.refused_total} connections refused: there are too many, the last of {client}"
             )
             connection.close()
             return

@@ -7,7 +7,7 @@ Source: kubernetes, plugin/pkg/admission/gc.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
@@ -29,8 +29,6 @@ class OwnerReferencesPermissionEnforcement(Plugin):
     def __init__(self, context: PluginContext) -> None:
         self._authorize = context.authorize
         self._served = context.served
-        # Those of each kind, and the table in which they were found.
-        self._by_kind: tuple[ResourceTable | None, dict[GroupKind, list[ServedResource]]] = (None, {})
 
     def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         return operation in (Operation.CREATE, Operation.UPDATE) and (resource, subresource) != _UNCHECKED
@@ -82,11 +80,9 @@ class OwnerReferencesPermissionEnforcement(Plugin):
 
     def _resources(self, api_version: str, kind: str) -> Sequence[ServedResource]:
         """Returns all resources of a kind, in the version that the reference names."""
-        table = self._served.current
-        if self._by_kind[0] is not table:
-            self._by_kind = (table, _resources_by_kind(table.resources))
+        by_kind = self._served.current.derived(OwnerReferencesPermissionEnforcement, _resources_by_kind)
         group, slash, _ = api_version.rpartition("/")
-        found = self._by_kind[1].get(GroupKind(group if slash else "", kind), [])
+        found = by_kind.get(GroupKind(group if slash else "", kind), [])
         return [each for each in found if each.api_version == api_version]
 
     def _deletion(self, attributes: AdmissionAttributes) -> Attributes:
@@ -113,8 +109,8 @@ def _owners(document: Document | None) -> Sequence[Document]:
     return ((document or {}).get("metadata") or {}).get("ownerReferences") or ()
 
 
-def _resources_by_kind(resources: Iterable[ServedResource]) -> dict[GroupKind, list[ServedResource]]:
+def _resources_by_kind(table: ResourceTable) -> dict[GroupKind, list[ServedResource]]:
     found: dict[GroupKind, list[ServedResource]] = {}
-    for each in resources:
+    for each in table.resources:
         found.setdefault(GroupKind(each.group_version.group, each.kind), []).append(each)
     return found
