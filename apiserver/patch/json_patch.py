@@ -27,6 +27,7 @@ COPIED_BYTES_MAX: Final = 3 * 1024 * 1024
 COPIED_VALUES_MAX: Final = 100_000
 # Less than half a second's work: ten thousand changes of a list of thirty thousand items.
 MOVED_ITEMS_MAX: Final = 300_000_000
+_WITH_VALUE: Final = frozenset({"add", "replace", "test"})
 # Indexes have fewer digits, and Python converts no number of thousands of them.
 _INDEX: Final = re.compile("0|[1-9][0-9]{0,9}")
 
@@ -188,6 +189,8 @@ def _operations(patch: list[dict[str, Any]]) -> list[jsonpatch.PatchOperation]:
         make = made.get(each.get("op", ""))
         if make is None:
             raise CannotApply(f"Unexpected kind: {each.get('op', 'unknown')}")
+        if each["op"] in _WITH_VALUE and "value" not in each:
+            raise CannotApply(f"{each['op']} operation has no value")
         found.append(make(each, pointer_cls=pointer_class))
     return found
 

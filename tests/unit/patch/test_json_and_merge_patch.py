@@ -358,6 +358,8 @@ WHYS: Final[dict[str, tuple[Operation, str]]] = {
         "copy operation does not apply: doc is missing destination path: /x/y: missing value",
     ),
     "an operation that there is not": (op("burn", "/a"), "Unexpected kind: burn"),
+    "nothing to add": (op("add", "/a/b"), "add operation has no value"),
+    "nothing to test for": (op("test", "/a"), "test operation has no value"),
 }
 
 
