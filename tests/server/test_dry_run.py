@@ -1,4 +1,4 @@
-"""A dry run answers what the write would answer, and leaves nothing behind. Rows J07, J08, L08 to L10.
+"""A dry run answers what the write would answer, and leaves nothing behind. Rows J07, J08, L08 and L10.
 
 What is left behind is seen at the revision of the store, which every write of any key raises: of objects,
 allocated addresses, used quota, claims of other objects.
@@ -436,3 +436,10 @@ def test_deletions_say_it_in_the_body(api: Api, namespace: str, body: Any) -> No
     api.delete(path, body).ok()
     api.delete(scene.path("deployments", "apps/v1"), body).ok()
     assert revision(api) == before
+
+
+def test_who_may_not_write_may_not_try(api: Api, namespace: str) -> None:
+    maps, nobody = f"{NAMESPACES}/{namespace}/configmaps", {"Impersonate-User": "nobody"}
+    for query in ("?dryRun=All", "?dryRun"):
+        refused = api.post(f"{maps}{query}", named(), headers=nobody)
+        assert (refused.status, refused.reason) == (403, "Forbidden")
