@@ -62,7 +62,7 @@ def build_controllers(
         return EventRecorder(registry, served, lifecycle.check_create, core.clock, component=component)
 
     def garbage_collector() -> Runnable:
-        return GarbageCollector(registry, served, events(COLLECTOR), queues)
+        return GarbageCollector(registry, served, events(COLLECTOR), queues, core.garbage_collector_metrics)
 
     every = (
         ControllerSpec(

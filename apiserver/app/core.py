@@ -12,6 +12,7 @@ from apiserver.cli.config import Config
 from apiserver.endpoints.representation import MetaV1Encoders
 from apiserver.metrics.admission import AdmissionMetrics
 from apiserver.metrics.event_loop import EventLoopMonitor
+from apiserver.metrics.garbage_collector import GarbageCollectorMetrics
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.registry.memory_budget import MemoryBudget
 from apiserver.registry.offload import Offload
@@ -37,6 +38,7 @@ class Core:
     offload: Offload
     request_metrics: RequestMetrics
     admission_metrics: AdmissionMetrics
+    garbage_collector_metrics: GarbageCollectorMetrics
     loop_monitor: EventLoopMonitor
     memory_budget: MemoryBudget
     loop: asyncio.AbstractEventLoop

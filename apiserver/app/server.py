@@ -72,6 +72,7 @@ from apiserver.metrics.api_services import ApiServiceMetrics
 from apiserver.metrics.build_info import BuildInfo
 from apiserver.metrics.event_loop import EventLoopMonitor
 from apiserver.metrics.exposition import Exposition
+from apiserver.metrics.garbage_collector import GarbageCollectorMetrics
 from apiserver.metrics.leader_election import LeaderElectionMetrics
 from apiserver.metrics.memory import MemoryMetrics
 from apiserver.metrics.offload import OffloadMetrics
@@ -185,6 +186,7 @@ class App:
         )
         self._work_queue_metrics = WorkQueueMetrics()
         self._leader_election_metrics = LeaderElectionMetrics()
+        self._garbage_collector_metrics = GarbageCollectorMetrics()
         self._resource_of = resources_of_keys(config.etcd_prefix)
         self._storage_metrics = StorageMetrics(self._resource_of, self._served_names)
         self._origins = AllowedOrigins(config.cors_allowed_origins)
@@ -451,6 +453,7 @@ class App:
             offload=self._offload,
             request_metrics=self._request_metrics,
             admission_metrics=self._admission_metrics,
+            garbage_collector_metrics=self._garbage_collector_metrics,
             loop_monitor=self._loop_monitor,
             memory_budget=self._memory_budget,
             loop=self._loop,
@@ -488,6 +491,7 @@ class App:
                 self._admission_metrics,
                 api_services,
                 self._work_queue_metrics,
+                self._garbage_collector_metrics,
                 self._leader_election_metrics,
                 OffloadMetrics(self._offload),
                 self._loop_monitor,

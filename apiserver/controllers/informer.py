@@ -69,6 +69,7 @@ class Informer:
     handler: called for each notification; it must not block. What it raises is logged, and the next
         notification is delivered.
     on_batch: called when the handler has been told of all that was listed, and after each batch of changes.
+    on_failure: called when the resource could not be listed, or its watch was lost.
     on_listed: called when the handler has been told of all that was listed, each time.
     reports_missed_deletions: whether objects that were deleted while the watch was lost are reported, for
         which the informer remembers all keys.
@@ -82,6 +83,7 @@ class Informer:
         handler: Callable[[Notification], None],
         *,
         on_batch: Callable[[], None] | None = None,
+        on_failure: Callable[[], None] | None = None,
         on_listed: Callable[[], None] | None = None,
         reports_missed_deletions: bool = False,
         wait_for_room: Callable[[], Awaitable[None]] | None = None,
@@ -92,6 +94,7 @@ class Informer:
         self._prefix = source.prefix
         self._handler = handler
         self._on_batch = on_batch
+        self._on_failure = on_failure
         self._on_listed = on_listed
         self._keys: set[str] | None = set() if reports_missed_deletions else None
         self._wait_for_room = wait_for_room
@@ -123,6 +126,7 @@ class Informer:
                 log.warning("%s cannot be watched, trying again: %s", self._prefix, error)
             except Exception:  # It must not stop the server.
                 log.exception("%s cannot be watched, trying again", self._prefix)
+            self._call(self._on_failure)
             # One that ran for a while was not lost for the same reason again.
             failures = 0 if loop.time() - began > self._source.restart.max_s else failures
             await asyncio.sleep(self._source.restart.delay_s(failures))

@@ -130,10 +130,11 @@ async def test_an_owner_where_it_cannot_be_is_told_of(api: Api, namespace: str) 
     assert api.get(f"{roles}/{namespace}-x").status == 200
 
 
-def test_its_queues_have_metrics_under_their_names(api: Api) -> None:
+def test_it_has_metrics_under_their_names(api: Api) -> None:
     text = api.get("/metrics").body.decode()
     for queue in ("attempt_to_delete", "attempt_to_orphan", "graph_changes"):
         assert f'workqueue_adds_total{{name="garbage_collector_{queue}"}}' in text
+    assert "\ngarbagecollector_controller_resources_sync_error_total 0" in text
 
 
 async def test_a_restart_in_the_middle(tmp_path: Path) -> None:
@@ -205,7 +206,7 @@ def test_it_leaves_all_to_others_if_it_is_switched_off(tmp_path: Path) -> None:
         create(api, path, "dependent", create(api, path, "owner"))
         found = api.delete(f"{path}/owner?propagationPolicy=Foreground").ok()
         assert found["metadata"]["finalizers"] == ["foregroundDeletion"]
-        assert "garbage_collector" not in api.get("/metrics").body.decode()
+        assert 'name="garbage_collector' not in api.get("/metrics").body.decode()
         assert api.get(f"{path}/dependent").status == 200
 
 

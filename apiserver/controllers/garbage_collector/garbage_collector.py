@@ -9,6 +9,7 @@ from apiserver.controllers.garbage_collector.collector import Collector
 from apiserver.controllers.garbage_collector.graph_builder import GraphBuilder
 from apiserver.controllers.garbage_collector.orphaning import Orphaning
 from apiserver.controllers.work_queue import WorkQueue
+from apiserver.metrics.garbage_collector import GarbageCollectorMetrics
 from apiserver.metrics.work_queues import WorkQueueMetrics
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
@@ -17,26 +18,31 @@ from apiserver.registry.store import Registry
 class GarbageCollector:
     """The graph, and those who do what follows from its changes.
 
-    queue: of objects to look at. metrics: are told of the other two queues, too.
+    queue: of objects to look at. queues: the metrics of queues, which are told of the other two, too.
     """
 
     def __init__(
-        self, registry: Registry, served: ServedTable, events: EventRecorder, metrics: WorkQueueMetrics
+        self,
+        registry: Registry,
+        served: ServedTable,
+        events: EventRecorder,
+        queues: WorkQueueMetrics,
+        metrics: GarbageCollectorMetrics,
     ) -> None:
-        self.builder = builder = GraphBuilder(registry, served, events)
+        self.builder = builder = GraphBuilder(registry, served, events, metrics)
         self.queue: WorkQueue[str] = builder.attempt_to_delete
         self._parts = (builder, Collector(registry, builder), Orphaning(registry, builder))
-        self._metrics = metrics
+        self._queues = queues
 
     async def run(self) -> None:
         """Collect until cancelled."""
         others = [each.queue for each in self._parts if each.queue is not self.queue]
         for queue in others:
-            self._metrics.add(queue)
+            self._queues.add(queue)
         try:
             async with asyncio.TaskGroup() as tasks:
                 for part in self._parts:
                     tasks.create_task(part.run(), name=part.queue.name)
         finally:
             for queue in others:
-                self._metrics.remove(queue)
+                self._queues.remove(queue)

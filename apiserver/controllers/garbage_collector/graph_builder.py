@@ -27,6 +27,7 @@ from apiserver.controllers.garbage_collector.resources import Place, Resources
 from apiserver.controllers.garbage_collector.rules import OwnerState
 from apiserver.controllers.informer import Informer, ListWatch, Notification
 from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.metrics.garbage_collector import GarbageCollectorMetrics
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject, StoredObject
@@ -62,7 +63,9 @@ class GraphBuilder:
     own of what has to be looked at in the graph.
     """
 
-    def __init__(self, registry: Registry, served: ServedTable, events: EventRecorder) -> None:
+    def __init__(
+        self, registry: Registry, served: ServedTable, events: EventRecorder, metrics: GarbageCollectorMetrics
+    ) -> None:
         self.graph = Graph()
         self.resources = Resources(served.current, registry)
         self.queue: WorkQueue[Change] = WorkQueue("garbage_collector_graph_changes", BACKOFF)
@@ -72,6 +75,7 @@ class GraphBuilder:
         self._cache = registry.cache
         self._served = served
         self._events = events
+        self._metrics = metrics
         self._informers: dict[str, Informer] = {}  # by the prefix of their keys
         self._informing: dict[str, asyncio.Task[None]] = {}
         self._synced = asyncio.Event()
@@ -141,6 +145,7 @@ class GraphBuilder:
             ListWatch(self._cache, prefix, selects=self._concerns),
             self._on_object,
             on_batch=self._progress.set,
+            on_failure=self._metrics.count_sync_error,
             on_listed=lambda: self._on_listed(prefix),
         )
 

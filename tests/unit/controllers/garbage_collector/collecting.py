@@ -11,6 +11,7 @@ from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.controllers.garbage_collector.garbage_collector import GarbageCollector
 from apiserver.errors import NotFound
 from apiserver.meta.options import DeleteOptions
+from apiserver.metrics.garbage_collector import GarbageCollectorMetrics
 from apiserver.metrics.work_queues import WorkQueueMetrics
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedResource, ServedTable
@@ -46,7 +47,8 @@ class Cluster:
         self.registry = registry
         self.served = served
         self.events = EventRecorder(registry, served, _anywhere, lambda: 0.0, component="gc")
-        self._collector = GarbageCollector(registry, served, self.events, WorkQueueMetrics())
+        self.metrics = GarbageCollectorMetrics()
+        self._collector = GarbageCollector(registry, served, self.events, WorkQueueMetrics(), self.metrics)
         self.builder = self._collector.builder
         self._running: asyncio.Task[None] | None = None
 

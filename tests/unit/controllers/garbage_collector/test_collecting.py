@@ -10,7 +10,14 @@ import pytest
 
 from storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
-from tests.unit.controllers.garbage_collector.collecting import Cluster, Name, cluster, owners, reference
+from tests.unit.controllers.garbage_collector.collecting import (
+    CONFIG_MAP,
+    Cluster,
+    Name,
+    cluster,
+    owners,
+    reference,
+)
 
 NAMESPACE: Final = "n"
 COUNT: Final = 40
@@ -203,6 +210,18 @@ async def test_what_was_there_before_it_ran(store: EmbeddedStore) -> None:
         found.start()
         await found.rest()
         assert await names_left(found) == ["f"]
+
+
+async def test_what_changed_while_a_watch_was_lost_is_found(alone: Cluster) -> None:
+    await chain(alone, "a", "b")
+    await alone.rest()
+    watched = alone.registry.cache.resources[alone.registry.prefix_of(CONFIG_MAP)]
+    for watcher in list(watched.fanout):
+        watcher.end()
+    await alone.delete(name("a"))
+    await alone.rest()
+    assert await names_left(alone) == []
+    assert alone.metrics.sync_errors == 1
 
 
 @pytest.mark.parametrize("policy", ["Background", "Foreground", "Orphan"])
