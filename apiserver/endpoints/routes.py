@@ -293,11 +293,15 @@ class Routes:
             raise MethodNotAllowed
 
     async def _serve_elsewhere(self, call: ApiCall) -> bool:
-        """Forwards a request for a version that another server has; False if none has it."""
+        """Forwards a request for a version that another server has; False if none has it.
+
+        Raises ServiceUnavailable while it is not known yet what is served here: that is nobody else's.
+        """
         version = self._elsewhere.version_of(call.info)
-        # What is served here is nobody else's.
         if version is None or version.group_version in self._served.current.group_versions:
             return False
+        if not self._knows_everything():
+            raise ServiceUnavailable(_NOT_YET)
         await self._elsewhere.forward(call, version)
         return True
 

@@ -323,6 +323,22 @@ def test_hostile_discovery_makes_one_version_stale(
     front.delete(path).ok()
 
 
+def test_a_server_that_hangs_holds_up_nobody(front: Api, backend: BackendServer, group: str) -> None:
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        if request.path != f"/apis/{group}/v1":
+            await asyncio.Event().wait()
+        return await closing_connections(anything)(request)
+
+    backend.answering = answer
+    path = register(front, group, backend.tls_port, ca=None)
+    until_available(front, path)
+    for each in ("/readyz", "/apis", "/openapi/v3", "/api/v1/namespaces"):
+        assert front.get(each).status == 200
+    timed_out = front.get(f"/apis/{group}/v1/things?timeout=1s")
+    assert (timed_out.status, timed_out.reason) == (504, "Timeout")
+    front.delete(path).ok()
+
+
 def test_what_is_not_of_the_right_type_is_left_out_of_discovery(front: Api, backend: BackendServer) -> None:
     backend.answering = closing_connections(another_shape)
     path = register(front, GROUP_OF_SHAPES, backend.tls_port, ca=None)
