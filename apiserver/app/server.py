@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import random
 import ssl
 from collections.abc import Awaitable, Callable, Collection, Iterator
@@ -576,9 +575,8 @@ class App:
     ) -> None:
         while not await parts.health.is_ready():  # noqa: ASYNC110  checks have no event to wait for
             await asyncio.sleep(READY_POLL_S)
-        # Objects that exist by now stay: Python's garbage collector need not visit them again.
-        gc.collect()
-        gc.freeze()
+        # Objects that exist by now stay.
+        self._memory_keeper.freeze()
         if self._listener is None:
             self._listen(parts.http_server, context)
         on_ready(url(self._config, self.port), kubeconfig_path(self._config))

@@ -595,22 +595,21 @@ class WatchStreams:
         self._is_authorized: Callable[[ApiCall], bool] | None = None
         self._asked_at = 0.0
 
-    @contextmanager
-    def place_of(self, user: UserInfo) -> Iterator[None]:
-        """Holds the place of a watch while it lasts. Users share the places as they do slots.
+    def take_place(self, user: UserInfo) -> str | None:
+        """Take the place of a watch. Users share the places as they do slots.
 
-        Raises TooManyRequests if the user has its share.
+        Returns who holds it, None if the watch needs none. Raises TooManyRequests if the user has its share.
         """
         if MASTERS in user.groups:
-            yield
-            return
+            return None
         holder = holder_of(user)
         if not self._places.take(holder):
             self.refused_total += 1
             raise TooManyRequests("Too many watches, please try again later.")
-        try:
-            yield
-        finally:
+        return holder
+
+    def give_back_place(self, holder: str | None) -> None:
+        if holder is not None:
             self._places.give_back(holder)
 
     @contextmanager

@@ -93,8 +93,11 @@ def watch_handler(
 
     async def watch_in_place(call: ApiCall) -> None:
         assert call.user is not None
-        with streams.place_of(call.user):
+        holder = streams.take_place(call.user)
+        try:
             await watch(call)
+        finally:
+            streams.give_back_place(holder)
 
     return watch_in_place
 

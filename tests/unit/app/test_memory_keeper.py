@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from apiserver.app.memory_keeper import FIRST_PAUSE_S, GROWTH_BYTES, LAST_PAUSE_S, Reclaiming
+from apiserver.app.memory_keeper import (
+    FIRST_PAUSE_S,
+    FULL_COLLECTION_BLOCKS_MAX,
+    FULL_COLLECTION_S_MAX,
+    GROWTH_BYTES,
+    LAST_PAUSE_S,
+    FullCollections,
+    Reclaiming,
+)
 
 MIB = 1024 * 1024
 
@@ -42,3 +50,22 @@ def test_while_it_grows_there_is_one_try_a_second() -> None:
             due.append(now)
             reclaiming.done(resident, now)
     assert len(due) <= 11
+
+
+def test_full_collections_visit_only_so_much() -> None:
+    collections, frozen = FullCollections(), 1_000_000
+    assert not collections.may_begin(0)  # the server is starting, and visits everything once it is ready
+    collections.freeze(frozen)
+    most = frozen + FULL_COLLECTION_BLOCKS_MAX
+    assert collections.may_begin(most)
+    collections.done(FULL_COLLECTION_S_MAX)
+    assert collections.may_begin(most)
+    assert not collections.may_begin(most + 1)
+
+
+def test_after_a_long_one_full_collections_visit_less() -> None:
+    collections = FullCollections()
+    collections.freeze(0)
+    collections.done(2 * FULL_COLLECTION_S_MAX)
+    assert not collections.may_begin(FULL_COLLECTION_BLOCKS_MAX)
+    assert collections.may_begin(FULL_COLLECTION_BLOCKS_MAX // 2)
