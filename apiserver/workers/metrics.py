@@ -15,6 +15,7 @@ from typing import Final
 
 # Gauges of which all workers see the same. Others are added up.
 _SHARED_GAUGES: Final[Mapping[str, Callable[[float, float], float]]] = {
+    "aggregator_unavailable_apiservice": max,  # unavailable to one of them is unavailable to some clients
     "apiserver_memory_pressure": max,
     "apiserver_storage_objects": max,
     "apiserver_storage_size_bytes": max,
