@@ -24,6 +24,7 @@ RANGE_MAX: Final = 3
 RECORDED: Final = {
     "F07": "apply/managed-fields-set",
     "G11": "delete/ignore-read-error",
+    "L09": "webhooks/dry-run",
     "S07": "deprecation/endpoints-metric",
 }
 
