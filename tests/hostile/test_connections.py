@@ -54,7 +54,6 @@ class Clients:
 COUNTS: Final = [
     1_000,
     pytest.param(5_000, marks=pytest.mark.slow),
-    pytest.param(9_000, marks=pytest.mark.slow),
 ]
 
 

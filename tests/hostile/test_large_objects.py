@@ -114,7 +114,6 @@ SETTINGS: Final = [
     pytest.param(Setting(4, on_etcd=True), id="4 objects on etcd", marks=ON_ETCD),
     pytest.param(Setting(4, ("--workers=2",), on_etcd=True), id="4 objects, 2 workers", marks=ON_ETCD),
     pytest.param(Setting(24), id="24 objects", marks=pytest.mark.slow),
-    pytest.param(Setting(48), id="48 objects", marks=pytest.mark.slow),
 ]
 
 
