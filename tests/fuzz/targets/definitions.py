@@ -161,19 +161,21 @@ def _custom_schema(schema: Document) -> CustomSchema:
     return CustomSchema(schema, vendor="kubernetes", meta=_META)
 
 
-def _accepted(schema: Any) -> bool:
-    """Whether a definition may have a schema."""
+def _accepted(schema: Any) -> Any:
+    """Returns the schema as a definition that is stored has it; None if no definition may have it."""
     document = copy.deepcopy(_DEFINITION)
     version = document["spec"]["versions"][0]
     del version["selectableFields"], version["additionalPrinterColumns"], version["subresources"]
-    version["schema"]["openAPIV3Schema"] = schema
+    version["schema"]["openAPIV3Schema"] = copy.deepcopy(schema)
     try:
         _DEFINITIONS.check(document)
     except TypeMismatch:
-        return False
+        return None
     strategy = _DEFINITIONS.strategy
     strategy.prepare_create(document)
-    return not strategy.validate_create(document) + strategy.validate(document)
+    if strategy.validate_create(document) + strategy.validate(document):
+        return None
+    return document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
 
 
 _SPEC: Final = {"a": "y", "n": 4, "l": [{"k": "a"}], "s": ["2024-05-06"], "m": {"x": 1, "y": "1"}, "o": 6}
@@ -188,6 +190,7 @@ _SPEC: Final = {"a": "y", "n": 4, "l": [{"k": "a"}], "s": ["2024-05-06"], "m": {
             "old": None,
         }
     ),
+    orjson.dumps({"schema": {"type": "object", "anyOf": [None]}, "new": {}, "old": None}),
     words=_KEYWORDS,
     is_json=True,
 )
@@ -198,7 +201,10 @@ def custom_resources(data: bytes) -> None:
         schema, new, old = given["schema"], given["new"], given["old"]
     except (orjson.JSONDecodeError, KeyError, TypeError):
         return
-    if not isinstance(new, dict) or not isinstance(old, dict | None) or not _accepted(copy.deepcopy(schema)):
+    if not isinstance(new, dict) or not isinstance(old, dict | None):
+        return
+    schema = _accepted(schema)
+    if schema is None:
         return
     custom = _custom_schema(schema)
     head = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}}

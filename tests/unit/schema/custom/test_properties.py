@@ -99,13 +99,18 @@ SCALAR_SCHEMAS: Final = st.builds(
 )
 
 
+def _resource(fields: dict[str, Any]) -> dict[str, Any]:
+    """The metadata of a resource has its own schema, as in every definition."""
+    return RESOURCE | of(**{name: schema for name, schema in fields.items() if name != "metadata"})
+
+
 def _containers(inner: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[dict[str, Any]]:
     fields = st.dictionaries(NAMES, inner, max_size=3)
     more = some(nullable=st.booleans(), default=_decoded(VALUES))
     shapes = (
         fields.map(lambda known: of(**known))
         | fields.map(lambda known: of(**known) | KEEPS_UNKNOWN)
-        | fields.map(lambda known: RESOURCE | of(**known))
+        | fields.map(_resource)
         | inner.map(values)
         | inner.map(items)
         | inner.map(lambda known: items(known, **{LIST_TYPE: "set"}))
