@@ -15,9 +15,10 @@ from urllib.parse import quote
 import psutil
 import pytest
 
+from apiserver.field_errors import VALUE_LENGTH_MAX
 from tests.hostile.support import longest_turn
 from tests.support.api import JSON_PATCH, MERGE_PATCH, Api
-from tests.support.definitions import define, definition, new_group, version
+from tests.support.definitions import DEFINITIONS, define, definition, new_group, version
 
 TURN_MAX_S: Final = 0.05
 # The body itself, what is parsed of it, and the answer.
@@ -167,6 +168,14 @@ def test_errors_that_tell_what_is_allowed(api: Api, namespace: str, rule: dict[s
     assert answer.status == 422
     assert len(answer.body) < ANSWER_MAX
     assert turn.thread_cpu_s <= TURN_MAX_S
+
+
+def test_a_pattern_that_is_refused_is_told_by_its_beginning(api: Api) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "pattern": f"^{NAME[:200_000]}$"}}}
+    answer = api.post(DEFINITIONS, definition(new_group(), version(schema=schema)))
+    assert answer.status == 422
+    assert answer.message.count("expression too large") == 1
+    assert len(answer.body) < 10 * VALUE_LENGTH_MAX
 
 
 def test_conflicts_below_a_long_name(api: Api, namespace: str) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from apiserver.apiextensions.validation.schema_tree import is_plain, nodes
-from apiserver.field_errors import Errors, forbidden, invalid, required
+from apiserver.field_errors import Errors, forbidden, invalid, required, truncated
 from apiserver.golang.regex import InvalidPattern, compile_pattern
 from apiserver.schema.extensions import Extensions
 from apiserver.vocabulary import Document
@@ -66,7 +66,7 @@ def validate_pattern(path: str, pattern: str) -> Errors:
     try:
         compile_pattern(pattern)
     except InvalidPattern as error:
-        text = f"must be a valid regular expression, but isn't: {error}"
+        text = truncated(f"must be a valid regular expression, but isn't: {error}")
         return [invalid(path, pattern, text)]
     return []
 
