@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from tests.support.api import Api
-from tests.support.eventually import eventually
+from apiserver.serving import pki
+from tests.support.api import Answer, Api
+from tests.support.eventually import eventually, until
 from tests.support.required import missing
 from tests.support.server_process import ServerProcess
 
 OPERATOR: Final = Path(__file__).with_name("kopf_operator.py")
+WEBHOOKS: Final = Path(__file__).with_name("kopf_webhooks.py")
 DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+REGISTRATIONS: Final = "/apis/admissionregistration.k8s.io/v1"
 ORDERS: Final = "/apis/shop.example.com/v1/namespaces/default/orders"
 KIND: Final = {"apiVersion": "shop.example.com/v1", "kind": "Order"}
 
@@ -63,16 +67,19 @@ DEFINITION: Final = {
 
 
 @contextmanager
-def operator(server: ServerProcess, deleted: Path) -> Iterator[None]:
+def operator(
+    server: ServerProcess, directory: Path, program: Path = OPERATOR, **environment: str
+) -> Iterator[None]:
+    """Runs an operator. environment: what it is told beside where the server is."""
     try:
         __import__("kopf")
     except ImportError:
         missing("kopf")
-    log = deleted.with_name("operator.log")
+    log = directory / "operator.log"
     with log.open("w") as written:
         process = subprocess.Popen(
-            [sys.executable, "-m", "kopf", "run", "--standalone", "-n", "default", str(OPERATOR)],
-            env={**os.environ, "KUBECONFIG": str(server.kubeconfig), "DELETED": str(deleted)},
+            [sys.executable, "-m", "kopf", "run", "--standalone", "-n", "default", str(program)],
+            env={**os.environ, "KUBECONFIG": str(server.kubeconfig), **environment},
             stdout=written,
             stderr=subprocess.STDOUT,
         )
@@ -101,7 +108,7 @@ async def test_an_operator(tmp_path: Path) -> None:
         async def shows(check: Callable[[Any], object]) -> None:
             await eventually(lambda: check(order().get("status") or {}))
 
-        with operator(server, deleted):
+        with operator(server, tmp_path, DELETED=str(deleted)):
             api.post(ORDERS, {**KIND, "metadata": {"name": "a"}, "spec": {"price": 7, "count": 3}}).ok()
             await shows(lambda status: status.get("created") == {"total": 21})
             assert order()["metadata"]["finalizers"] == ["kopf.zalando.org/KopfFinalizerMarker"]
@@ -122,3 +129,32 @@ async def test_an_operator(tmp_path: Path) -> None:
             await eventually(lambda: api.get(f"{ORDERS}/a").status == 404)
             assert (deleted / "a").exists()
         api.close()
+
+
+async def test_an_operator_with_admission_webhooks(tmp_path: Path) -> None:
+    """kopf serves them, and registers them under a name of its own."""
+    made = pki.ensure(tmp_path, ["127.0.0.1"])
+    files = {"CERTIFICATE": made.serving_cert, "KEY": made.serving_key, "CA": made.ca_cert}
+    schema: Any = copy.deepcopy(DEFINITION)
+    schema["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["required"] = ["count"]
+    with ServerProcess(tmp_path / "data") as server, closing(Api(server)) as api:
+        api.post(DEFINITIONS, schema).ok()
+        await eventually(lambda: api.get(ORDERS).status == 200)
+
+        def post(name: str, **spec: int) -> Answer:
+            return api.post(ORDERS, {**KIND, "metadata": {"name": name}, "spec": spec})
+
+        with operator(server, tmp_path, WEBHOOKS, **{name: str(path) for name, path in files.items()}):
+            # Before that, orders are stored as they are.
+            for kind in ("mutating", "validating"):
+                path = f"{REGISTRATIONS}/{kind}webhookconfigurations/auto.kopf.dev"
+                until(lambda: api.get(path), lambda answer: answer.status == 200, f"{kind} webhooks")  # noqa: B023
+            await eventually(lambda: post("dry", count=1000).status == 429)
+            assert post("a", count=3).ok()["spec"] == {"count": 3, "price": 5}
+            refused = post("b", count=101)
+            assert (refused.status, "nobody needs so many" in refused.message) == (429, True)
+            warned = post("c", count=60, price=0)
+            assert (warned.status, warned.headers["warning"]) == (201, '299 - "that is a lot"')
+            kept = api.delete(f"{ORDERS}/c")
+            assert (kept.status, "a gift stays" in kept.message) == (500, True)
+            assert api.delete(f"{ORDERS}/a").ok()
