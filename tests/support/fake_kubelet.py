@@ -65,6 +65,7 @@ class FakeKubelet:
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
+        self._writers: list[asyncio.StreamWriter] = []
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -97,8 +98,12 @@ class FakeKubelet:
         self._started.set()
         await self._stopping.wait()
         server.close()
+        # Closing would wait for the other side, and the loop ends before that.
+        for writer in self._writers:
+            writer.transport.abort()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.append(writer)
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode()
             first, *lines = head.rstrip().split("\r\n")

@@ -73,6 +73,11 @@ class WebhookServer:
         self.port = runner.addresses[0][1]
         self._started.set()
         await self._stopping.wait()
+        # Closing would wait for the other side, and the loop ends before that.
+        assert runner.server is not None
+        for connection in runner.server.connections:
+            if connection.transport is not None:
+                connection.transport.abort()
         await runner.cleanup()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
