@@ -132,6 +132,9 @@ class Forwarder:
     async def _pass_on(self, call: ApiCall, target: Target, passed: headers.Headers) -> None:
         has_body = call.request.body_exists and not call.discards_body
         body = _body(call) if has_body else None
+        if body is None:
+            # A backend would take the next request on its connection for the body that this one announces.
+            passed = [each for each in passed if each[0].lower() != "content-length"]
         try:
             response = await self.backends.request(call.request.method, target, passed, body)
         except RequestFailed as error:

@@ -25,6 +25,7 @@ from tests.support.api_services import (
 from tests.support.definitions import condition, define, definition, version
 from tests.support.eventually import until
 from tests.support.kubectl import Kubectl, each_version, program, rows
+from tests.support.raw import raw_connection
 from tests.support.server_process import ServerProcess
 from tests.support.websocket_client import connected
 
@@ -233,3 +234,16 @@ def test_kubectl_sees_no_difference(servers: Servers, tmp_path: Path, kubectl_ve
     (row,) = rows(kubectl("get", "apiservices", f"v1.{GROUP}"))[1:]
     assert row[:3] == [f"v1.{GROUP}", f"default/{SERVICE}", "True"]
     assert "deleted" in kubectl("delete", "widget", "k")
+
+
+def test_a_body_that_is_announced_and_does_not_come_is_not_announced_to_the_other_server(
+    servers: Servers,
+) -> None:
+    """It would take the next request on the connection, which may be another user's, for that body."""
+    front, _ = servers
+    head = f"GET {WIDGETS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admin-token\r\n"
+    with raw_connection(front.server) as connection:
+        connection.sendall(f"{head}Content-Length: 60\r\n\r\n".encode())
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 200 ")
+    for _ in range(3):
+        front.get(WIDGETS).ok()
