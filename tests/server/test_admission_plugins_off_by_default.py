@@ -440,6 +440,11 @@ MIRROR_PODS: Final[dict[str, tuple[dict[str, Any], dict[str, Any], str]]] = {
         {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]},
         'node "NODE" can not create pods that reference persistentvolumeclaims',
     ),
+    "with a claim of a device": (
+        {},
+        {"resourceClaims": [{"name": "d", "resourceClaimName": "c"}]},
+        'node "NODE" can not create pods that reference resourceclaims',
+    ),
     "with an account": (
         {},
         {"serviceAccountName": "a"},

@@ -283,6 +283,7 @@ def _references(spec: Document) -> Iterator[tuple[str, bool]]:
     yield "configmaps", any(each.get(field) is not None for each in all_sources for field in config_maps)
     yield "clustertrustbundles", any(each.get("clusterTrustBundle") is not None for each in sources)
     yield "persistentvolumeclaims", any(each.get("persistentVolumeClaim") is not None for each in volumes)
+    yield "resourceclaims", bool(spec.get("resourceClaims"))
 
 
 async def _existing(lister: Lister, name: str, namespace: str = "") -> Document:
