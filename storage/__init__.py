@@ -7,6 +7,8 @@ One contract, `interface.Storage`, has three implementations, and one conformanc
 - `etcd`: a cluster, any number of server replicas.
 - `watch_cache`: a cache in front of either, which answers reads and watches from memory.
 
+`encryption` is a store in front of either store, beneath the cache, that keeps values encrypted.
+
 What they share: `keys` (an object's identity to its key), `resource_version` and `continue_token` (what
 clients hold of revisions), `errors`, `lease_manager` (leases for objects that expire), `auto_compaction`,
 `snapshot_file`, and `turns` (long work takes turns on the event loop, here and above).
@@ -25,5 +27,5 @@ Why this shape: three stores behind one contract let everything above be tested 
 and run on the one that scales. Nothing here knows what a value means: how to decode one, and which values a
 watcher selects, are arguments. This package never imports `apiserver`.
 
-Left out: encryption, and any knowledge of resources beyond the prefix of their keys.
+Left out: any knowledge of resources beyond the prefix of their keys.
 """

@@ -9,6 +9,7 @@
     ├── LeaseNotFound          the lease has expired or never was
     ├── StorageUnavailable     the store cannot answer now; nothing was written
     │   └── StorageFull        the store refuses writes until space is freed
+    ├── EncryptionFailed       a value cannot be encrypted now; nothing was written
     ├── OutcomeUnknown         a write was cut off: it may have happened, or not
     ├── DataDirectoryError     the embedded store cannot use its files
     └── SnapshotError          a snapshot cannot be made, read or restored (`storage.snapshot_file`)
@@ -78,6 +79,14 @@ class StorageUnavailable(StorageError):
 
 class StorageFull(StorageUnavailable):
     """The store has no space left: reads work; writes, and deletions too, fail until space is freed."""
+
+
+class EncryptionFailed(StorageError):
+    """A value cannot be encrypted, since there is no key for it now. Nothing was written."""
+
+    def __init__(self, key: str, cause: str) -> None:
+        super().__init__(cause)
+        self.key = key
 
 
 class OutcomeUnknown(StorageError):

@@ -22,6 +22,25 @@ TRANSACTION_WRITES_MAX: Final = 128
 
 NO_LEASE: Final = 0
 
+# What all encrypted values begin with, and what is said of one where nothing decrypts it.
+ENCRYPTED_PREFIX: Final = b"k8s:enc:"
+READ_ENCRYPTED: Final = "identity transformer tried to read encrypted data"
+
+
+class UnreadableValue(bytes):
+    """Stands for a value that could not be decrypted: no bytes, and the reason.
+
+    is_temporary: it may well be possible later.
+    """
+
+    cause: str
+    is_temporary: bool
+
+    def __new__(cls, cause: str, *, is_temporary: bool) -> Self:
+        self = super().__new__(cls)
+        self.cause, self.is_temporary = cause, is_temporary
+        return self
+
 
 class Stored(NamedTuple):
     """A key with its value and its revisions, as the store holds them."""

@@ -1,4 +1,4 @@
-"""Long work on the event loop, a piece at a time, and one piece in each round of the loop.
+"""Long work on the event loop, a piece at a time, and at most one piece in each round of the loop.
 
 Who walks over many objects, or does something else that may take long, asks before each step whether its turn
 is over, and waits for the next one then:
@@ -11,10 +11,12 @@ is over, and waits for the next one then:
 
 or, which is the same, goes through them by `async for each in in_turns(objects)`.
 
-All such work together has `TURN_S` of each round. If each piece of it let others go on by itself (by
-`asyncio.sleep(0)`), a hundred of them would make a round of a hundred pieces, and who asks for little would
-wait for all of them. Next is who has had the fewest turns: short work does not wait for all the long. But now
-and then it is who has waited longest, or long work would never end where there is always short work.
+All such work together has `TURN_S` of a round, and leaves the next rounds to others. If each piece of it let
+others go on by itself (by `asyncio.sleep(0)`), a hundred of them would make a round of a hundred pieces, and
+who asks for little would wait for all of them. A request takes some rounds from its first byte to its answer:
+if there were a piece in each, it would wait for that many pieces. Next is who has had the fewest turns: short
+work does not wait for all the long. But now and then it is who has waited longest, or long work would never
+end where there is always short work.
 """
 
 from __future__ import annotations
@@ -30,6 +32,10 @@ T = TypeVar("T")
 
 # How long work that waits for turns may keep the loop, in each of its rounds, before others get theirs.
 TURN_S: Final = 0.002
+# How many rounds are then for others alone: a GET is read in one, begun in the next, and may wait in a third
+# for its seat, or for the store. But they have no more than `TURN_S`, or requests that never cease would stop
+# lists.
+ROUNDS_BETWEEN: Final = 3
 # One of so many turns goes to who has waited longest.
 OLDEST_EVERY: Final = 4
 
@@ -44,6 +50,8 @@ class _Rounds:
         self._came = self._given = 0
         self.turn_ends_at = 0.0  # in this round; 0 if no turn has begun
         self._is_next_scheduled = False
+        self._rounds_left = 0
+        self._others_until = 0.0
 
     def begin_turn(self) -> None:
         # Not the loop's clock: uvloop's stands still until the round is over.
@@ -60,7 +68,18 @@ class _Rounds:
     def _schedule_next(self) -> None:
         if not self._is_next_scheduled:
             self._is_next_scheduled = True
-            self.loop.call_soon(self._begin_next)
+            self._rounds_left = ROUNDS_BETWEEN
+            self.loop.call_soon(self._leave_to_others)
+
+    def _leave_to_others(self) -> None:
+        now = monotonic()
+        if self._rounds_left == ROUNDS_BETWEEN:  # The turn has just ended.
+            self._others_until = now + TURN_S
+        if self._rounds_left and now < self._others_until:
+            self._rounds_left -= 1
+            self.loop.call_soon(self._leave_to_others)
+        else:
+            self._begin_next()
 
     def _begin_next(self) -> None:
         self.turn_ends_at = 0.0

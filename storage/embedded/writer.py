@@ -251,7 +251,12 @@ class WriterThread:
             self._loop.call_soon(self._hand_over)
         self._collected.append(_Operation(run, answer))
         self._unanswered += 1
-        return await answer
+        try:
+            return await answer
+        finally:
+            # An exception refers to this frame, which refers to the future, which refers to the exception:
+            # what the callers hold, the object too, would wait for a full garbage collection.
+            del answer
 
     def require_open(self) -> None:
         if self._closing:
@@ -291,6 +296,7 @@ class WriterThread:
                     break
                 pending += collected
                 is_ending = not collected
+                del collected  # Else it would keep the operations, and what they hold, until the next ones.
             if pending:
                 self._commit([pending.popleft() for _ in range(min(len(pending), GROUP_OPERATIONS_MAX))])
                 self._limit_log_size()
@@ -308,11 +314,12 @@ class WriterThread:
             for operation in operations:
                 try:
                     answers.append((operation.answer, operation.run(transaction)))
+                # (Without the traceback, which refers to this frame, and so to all operations of the group.)
                 except StorageError as refusal:
-                    answers.append((operation.answer, refusal))
+                    answers.append((operation.answer, refusal.with_traceback(None)))
                 except (UnicodeError, OverflowError) as unfit:
                     # A key or number that SQLite cannot store; raised before anything was written.
-                    answers.append((operation.answer, unfit))
+                    answers.append((operation.answer, unfit.with_traceback(None)))
             if transaction.events:
                 transaction.flush()
                 connection.execute(_SET_REVISION, (transaction.revision,))

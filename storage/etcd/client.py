@@ -53,6 +53,16 @@ _OPTIONS: Final = [
     # By this name gRPC has the least time that a connection may take, whatever the pauses between them are.
     ("grpc.min_reconnect_backoff_ms", CONNECT_TIMEOUT_MS),
 ]
+# How many bytes etcd may have sent of a watch that have not been read yet. The window that gRPC chooses grows
+# to megabytes, thousands of responses with one revision each, and a busy event loop reads some hundreds in a
+# second: the watch cache was seconds behind. While etcd must wait, it gathers what happens in one response.
+WATCH_WINDOW_BYTES: Final = 64 * 1024
+_WATCH_OPTIONS: Final = [
+    *_OPTIONS,
+    ("grpc.http2.lookahead_bytes", WATCH_WINDOW_BYTES),
+    # Measuring the bandwidth would let the window grow.
+    ("grpc.http2.bdp_probe", 0),
+]
 # Without it a watch on a member that lost its leader stays silent; with it, it ends in some seconds.
 _REQUIRE_LEADER: Final = (("hasleader", "true"),)
 
@@ -105,7 +115,9 @@ class EtcdClient:
     def __init__(self, endpoints: Sequence[str], tls: Tls | None = None) -> None:
         """endpoints: as `http://10.0.0.1:2379` or `https://etcd-1:2379`, at least one."""
         self.endpoints = tuple(endpoints)
-        self._channels = [_channel(endpoint, tls or Tls()) for endpoint in endpoints]
+        self._channels = [_channel(endpoint, tls or Tls(), _OPTIONS) for endpoint in endpoints]
+        # Watches have connections of their own: lists need a larger window.
+        self._watch_channels = [_channel(endpoint, tls or Tls(), _WATCH_OPTIONS) for endpoint in endpoints]
         self._current = 0
         self._is_closed = False
 
@@ -192,7 +204,7 @@ class EtcdClient:
         gRPC's errors inside the block are raised as storage errors.
         """
         endpoint = self._current
-        call = self._open_channel(endpoint).stream_stream(
+        call = self._open_channel(endpoint, self._watch_channels).stream_stream(
             "/etcdserverpb.Watch/Watch",
             request_serializer=pb.WatchRequest.SerializeToString,
             response_deserializer=pb.WatchResponse.FromString,
@@ -207,7 +219,7 @@ class EtcdClient:
 
     async def close(self) -> None:
         self._is_closed = True
-        for channel in self._channels:
+        for channel in (*self._channels, *self._watch_channels):
             await channel.close()
 
     async def _read(self, path: str, request: Request, answer: type[Response]) -> Response:
@@ -261,11 +273,16 @@ class EtcdClient:
                 raise
             raise kind("the store was closed meanwhile") from error
 
-    def _open_channel(self, endpoint: int) -> grpc.aio.Channel:
-        """Raises StorageUnavailable after `close`, where gRPC would raise a UsageError."""
+    def _open_channel(
+        self, endpoint: int, channels: Sequence[grpc.aio.Channel] | None = None
+    ) -> grpc.aio.Channel:
+        """Returns an endpoint's channel; those of all calls but watches are `self._channels`.
+
+        Raises StorageUnavailable after `close`, where gRPC would raise a UsageError.
+        """
         if self._is_closed:
             raise StorageUnavailable("the store is closed")
-        return self._channels[endpoint]
+        return (self._channels if channels is None else channels)[endpoint]
 
     def _failover_order(self) -> list[int]:
         """Returns every endpoint once, the one in use first."""
@@ -363,7 +380,7 @@ def _was_not_sent(error: grpc.aio.AioRpcError) -> bool:
     )
 
 
-def _channel(endpoint: str, tls: Tls) -> grpc.aio.Channel:
+def _channel(endpoint: str, tls: Tls, options: Sequence[tuple[str, int]]) -> grpc.aio.Channel:
     url = urlsplit(endpoint)
     if url.scheme not in ("http", "https") or not url.hostname:
         raise ValueError(
@@ -373,6 +390,6 @@ def _channel(endpoint: str, tls: Tls) -> grpc.aio.Channel:
     if ":" in url.hostname:
         target = f"[{url.hostname}]:{url.port or 2379}"
     if url.scheme == "http":
-        return grpc.aio.insecure_channel(target, options=_OPTIONS)
+        return grpc.aio.insecure_channel(target, options=options)
     credentials = grpc.ssl_channel_credentials(tls.ca, tls.key, tls.certificate)
-    return grpc.aio.secure_channel(target, credentials, options=_OPTIONS)
+    return grpc.aio.secure_channel(target, credentials, options=options)

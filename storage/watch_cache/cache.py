@@ -345,6 +345,9 @@ class WatchCache(Generic[T]):
         # One more than asked for, to know whether there is more.
         batch_keys = min(limit + 1, LIST_BATCH_KEYS) if limit and predicate is None else LIST_BATCH_KEYS
         while True:
+            # Also before the first: many that waited for one revision go on in one round.
+            if turn.is_over():
+                await turn.next()
             versions, last_key = resource.scan(rest, revision, count=batch_keys)
             if predicate is None:
                 found += versions
@@ -355,8 +358,6 @@ class WatchCache(Generic[T]):
             if last_key is None:
                 return Listing(found, revision, None, None)
             rest = KeyRange(after_key(last_key), keys.end)
-            if turn.is_over():
-                await turn.next()
         del found[limit:]
         next_key = after_key(found[-1].key)
         remaining = None if predicate else resource.count(KeyRange(next_key, keys.end), revision)
@@ -495,6 +496,10 @@ class WatchCache(Generic[T]):
             log.error(message, prefix, revision)
             await self._reflector.relist()
         return not is_different
+
+    async def refill(self) -> None:
+        """Read everything from the store again: values may be decoded otherwise. All watchers are ended."""
+        await self._reflector.relist()
 
     async def _revisions(self, keys: KeyRange, revision: int) -> AsyncIterator[Sequence[tuple[str, int]]]:
         """Yields keys and revisions of a range by pages, letting other tasks run in between.

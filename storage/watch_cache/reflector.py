@@ -82,9 +82,8 @@ class Reflector:
         while True:
             self._has_watched = False
             try:
-                if self._needs_list:
+                while self._needs_list:
                     await self._list()
-                    self._needs_list = False
                 await self._run_watch()
             except RevisionCompacted as error:
                 # The store was compacted faster than the cache read it.
@@ -100,6 +99,15 @@ class Reflector:
             backoff_s = min(backoff_s * 2, BACKOFF_MAX_S)
 
     async def _list(self) -> None:
+        # Before anything is read: who asks for a list meanwhile may ask for what has been read already.
+        self._needs_list = False
+        try:
+            await self._read_all()
+        except BaseException:
+            self._needs_list = True
+            raise
+
+    async def _read_all(self) -> None:
         keys, at = self._keys, MOST_RECENT
         yields_at = monotonic() + YIELD_INTERVAL_S
         self._on_list()

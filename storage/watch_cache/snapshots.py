@@ -114,6 +114,13 @@ class Snapshots(Generic[T]):
             self._live.get(key) or self._deleted[key] for key in islice(heapq.merge(live, deleted), count)
         ]
 
+    def sample(self, count: int) -> list[KeyVersion[T]]:
+        """The newest versions of some keys that have a value, evenly spread over all of them."""
+        total = len(self._live)
+        if total <= count:
+            return list(self._live.values())
+        return [self._live.peekitem(number * total // count)[1] for number in range(count)]
+
     def count_newest(self, keys: KeyRange) -> int:
         """The number of keys of the range that have a value; costs the same for any number of keys."""
         return self._live.bisect_left(keys.end) - self._live.bisect_left(keys.start)

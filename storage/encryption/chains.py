@@ -1,0 +1,158 @@
+"""Which of several transformers writes a value, and which one reads it: by the prefix of what is stored.
+
+    k8s:enc:aesgcm:v1:key1:...
+    └── provider ────┘└key┘
+
+The first of a chain writes; the first that can reads. Providers are a chain, and so are the keys of each.
+Source: k8s.io/apiserver, pkg/storage/value/transformer.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from time import perf_counter
+from typing import Final, NamedTuple, Protocol
+
+from storage.encryption.ciphers import Cipher, Undecryptable
+from storage.interface import ENCRYPTED_PREFIX, READ_ENCRYPTED
+
+
+class Decrypted(NamedTuple):
+    """A value as it was written. is_stale: it would be stored in another form now."""
+
+    value: bytes
+    is_stale: bool
+
+
+class KeyNeeded(Exception):
+    """A value can be decrypted after its key has been fetched.
+
+    provider: who has the key. fetch: does so, and does not raise.
+    """
+
+    def __init__(self, provider: str, fetch: Callable[[], Awaitable[None]]) -> None:
+        super().__init__("the key is not here yet")
+        self.provider, self.fetch = provider, fetch
+
+
+class CannotEncrypt(Exception):
+    """A value cannot be encrypted now. code: as for `Undecryptable`."""
+
+    def __init__(self, message: str, *, code: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Transformer(Protocol):
+    """Makes what is stored of values, and the reverse. context: as for `Cipher`."""
+
+    def encrypt(self, value: bytes, context: bytes) -> bytes:
+        """Raises CannotEncrypt."""
+        ...
+
+    def decrypt(self, data: bytes, context: bytes) -> Decrypted:
+        """Raises Undecryptable, KeyNeeded."""
+        ...
+
+
+class Observer(Protocol):
+    """Counts transformations.
+
+    direction: to_storage or from_storage. prefix: of the transformer. began: of perf_counter. code: `OK`, or
+        what the failure is called.
+    """
+
+    def __call__(self, direction: str, prefix: str, began: float, code: str) -> None: ...
+
+
+TO_STORAGE: Final = "to_storage"
+FROM_STORAGE: Final = "from_storage"
+OK: Final = "OK"
+
+
+class WithCipher:
+    """Transforms by a cipher, whose values are never stale."""
+
+    def __init__(self, cipher: Cipher) -> None:
+        self._cipher = cipher
+
+    def encrypt(self, value: bytes, context: bytes) -> bytes:
+        return self._cipher.encrypt(value, context)
+
+    def decrypt(self, data: bytes, context: bytes) -> Decrypted:
+        return Decrypted(self._cipher.decrypt(data, context), False)
+
+
+class Identity:
+    """Stores values as they are."""
+
+    def encrypt(self, value: bytes, context: bytes) -> bytes:
+        return value
+
+    def decrypt(self, data: bytes, context: bytes) -> Decrypted:
+        if data.startswith(ENCRYPTED_PREFIX):
+            raise Undecryptable(READ_ENCRYPTED)
+        return Decrypted(data, False)
+
+
+class Member(NamedTuple):
+    """A transformer and the prefix of what it stores; an empty one for what has none."""
+
+    prefix: bytes
+    transformer: Transformer
+
+
+class Chain:
+    """Several transformers in one.
+
+    unmatched: what to say of a value that none of them can have written.
+    """
+
+    def __init__(self, members: Sequence[Member], unmatched: str, observe: Observer) -> None:
+        self._members = [(each.prefix, each.transformer, each.prefix.decode()) for each in members]
+        self._unmatched = unmatched
+        self._observe = observe
+
+    def encrypt(self, value: bytes, context: bytes) -> bytes:
+        prefix, transformer, name = self._members[0]
+        began = perf_counter()
+        try:
+            data = transformer.encrypt(value, context)
+        except CannotEncrypt as error:
+            self._observe(TO_STORAGE, name, began, error.code)
+            raise
+        self._observe(TO_STORAGE, name, began, OK)
+        return prefix + data
+
+    def decrypt(self, data: bytes, context: bytes) -> Decrypted:
+        began = perf_counter()
+        errors: list[Undecryptable] = []
+        for index, (prefix, transformer, name) in enumerate(self._members):
+            if not data.startswith(prefix):
+                continue
+            try:
+                value, is_stale = transformer.decrypt(data[len(prefix) :], context)
+            except Undecryptable as error:
+                # Who stores values as they are does not read encrypted ones; one behind may.
+                if prefix:
+                    self._observe(FROM_STORAGE, name, began, error.code)
+                    errors.append(error)
+                continue
+            self._observe(FROM_STORAGE, name or "identity", began, OK)
+            return Decrypted(value, is_stale or index > 0)
+        if errors:
+            raise _all_of(errors)
+        unmatched = Undecryptable(self._unmatched)
+        self._observe(FROM_STORAGE, "unknown", began, unmatched.code)
+        raise unmatched
+
+
+def _all_of(errors: Sequence[Undecryptable]) -> Undecryptable:
+    """Returns one error for several, with the words of each once."""
+    if len(errors) == 1:
+        return errors[0]
+    texts = list(dict.fromkeys(map(str, errors)))
+    message = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    return Undecryptable(
+        message, code=errors[0].code, is_temporary=any(error.is_temporary for error in errors)
+    )

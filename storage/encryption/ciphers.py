@@ -1,0 +1,154 @@
+"""Ciphers of single values, in the forms that kube-apiserver stores. Pure but for random numbers.
+
+Source: k8s.io/apiserver, pkg/storage/value/encrypt/{aes,secretbox}.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+from typing import Final, Protocol
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers import Cipher as BlockCipher
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import CBC
+
+GCM_NONCE_BYTES: Final = 12
+CBC_BLOCK_BYTES: Final = 16
+SECRETBOX_NONCE_BYTES: Final = 24
+SECRETBOX_OVERHEAD_BYTES: Final = 16
+# What a key is derived by, and the seed that it is derived from.
+INFO_BYTES: Final = 32
+SEED_BYTES: Final = 32
+_TOO_SHORT: Final = "the stored data was shorter than the required size"
+# What the status of a failure is called in metrics that did not come from a call to a plugin.
+NOT_FROM_A_CALL: Final = "unknown-non-grpc"
+
+
+class Undecryptable(Exception):
+    """A stored value cannot be decrypted. The message is for clients; it holds nothing of value or key.
+
+    code: the status of the call to a plugin that failed, as metrics name it.
+    is_temporary: it may well be possible later, since a plugin did not answer.
+    """
+
+    def __init__(self, message: str, *, code: str = NOT_FROM_A_CALL, is_temporary: bool = False) -> None:
+        super().__init__(message)
+        self.code, self.is_temporary = code, is_temporary
+
+
+class Cipher(Protocol):
+    """Encrypts values with one key.
+
+    context: where the value is stored; a value that somebody has moved elsewhere is not decrypted, by those
+        ciphers that can tell.
+    """
+
+    def encrypt(self, value: bytes, context: bytes) -> bytes: ...
+
+    def decrypt(self, data: bytes, context: bytes) -> bytes:
+        """Raises Undecryptable."""
+        ...
+
+
+class AesGcm:
+    """AES-GCM with a random nonce, which stands first. One key is good for 2^32 values."""
+
+    def __init__(self, key: bytes) -> None:
+        self._aead = AESGCM(key)
+
+    def encrypt(self, value: bytes, context: bytes) -> bytes:
+        nonce = os.urandom(GCM_NONCE_BYTES)
+        return nonce + self._aead.encrypt(nonce, value, context)
+
+    def decrypt(self, data: bytes, context: bytes) -> bytes:
+        if len(data) < GCM_NONCE_BYTES:
+            raise Undecryptable(_TOO_SHORT)
+        try:
+            return self._aead.decrypt(data[:GCM_NONCE_BYTES], data[GCM_NONCE_BYTES:], context)
+        except InvalidTag:
+            raise Undecryptable("cipher: message authentication failed") from None
+
+
+class AesCbc:
+    """AES-CBC with a random initialization vector, which stands first, and PKCS #7 padding.
+
+    It does not authenticate: neither the value nor where it is stored.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._algorithm = AES(key)
+
+    def encrypt(self, value: bytes, context: bytes) -> bytes:
+        vector = os.urandom(CBC_BLOCK_BYTES)
+        padding = CBC_BLOCK_BYTES - len(value) % CBC_BLOCK_BYTES
+        encryptor = BlockCipher(self._algorithm, CBC(vector)).encryptor()
+        return vector + encryptor.update(value + bytes([padding]) * padding) + encryptor.finalize()
+
+    def decrypt(self, data: bytes, context: bytes) -> bytes:
+        if len(data) < CBC_BLOCK_BYTES:
+            raise Undecryptable(_TOO_SHORT)
+        if len(data) % CBC_BLOCK_BYTES:
+            raise Undecryptable("the stored data is not a multiple of the block size")
+        decryptor = BlockCipher(self._algorithm, CBC(data[:CBC_BLOCK_BYTES])).decryptor()
+        padded = decryptor.update(data[CBC_BLOCK_BYTES:]) + decryptor.finalize()
+        padding = padded[-1] if padded else 0
+        if not 0 < padding <= len(padded):
+            raise Undecryptable("invalid PKCS7 data (empty or not padded)")
+        if not padded.endswith(bytes([padding]) * padding):
+            raise Undecryptable("invalid padding on input")
+        return padded[:-padding]
+
+
+class Secretbox:
+    """XSalsa20 and Poly1305, as in NaCl, with a random nonce, which stands first.
+
+    It authenticates the value, but not where it is stored.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        # libsodium is loaded where it is used.
+        from nacl.secret import SecretBox
+
+        self._box = SecretBox(key)
+
+    def encrypt(self, value: bytes, context: bytes) -> bytes:
+        return bytes(self._box.encrypt(value, os.urandom(SECRETBOX_NONCE_BYTES)))
+
+    def decrypt(self, data: bytes, context: bytes) -> bytes:
+        from nacl.exceptions import CryptoError
+
+        if len(data) < SECRETBOX_NONCE_BYTES + SECRETBOX_OVERHEAD_BYTES:
+            raise Undecryptable(_TOO_SHORT)
+        try:
+            return self._box.decrypt(data)
+        except CryptoError:
+            raise Undecryptable("output array was not large enough for encryption") from None
+
+
+class DerivedKeyAesGcm:
+    """AES-GCM with a key for each value, derived from a seed by HKDF with random bytes, which stand first.
+
+    So one seed is good for any number of values.
+    """
+
+    def __init__(self, seed: bytes) -> None:
+        """Raises Undecryptable if the seed is too short to be one."""
+        if len(seed) < SEED_BYTES:
+            raise Undecryptable(f"invalid seed length {len(seed)} used for key generation")
+        self._seed = seed
+
+    def encrypt(self, value: bytes, context: bytes) -> bytes:
+        info = os.urandom(INFO_BYTES)
+        return info + self._derived(info).encrypt(value, context)
+
+    def decrypt(self, data: bytes, context: bytes) -> bytes:
+        if len(data) < INFO_BYTES:
+            raise Undecryptable(_TOO_SHORT)
+        return self._derived(data[:INFO_BYTES]).decrypt(data[INFO_BYTES:], context)
+
+    def _derived(self, info: bytes) -> AesGcm:
+        # HKDF-Expand (RFC 5869) of as many bytes as the hash has is one step.
+        return AesGcm(hmac.digest(self._seed, info + b"\x01", "sha256"))

@@ -1,0 +1,62 @@
+"""What is to be encrypted, and by what: the checked form of an EncryptionConfiguration.
+
+Nothing here shows a key when it is printed or logged.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+ANY: Final = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    name: str
+    secret: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """A provider that encrypts with keys of the configuration. kind: aescbc, aesgcm or secretbox."""
+
+    kind: str
+    keys: tuple[Key, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Kms:
+    """A KMS plugin of API version v2. socket: its path, or the name of an abstract one after an `@`."""
+
+    name: str
+    socket: str
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class NoEncryption:
+    """The provider `identity`."""
+
+
+Provider: TypeAlias = Keys | Kms | NoEncryption
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The providers of some resources. resources: pairs of group and resource, either of which may be ANY."""
+
+    resources: tuple[tuple[str, str], ...]
+    providers: tuple[Provider, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EncryptionConfiguration:
+    """digest: of the file, so that a change is noticed without keeping its text."""
+
+    rules: tuple[Rule, ...]
+    digest: str
+
+    @property
+    def has_kms(self) -> bool:
+        return any(isinstance(each, Kms) for rule in self.rules for each in rule.providers)

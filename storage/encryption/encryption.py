@@ -1,0 +1,102 @@
+"""Which chain of providers the values of a resource have, by the configuration that holds now.
+
+Source: k8s.io/apiserver, pkg/server/options/encryptionconfig/config.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, TypeVar
+
+from storage.encryption.chains import Chain, Identity, Member, Observer, Transformer, WithCipher
+from storage.encryption.ciphers import AesCbc, AesGcm, Cipher, Secretbox
+from storage.encryption.configuration import ANY, EncryptionConfiguration, Keys, Kms, NoEncryption, Provider
+from storage.keys import CORE_GROUP, resource_of
+
+_T = TypeVar("_T")
+
+_CIPHERS: Final[Mapping[str, Callable[[bytes], Cipher]]] = {
+    "aescbc": AesCbc,
+    "aesgcm": AesGcm,
+    "secretbox": Secretbox,
+}
+_NO_KEY: Final[Mapping[str, str]] = {
+    "aescbc": "no matching key was found for the provided AES transformer",
+    "aesgcm": "no matching key was found for the provided AES transformer",
+    "secretbox": "no matching key was found for the provided Secretbox transformer",
+}
+# Prefixes of resources that are remembered with their chains. Whoever creates definitions makes any number.
+_PREFIXES_MAX: Final = 4_096
+
+# By group and resource, either of which may be ANY.
+Chains = Mapping[tuple[str, str], Chain]
+
+
+class Encryption:
+    """The chains of all resources. They may be replaced at any time: who asks next gets the new ones.
+
+    prefix: of all keys.
+    """
+
+    def __init__(self, prefix: str, chains: Chains) -> None:
+        self._prefix = prefix
+        self._chains = chains
+        self._by_resource: dict[str | None, Chain | None] = {}
+
+    def replace(self, chains: Chains) -> None:
+        self._chains = chains
+        self._by_resource = {}
+
+    def chain_of(self, key: str) -> Chain | None:
+        """Returns the chain of the object at a key; None if its resource is not configured, or it is none."""
+        resource_prefix = resource_of(self._prefix, key)
+        try:
+            return self._by_resource[resource_prefix]
+        except KeyError:
+            if len(self._by_resource) >= _PREFIXES_MAX:
+                self._by_resource.clear()
+            found = self._by_resource[resource_prefix] = self._find(resource_prefix)
+            return found
+
+    def _find(self, resource_prefix: str | None) -> Chain | None:
+        if resource_prefix is None:
+            return None
+        *_, group, resource, _ = resource_prefix.split("/")
+        group = "" if group == CORE_GROUP else group
+        for name in ((group, resource), (group, ANY), (ANY, ANY)):
+            if (chain := self._chains.get(name)) is not None:
+                return chain
+        return None
+
+
+def build_chains(
+    configuration: EncryptionConfiguration, kms: Mapping[str, Transformer], observe: Observer
+) -> Chains:
+    """Returns the chains of a configuration. kms: the plugins that it names, by their names."""
+    members: dict[tuple[str, str], list[Member]] = {}
+    for rule in configuration.rules:
+        providers = [_member(each, kms, observe) for each in rule.providers]
+        for resource in rule.resources:
+            members.setdefault(resource, []).extend(providers)
+    return {resource: Chain(each, "no matching prefix found", observe) for resource, each in members.items()}
+
+
+def _member(provider: Provider, kms: Mapping[str, Transformer], observe: Observer) -> Member:
+    match provider:
+        case Keys(kind=kind, keys=keys):
+            cipher = _CIPHERS[kind]
+            by_key = [Member(f"{key.name}:".encode(), WithCipher(cipher(key.secret))) for key in keys]
+            return Member(f"k8s:enc:{kind}:v1:".encode(), Chain(by_key, _NO_KEY[kind], observe))
+        case Kms(name=name):
+            return Member(f"k8s:enc:kms:v2:{name}:".encode(), kms[name])
+        case NoEncryption():
+            return Member(b"", Identity())
+
+
+def plugins_of(configuration: EncryptionConfiguration) -> Sequence[Kms]:
+    """Returns the KMS plugins of a configuration, each once."""
+    return _unique(each for rule in configuration.rules for each in rule.providers if isinstance(each, Kms))
+
+
+def _unique(values: Iterable[_T]) -> list[_T]:
+    return list(dict.fromkeys(values))
