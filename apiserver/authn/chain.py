@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
@@ -11,14 +12,18 @@ from apiserver.vocabulary import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User
 
 
 class PeerCertificate(NamedTuple):
-    """The verified client certificate of a connection.
+    """The client certificate of a connection, which was verified when the connection was made.
 
     user: whom it names; None if it names nobody, or no CA of clients has signed it.
     front_proxy: its common name, if a CA of front proxies has signed it; else None.
+    is_trusted: whether one of the CAs has signed it that are trusted now.
+    expires_at: seconds since 1970.
     """
 
     user: UserInfo | None = None
     front_proxy: str | None = None
+    is_trusted: bool = True
+    expires_at: float = math.inf
 
 
 # Of a connection on which the client has shown none.
@@ -52,29 +57,59 @@ class Credentials:
     headers: Headers = NO_HEADERS
 
 
-# Returns the user, or an awaitable of it if something has to be looked up first; None if there is no
+class Identity(NamedTuple):
+    """The user of a token, and those of the wanted audiences for which it is meant.
+
+    annotations: as those of Unauthorized. warning: what the caller is told of the token; empty: nothing.
+    """
+
+    user: UserInfo
+    audiences: tuple[str, ...]
+    annotations: tuple[tuple[str, str], ...] = ()
+    warning: str = ""
+
+
+# Returns the user, or an awaitable of who has a token if that has to be looked up first; None if there is no
 # credential of its kind. Raises Unauthorized for a credential that is not valid.
-Authenticator = Callable[[Credentials], UserInfo | Awaitable[UserInfo] | None]
+Authenticator = Callable[[Credentials], UserInfo | Awaitable[Identity] | None]
+
+
+class NoCredentials(Unauthorized):
+    """The caller shows none, and may not be anonymous."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anonymous:
+    """Whether callers may be anonymous. paths: the only ones on which they may; None: all."""
+
+    is_enabled: bool = True
+    paths: frozenset[str] | None = None
+
+    def is_allowed(self, path: str) -> bool:
+        return self.is_enabled and (self.paths is None or path in self.paths)
 
 
 class AuthenticationChain:
     """Asks authenticators in order.
 
-    allows_anonymous: callers without credentials are `system:anonymous`.
+    anonymous: where callers without credentials are `system:anonymous`; may be replaced.
     """
 
-    def __init__(self, authenticators: Sequence[Authenticator], *, allows_anonymous: bool) -> None:
+    def __init__(self, authenticators: Sequence[Authenticator], anonymous: Anonymous) -> None:
         self._authenticators = tuple(authenticators)
-        self._allows_anonymous = allows_anonymous
+        self.anonymous = anonymous
 
-    async def __call__(self, credentials: Credentials) -> UserInfo:
-        """Returns the caller. Raises Unauthorized."""
+    async def __call__(self, credentials: Credentials, path: str) -> UserInfo | Identity:
+        """Returns the caller, with what is told of a token that had to be looked up. path: of the request.
+
+        Raises Unauthorized, of which NoCredentials is one.
+        """
         for authenticator in self._authenticators:
             user = authenticator(credentials)
             if user is not None:
                 return user if isinstance(user, UserInfo) else await user
-        if not self._allows_anonymous:
-            raise Unauthorized
+        if not self.anonymous.is_allowed(path):
+            raise NoCredentials
         return _ANONYMOUS_USER
 
 
@@ -82,5 +117,11 @@ _ANONYMOUS_USER = UserInfo(ANONYMOUS, (UNAUTHENTICATED,))
 
 
 def authenticated(name: str, groups: Sequence[str], uid: str = "") -> UserInfo:
-    """Returns a user with the group of all authenticated users added last."""
+    """Returns a user with the group of all authenticated users added last.
+
+    Who is said to have shown nothing, as a front proxy says it of its anonymous callers, is not one of them.
+    Source: k8s.io/apiserver, pkg/authentication/group/authenticated_group_adder.go.
+    """
+    if name == ANONYMOUS or UNAUTHENTICATED in groups:
+        return UserInfo(name, tuple(groups), uid)
     return UserInfo(name, (*(group for group in groups if group != AUTHENTICATED), AUTHENTICATED), uid)

@@ -1,8 +1,13 @@
-"""Authenticates by client certificate: the common name is the user, organizations are the groups."""
+"""Authenticates by client certificate: the common name is the user, organizations are the groups.
+
+A certificate is verified when a connection is made; of each request it is asked whether it has expired since,
+or its CA is not trusted any more. Source: k8s.io/apiserver, pkg/authentication/request/x509.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from apiserver.authn.chain import Credentials, authenticated
@@ -10,12 +15,28 @@ from apiserver.errors import Unauthorized
 from apiserver.vocabulary import UserInfo
 
 
-def authenticate(credentials: Credentials) -> UserInfo | None:
-    """Raises Unauthorized for a certificate that is good for a front proxy only, and comes alone."""
-    user, front_proxy = credentials.certificate
-    if user is None and front_proxy is not None and not credentials.authorization:
-        raise Unauthorized
-    return user
+class ClientCertificateAuthenticator:
+    """observe: told for how many seconds each certificate is still valid. clock: seconds since 1970."""
+
+    def __init__(self, observe: Callable[[float], None], clock: Callable[[], float] = time.time) -> None:
+        self._observe, self._clock = observe, clock
+
+    def __call__(self, credentials: Credentials) -> UserInfo | None:
+        """Raises Unauthorized for a certificate that proves nothing, and comes alone.
+
+        That is one that has expired, whose CA is not trusted, or that is good for a front proxy only.
+        """
+        user, front_proxy, is_trusted, expires_at = credentials.certificate
+        remaining_s = expires_at - self._clock()
+        self._observe(remaining_s)
+        if remaining_s >= 0.0:
+            if user is not None:
+                return user
+            if is_trusted and front_proxy is None:
+                return None
+        if not credentials.authorization:
+            raise Unauthorized
+        return None
 
 
 def user_of(certificate: Mapping[str, Any] | None) -> UserInfo | None:

@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.serialization import Encoding
 
 from apiserver.authn.chain import NO_CERTIFICATE, PeerCertificate
+from apiserver.authn.claim_mapping import CREDENTIAL_ID
 from apiserver.authn.client_cert import user_of
 from apiserver.golang.pem import UNREADABLE
+from apiserver.vocabulary import UserInfo
+
+_UID: Final = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
 
 
 class TlsConnection(Protocol):
@@ -27,9 +32,17 @@ class TlsConnection(Protocol):
 
 
 class PeerCertificates:
-    """Sorts client certificates. clients, front_proxies: their CAs, as PEM."""
+    """Sorts client certificates. clients, front_proxies: their CAs, as PEM.
 
-    def __init__(self, clients: bytes, front_proxies: bytes) -> None:
+    extra_prefix: what the names of a user's extra attributes begin with.
+    """
+
+    def __init__(self, clients: bytes, front_proxies: bytes, extra_prefix: str) -> None:
+        self._extra_prefix = extra_prefix
+        self.trust(clients, front_proxies)
+
+    def trust(self, clients: bytes, front_proxies: bytes) -> None:
+        """Trust these CAs from now on, and no others."""
         self._clients = _Authorities(clients)
         self._front_proxies = _Authorities(front_proxies)
 
@@ -40,9 +53,27 @@ class PeerCertificates:
         except UNREADABLE:
             return NO_CERTIFICATE
         chain = _verified_chain(connection)
-        user = user_of(described) if self._clients.have_signed(certificate, chain) else None
+        is_client = self._clients.have_signed(certificate, chain)
+        try:
+            user = self._user(described, certificate) if is_client else None
+        except UNREADABLE:
+            user, is_client = None, False
         is_front_proxy = self._front_proxies.have_signed(certificate, chain)
-        return PeerCertificate(user, _common_name(described) if is_front_proxy else None)
+        return PeerCertificate(
+            user,
+            _common_name(described) if is_front_proxy else None,
+            is_client or is_front_proxy,
+            certificate.not_valid_after_utc.timestamp(),
+        )
+
+    def _user(self, described: Mapping[str, Any], certificate: x509.Certificate) -> UserInfo | None:
+        """Returns the user that a certificate names; None if it names nobody. Raises ValueError."""
+        user = user_of(described)
+        if user is None:
+            return None
+        credential = f"X509SHA256={certificate.fingerprint(hashes.SHA256()).hex()}"
+        extra = ((f"{self._extra_prefix}/{CREDENTIAL_ID}", (credential,)),)
+        return UserInfo(user.name, user.groups, _uid(certificate), extra)
 
 
 class _Authorities:
@@ -60,7 +91,7 @@ class _Authorities:
 def _has_issued(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, InvalidSignature):
+    except (InvalidSignature, *UNREADABLE):
         return False
     return True
 
@@ -76,6 +107,22 @@ def _verified_chain(connection: TlsConnection) -> Sequence[bytes]:
     private = getattr(connection, "_sslobj", None)
     chain = private.get_verified_chain() if private is not None else None
     return tuple(ssl.PEM_cert_to_DER_cert(each.public_bytes()) for each in chain or ())
+
+
+def _uid(certificate: x509.Certificate) -> str:
+    """Returns the uid in a certificate's subject; empty if there is none. Raises ValueError.
+
+    Source: k8s.io/apiserver, pkg/authentication/request/x509, parseUIDFromCert.
+    """
+    found = certificate.subject.get_attributes_for_oid(_UID)
+    if not found:
+        return ""
+    if len(found) > 1:
+        raise ValueError("expected 1 UID, but found multiple")
+    (uid,) = (each.value for each in found)
+    if not isinstance(uid, str) or not uid:
+        raise ValueError("UID cannot be an empty string")
+    return uid
 
 
 def _common_name(described: Mapping[str, Any]) -> str:

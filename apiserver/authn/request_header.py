@@ -7,6 +7,8 @@ looked at. Source: k8s.io/apiserver, pkg/authentication/request/headerrequest.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -34,17 +36,25 @@ STANDARD_NAMES: Final = RequestHeaderNames()
 
 
 class RequestHeaderAuthenticator:
-    """allowed_names: common names of front proxies; any, if there are none."""
+    """allowed_names: common names of front proxies; any, if there are none. clock: seconds since 1970."""
 
-    def __init__(self, names: RequestHeaderNames, allowed_names: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        names: RequestHeaderNames,
+        allowed_names: tuple[str, ...],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._clock = clock
         self._names = names
         self._prefixes = tuple(each.lower() for each in names.extra_prefixes)
         self._allowed = frozenset(allowed_names)
 
     def __call__(self, credentials: Credentials) -> UserInfo | None:
         """Raises Unauthorized for headers that are not UTF-8."""
-        front_proxy = credentials.certificate.front_proxy
+        _, front_proxy, _, expires_at = credentials.certificate
         if front_proxy is None or (self._allowed and front_proxy not in self._allowed):
+            return None
+        if expires_at < self._clock():
             return None
         headers = credentials.headers
         name = _first(headers, self._names.users)

@@ -1,19 +1,23 @@
 """Tokens of service accounts: JSON Web Tokens that this server signs, and accepts as long as the objects that
 they name exist.
 
-The claims are those of k8s.io/kubernetes, pkg/serviceaccount/claims.go. Rows O01, O08.
+Those that stand in Secrets, as Kubernetes had them before it issued others, do not expire, are for this
+server only, and are valid as long as the Secret has the very token.
+
+The claims are those of k8s.io/kubernetes, pkg/serviceaccount/{claims,legacy}.go. Rows O01, O08.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import hmac
 import re
 import uuid
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import jwt
 from cryptography import x509
@@ -21,8 +25,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
 
-from apiserver.authn.chain import Credentials, authenticated
-from apiserver.authn.token_file import bearer_token
+from apiserver.authn.chain import Identity, authenticated
 from apiserver.errors import Unauthorized
 from apiserver.golang.pem import UNREADABLE
 from apiserver.golang.quoting import go_quote
@@ -40,11 +43,20 @@ KNOWN_TOKENS_MAX: Final = 4096
 TOKEN_LENGTH_MAX: Final = 16 * 1024
 USER_PREFIX: Final = "system:serviceaccount:"
 GROUP: Final = "system:serviceaccounts"
-_PUBLIC_BLOCK: Final = re.compile(
-    rb"-----BEGIN (PUBLIC KEY|CERTIFICATE)-----.*?-----END \1-----",
+_KEY_BLOCK: Final = re.compile(
+    rb"-----BEGIN (PUBLIC KEY|CERTIFICATE|(?:[A-Z]+ )?PRIVATE KEY)-----.*?-----END \1-----",
     re.DOTALL,
 )
 _CURVES: Final = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
+# Of Secrets with tokens.
+ACCOUNT_NAME: Final = "kubernetes.io/service-account.name"
+ACCOUNT_UID: Final = "kubernetes.io/service-account.uid"
+INVALID_SINCE: Final = "kubernetes.io/legacy-token-invalid-since"
+_AUTOMATIC: Final = (
+    "Use tokens from the TokenRequest API or manually created secret-based tokens instead of auto-generated "
+    "secret-based tokens."
+)
+TOKEN_KEY: Final = "token"  # noqa: S105  a key of Secrets
 # The resources of the objects that a token may be bound to, by claim.
 _BOUND: Final = {"pod": "pods", "secret": "secrets", "node": "nodes"}
 
@@ -65,6 +77,8 @@ class Claims:
     """The claims of a token whose signature was verified.
 
     bound: the objects that must exist besides the service account, by claim: pod, secret or node.
+    warn_after: it was asked for until then only, and is counted as stale after that; None: as long as it is
+        valid. In seconds since 1970, as the others are.
     """
 
     namespace: str
@@ -74,13 +88,17 @@ class Claims:
     not_before: int
     token_id: str
     bound: tuple[tuple[str, Reference], ...] = ()
+    warn_after: int | None = None
 
 
-class Identity(NamedTuple):
-    """The user of a token, and those of the wanted audiences for which it is meant."""
+@dataclass(frozen=True, slots=True)
+class LegacyClaims:
+    """The claims of a token that stands in a Secret, and the token itself."""
 
-    user: UserInfo
-    audiences: tuple[str, ...]
+    namespace: str
+    account: Reference
+    secret: str
+    token: str
 
 
 # Takes a resource of the core group, a namespace, a name, and whether to bypass the cache.
@@ -104,15 +122,19 @@ def read_private_key(pem: bytes) -> PrivateKey:
 
 
 def read_public_keys(pem: bytes) -> list[PublicKey]:
-    """Returns the keys in a file of public keys and certificates, or of a private key. Raises UnusableKey."""
-    if b"PRIVATE KEY" in pem:
-        return [read_private_key(pem).public_key()]
+    """Returns the keys in a file of public keys, certificates and private keys, in their order.
+
+    Other blocks are passed over, such as the parameters of a curve. Raises UnusableKey.
+    Source: k8s.io/client-go, util/keyutil/key.go.
+    """
     keys: list[PublicKey] = []
-    for block in _PUBLIC_BLOCK.finditer(pem):
+    for block in _KEY_BLOCK.finditer(pem):
         key: object
         try:
             if block[1] == b"CERTIFICATE":
                 key = x509.load_pem_x509_certificate(block[0]).public_key()
+            elif block[1].endswith(b"PRIVATE KEY"):
+                key = read_private_key(block[0]).public_key()
             else:
                 key = serialization.load_pem_public_key(block[0])
         except UNREADABLE as error:
@@ -164,11 +186,29 @@ class TokenIssuer:
             "iat": now,
             "iss": self._issuer,
             "jti": claims.token_id,
-            self._claim: own,
+            self._claim: own | ({} if claims.warn_after is None else {"warnafter": claims.warn_after}),
             "nbf": claims.not_before,
             "sub": f"{USER_PREFIX}{namespace}:{account.name}",
         }
         return jwt.encode(payload, self._key, algorithm=self._algorithm, headers=self._headers)
+
+    def issue_legacy(self, namespace: str, account: Reference, secret: str) -> str:
+        """Returns the token that is to stand in a Secret."""
+        prefix = f"{self._claim}/serviceaccount"
+        payload = {
+            "iss": legacy_issuer(self._claim),
+            f"{prefix}/namespace": namespace,
+            f"{prefix}/secret.name": secret,
+            f"{prefix}/service-account.name": account.name,
+            f"{prefix}/service-account.uid": account.uid,
+            "sub": f"{USER_PREFIX}{namespace}:{account.name}",
+        }
+        return jwt.encode(payload, self._key, algorithm=self._algorithm, headers=self._headers)
+
+
+def legacy_issuer(claim: str) -> str:
+    """`kubernetes.io` -> `kubernetes/serviceaccount`."""
+    return f"{claim.removesuffix('.io')}/serviceaccount"
 
 
 def new_token_id() -> str:
@@ -185,6 +225,7 @@ class AcceptedTokens:
     keys: the token must be signed with one of them. issuers: its issuer must be one of them.
     audiences: it must be meant for one of them, if nobody asks for others.
     claim: as in TokenIssuer. extra_prefix: of the keys in the user's extra information.
+    looks_up_legacy: whether the Secret and the account of a token in a Secret must exist.
     """
 
     keys: Sequence[PublicKey]
@@ -192,32 +233,72 @@ class AcceptedTokens:
     audiences: Sequence[str]
     claim: str
     extra_prefix: str
+    looks_up_legacy: bool = True
+
+
+class TokenUses(Protocol):
+    """Is told which tokens are used that should not be for much longer."""
+
+    def legacy(self, namespace: str, secret: Document | None, *, is_of_account: bool) -> None:
+        """One that stands in a Secret. secret: None if it was not looked up.
+
+        is_of_account: whether the account names the Secret, as it did when such tokens came by themselves.
+        """
+        ...
+
+    def invalidated(self, namespace: str, secret: Document) -> None:
+        """One whose Secret is marked as invalid."""
+        ...
+
+    def timed(self, *, is_stale: bool) -> None:
+        """One that is valid for longer than was asked for. is_stale: that time is over."""
+        ...
+
+
+class NoTokenUses:
+    """Does not care."""
+
+    def legacy(self, namespace: str, secret: Document | None, *, is_of_account: bool) -> None:
+        pass
+
+    def invalidated(self, namespace: str, secret: Document) -> None:
+        pass
+
+    def timed(self, *, is_stale: bool) -> None:
+        pass
 
 
 class ServiceAccountAuthenticator:
     """Authenticates service accounts by their tokens. clock: seconds since 1970."""
 
-    def __init__(self, accepted: AcceptedTokens, get: ObjectGetter, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        accepted: AcceptedTokens,
+        get: ObjectGetter,
+        clock: Callable[[], float],
+        uses: TokenUses = NoTokenUses(),  # noqa: B008  has no state
+    ) -> None:
         self._keys = {key_id(key): (key, algorithm(key)) for key in accepted.keys}
         self._issuers, self._audiences = frozenset(accepted.issuers), tuple(accepted.audiences)
         self._claim, self._extra_prefix = accepted.claim, accepted.extra_prefix
-        self._get, self._clock = get, clock
-        self._known: OrderedDict[str, Claims] = OrderedDict()  # those used last at the end
+        self._legacy_issuer = legacy_issuer(accepted.claim)
+        self._looks_up_legacy = accepted.looks_up_legacy
+        self._get, self._clock, self._uses = get, clock, uses
+        self._known: OrderedDict[str, Claims | LegacyClaims] = OrderedDict()  # those used last at the end
 
-    def __call__(self, credentials: Credentials) -> Awaitable[UserInfo] | None:
-        """Returns None if there is no token of these issuers. The awaitable raises Unauthorized."""
-        claims = self._claims(bearer_token(credentials.authorization))
-        return None if claims is None else self._user(claims)
+    async def user(self, claims: Claims | LegacyClaims) -> UserInfo:
+        """Returns whose token has these claims. Raises Unauthorized: it is not valid any more, or not yet."""
+        return (await self.identity(claims, self._audiences)).user
 
-    async def identify(self, token: str, audiences: Sequence[str]) -> Identity | None:
-        """Like a call, for other audiences. Raises Unauthorized."""
-        claims = self._claims(token)
-        return None if claims is None else await self._identity(claims, audiences)
-
-    async def _user(self, claims: Claims) -> UserInfo:
-        return (await self._identity(claims, self._audiences)).user
-
-    async def _identity(self, claims: Claims, audiences: Sequence[str]) -> Identity:
+    async def identity(self, claims: Claims | LegacyClaims, audiences: Sequence[str]) -> Identity:
+        """Like `user`, for other audiences. Raises Unauthorized."""
+        if isinstance(claims, LegacyClaims):
+            told = ("legacy-token", f"{USER_PREFIX}{claims.namespace}:{claims.account.name}")
+            try:
+                identity = await self._legacy_identity(claims, audiences)
+            except Unauthorized as error:
+                raise Unauthorized(error.why, (told, *error.annotations)) from None
+            return identity._replace(annotations=(told, *identity.annotations))
         shared = tuple(each for each in audiences if each in claims.audiences)
         if not shared:
             meant, wanted = _go_list(claims.audiences), _go_list(audiences)
@@ -237,7 +318,73 @@ class ServiceAccountAuthenticator:
         for resource, namespace, reference in named:
             if problem := await self._problem_of(resource, namespace, reference, now):
                 raise Unauthorized(problem)
-        return Identity(self._user_of(claims), shared)
+        user = self._user_of(claims)
+        if claims.warn_after is None:
+            return Identity(user, shared)
+        is_stale = now > claims.warn_after
+        self._uses.timed(is_stale=is_stale)
+        if not is_stale:
+            return Identity(user, shared)
+        late_s = int(now) - claims.warn_after
+        text = f"subject: {user.name}, seconds after warning threshold: {late_s}"
+        return Identity(user, shared, (("stale-token", text),))
+
+    async def _legacy_identity(self, claims: LegacyClaims, audiences: Sequence[str]) -> Identity:
+        """Raises Unauthorized."""
+        shared = tuple(each for each in audiences if each in self._audiences)
+        if not shared:
+            meant, wanted = _go_list(self._audiences), _go_list(audiences)
+            raise Unauthorized(f"token audiences {meant} is invalid for the target audiences {wanted}")
+        namespace, account = claims.namespace, claims.account
+        secret: Document | None = None
+        is_of_account = False
+        if self._looks_up_legacy:
+            secret = await self._secret(claims)
+            if secret is None or "deletionTimestamp" in secret["metadata"]:
+                raise Unauthorized("Token has been invalidated")
+            if not _holds(secret, claims.token):
+                raise Unauthorized("Token does not match server's copy")
+            found = await self._account(claims)
+            if found is None:
+                raise Unauthorized(f'serviceaccounts "{account.name}" not found')
+            if "deletionTimestamp" in found["metadata"]:
+                raise Unauthorized(f"ServiceAccount {namespace}/{account.name} has been deleted")
+            uid = found["metadata"]["uid"]
+            if uid != account.uid:
+                raise Unauthorized(f"ServiceAccount UID ({uid}) does not match claim ({account.uid})")
+            if (secret["metadata"].get("labels") or {}).get(INVALID_SINCE):
+                self._uses.invalidated(namespace, secret)
+                raise Unauthorized(
+                    f"the token in secret {namespace}/{claims.secret} for service account "
+                    f"{namespace}/{account.name} has been marked invalid. Use tokens from the TokenRequest "
+                    "API or manually created secret-based tokens, or remove the "
+                    f"'{INVALID_SINCE}' label from the secret to temporarily allow use of this token",
+                    [("legacy-token-invalidated", f"{claims.secret}/{namespace}")],
+                )
+            is_of_account = any(each.get("name") == claims.secret for each in found.get("secrets") or ())
+        self._uses.legacy(namespace, secret, is_of_account=is_of_account)
+        user = authenticated(
+            f"{USER_PREFIX}{namespace}:{account.name}", (GROUP, f"{GROUP}:{namespace}"), account.uid
+        )
+        if secret is None:
+            return Identity(user, shared)
+        if is_of_account:
+            return Identity(user, shared, (("legacy-token-autogenerated-secret", claims.secret),), _AUTOMATIC)
+        return Identity(user, shared, (("legacy-token-manual-secret", claims.secret),))
+
+    async def _secret(self, claims: LegacyClaims) -> Document | None:
+        """Returns the Secret of a token, in its latest state if the cached one has not the token."""
+        found = await self._get("secrets", claims.namespace, claims.secret, False)
+        if found is None or not _holds(found, claims.token):
+            found = await self._get("secrets", claims.namespace, claims.secret, True)
+        return found
+
+    async def _account(self, claims: LegacyClaims) -> Document | None:
+        name, uid = claims.account
+        found = await self._get("serviceaccounts", claims.namespace, name, False)
+        if found is None or found["metadata"]["uid"] != uid:
+            found = await self._get("serviceaccounts", claims.namespace, name, True)
+        return found
 
     async def _problem_of(self, resource: str, namespace: str, reference: Reference, now: float) -> str:
         """Returns why a token that names the object is not valid; empty if it is."""
@@ -278,7 +425,7 @@ class ServiceAccountAuthenticator:
 
     # ---- signatures
 
-    def _claims(self, token: str) -> Claims | None:
+    def claims(self, token: str) -> Claims | LegacyClaims | None:
         """Returns a token's claims if one of the keys and issuers signed it, else None."""
         if token.count(".") != 2 or len(token) > TOKEN_LENGTH_MAX or not token.isascii():
             return None
@@ -287,7 +434,7 @@ class ServiceAccountAuthenticator:
             self._known.move_to_end(token)
             return known
         payload = self._verified(token)
-        claims = None if payload is None else self._read(payload)
+        claims = None if payload is None else self._read(payload, token)
         if claims is not None:
             self._known[token] = claims
             if len(self._known) > KNOWN_TOKENS_MAX:
@@ -306,10 +453,15 @@ class ServiceAccountAuthenticator:
             except (jwt.InvalidTokenError, RecursionError):
                 continue
             issuer = payload.get("iss")
-            return payload if isinstance(issuer, str) and issuer in self._issuers else None
+            is_ours = isinstance(issuer, str) and (issuer in self._issuers or issuer == self._legacy_issuer)
+            return payload if is_ours else None
         return None
 
-    def _read(self, payload: Document) -> Claims | None:
+    def _read(self, payload: Document, token: str) -> Claims | LegacyClaims | None:
+        if payload["iss"] == self._legacy_issuer and self._claim not in payload:
+            return self._read_legacy(payload, token)
+        if payload["iss"] not in self._issuers:
+            return None
         try:
             own, audiences = payload[self._claim], payload["aud"]
             claims = Claims(
@@ -320,14 +472,37 @@ class ServiceAccountAuthenticator:
                 not_before=_seconds(payload.get("nbf", 0)),
                 token_id=_text(payload.get("jti", "")),
                 bound=tuple((kind, _reference(own[kind])) for kind in _BOUND if kind in own),
+                warn_after=_seconds(own["warnafter"]) if own.get("warnafter") else None,
             )
         except (KeyError, TypeError, OverflowError, ValueError):
             return None  # Signed with one of the keys, but not for a service account.
         subject = f"{USER_PREFIX}{claims.namespace}:{claims.account.name}"
         return claims if payload.get("sub") == subject else None
 
+    def _read_legacy(self, payload: Document, token: str) -> LegacyClaims | None:
+        prefix = f"{self._claim}/serviceaccount"
+        names = ("namespace", "service-account.name", "service-account.uid", "secret.name")
+        values = [payload.get(f"{prefix}/{name}") for name in names]
+        if not all(isinstance(value, str) and value for value in values):
+            return None
+        namespace, name, uid, secret = values
+        if payload.get("sub") != f"{USER_PREFIX}{namespace}:{name}":
+            return None
+        return LegacyClaims(str(namespace), Reference(str(name), str(uid)), str(secret), token)
+
 
 _INVALIDATED: Final = "service account token has been invalidated"
+
+
+def _holds(secret: Document, token: str) -> bool:
+    """Whether a Secret has the very token."""
+    data = secret.get("data")
+    encoded = data.get(TOKEN_KEY) if isinstance(data, dict) else None
+    try:
+        found = base64.b64decode(encoded) if isinstance(encoded, str) else b""
+    except ValueError:
+        return False
+    return hmac.compare_digest(found, token.encode())
 
 
 def _go_list(texts: Sequence[str]) -> str:

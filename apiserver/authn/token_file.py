@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from apiserver.authn.chain import Credentials, authenticated
-from apiserver.errors import Unauthorized
+from apiserver.authn.chain import authenticated
 from apiserver.vocabulary import UserInfo
 
 CACHED_HEADERS_MAX: Final = 1024
@@ -48,21 +47,19 @@ class TokenFileAuthenticator:
         # those of other schemes hold secrets that are not meant for this server.
         self._accepted: dict[str, UserInfo] = {}
 
-    def __call__(self, credentials: Credentials) -> UserInfo | None:
-        """Raises Unauthorized for a token that is not in the file."""
-        authorization = credentials.authorization
-        user = self._accepted.get(authorization)
-        if user is not None:
-            return user
-        token = bearer_token(authorization)
-        if not token:
-            return None
-        user = self._users.get(_digest(token))
-        if user is None:
-            raise Unauthorized
-        if len(self._accepted) < CACHED_HEADERS_MAX:
+    def known(self, authorization: str) -> UserInfo | None:
+        """Returns whose token a header has that was accepted before; None for all others."""
+        return self._accepted.get(authorization)
+
+    def authenticate(self, authorization: str, token: str) -> UserInfo | None:
+        """Returns whose a token is that a header has; None if it is not in the file."""
+        user = self.user_of(token)
+        if user is not None and len(self._accepted) < CACHED_HEADERS_MAX:
             self._accepted[authorization] = user
         return user
+
+    def user_of(self, token: str) -> UserInfo | None:
+        return self._users.get(_digest(token)) if self._users else None
 
 
 def bearer_token(authorization: str) -> str:

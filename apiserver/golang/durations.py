@@ -1,4 +1,4 @@
-"""Parses durations of Go's package time: `90s`, `1m30s`, `500ms`; `0` needs no unit."""
+"""Parses and writes durations of Go's package time: `90s`, `1m30s`, `500ms`; `0` needs no unit."""
 
 from __future__ import annotations
 
@@ -19,3 +19,28 @@ def parse_duration(text: str) -> float:
     if not _is_duration(text):
         raise ValueError(f"{text!r} is no duration, as 90s or 1m30s are")
     return sum(float(number) * _UNITS[unit] for number, unit in _parts(text))
+
+
+def duration_text(seconds: float) -> str:
+    """Returns a duration as Go writes it: `1h2m3.5s`, `1.5ms`, `0s`."""
+    nanoseconds = round(seconds * 1e9)
+    if nanoseconds == 0:
+        return "0s"
+    for unit, size in (("ns", 1), ("\u00b5s", 10**3), ("ms", 10**6)):
+        if nanoseconds < size * 1000:
+            return f"{_decimal(nanoseconds, size)}{unit}"
+    minutes, rest = divmod(nanoseconds, 60 * 10**9)
+    text = f"{_decimal(rest, 10**9)}s"
+    if not minutes:
+        return text
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes}m{text}" if hours else f"{minutes}m{text}"
+
+
+def _decimal(amount: int, unit: int) -> str:
+    """Returns a number of units, without zeros at its end."""
+    whole, rest = divmod(amount, unit)
+    if not rest:
+        return str(whole)
+    digits = len(str(unit)) - 1
+    return f"{whole}.{rest:0{digits}d}".rstrip("0")

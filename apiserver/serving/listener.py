@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final, Protocol
 
+from apiserver.serving.endless_reads import RecordsTaken
 from apiserver.serving.listening import BACKLOG, Sockets
 from apiserver.serving.tls_transport import TlsTransport
 
@@ -93,8 +94,11 @@ class ConnectionLimits:
 class Listener:
     """Accepts connections on listening sockets, and serves them until it is closed.
 
-    context: of TLS. server: makes the protocols of connections, which outlive the listener.
+    context: of TLS; when it is replaced, handshakes that begin later have the new one.
+    server: makes the protocols of connections, which outlive the listener.
     refused_total: how many connections it has refused for want of room.
+    failed_total: how many handshakes have failed, or have taken too long.
+    taking: is told of the calls that take records from clients.
     """
 
     def __init__(
@@ -102,12 +106,14 @@ class Listener:
         context: ssl.SSLContext,
         server: ConnectionServer,
         limits: ConnectionLimits,
+        taking: RecordsTaken,
         *,
         handshake_timeout_s: float = HANDSHAKE_TIMEOUT_S,
         handshakes_max: int = HANDSHAKES_MAX,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._context, self._server, self._limits = context, server, limits
+        self.context = context
+        self._server, self._limits, self.taking = server, limits, taking
         self._handshake_timeout_s, self._handshakes_max = handshake_timeout_s, handshakes_max
         self._poll_s = min(_HANDSHAKE_POLL_S, handshake_timeout_s / 10)
         self._sockets: list[socket.socket] = []
@@ -118,7 +124,7 @@ class Listener:
         # When none was idle: of a client's connections, or of all (None).
         self._none_idle_at: dict[str | None, float] = {}
         self._timer: asyncio.TimerHandle | None = None
-        self.refused_total = 0
+        self.refused_total = self.failed_total = 0
         self._logged_at = -_LOG_EVERY_S
 
     def listen(self, sockets: Sockets) -> None:
@@ -251,6 +257,7 @@ class Listener:
         for handshake in list(self._handshakes):
             if handshake.began_at > began_before:
                 break
+            self.failed_total += 1
             handshake.drop()
         self._timer = None
         if self._handshakes:
@@ -271,13 +278,14 @@ class Listener:
                 handshake.go_on()
             except Exception:  # One connection's failure must not be the end of all others.
                 log.exception("a connection cannot be served")
+                self.failed_total += 1
                 handshake.drop()
             self._advancing.popleft()
         if self._advancing:
             self._loop.call_soon(self._advance_some)
 
     def secured(self, plain: socket.socket) -> ssl.SSLSocket:
-        return self._context.wrap_socket(plain, server_side=True, do_handshake_on_connect=False)
+        return self.context.wrap_socket(plain, server_side=True, do_handshake_on_connect=False)
 
     def forget(self, handshake: _Handshake) -> None:
         if handshake in self._handshakes:
@@ -286,7 +294,7 @@ class Listener:
 
     def serve(self, handshake: _Handshake, tls: ssl.SSLSocket) -> None:
         """Serve the connection whose handshake is done."""
-        transport = TlsTransport(self._loop, tls, self._server(), handshake.peer, self._closed)
+        transport = TlsTransport(self._loop, tls, self._server(), handshake.peer, self._closed, self.taking)
         del self._handshakes[handshake]
         self._open[transport] = handshake.client
         transport.start()
@@ -324,19 +332,25 @@ class _Handshake:
         """Take the next step, which may be the last."""
         if self._socket.fileno() < 0:
             return  # It has been dropped.
+        taking = self._listener.taking
         try:
             if self._tls is None:
                 self._socket.getpeername()  # If it is gone already, `wrap_socket` would keep what it takes.
                 self._tls = self._socket = self._listener.secured(self._socket)
+            taking.under_way = (self._tls,)
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
             self._loop.add_reader(self._socket.fileno(), self._on_ready)
         except ssl.SSLWantWriteError:
             self._loop.add_writer(self._socket.fileno(), self._on_ready)
         except (OSError, ValueError):  # also of a certificate that no CA has signed, or a wrong protocol
+            self._listener.failed_total += 1
             self.drop()
         else:
+            taking.under_way = None
             self._listener.serve(self, self._tls)
+        finally:
+            taking.under_way = None
 
     def drop(self) -> None:
         self._stop_waiting()

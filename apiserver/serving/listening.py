@@ -1,4 +1,4 @@
-"""The listening sockets, the TLS context, and the kubeconfig with which clients find the server."""
+"""The listening sockets, the certificates, and the kubeconfig with which clients find the server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import errno
 import ipaddress
 import os
 import socket
-import ssl
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Final, TypeAlias
 
 from apiserver.cli.config import Config
 from apiserver.serving import pki
+from apiserver.serving.serving_tls import ServingTls, TlsContent, TlsFiles, TlsOptions, UnusableTls
 
 # Connections that wait to be accepted.
 BACKLOG: Final = 1024
@@ -63,43 +63,25 @@ def _no_certificates(config: Config, error: Exception) -> CannotStart:
     return CannotStart(f"cannot make certificates in {config.data_dir}: {error}")
 
 
-def tls_context(config: Config, certificates: pki.Pki) -> ssl.SSLContext:
-    """Raises CannotStart."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # To negotiate again costs clients little and servers much, and no client needs it.
-    context.options |= ssl.OP_NO_RENEGOTIATION
-    # Client certificates are optional. One that no CA here has signed ends the handshake.
-    context.verify_mode = ssl.CERT_OPTIONAL
-    context.set_alpn_protocols(["http/1.1"])
+def serving_tls(config: Config, certificates: pki.Pki) -> ServingTls:
+    """Returns what connections are secured with. Raises CannotStart."""
+    serving = (
+        config.tls_cert_file or certificates.serving_cert,
+        config.tls_private_key_file or certificates.serving_key,
+    )
+    files = TlsFiles(
+        serving=serving,
+        named=tuple(((each.certificate, each.key), each.names) for each in config.tls_sni_cert_key),
+        client_cas=config.client_ca_file,
+        front_proxy_cas=config.requestheader_client_ca_file or certificates.front_proxy_ca_cert,
+        own_ca=certificates.ca_cert,
+    )
     try:
-        context.load_cert_chain(
-            config.tls_cert_file or certificates.serving_cert,
-            config.tls_private_key_file or certificates.serving_key,
-        )
-        context.load_verify_locations(certificates.ca_cert)
-        if config.client_ca_file is not None:
-            context.load_verify_locations(config.client_ca_file)
-        context.load_verify_locations(_front_proxy_ca_file(config, certificates))
-    except OSError as error:  # ssl.SSLError is one
-        raise CannotStart(f"the serving certificate cannot be used: {error}") from None
-    return context
-
-
-def client_cas(config: Config, certificates: pki.Pki) -> bytes:
-    """Returns the CAs of clients' certificates, as PEM. Raises CannotStart."""
-    try:
-        return b"\n".join((certificates.ca_cert.read_bytes(), read_optional(config.client_ca_file) or b""))
+        return ServingTls(files, TlsOptions(config.tls_min_version, config.tls_cipher_suites))
+    except UnusableTls as error:
+        raise CannotStart(str(error)) from None
     except OSError as error:
-        raise CannotStart(f"--client-ca-file: {error}") from None
-
-
-def front_proxy_cas(config: Config, certificates: pki.Pki) -> bytes:
-    """Returns the CAs of the certificates of front proxies, as PEM. Raises CannotStart."""
-    try:
-        return _front_proxy_ca_file(config, certificates).read_bytes()
-    except OSError as error:
-        raise CannotStart(f"--requestheader-client-ca-file: {error}") from None
+        raise CannotStart(f"{error.filename}: {error.strerror or error}") from None
 
 
 def front_proxy_names(config: Config) -> tuple[str, ...]:
@@ -114,10 +96,6 @@ def front_proxy_certificate(config: Config, certificates: pki.Pki) -> tuple[Path
     if config.proxy_client_cert_file is not None and config.proxy_client_key_file is not None:
         return config.proxy_client_cert_file, config.proxy_client_key_file
     return certificates.front_proxy_cert, certificates.front_proxy_key
-
-
-def _front_proxy_ca_file(config: Config, certificates: pki.Pki) -> Path:
-    return config.requestheader_client_ca_file or certificates.front_proxy_ca_cert
 
 
 def advertised_address(config: Config) -> str:
@@ -161,24 +139,40 @@ def kubeconfig_path(config: Config) -> Path:
     return config.data_dir / "admin.kubeconfig"
 
 
-def write_kubeconfig(config: Config, port: int, certificates: pki.Pki) -> None:
-    """Raises CannotStart."""
-    path = kubeconfig_path(config)
-    trusted = trusted_ca(config, certificates)
-    try:
-        pki.write_kubeconfig(path, url(config, port), certificates, trusted=trusted)
-    except OSError as error:
-        raise CannotStart(f"cannot write {path}: {error.strerror or error}") from None
+class Kubeconfig:
+    """The administrator's kubeconfig, as this server writes it. port: that of the server."""
+
+    def __init__(self, config: Config, port: int, certificates: pki.Pki) -> None:
+        self._config, self._port, self._certificates = config, port, certificates
+        self._written = b""
+
+    def write(self, content: TlsContent) -> None:
+        """Write it, unless it is what was written last. Raises OSError."""
+        wanted = pki.kubeconfig(url(self._config, self._port), self._certificates, trusted_ca(content))
+        if wanted != self._written:
+            pki.write(kubeconfig_path(self._config), wanted)
+            self._written = wanted
+
+    def write_first(self, content: TlsContent) -> None:
+        """Raises CannotStart."""
+        try:
+            self.write(content)
+        except OSError as error:
+            path = kubeconfig_path(self._config)
+            raise CannotStart(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def trusted_ca(config: Config, certificates: pki.Pki) -> bytes:
-    """Returns the certificates, as PEM, by which clients verify this server. Raises CannotStart."""
-    try:
-        authorities = [client_cas(config, certificates)]
-        chain = (config.tls_cert_file or certificates.serving_cert).read_bytes()
-        return pki.trusted_for(chain, authorities)
-    except (OSError, ValueError) as error:
-        raise CannotStart(f"the serving certificate cannot be used: {error}") from None
+def renew_certificates(config: Config) -> bool:
+    """Replace the certificates of this server's own that expire soon. Returns whether there were any.
+
+    Raises OSError, pki.UnusableFile.
+    """
+    return pki.renew(config.data_dir / "pki", _names(config), cert_dir=config.cert_dir)
+
+
+def trusted_ca(content: TlsContent) -> bytes:
+    """Returns the certificates, as PEM, by which clients verify this server."""
+    return pki.trusted_for(content.serving.chain, [content.all_client_cas])
 
 
 def url(config: Config, port: int) -> str:

@@ -38,6 +38,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from apiserver.golang.certificates import authority_key_identifier
 from apiserver.golang.pem import UNREADABLE
 from apiserver.vocabulary import MASTERS
 
@@ -65,6 +66,7 @@ class Pki:
     """The paths of keys and certificates."""
 
     ca_cert: Path
+    ca_key: Path
     serving_cert: Path
     serving_key: Path
     admin_cert: Path
@@ -173,6 +175,18 @@ def ensure(
         return _ensure(directory, addresses, cert_dir)
 
 
+def renew(directory: Path, addresses: Sequence[str], *, cert_dir: Path | None = None) -> bool:
+    """Replace the certificates that expire soon, as `ensure` does at the start, but never a CA.
+
+    Clients of a server that runs trust its CA. One that does not name an address is not replaced either:
+    another server may have made it for itself. Returns whether any was replaced.
+    Raises OSError, UnusableFile.
+    """
+    with _locked(directory / ".lock"):
+        now = datetime.now(UTC)
+        return _renew(_paths(directory, cert_dir), addresses, cert_dir, now, checks_names=False)
+
+
 def local_identity(directory: Path) -> ClusterIdentity:
     """Returns the identity in the files of a directory, with new keys for those that are missing.
 
@@ -214,7 +228,7 @@ def _copy(directory: Path, identity: ClusterIdentity) -> None:
             if path.read_bytes() == content:
                 continue
             os.replace(path, path.with_name(name + REPLACED))
-        _write(path, content)
+        write(path, content)
 
 
 @contextlib.contextmanager
@@ -229,8 +243,21 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 def _ensure(directory: Path, addresses: Sequence[str], cert_dir: Path | None) -> Pki:
-    pki = Pki(
+    pki, now = _paths(directory, cert_dir), datetime.now(UTC)
+    _ensure_ca(pki.ca_cert, CA_NAME, now)
+    _ensure_ca(pki.front_proxy_ca_cert, FRONT_PROXY_CA_NAME, now)
+    _renew(pki, addresses, cert_dir, now)
+    if not pki.service_account_key.exists():
+        key = _generate_key()
+        write(pki.service_account_key, _private_pem(key))
+        write(directory / "sa.pub", _public_pem(key.public_key()))
+    return pki
+
+
+def _paths(directory: Path, cert_dir: Path | None) -> Pki:
+    return Pki(
         ca_cert=directory / "ca.crt",
+        ca_key=directory / "ca.key",
         serving_cert=(cert_dir or directory) / "apiserver.crt",
         serving_key=(cert_dir or directory) / "apiserver.key",
         admin_cert=directory / "admin.crt",
@@ -240,40 +267,39 @@ def _ensure(directory: Path, addresses: Sequence[str], cert_dir: Path | None) ->
         front_proxy_key=directory / "front-proxy-client.key",
         service_account_key=directory / "sa.key",
     )
-    now = datetime.now(UTC)
-    ca = _ensure_ca(pki.ca_cert, CA_NAME, now)
-    front_proxy_ca = _ensure_ca(pki.front_proxy_ca_cert, FRONT_PROXY_CA_NAME, now)
+
+
+def _renew(
+    pki: Pki, addresses: Sequence[str], cert_dir: Path | None, now: datetime, *, checks_names: bool = True
+) -> bool:
+    """Issue the certificates that are not valid. Returns whether there were any."""
     names = _subject_alternative_names(addresses)
-    for cert, key_file, request, (signer, signer_file) in (
-        (pki.serving_cert, pki.serving_key, _serving(names), (ca, pki.ca_cert)),
-        (pki.admin_cert, pki.admin_key, _admin(), (ca, pki.ca_cert)),
-        (
-            pki.front_proxy_cert,
-            pki.front_proxy_key,
-            _client(FRONT_PROXY_NAME),
-            (front_proxy_ca, pki.front_proxy_ca_cert),
-        ),
+    has_renewed = False
+    for cert, key_file, request, signer_file in (
+        (pki.serving_cert, pki.serving_key, _serving(names), pki.ca_cert),
+        (pki.admin_cert, pki.admin_key, _admin(), pki.ca_cert),
+        (pki.front_proxy_cert, pki.front_proxy_key, _client(FRONT_PROXY_NAME), pki.front_proxy_ca_cert),
     ):
+        signer = _read_ca(signer_file)
+        if signer is None:
+            raise UnusableFile(signer_file, "is missing")
         if cert.parent == cert_dir and _is_of_another_ca(cert, signer):
             continue
-        if not _is_valid(cert, key_file, request, signer, now):
+        needed = request.names if checks_names else ()
+        if not _is_valid(cert, key_file, needed, signer, now):
             _issue(cert, key_file, request, signer, _read_ca_key(_key_file(signer_file), signer), now)
-    if not pki.service_account_key.exists():
-        key = _generate_key()
-        _write(pki.service_account_key, _private_pem(key))
-        _write(directory / "sa.pub", _public_pem(key.public_key()))
-    return pki
+            has_renewed = True
+    return has_renewed
 
 
-def _ensure_ca(cert_file: Path, name: str, now: datetime) -> x509.Certificate:
-    """Returns the CA in a file, or a new one in its place if it expires. Its key is in a file beside it."""
+def _ensure_ca(cert_file: Path, name: str, now: datetime) -> None:
+    """Make a CA in a file if there is none, or it expires. Its key is in a file beside it."""
     ca = _read_ca(cert_file)
     if ca is None or _expires_soon(ca, now):
         key = _generate_key()
         ca = _create_ca(name, key, now)
-        _write(_key_file(cert_file), _private_pem(key))
-        _write(cert_file, _pem(ca))
-    return ca
+        write(_key_file(cert_file), _private_pem(key))
+        write(cert_file, _pem(ca))
 
 
 def _key_file(cert_file: Path) -> Path:
@@ -291,20 +317,18 @@ def trusted_for(chain: bytes, authorities: Sequence[bytes]) -> bytes:
         for ca in x509.load_pem_x509_certificates(pem):
             try:
                 last.verify_directly_issued_by(ca)
-            except (ValueError, TypeError, InvalidSignature):
+            except (InvalidSignature, *UNREADABLE):
                 continue
             return _pem(ca)
     return chain
 
 
-def write_kubeconfig(path: Path, url: str, pki: Pki, *, trusted: bytes | None = None) -> None:
-    """Write the administrator's kubeconfig. trusted: the CA certificates, if not our own."""
-    ca = base64.b64encode(trusted or pki.ca_cert.read_bytes()).decode()
+def kubeconfig(url: str, pki: Pki, trusted: bytes) -> bytes:
+    """Returns the administrator's kubeconfig. trusted: the CA certificates. Raises OSError."""
+    ca = base64.b64encode(trusted).decode()
     certificate = base64.b64encode(pki.admin_cert.read_bytes()).decode()
     key = base64.b64encode(pki.admin_key.read_bytes()).decode()
-    _write(
-        path,
-        f"""\
+    return f"""\
 apiVersion: v1
 kind: Config
 clusters:
@@ -323,8 +347,7 @@ contexts:
     cluster: apiserver
     user: admin
 current-context: admin@apiserver
-""".encode(),
-    )
+""".encode()
 
 
 # ---- certificates
@@ -409,15 +432,12 @@ def _issue(
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_key_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([request.usage]), critical=False)
-        .add_extension(
-            x509.AuthorityKeyIdentifier.from_issuer_public_key(ca.public_key()),  # type: ignore[arg-type]
-            critical=False,
-        )
+        .add_extension(authority_key_identifier(ca), critical=False)
     )
     if request.names:
         builder = builder.add_extension(x509.SubjectAlternativeName(request.names), critical=False)
-    _write(key_file, _private_pem(key))
-    _write(cert_file, _pem(builder.sign(signer, hashes.SHA256())))
+    write(key_file, _private_pem(key))
+    write(cert_file, _pem(builder.sign(signer, hashes.SHA256())))
 
 
 def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
@@ -454,7 +474,7 @@ def _read_ca_key(path: Path, ca: x509.Certificate) -> ec.EllipticCurvePrivateKey
 
 
 def _is_valid(
-    cert_file: Path, key_file: Path, request: _CertificateRequest, ca: x509.Certificate, now: datetime
+    cert_file: Path, key_file: Path, names: Sequence[x509.GeneralName], ca: x509.Certificate, now: datetime
 ) -> bool:
     """Whether there is a valid certificate with its key: signed by the CA, for these names, not expiring."""
     try:
@@ -463,15 +483,17 @@ def _is_valid(
         certificate.verify_directly_issued_by(ca)
     except (FileNotFoundError, InvalidSignature, *UNREADABLE):
         return False
-    if _expires_soon(certificate, now) or certificate.public_key() != key.public_key():
+    # One that is valid for as long as its CA cannot be had for longer.
+    is_late = _expires_soon(certificate, now) and certificate.not_valid_after_utc < ca.not_valid_after_utc
+    if is_late or certificate.public_key() != key.public_key():
         return False
-    if not request.names:
+    if not names:
         return True
     try:
         extension = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except x509.ExtensionNotFound:
         return False
-    return set(request.names) <= set(extension.value)
+    return set(names) <= set(extension.value)
 
 
 def _is_of_another_ca(cert_file: Path, ca: x509.Certificate) -> bool:
@@ -511,7 +533,7 @@ def _pem(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def _write(path: Path, content: bytes) -> None:
+def write(path: Path, content: bytes) -> None:
     """Write the whole file or nothing, readable by the owner only."""
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

@@ -9,10 +9,12 @@ from typing import TypeVar
 
 from apiserver.authn.service_account import (
     AcceptedTokens,
+    NoTokenUses,
     ObjectGetter,
     PublicKey,
     ServiceAccountAuthenticator,
     TokenIssuer,
+    TokenUses,
     UnusableKey,
     key_id,
     read_private_key,
@@ -44,7 +46,11 @@ class ServiceAccountTokens:
 
 
 def service_account_tokens(
-    config: Config, certificates: Pki, get: ObjectGetter, clock: Callable[[], float]
+    config: Config,
+    certificates: Pki,
+    get: ObjectGetter,
+    clock: Callable[[], float],
+    uses: TokenUses = NoTokenUses(),  # noqa: B008  has no state
 ) -> ServiceAccountTokens:
     """Reads the keys. clock: seconds since 1970. Raises CannotStart."""
     signing_file = config.service_account_signing_key_file or certificates.service_account_key
@@ -55,8 +61,15 @@ def service_account_tokens(
     issuers, brand = config.service_account_issuer, config.brand
     audiences = config.api_audiences or issuers
     claim = f"{brand.vendor}.io"
-    accepted = AcceptedTokens(keys, issuers, audiences, claim, f"authentication.{brand.vendor}.io")
-    authenticator = ServiceAccountAuthenticator(accepted, get, clock)
+    accepted = AcceptedTokens(
+        keys,
+        issuers,
+        audiences,
+        claim,
+        f"authentication.{brand.vendor}.io",
+        looks_up_legacy=config.service_account_lookup,
+    )
+    authenticator = ServiceAccountAuthenticator(accepted, get, clock, uses)
     return ServiceAccountTokens(
         TokenIssuer(signing_key, issuer=issuers[0], claim=claim),
         tuple({key_id(key): key for key in keys}.values()),

@@ -19,6 +19,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
+from apiserver.serving.endless_reads import RecordsTaken
+
 # The most that a record of TLS carries (RFC 8446, 5.1): OpenSSL reads and writes no more at a time.
 RECORD_BYTES: Final = 16 * 1024
 # Writing more than this is worth two more system calls, which have the kernel gather records.
@@ -57,6 +59,7 @@ class TlsTransport(asyncio.Transport):
         "_peer",
         "_protocol",
         "_read",
+        "_taking",
         "_tls",
         "_waiting",
         "_waiting_bytes",
@@ -70,13 +73,14 @@ class TlsTransport(asyncio.Transport):
         protocol: asyncio.Protocol,
         peer: object,
         on_closed: Callable[[TlsTransport], None],
+        taking: RecordsTaken,
     ) -> None:
         """tls: its handshake is done, and it does not block. peer: the client's address.
 
         on_closed: called when the connection is no more, or only waits for the client to close it, too.
         """
         self._loop, self._tls, self._protocol, self._peer = loop, tls, protocol, peer
-        self._on_closed = on_closed
+        self._on_closed, self._taking = on_closed, taking
         self._fd = tls.fileno()
         self._read, self._write = tls.read, tls.write
         self._waiting: deque[memoryview] | None = None  # even an empty one takes 700 bytes
@@ -106,6 +110,8 @@ class TlsTransport(asyncio.Transport):
         return self._is_reading
 
     def _on_readable(self) -> None:
+        taking = self._taking
+        taking.under_way = (self._tls,)
         try:
             data = self._read(RECORD_BYTES)
             if len(data) == RECORD_BYTES:
@@ -115,6 +121,8 @@ class TlsTransport(asyncio.Transport):
         except OSError as error:
             self._lose(error)
             return
+        finally:
+            taking.under_way = None
         if not data:
             self._protocol.eof_received()
             self._close_after_client()
@@ -260,8 +268,7 @@ class TlsTransport(asyncio.Transport):
         """Close now, where nothing is under way in either direction."""
         if not self._is_lost:
             self._forget(None)
-            with contextlib.suppress(OSError, ValueError):
-                self._tls.unwrap()
+            self._unwrap()
             self._tls.close()
 
     def _lose(self, error: Exception | None) -> None:
@@ -277,10 +284,17 @@ class TlsTransport(asyncio.Transport):
         if self._is_lost:
             return
         self._forget(None)
+        self._unwrap()
         plain = self._tls
-        with contextlib.suppress(OSError, ValueError):
-            plain.unwrap()
         _Lingering(self._loop, socket.socket(plain.family, plain.type, plain.proto, plain.detach()))
+
+    def _unwrap(self) -> None:
+        self._taking.under_way = (self._tls,)
+        try:
+            with contextlib.suppress(OSError, ValueError):
+                self._tls.unwrap()
+        finally:
+            self._taking.under_way = None
 
     def _forget(self, error: Exception | None) -> None:
         self.pause_reading()

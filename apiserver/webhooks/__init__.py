@@ -3,7 +3,13 @@
     client_config     where a webhook is
     credentials       how this server proves to them who it is; credential_files: what is in files of its own
     client            sends a review, and reads the answer within bounds
-    caller            posts a review to an admission webhook
+    caller            posts a review to a webhook
+    review_server     asks the server that a kubeconfig names, again if that may help
+    event_server      tells the server that a kubeconfig names what has happened
+    kubeconfig        files that say how this server calls others
+    authorizer        an authorizer that asks a webhook
+    token_reviews     asks a webhook whose a token is
+    document_fetcher  gets documents of identity providers, which are no webhooks, with the same care
     addresses         where no webhook may be
     service_resolver  where a Service is that a webhook is behind; cached_services: as the watch cache has it
     tls               whether the certificate of a webhook is trusted

@@ -9,15 +9,24 @@ checked: a name that stands for another address a moment later wins nothing.
 from __future__ import annotations
 
 import ipaddress
+import re
 import socket
 from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
 from aiohttp.abc import AbstractResolver, ResolveResult
 
+from apiserver.field_errors import truncated
+from apiserver.golang.quoting import go_quote
 from apiserver.vocabulary import IPNetwork
 
 WEBHOOK_FLAG: Final = "--webhook-deny-cidrs"
+PROXY_FLAG: Final = "--proxy-deny-cidrs"
+
+# What ends a host in a URL or means something there, so that another host would be asked than is checked.
+_NOT_IN_HOSTS: Final = re.compile(r"[/?#@\\\[\]%\s\x00-\x1f\x7f]")
+# The interface that an IPv6 address is on.
+_ZONE: Final = re.compile(r"(?<=[0-9A-Fa-f:])%[\w.~-]+$")
 
 _IPAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -30,6 +39,13 @@ class AddressDenied(OSError):
 
     def __init__(self, address: str, flag: str = WEBHOOK_FLAG) -> None:
         super().__init__(f"dial tcp {address}: address is denied by {flag}")
+
+
+class InvalidHost(ValueError):
+    """A text that is the name of no host, whatever a URL made of it would lead to."""
+
+    def __init__(self, host: str) -> None:
+        super().__init__(f"invalid host {go_quote(truncated(host))}")
 
 
 class AddressRules:
@@ -48,9 +64,13 @@ class AddressRules:
     def require_host(self, host: str) -> None:
         """Check the host of a URL, if it is an address: names are checked when they are resolved.
 
-        Raises AddressDenied; ValueError for an address in a form that only C libraries know, as 0251.254.1.
+        Raises AddressDenied; InvalidHost for what a URL would take for more than a host; ValueError for an
+        address in a form that only C libraries know, as 0251.254.1.
         """
-        if ":" in host or host.replace(".", "").isdigit():
+        is_ipv6 = ":" in host
+        if _NOT_IN_HOSTS.search(_ZONE.sub("", host) if is_ipv6 else host):
+            raise InvalidHost(host)
+        if is_ipv6 or host.replace(".", "").isdigit():
             self.require_allowed(host)
 
 

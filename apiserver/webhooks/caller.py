@@ -40,6 +40,7 @@ MESSAGES: Final = {
 }
 # As Kubernetes' client tries again, where it does.
 _TRANSIENT: Final = frozenset({429, 500, 504})
+_GATEWAY_TIMEOUT: Final = 504
 _NOTHING: Final = Proof()
 _TOLD_BY_SERVER: Final = frozenset({403, 415})
 
@@ -57,11 +58,7 @@ class AdmissionCaller:
     async def post(self, client: ClientConfig, body: bytes, timeout_s: int) -> Any:
         """Returns the document that a webhook answers with. Raises CallFailed."""
         url = f"{client.url}{'&' if '?' in client.url else '?'}timeout={timeout_s}s"
-        try:
-            channel = await self._channel(client)
-        except (UnusableBundle, UnusableCertificate) as error:
-            raise CallFailed(str(error)) from None
-        answer = await self._http.post(url, body, channel, timeout_s)
+        answer = await self._send(client, url, body, timeout_s)
         is_success = 200 <= answer.status < 300
         try:
             document = await self._http.parse(answer.body)
@@ -70,8 +67,29 @@ class AdmissionCaller:
                 raise CallFailed(f"couldn't get version/kind; json parse error: {error}") from None
             document = None
         if not is_success:
-            raise CallFailed(_failure(answer, document), is_transient=answer.status in _TRANSIENT)
+            raise CallFailed(
+                _failure(answer, document),
+                is_transient=answer.status in _TRANSIENT,
+                is_timeout=answer.status == _GATEWAY_TIMEOUT,
+            )
         return document
+
+    async def tell(self, client: ClientConfig, body: bytes, timeout_s: int) -> None:
+        """Post what needs no answer. Raises CallFailed unless it is taken."""
+        # What was taken must not be sent again, whatever is wrong with the rest of the answer.
+        answer = await self._send(client, client.url, body, timeout_s, needs_body=False)
+        if not 200 <= answer.status < 300:
+            raise CallFailed(_failure(answer, None), is_transient=answer.status in _TRANSIENT)
+
+    async def _send(
+        self, client: ClientConfig, url: str, body: bytes, timeout_s: int, *, needs_body: bool = True
+    ) -> Answer:
+        """Raises CallFailed."""
+        try:
+            channel = await self._channel(client)
+        except (UnusableBundle, UnusableCertificate) as error:
+            raise CallFailed(str(error)) from None
+        return await self._http.post(url, body, channel, timeout_s, needs_body=needs_body)
 
     async def _channel(self, client: ClientConfig) -> Channel:
         """Raises CallFailed, UnusableBundle, UnusableCertificate."""

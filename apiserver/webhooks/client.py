@@ -82,10 +82,14 @@ class WebhookClient:
         if self._session is not None:
             await self._session.close()
 
-    async def post(self, url: str, review: bytes, channel: Channel, timeout_s: float) -> Answer:
+    async def post(
+        self, url: str, review: bytes, channel: Channel, timeout_s: float, *, needs_body: bool = True
+    ) -> Answer:
         """Returns what a webhook answers to a review, whatever its status.
 
-        timeout_s: until the whole answer is there. Redirections are not followed. Raises CallFailed.
+        timeout_s: until the whole answer is there. Redirections are not followed.
+        needs_body: without it a body that cannot be read is taken as empty, if the status is of a success.
+        Raises CallFailed.
         """
         try:
             self._rules.require_host(URL(url).host or "")
@@ -98,9 +102,15 @@ class WebhookClient:
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(total=timeout_s),
             ) as response:
-                return Answer(response.status, response.content_type, await _read(response))
+                try:
+                    body = await _read(response)
+                except (CallFailed, TimeoutError, aiohttp.ClientError):
+                    if needs_body or not response.ok:
+                        raise
+                    body = b""
+                return Answer(response.status, response.content_type, body)
         except TimeoutError:
-            raise CallFailed(f'Post "{url}": context deadline exceeded') from None
+            raise CallFailed(f'Post "{url}": context deadline exceeded', is_timeout=True) from None
         except aiohttp.ServerDisconnectedError:
             raise CallFailed(f'Post "{url}": EOF', is_transient=True) from None
         except (aiohttp.ClientError, OSError, ValueError) as error:

@@ -54,8 +54,16 @@ class CredentialFiles:
         return Proof(headers, certificate)
 
     async def pem(self, source: PemText) -> bytes:
-        """Raises CallFailed."""
-        return source.text if source.path is None else await self._content(source.path)
+        """Returns what is there, which is not nothing: that would stand for the system's authorities.
+
+        Raises CallFailed.
+        """
+        if source.path is None:
+            return source.text
+        content = await self._content(source.path)
+        if not content:
+            raise CallFailed(f"there is nothing in {source.path}")
+        return content
 
     async def _token(self, credentials: ClientCredentials) -> str:
         """Raises CallFailed."""

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import base64
 import binascii
+import os
 import ssl
 import tempfile
-from pathlib import Path
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from apiserver.golang.pem import NoCertificate, bundle_certificates
 
@@ -39,26 +41,40 @@ def client_context(ca_bundle: str, certificate: tuple[bytes, bytes] | None = Non
     """
     context = _trusting(ca_bundle)
     if certificate is not None:
-        _load(context, *certificate)
+        try:
+            load_certificate(context, *certificate)
+        except ValueError as error:
+            raise UnusableCertificate(str(error)) from None
     return context
 
 
-def _load(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Raises UnusableCertificate. The library takes files only: nobody else can read these."""
-    with tempfile.TemporaryDirectory() as name:
-        paths = [Path(name) / each for each in ("certificate", "key")]
-        for path, content in zip(paths, (certificate, key), strict=True):
-            path.touch(mode=0o600)
-            path.write_bytes(content)
+def load_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Have a certificate and its private key, in PEM, shown to others. Raises ValueError with the reason."""
+    with _file(certificate) as certificate_path, _file(key) as key_path:
         try:
-            context.load_cert_chain(paths[0], paths[1], _no_password)
-        except (ssl.SSLError, ValueError) as error:
-            raise UnusableCertificate(str(error)) from None
+            context.load_cert_chain(certificate_path, key_path, _no_password)
+        except ssl.SSLError as error:
+            raise ValueError(error.reason or "it cannot be read") from None
 
 
 def _no_password() -> str:
     """Else the library would ask on the terminal."""
     raise ValueError("the private key is encrypted")
+
+
+@contextmanager
+def _file(content: bytes) -> Iterator[str]:
+    """Gives a path for content, since the library takes files only. Others cannot read it."""
+    if hasattr(os, "memfd_create") and os.path.isdir("/proc/self/fd"):
+        with open(os.memfd_create("pem"), "wb") as file:
+            file.write(content)
+            file.flush()
+            yield f"/proc/self/fd/{file.fileno()}"
+    else:
+        with tempfile.NamedTemporaryFile() as temporary:
+            temporary.write(content)
+            temporary.flush()
+            yield temporary.name
 
 
 def _trusting(ca_bundle: str) -> ssl.SSLContext:

@@ -16,9 +16,27 @@ from typing import Final
 # Gauges of which all workers see the same. Others are added up.
 _SHARED_GAUGES: Final[Mapping[str, Callable[[float, float], float]]] = {
     "aggregator_unavailable_apiservice": max,  # unavailable to one of them is unavailable to some clients
+    "apiserver_authorization_config_controller_automatic_reload_last_timestamp_seconds": max,
+    "apiserver_authorization_config_controller_last_config_info": max,
+    "apiserver_authentication_config_controller_automatic_reload_last_timestamp_seconds": max,
+    "apiserver_authentication_config_controller_last_config_info": max,
+    "apiserver_authentication_jwt_authenticator_jwks_fetch_last_key_set_info": max,
+    "apiserver_authentication_jwt_authenticator_jwks_fetch_last_timestamp_seconds": max,
+    "apiserver_encryption_config_controller_automatic_reload_last_timestamp_seconds": max,
+    "apiserver_encryption_config_controller_last_config_info": max,
+    "apiserver_envelope_encryption_key_id_hash_last_timestamp_seconds": max,
+    "apiserver_envelope_encryption_key_id_hash_status_last_timestamp_seconds": max,
+    # Virtual times, and a proportion.
+    "apiserver_flowcontrol_current_r": max,
+    "apiserver_flowcontrol_dispatch_r": max,
+    "apiserver_flowcontrol_latest_s": max,
+    "apiserver_flowcontrol_next_discounted_s_bounds": max,
+    "apiserver_flowcontrol_next_s_bounds": max,
+    "apiserver_flowcontrol_seat_fair_frac": max,
     "apiserver_memory_pressure": max,
     "apiserver_storage_objects": max,
     "apiserver_storage_size_bytes": max,
+    "apiserver_tls_certificate_expiration_timestamp_seconds": min,
     "apiserver_watch_cache_resource_version": min,  # of the worker that lags most
     "kubernetes_build_info": max,
     "process_start_time_seconds": min,

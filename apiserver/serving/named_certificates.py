@@ -1,0 +1,87 @@
+"""Chooses a certificate by the server's name that a client asks for, as Go and kube-apiserver do.
+
+Sources: crypto/tls, Config.getCertificate; k8s.io/apiserver, pkg/server/dynamiccertificates.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable, Sequence
+from typing import Generic, TypeVar
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from apiserver.golang.certificates import NO_EXTENSION
+from apiserver.meta.names import dns_subdomain
+
+T = TypeVar("T")
+
+
+class NamedChoices(Generic[T]):
+    """Chooses by the name that a client asks for.
+
+    named: in the order in which they were given: each with the names that it was given, and its certificate.
+    default: what is chosen for other names, and its certificate.
+    """
+
+    def __init__(
+        self,
+        default: tuple[T, x509.Certificate],
+        named: Sequence[tuple[T, Sequence[str], x509.Certificate]],
+    ) -> None:
+        self.default = default[0]
+        extracted: dict[str, T] = {}
+        explicit: dict[str, T] = {}
+        for choice, names, certificate in named:
+            into = explicit if names else extracted
+            for name in names or _extracted_names(certificate):
+                into.setdefault(name.lower(), choice)
+        self._by_name = extracted | explicit
+        self._alternative_names = [(choice, _dns_names(leaf)) for choice, _, leaf in named]
+        self._alternative_names.insert(0, (default[0], _dns_names(default[1])))
+        self.has_addresses = any(map(_is_address, self._by_name))
+
+    def choose(self, name: str) -> T:
+        """Returns the choice for a server's name; for an address if the client has told no name."""
+        name = name.lower()
+        pattern = _wildcard(name)
+        for each in (name, pattern):
+            if each in self._by_name:
+                return self._by_name[each]
+        for choice, names in self._alternative_names:
+            if name in names or pattern in names:
+                return choice
+        return self.default
+
+
+def _wildcard(name: str) -> str:
+    """Returns the pattern that a name matches, with its first label replaced."""
+    _, dot, rest = name.partition(".")
+    return f"*{dot}{rest}"
+
+
+def _extracted_names(certificate: x509.Certificate) -> Iterable[str]:
+    """Yields the names by which a certificate is chosen that was given none; addresses are not among them."""
+    common = [str(each.value) for each in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    for name in common[-1:]:
+        is_domain = name == "*" or not dns_subdomain(name.removeprefix("*."))
+        if is_domain and not _is_address(name):
+            yield name
+    yield from _dns_names(certificate)
+
+
+def _dns_names(certificate: x509.Certificate) -> frozenset[str]:
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except NO_EXTENSION:
+        return frozenset()
+    return frozenset(each.lower() for each in names.get_values_for_type(x509.DNSName))
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

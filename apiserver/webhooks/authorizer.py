@@ -1,0 +1,255 @@
+"""An authorizer that asks a webhook, and remembers for a while what it has answered.
+
+Equal questions that are asked at the same time are one. How many may wait for the webhook has a bound, and
+each user has a share of it: the webhook may hang, and anybody can ask.
+Source: k8s.io/apiserver, plugin/pkg/authorizer/webhook/webhook.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, NamedTuple, Protocol
+
+import orjson
+
+from apiserver.authz.access_reviews import (
+    InvalidAnswer,
+    expression_request,
+    read_verdict,
+    review,
+    review_spec,
+)
+from apiserver.authz.attributes import NO_OPINION, Attributes, Decision, Undecided, Verdict
+from apiserver.authz.configuration import WebhookSettings
+from apiserver.authz.match_conditions import (
+    COST_MAX,
+    COST_ON_LOOP_MAX,
+    Condition,
+    ConditionsFailed,
+    TakesLong,
+    are_met,
+    compile_condition,
+)
+from apiserver.errors import Timeout, TooManyRequests
+from apiserver.vocabulary import Document, UserInfo
+from apiserver.webhooks.errors import CallFailed
+from apiserver.webhooks.review_server import ReviewServer
+
+log = logging.getLogger(__name__)
+
+# As in Kubernetes.
+ANSWERS_MAX: Final = 8_192
+# Characters of the reasons in them, each of which takes up to four bytes.
+REASONS_LENGTH_MAX: Final = 2 * 1024 * 1024
+# Characters of what a caller chooses: answers to longer questions are not remembered.
+REMEMBERED_CHARACTERS_MAX: Final = 10_000
+# All attempts to get an answer together: it is as much time as requests have, but for those that may run as
+# long as they like.
+ANSWERED_WITHIN_S: Final = 60.0
+# Different questions that wait for an answer.
+WAITING_MAX: Final = 1_000
+
+
+class Observer(Protocol):
+    """Counts what an authorizer does: see `metrics.authorization`. name: of the authorizer."""
+
+    def asked(self, name: str, result: str, seconds: float) -> None:
+        """An attempt has ended. result: success, timeout, error or canceled."""
+
+    def failed_open(self, name: str, result: str) -> None:
+        """The webhook could not be asked, and other authorizers are."""
+
+    def matched(self, name: str, seconds: float, *, is_excluded: bool, is_error: bool) -> None:
+        """Its conditions were evaluated."""
+
+
+class Places(Protocol):
+    """Those of questions that wait for the webhook: see `endpoints.shared_pool.SharedPool`."""
+
+    def take(self, user: str) -> bool:
+        """Returns whether a user may have one more."""
+
+    def give_back(self, user: str) -> None: ...
+
+
+class _Question(NamedTuple):
+    """holder: who has the place of a question that waits."""
+
+    key: bytes
+    body: bytes
+    may_be_remembered: bool
+    holder: str
+
+
+class _Pending:
+    """A question that the webhook is asked. waiters: who would like to have the answer."""
+
+    def __init__(self, task: asyncio.Task[Verdict]) -> None:
+        self.task = task
+        self.waiters = 0
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorizationWebhook:
+    """A webhook that decides. group: of SubjectAccessReview, in the brand's domain."""
+
+    name: str
+    settings: WebhookSettings
+    server: ReviewServer
+    group: str
+
+
+class WebhookAuthorizer:
+    """An `Authorizer`. clock: seconds since some time. Raises InvalidCondition."""
+
+    def __init__(
+        self,
+        webhook: AuthorizationWebhook,
+        observer: Observer,
+        places: Places,
+        holder_of: Callable[[UserInfo], str],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """places: `WAITING_MAX` of them. holder_of: under which name a user shares them with others."""
+        self._places, self._holder_of = places, holder_of
+        self._name, self._settings = webhook.name, webhook.settings
+        self._server, self._group = webhook.server, webhook.group
+        self._observer, self._clock = observer, clock
+        self._conditions: Sequence[Condition] = tuple(map(compile_condition, webhook.settings.conditions))
+        # By question: until when a verdict counts; the last one at the end.
+        self._known: OrderedDict[bytes, tuple[float, Verdict]] = OrderedDict()
+        self._reasons_length = 0
+        self._pending: dict[bytes, _Pending] = {}
+
+    def __call__(self, attributes: Attributes) -> Verdict | Undecided:
+        spec = review_spec(attributes)
+        if self._conditions:
+            began = time.perf_counter()
+            try:
+                is_met = are_met(self._conditions, expression_request(spec), COST_ON_LOOP_MAX)
+            except TakesLong:
+                return Undecided(partial(self._decide_slowly, spec, attributes))
+            except ConditionsFailed as failed:
+                return self._failed_conditions(began, str(failed))
+            if not self._is_concerned(began, is_met):
+                return NO_OPINION
+        return self._ask(spec, attributes)
+
+    # ---- conditions
+
+    async def _decide_slowly(self, spec: Document, attributes: Attributes, deadline: float) -> Verdict:
+        """Decides where the conditions take so long that they are evaluated beside the event loop."""
+        began = time.perf_counter()
+        try:
+            is_met = await asyncio.to_thread(are_met, self._conditions, expression_request(spec), COST_MAX)
+        except TakesLong:
+            return self._failed_conditions(began, "cel evaluation error: actual cost limit exceeded")
+        except ConditionsFailed as failed:
+            return self._failed_conditions(began, str(failed))
+        if not self._is_concerned(began, is_met):
+            return NO_OPINION
+        answer = self._ask(spec, attributes)
+        return answer if isinstance(answer, Verdict) else await answer.decide(deadline)
+
+    def _is_concerned(self, began: float, is_met: bool) -> bool:
+        took_s = time.perf_counter() - began
+        self._observer.matched(self._name, took_s, is_excluded=not is_met, is_error=False)
+        return is_met
+
+    def _failed_conditions(self, began: float, error: str) -> Verdict:
+        self._observer.matched(self._name, time.perf_counter() - began, is_excluded=False, is_error=True)
+        return self._failure(error)
+
+    # ---- asking
+
+    def _ask(self, spec: Document, attributes: Attributes) -> Verdict | Undecided:
+        document = review(self._group, self._settings.version, spec)
+        body = orjson.dumps(document)
+        key = hashlib.sha256(body).digest()
+        until, verdict = self._known.get(key, (0.0, NO_OPINION))
+        if self._clock() < until:
+            return verdict
+        may_be_remembered = _length(attributes) < REMEMBERED_CHARACTERS_MAX
+        question = _Question(key, body, may_be_remembered, self._holder_of(attributes.user))
+        return Undecided(partial(self._answer, question))
+
+    async def _answer(self, question: _Question, deadline: float) -> Verdict:
+        """Waits for the answer to a question, which ends with the last who waits for it.
+
+        A webhook that has not answered by the deadline has failed, and its failure policy decides.
+        Raises TooManyRequests: that is not a failure of the webhook, and whoever asks too much must not get
+        past one that would deny.
+        """
+        pending = self._pending.get(question.key)
+        if pending is None:
+            if not self._places.take(question.holder):
+                raise TooManyRequests
+            asking = asyncio.create_task(self._call(question), name=f"authorization-webhook {self._name}")
+            pending = self._pending[question.key] = _Pending(asking)
+            asking.add_done_callback(partial(self._forget, question, pending))
+        pending.waiters += 1
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await asyncio.shield(pending.task)
+        except TimeoutError:
+            return self._failure(f"the webhook {self._name} has not answered in time")
+        finally:
+            pending.waiters -= 1
+            if not pending.waiters and not pending.task.done():
+                self._forget(question, pending)
+                pending.task.cancel()
+
+    def _forget(self, question: _Question, pending: _Pending, _: object = None) -> None:
+        if self._pending.get(question.key) is pending:
+            del self._pending[question.key]
+            self._places.give_back(question.holder)
+
+    async def _call(self, question: _Question) -> Verdict:
+        settings, result = self._settings, "canceled"
+        began = time.perf_counter()
+        try:
+            within = asyncio.get_running_loop().time() + ANSWERED_WITHIN_S
+            answer = await self._server.ask(question.body, within, math.ceil(settings.timeout_s))
+            verdict = read_verdict(answer, self._group, settings.version)
+            result = "success"
+        except (CallFailed, InvalidAnswer, Timeout) as failed:
+            is_timeout = isinstance(failed, Timeout) or (isinstance(failed, CallFailed) and failed.is_timeout)
+            result = "timeout" if is_timeout else "error"
+            log.error("the authorization webhook %s cannot be asked: %s", self._name, failed)
+            if not settings.fails_closed:
+                self._observer.failed_open(self._name, result)
+            return self._failure(str(failed))
+        finally:
+            self._observer.asked(self._name, result, time.perf_counter() - began)
+        self._remember(question, verdict)
+        return verdict
+
+    def _remember(self, question: _Question, verdict: Verdict) -> None:
+        is_allowed = verdict.decision is Decision.ALLOW
+        ttl_s = self._settings.authorized_ttl_s if is_allowed else self._settings.unauthorized_ttl_s
+        if not question.may_be_remembered or ttl_s <= 0:
+            return
+        known = self._known
+        _, before = known.pop(question.key, (0.0, NO_OPINION))
+        known[question.key] = self._clock() + ttl_s, verdict
+        self._reasons_length += len(verdict.reason) - len(before.reason)
+        while len(known) > ANSWERS_MAX or self._reasons_length > REASONS_LENGTH_MAX:
+            _, (_, oldest) = known.popitem(last=False)
+            self._reasons_length -= len(oldest.reason)
+
+    def _failure(self, error: str) -> Verdict:
+        decision = Decision.DENY if self._settings.fails_closed else Decision.NO_OPINION
+        return Verdict(decision, "", error)
+
+
+def _length(attributes: Attributes) -> int:
+    """Returns how much of a question its caller has chosen."""
+    return sum(len(each) for each in attributes[1:] if isinstance(each, str))

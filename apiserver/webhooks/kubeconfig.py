@@ -1,0 +1,182 @@
+"""Reads files in the format of a kubeconfig, which say how this server calls others.
+
+As in Kubernetes, fields that are not known are ignored, and paths in the file are relative to it.
+Source: k8s.io/client-go, tools/clientcmd.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, TypeVar
+from urllib.parse import quote, urlsplit
+
+from apiserver.webhooks.credentials import ClientCredentials, HostCredentials, PemText
+from apiserver.wire.configuration_fields import Fields, InvalidConfiguration, decode
+
+ReadFile = Callable[[Path], bytes]
+T = TypeVar("T")
+
+_HEADER: Final = "Impersonate-"
+# Programs and libraries that get credentials from somewhere.
+_UNSUPPORTED: Final = ("exec", "auth-provider")
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A server that is called. authorities: of its certificate; None: those of the system."""
+
+    server: str
+    authorities: PemText | None = None
+    tls_server_name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The names of a cluster and of a user, and the namespace for who names none; each may be empty."""
+
+    cluster: str = ""
+    user: str = ""
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Kubeconfig:
+    """The parts of a file. path: its own."""
+
+    path: Path
+    clusters: Mapping[str, Cluster]
+    users: Mapping[str, ClientCredentials]
+    contexts: Mapping[str, Context]
+    current_context: str
+
+    def host_credentials(self) -> HostCredentials:
+        """Returns the users, whose names are those of hosts; the current context's is for all others."""
+        user = self.contexts.get(self.current_context, Context()).user
+        return HostCredentials(self.users, self.users.get(user, ClientCredentials()))
+
+    def current(self) -> tuple[Cluster, ClientCredentials]:
+        """Returns what the current context names. Raises InvalidConfiguration, which names the file."""
+        if self.current_context not in self.contexts:
+            raise InvalidConfiguration(
+                f'{self.path}: current-context: no context is named "{self.current_context}"'
+            )
+        context = self.contexts[self.current_context]
+        if context.cluster not in self.clusters:
+            raise InvalidConfiguration(f'{self.path}: contexts: no cluster is named "{context.cluster}"')
+        if context.user and context.user not in self.users:
+            raise InvalidConfiguration(f'{self.path}: contexts: no user is named "{context.user}"')
+        return self.clusters[context.cluster], self.users.get(context.user, ClientCredentials())
+
+
+def read_kubeconfig(path: Path, read: ReadFile) -> Kubeconfig:
+    """Raises InvalidConfiguration, and what `read` raises."""
+    try:
+        fields = Fields(decode(read(path)))
+        return Kubeconfig(
+            path=path,
+            clusters=_named(fields, "clusters", "cluster", lambda each: _cluster(each, path.parent)),
+            users=_named(fields, "users", "user", lambda each: _user(each, path.parent)),
+            contexts=_named(fields, "contexts", "context", _context),
+            current_context=fields.text("current-context"),
+        )
+    except InvalidConfiguration as error:
+        raise InvalidConfiguration(f"{path}: {error}") from None
+
+
+def read_server(path: Path, read: ReadFile) -> tuple[Cluster, ClientCredentials]:
+    """Returns the server of a file's current context, which has to be called by https, and its user.
+
+    Raises InvalidConfiguration, which names the file, and what `read` raises.
+    """
+    cluster, credentials = read_kubeconfig(path, read).current()
+    require_https(path, cluster)
+    return cluster, credentials
+
+
+def _named(fields: Fields, field: str, item: str, make: Callable[[Fields], T]) -> dict[str, T]:
+    """Of two with the same name the first one counts."""
+    found: dict[str, T] = {}
+    for each in fields.objects(field):
+        found.setdefault(each.text("name"), make(each.object(item)))
+    return found
+
+
+def _context(fields: Fields) -> Context:
+    return Context(fields.text("cluster"), fields.text("user"), fields.text("namespace"))
+
+
+def _cluster(fields: Fields, directory: Path) -> Cluster:
+    if fields.boolean("insecure-skip-tls-verify"):
+        raise fields.fail("insecure-skip-tls-verify", "is not supported: who is called must prove who it is")
+    if fields.text("proxy-url"):
+        raise fields.fail("proxy-url", "is not supported")
+    return Cluster(
+        fields.text("server"),
+        _pem(fields, "certificate-authority", directory),
+        fields.text("tls-server-name"),
+    )
+
+
+def _user(fields: Fields, directory: Path) -> ClientCredentials:
+    for name in _UNSUPPORTED:
+        if fields.has(name):
+            raise fields.fail(name, "is not supported")
+    token, token_file = fields.text("token"), fields.text("tokenFile")
+    user, password = fields.text("username"), fields.text("password")
+    if (token or token_file) and (user or password):
+        raise fields.fail("username", "username/password or bearer token may be set, but not both")
+    for name, value in (("token", token), ("username", user), ("password", password)):
+        if not value.isprintable():
+            raise fields.fail(name, "must not have control characters")
+    certificate, key = (_pem(fields, name, directory) for name in ("client-certificate", "client-key"))
+    if (certificate is None) is not (key is None):
+        raise fields.fail("client-certificate", "client-certificate and client-key must be given together")
+    return ClientCredentials(
+        token=token,
+        token_file=directory / token_file if token_file else None,
+        basic=(user, password) if user or password else None,
+        certificate=(certificate, key) if certificate is not None and key is not None else None,
+        headers=tuple(_impersonation(fields)),
+    )
+
+
+def _pem(fields: Fields, name: str, directory: Path) -> PemText | None:
+    """The text in the file itself counts more than the name of another one."""
+    if data := fields.text(f"{name}-data"):
+        try:
+            return PemText(text=base64.b64decode(data, validate=True))
+        except binascii.Error:
+            raise fields.fail(f"{name}-data", "is not base64") from None
+    path = fields.text(name)
+    return PemText(path=directory / path) if path else None
+
+
+def _impersonation(fields: Fields) -> Iterator[tuple[str, str]]:
+    user = fields.text("as")
+    headers = [("User", user), ("Uid", fields.text("as-uid"))]
+    headers += [("Group", group) for group in fields.texts("as-groups")]
+    extra = fields.object("as-user-extra")
+    for key in fields.any("as-user-extra") or {}:
+        headers += [(f"Extra-{quote(key, safe='')}", value) for value in extra.texts(key)]
+    if not user:
+        return
+    for name, value in headers:
+        if not value.isprintable():
+            raise fields.fail("as", "must not have control characters")
+        if value:
+            yield f"{_HEADER}{name}", value
+
+
+def require_https(path: Path, cluster: Cluster) -> None:
+    """Raises InvalidConfiguration."""
+    try:
+        url = urlsplit(cluster.server)
+        is_usable = url.scheme == "https" and bool(url.hostname) and url.port != 0
+    except ValueError:  # a host or a port that cannot be one
+        is_usable = False
+    if not is_usable:
+        raise InvalidConfiguration(f'{path}: clusters: server "{cluster.server}" is no URL with https')

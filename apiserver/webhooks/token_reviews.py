@@ -1,0 +1,107 @@
+"""Asks another server whose a token is: a TokenReview is posted to it.
+
+Source: k8s.io/apiserver, plugin/pkg/authenticator/token/webhook.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, Final
+
+import orjson
+
+from apiserver.authn.chain import Identity, authenticated
+from apiserver.authn.token_cache import Answer
+from apiserver.vocabulary import UserInfo
+from apiserver.webhooks.errors import CallFailed
+from apiserver.webhooks.review_server import ReviewServer
+
+log = logging.getLogger(__name__)
+
+VERSIONS: Final = ("v1", "v1beta1")
+# A longer reason is cut, in characters.
+REASON_LENGTH_MAX: Final = 1_024
+
+
+class TokenReviews:
+    """Looks tokens up by a webhook.
+
+    api_version: of the reviews that are sent, and have to come back. audiences: this server's own, for which
+    tokens are if the webhook says nothing of audiences.
+    """
+
+    def __init__(self, server: ReviewServer, api_version: str, audiences: Sequence[str]) -> None:
+        self._server, self._api_version, self._audiences = server, api_version, tuple(audiences)
+
+    async def look_up(self, token: str, audiences: Sequence[str]) -> Answer:
+        """An answer that the webhook has not given, or with an error, is not to be remembered."""
+        review = {
+            "kind": "TokenReview",
+            "apiVersion": self._api_version,
+            "metadata": {},
+            "spec": {"token": token, "audiences": list(audiences)},
+        }
+        try:
+            # A token that is no UTF-8 is nobody's.
+            body = orjson.dumps(review)
+        except TypeError:
+            return Answer(None, is_kept=False)
+        try:
+            return self._answer(await self._server.ask(body), audiences)
+        except CallFailed as failed:
+            # It may quote what it was sent.
+            why = str(failed).replace(token, "<token>")
+            log.error("the webhook for tokens failed: %s", why)
+            return Answer(None, why, is_kept=False)
+
+    def _answer(self, document: Any, audiences: Sequence[str]) -> Answer:
+        """Raises CallFailed for what is no review that has been answered."""
+        if not isinstance(document, dict) or (
+            document.get("kind") not in (None, "", "TokenReview")
+            or document.get("apiVersion") not in (None, "", self._api_version)
+        ):
+            raise CallFailed(f"the answer is no TokenReview of {self._api_version}")
+        status = document.get("status")
+        status = {} if status is None else status
+        if not isinstance(status, dict):
+            raise CallFailed("the answer has no status")
+        is_authenticated = status.get("authenticated", False)
+        if not isinstance(is_authenticated, bool):
+            raise CallFailed("status.authenticated is not true or false")
+        meant = _texts(status, "audiences") or self._audiences
+        shared = tuple(each for each in audiences if each in meant)
+        if not shared:
+            return Answer(None)
+        if not is_authenticated:
+            reason = _text(status, "error")[:REASON_LENGTH_MAX]
+            return Answer(None, reason, is_kept=not reason)
+        return Answer(Identity(_user(status.get("user")), shared))
+
+
+def _user(found: Any) -> UserInfo:
+    """Raises CallFailed."""
+    if not isinstance(found, dict):
+        raise CallFailed("the answer has no status.user")
+    name, extra = _text(found, "username"), found.get("extra") or {}
+    if not name:
+        raise CallFailed("the answer has no status.user.username")
+    if not isinstance(extra, dict):
+        raise CallFailed("status.user.extra is no object")
+    user = authenticated(name, _texts(found, "groups"), _text(found, "uid"))
+    pairs = tuple((key, _texts(extra, key)) for key in sorted(extra))
+    return UserInfo(user.name, user.groups, user.uid, pairs)
+
+
+def _text(fields: dict[str, Any], name: str) -> str:
+    value = fields.get(name) or ""
+    if not isinstance(value, str):
+        raise CallFailed(f"{name} in the answer is no text")
+    return value
+
+
+def _texts(fields: dict[str, Any], name: str) -> tuple[str, ...]:
+    values = fields.get(name) or []
+    if not isinstance(values, list) or not all(isinstance(each, str) for each in values):
+        raise CallFailed(f"{name} in the answer is no list of texts")
+    return tuple(values)
