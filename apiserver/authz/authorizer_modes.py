@@ -1,4 +1,4 @@
-"""Builds the authorizers that `--authorization-mode` names, in its order.
+"""Builds the configured authorizers, in their order.
 
 Before them comes the one for the group `system:masters`, which may do everything.
 Source: k8s.io/kubernetes, pkg/kubeapiserver/authorizer.
@@ -7,7 +7,6 @@ Source: k8s.io/kubernetes, pkg/kubeapiserver/authorizer.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from apiserver.authz.attributes import (
@@ -16,59 +15,117 @@ from apiserver.authz.attributes import (
     AuthorizationChain,
     Authorizer,
     Decision,
+    DecisionCount,
+    Step,
     Verdict,
 )
-from apiserver.authz.rbac.authorizer import RbacAuthorizer
+from apiserver.authz.configuration import (
+    ALWAYS_ALLOW,
+    ALWAYS_DENY,
+    NODE,
+    RBAC,
+    WEBHOOK,
+    ConfiguredAuthorizer,
+    WebhookSettings,
+)
+from apiserver.authz.node.authorizer import NodeAuthorizer
+from apiserver.authz.node.graph import NodeGraph
+from apiserver.authz.rbac.authorizer import RbacAuthorizer, Turn
+from apiserver.authz.rbac.defaults.documents import role_rules
 from apiserver.authz.rbac.policy import RbacPolicy
 from apiserver.authz.rbac.rules import ANY
 from apiserver.authz.rule_resolver import NonResourceRule, ResourceRule, RuleResolver, RuleSet, all_rules
+from apiserver.brand import Brand
 from apiserver.vocabulary import MASTERS, UserInfo
-
-ALWAYS_ALLOW: Final = "AlwaysAllow"
-ALWAYS_DENY: Final = "AlwaysDeny"
-RBAC: Final = "RBAC"
-# Restricts kubelets to the objects of their own node. Not implemented: kubelets may do what roles allow.
-NODE: Final = "Node"
-MODES: Final = (ALWAYS_ALLOW, ALWAYS_DENY, RBAC, NODE)
 
 # The paths that Kubernetes' default role `system:public-info-viewer` opens to everybody, without /version.
 _HEALTH_PATHS: Final = frozenset({"/healthz", "/livez", "/readyz"})
 _ALLOW: Final = Verdict(Decision.ALLOW)
 
 
-@dataclass(frozen=True, slots=True)
-class Authorizers:
-    """What the configured modes amount to.
+# Makes the authorizer that asks a webhook, by the name that it has in metrics and messages.
+WebhookFactory = Callable[[str, WebhookSettings], Authorizer]
 
-    chain: decides about one request. rule_resolver: lists what a user may do.
-    rbac_policy: the roles and bindings by which RBAC decides, if it is among the modes. It is empty until
-        somebody fills it (`controllers.rbac_policy`).
+
+class NotEnabledAtStart(ValueError):
+    """A configuration names an authorizer that needs what was not built when the server started."""
+
+
+class Authorizers:
+    """What the configured authorizers amount to.
+
+    chain: decides about one request. rbac_policy: the roles and bindings by which RBAC decides; node_graph:
+    what nodes are related to. They are there if the first configuration has RBAC and Node, and empty until
+    somebody fills them (`controllers.rbac_policy`, `controllers.node_graph`). configured: who is asked.
     """
 
-    chain: AuthorizationChain
-    rule_resolver: RuleResolver
-    rbac_policy: RbacPolicy | None
+    def __init__(
+        self,
+        configured: Sequence[ConfiguredAuthorizer],
+        brand: Brand,
+        has_default_roles: Callable[[], bool],
+        make_webhook: WebhookFactory | None = None,
+        turns: Callable[[], Turn] | None = None,
+    ) -> None:
+        """has_default_roles: whether the default roles are stored. make_webhook: if there are webhooks.
 
+        turns: of the event loop, for answers that take long.
+        """
+        types = {each.type for each in configured}
+        self.chain = AuthorizationChain()
+        self.rbac_policy = RbacPolicy(brand.group("rbac.authorization")) if RBAC in types else None
+        self.node_graph = NodeGraph() if NODE in types else None
+        self._counts: dict[tuple[str, str], DecisionCount] = {}
+        self._resolve: RuleResolver = all_rules(())
+        self._local: dict[str, tuple[Authorizer, RuleResolver]] = {
+            ALWAYS_ALLOW: (_always_allow, _every_rule),
+            ALWAYS_DENY: (_always_deny, _no_rules),
+        }
+        self._health = authorize_health(has_default_roles)
+        if self.rbac_policy is not None:
+            rbac = RbacAuthorizer(self.rbac_policy, turns)
+            self._local[RBAC] = rbac, rbac.rules
+        if self.node_graph is not None:
+            node = NodeAuthorizer(self.node_graph, role_rules(brand, "system:node"), brand.group)
+            self._local[NODE] = node, node.rules_of
+        self.configure(configured, make_webhook)
 
-def build_authorizers(
-    modes: Sequence[str], rbac_group: str, has_default_roles: Callable[[], bool]
-) -> Authorizers:
-    """rbac_group: the API group of RBAC's types. has_default_roles: whether the default roles are stored."""
-    authorizers: list[Authorizer] = [authorize_masters]
-    resolvers: list[RuleResolver] = []
-    policy = None
-    for mode in modes:
-        if mode == RBAC:
-            policy = RbacPolicy(rbac_group)
-            rbac = RbacAuthorizer(policy)
-            authorizers += (rbac, authorize_health(has_default_roles))
-            resolvers.append(rbac.rules)
-        elif mode == ALWAYS_ALLOW:
-            authorizers.append(_always_allow)
-            resolvers.append(_every_rule)
-        elif mode == ALWAYS_DENY:
-            authorizers.append(_always_deny)
-    return Authorizers(AuthorizationChain(authorizers), all_rules(resolvers), policy)
+    def configure(
+        self, configured: Sequence[ConfiguredAuthorizer], make_webhook: WebhookFactory | None = None
+    ) -> None:
+        """Decide by these from now on. Raises NotEnabledAtStart, and then changes nothing."""
+        steps: list[Step] = [(authorize_masters, DecisionCount())]
+        resolvers: list[RuleResolver] = []
+        for each in configured:
+            if each.type == WEBHOOK:
+                assert each.webhook is not None
+                assert make_webhook is not None
+                authorizer = make_webhook(each.name, each.webhook)
+                resolver: RuleResolver = _unknown_rules
+            elif each.type in self._local:
+                authorizer, resolver = self._local[each.type]
+            else:
+                raise NotEnabledAtStart(
+                    f"authorizer type {each.type} is not allowed if it was not enabled at initial server "
+                    "startup"
+                )
+            count = self._counts.setdefault((each.type, each.name), DecisionCount(each.type, each.name))
+            steps.append((authorizer, count))
+            resolvers.append(resolver)
+            if each.type == RBAC:
+                steps.append((self._health, DecisionCount()))
+        self.configured = tuple(configured)
+        self.chain.replace(steps)
+        self._resolve = all_rules(resolvers)
+
+    def rules(self, user: UserInfo, namespace: str) -> RuleSet:
+        """Lists what a user may do: a `RuleResolver`."""
+        return self._resolve(user, namespace)
+
+    @property
+    def counts(self) -> Sequence[DecisionCount]:
+        """The decisions of each authorizer that is or was configured."""
+        return list(self._counts.values())
 
 
 def authorize_masters(attributes: Attributes) -> Verdict:
@@ -76,7 +133,7 @@ def authorize_masters(attributes: Attributes) -> Verdict:
     return _ALLOW if MASTERS in attributes.user.groups else NO_OPINION
 
 
-def authorize_health(has_default_roles: Callable[[], bool]) -> Authorizer:
+def authorize_health(has_default_roles: Callable[[], bool]) -> Callable[[Attributes], Verdict]:
     """Lets everybody read the health endpoints until the default roles are stored; then roles decide.
 
     Without it, a server that cannot reach its store would answer Forbidden instead of not being ready.
@@ -102,6 +159,15 @@ def _always_allow(attributes: Attributes) -> Verdict:
 def _always_deny(attributes: Attributes) -> Verdict:
     """Has no opinion: authorizers after it may still allow; a request that none allows is denied."""
     return Verdict(Decision.NO_OPINION, "Everything is forbidden.")
+
+
+def _no_rules(user: UserInfo, namespace: str) -> RuleSet:
+    return RuleSet()
+
+
+def _unknown_rules(user: UserInfo, namespace: str) -> RuleSet:
+    problem = "webhook authorizer does not support user rule resolution"
+    return RuleSet(is_incomplete=True, problems=[problem])
 
 
 def _every_rule(user: UserInfo, namespace: str) -> RuleSet:

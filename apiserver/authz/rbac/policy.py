@@ -7,6 +7,8 @@ Source: k8s.io/kubernetes, pkg/registry/rbac/validation/rule.go.
 
 from __future__ import annotations
 
+import heapq
+from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -85,11 +87,15 @@ class Binding(NamedTuple):
 
     def describe(self, user: UserInfo) -> str:
         """`RoleBinding "read/default" of Role "reader" to Group "dev"`."""
+        return self.described(self.subject_of(user))
+
+    def described(self, subject: Subject) -> str:
+        """Describes the binding to one of its subjects."""
         kind, name = CLUSTER_ROLE_BINDING, self.name
         if self.namespace:
             kind, name = ROLE_BINDING, f"{self.name}/{self.namespace}"
         role = f"{self.role_kind} {go_quote(self.role_name)}"
-        return f"{kind} {go_quote(name)} of {role} to {self.subject_of(user)}"
+        return f"{kind} {go_quote(name)} of {role} to {subject}"
 
 
 def _subject(document: Document, namespace: str) -> Subject:
@@ -127,8 +133,8 @@ class RbacPolicy:
         self._group = group
         self._roles: dict[tuple[str, str, str], tuple[PolicyRule, ...]] = {}
         self._bindings: dict[tuple[str, str], Binding] = {}
-        # The names of bindings, by namespace and principal.
-        self._bound: dict[str, dict[tuple[bool, str], set[str]]] = defaultdict(lambda: defaultdict(set))
+        # The names of bindings, sorted, by namespace and principal.
+        self._bound: dict[str, dict[tuple[bool, str], list[str]]] = defaultdict(lambda: defaultdict(list))
         self.generation = 0
 
     # ---- updates
@@ -148,8 +154,9 @@ class RbacPolicy:
                 return
             self._unbind(namespace, name)
             self._bindings[namespace, name] = binding
-            for subject in binding.subjects:
-                self._bound[namespace][subject.principal].add(name)
+            bound = self._bound[namespace]
+            for principal in {subject.principal for subject in binding.subjects}:
+                insort(bound[principal], name)
         self.generation += 1
 
     def remove(self, kind: str, namespace: str, name: str) -> None:
@@ -165,11 +172,11 @@ class RbacPolicy:
         if binding is None:
             return
         bound = self._bound[namespace]
-        for subject in binding.subjects:
-            if (names := bound.get(subject.principal)) is not None:
-                names.discard(name)
-                if not names:
-                    del bound[subject.principal]
+        for principal in {subject.principal for subject in binding.subjects}:
+            names = bound[principal]
+            del names[bisect_left(names, name)]
+            if not names:
+                del bound[principal]
         if not bound:
             del self._bound[namespace]
 
@@ -179,16 +186,24 @@ class RbacPolicy:
         """Yields what is granted to a user: in the whole cluster first, then in a namespace, if one is given.
 
         A binding whose role does not exist yields the NotFound. A role that was yielded is not yielded again:
-        it may be bound to the same users thousands of times.
+        it may be bound to the same users thousands of times. Between two of them the policy may change: what
+        is yielded holds then, and what holds all the time is not left out.
         """
         seen: set[tuple[str, str, str]] = set()
         principals = ((False, user.name), *((True, group) for group in user.groups))
         for where in ("", namespace) if namespace else ("",):
             if (bound := self._bound.get(where)) is None:
                 continue
-            names = {name for principal in principals for name in bound.get(principal, ())}
-            for name in sorted(names):
-                binding = self._bindings[where, name]
+            # Copies, which do not change.
+            lists = [list(names) for principal in principals if (names := bound.get(principal)) is not None]
+            previous = ""
+            for name in lists[0] if len(lists) == 1 else heapq.merge(*lists):
+                if name == previous:
+                    continue
+                previous = name
+                binding = self._bindings.get((where, name))
+                if binding is None:
+                    continue
                 role = binding.role_kind, where if binding.role_kind == ROLE else "", binding.role_name
                 if role in seen:
                     continue
@@ -210,6 +225,21 @@ class RbacPolicy:
             else:
                 problems.append(str(found))
         return rules, problems
+
+    def bindings_elsewhere(self, user: UserInfo, namespace: str) -> Iterator[Binding]:
+        """Yields the bindings to a user in all namespaces but one."""
+        principals = ((False, user.name), *((True, group) for group in user.groups))
+        for where, bound in self._bound.items():
+            if where not in ("", namespace):
+                names = {name for principal in principals for name in bound.get(principal, ())}
+                yield from (self._bindings[where, name] for name in sorted(names))
+
+    def all_bindings(self) -> Iterator[Binding]:
+        return iter(self._bindings.values())
+
+    def all_roles(self) -> Iterator[tuple[str, str, str, tuple[PolicyRule, ...]]]:
+        """Yields the kind, namespace, name and rules of each role."""
+        return ((*key, rules) for key, rules in self._roles.items())
 
     def role_rules(self, kind: str, namespace: str, name: str) -> tuple[PolicyRule, ...]:
         """Returns the rules of a role. namespace: its own, or that of its binding. Raises NotFound."""

@@ -22,6 +22,12 @@ def default_documents(brand: Brand) -> list[Document]:
     return list(_Builder(brand).documents())
 
 
+def role_rules(brand: Brand, name: str) -> tuple[PolicyRule, ...]:
+    """Returns the rules of a default ClusterRole."""
+    builder = _Builder(brand)
+    return tuple(map(builder.rule, cluster_roles.ROLES[name].rows))
+
+
 class _Builder:
     def __init__(self, brand: Brand) -> None:
         self._brand = brand
@@ -51,7 +57,7 @@ class _Builder:
         if role.is_aggregate:
             selector = {"matchLabels": {self._aggregation_label(name): "true"}}
             return {"aggregationRule": {"clusterRoleSelectors": [selector]}}
-        return {"rules": [self._rule(row).document() for row in role.rows]}
+        return {"rules": [self.rule(row).document() for row in role.rows]}
 
     def _cluster_bindings(self, bindings: Bindings) -> Iterator[Document]:
         for name, subjects in bindings.items():
@@ -79,7 +85,7 @@ class _Builder:
             return {"kind": subject.kind, "name": subject.name, "namespace": subject.namespace}
         return {"kind": subject.kind, "apiGroup": self._group, "name": subject.name}
 
-    def _rule(self, row: RuleRow) -> PolicyRule:
+    def rule(self, row: RuleRow) -> PolicyRule:
         return PolicyRule(
             _words(row.verbs),
             tuple(sorted(self._full_group(group) for group in row.groups.split())),

@@ -1,0 +1,63 @@
+"""Which authorizers there are, in their order, as flags or an AuthorizationConfiguration say.
+
+Source: k8s.io/apiserver, pkg/apis/apiserver (AuthorizationConfiguration).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+ALWAYS_ALLOW: Final = "AlwaysAllow"
+ALWAYS_DENY: Final = "AlwaysDeny"
+RBAC: Final = "RBAC"
+NODE: Final = "Node"
+WEBHOOK: Final = "Webhook"
+MODES: Final = (ALWAYS_ALLOW, ALWAYS_DENY, WEBHOOK, RBAC, NODE)
+# The name of the webhook that flags configure; other authorizers are named for their types.
+DEFAULT_WEBHOOK: Final = "default"
+V1: Final = "v1"
+V1BETA1: Final = "v1beta1"
+FAIL_OPEN: Final = "NoOpinion"
+FAIL_CLOSED: Final = "Deny"
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookSettings:
+    """How a webhook is asked. Times are in seconds.
+
+    kubeconfig: the path of the file that says where it is. version: of the review that it is sent.
+    authorized_ttl_s, unauthorized_ttl_s: for how long its answers are remembered; 0: not at all.
+    fails_closed: whether the request is denied if the webhook cannot be asked; else the next authorizer is.
+    conditions: expressions all of which must be true for it to be asked.
+    """
+
+    kubeconfig: str
+    authorized_ttl_s: float = 300.0
+    unauthorized_ttl_s: float = 30.0
+    timeout_s: float = 30.0
+    version: str = V1BETA1
+    fails_closed: bool = False
+    conditions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredAuthorizer:
+    """One authorizer. webhook: of the type Webhook."""
+
+    type: str
+    name: str
+    webhook: WebhookSettings | None = None
+
+
+def of_modes(
+    modes: Sequence[str], webhook: WebhookSettings | None = None
+) -> tuple[ConfiguredAuthorizer, ...]:
+    """Returns the authorizers that `--authorization-mode` names. webhook: where Webhook is among them."""
+    return tuple(
+        ConfiguredAuthorizer(mode, DEFAULT_WEBHOOK, webhook)
+        if mode == WEBHOOK
+        else ConfiguredAuthorizer(mode, mode.lower())
+        for mode in modes
+    )
