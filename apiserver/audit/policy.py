@@ -1,0 +1,188 @@
+"""The audit policy: which requests are recorded, and how much of them.
+
+The first rule that matches a request decides; what matches none is not recorded.
+Source: k8s.io/apiserver, pkg/audit/policy/checker.go.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NewType, Protocol
+
+from apiserver.vocabulary import UserInfo
+
+# Kinds of requests whose rules are remembered; if there are more, all are forgotten.
+REMEMBERED_MAX: Final = 10_000
+# Characters of what is remembered of one request: clients choose them.
+REMEMBERED_CHARACTERS_MAX: Final = 512
+_ALL: Final = "*"
+
+
+class Level(enum.IntEnum):
+    """How much is recorded of a request: each level has all of those before it."""
+
+    NONE = 0
+    METADATA = 1
+    REQUEST = 2
+    REQUEST_RESPONSE = 3
+
+
+LEVELS: Final = {
+    "None": Level.NONE,
+    "Metadata": Level.METADATA,
+    "Request": Level.REQUEST,
+    "RequestResponse": Level.REQUEST_RESPONSE,
+}
+LEVEL_NAMES: Final = {level: name for name, level in LEVELS.items()}
+
+
+# When an event is made. They are texts, as looking up a member of an enumeration takes three times as long.
+Stage = NewType("Stage", str)
+REQUEST_RECEIVED: Final = Stage("RequestReceived")
+RESPONSE_STARTED: Final = Stage("ResponseStarted")
+RESPONSE_COMPLETE: Final = Stage("ResponseComplete")
+PANIC: Final = Stage("Panic")
+STAGES: Final = (REQUEST_RECEIVED, RESPONSE_STARTED, RESPONSE_COMPLETE, PANIC)
+
+
+class Target(Protocol):
+    """What a request is about. For a path of no resource only `verb` and `path` count."""
+
+    @property
+    def verb(self) -> str: ...
+    @property
+    def is_resource(self) -> bool: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def group(self) -> str: ...
+    @property
+    def resource(self) -> str: ...
+    @property
+    def subresource(self) -> str: ...
+    @property
+    def namespace(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RequestConfig:
+    """How a request is recorded."""
+
+    level: Level
+    omitted_stages: frozenset[Stage] = frozenset()
+    omits_managed_fields: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GroupResources:
+    """Resources of one API group; without any named, all of the group.
+
+    resources: `pods`, `pods/log`, `pods/*`, `*/scale` or `*`. resource_names: empty for all.
+    """
+
+    group: str = ""
+    resources: tuple[str, ...] = ()
+    resource_names: tuple[str, ...] = ()
+
+    def matches(self, target: Target, name: str) -> bool:
+        if self.group != target.group:
+            return False
+        if not self.resources:
+            return True
+        if self.resource_names and name not in self.resource_names:
+            return False
+        resource, subresource = target.resource, target.subresource
+        wanted = {_ALL, f"{resource}/{subresource}" if subresource else resource, f"{resource}/*"}
+        if subresource:
+            wanted.add(f"*/{subresource}")
+        return not wanted.isdisjoint(self.resources)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyRule:
+    """What a request must be like, and how it is recorded then. What is empty matches all."""
+
+    config: RequestConfig
+    users: frozenset[str] = frozenset()
+    user_groups: frozenset[str] = frozenset()
+    verbs: frozenset[str] = frozenset()
+    resources: tuple[GroupResources, ...] = ()
+    namespaces: frozenset[str] = frozenset()
+    non_resource_urls: tuple[str, ...] = ()
+
+    def matches(self, target: Target, user: UserInfo | None, name: str) -> bool:
+        """user: None for one that is not known. name: of the object, if there is one."""
+        if self.users and (user is None or user.name not in self.users):
+            return False
+        if self.user_groups and (user is None or self.user_groups.isdisjoint(user.groups)):
+            return False
+        if self.verbs and target.verb not in self.verbs:
+            return False
+        if self.namespaces or self.resources:
+            return target.is_resource and self._matches_resource(target, name)
+        if self.non_resource_urls:
+            return not target.is_resource and any(
+                path_matches(target.path, each) for each in self.non_resource_urls
+            )
+        return True
+
+    def _matches_resource(self, target: Target, name: str) -> bool:
+        if self.namespaces and target.namespace not in self.namespaces:
+            return False
+        return not self.resources or any(each.matches(target, name) for each in self.resources)
+
+
+def path_matches(path: str, pattern: str) -> bool:
+    """pattern: a path, `*`, or the beginning of a path and `*`."""
+    if pattern.endswith(_ALL):
+        return path.startswith(pattern.rstrip(_ALL))
+    return path == pattern
+
+
+class Policy:
+    """The rules, in their order. The answers for requests that are alike are remembered."""
+
+    def __init__(self, rules: Sequence[PolicyRule], otherwise: RequestConfig) -> None:
+        """otherwise: how requests are recorded that no rule matches: their level is None."""
+        self.rules = tuple(rules)
+        self._otherwise = otherwise
+        # What of a request no rule looks at is not remembered with its answer.
+        self._looks_at_names = any(each.resource_names for rule in rules for each in rule.resources)
+        self._looks_at_groups = any(rule.user_groups for rule in rules)
+        self._looks_at_users = any(rule.users for rule in rules)
+        self._known: dict[tuple[object, ...], RequestConfig] = {}
+
+    def known_of(self, user: UserInfo | None) -> tuple[str | None, tuple[str, ...]]:
+        """Returns what rules look at of a user: with the same, a request like another has the same answer."""
+        if user is None:
+            return None, ()
+        return (
+            user.name if self._looks_at_users else "",
+            user.groups if self._looks_at_groups else (),
+        )
+
+    def config_of(self, target: Target, user: UserInfo | None, name: str) -> RequestConfig:
+        """user: who makes the request; None if that is not known. name: of the object, if there is one."""
+        t = target
+        key = (
+            *self.known_of(user),
+            (t.verb, t.group, t.resource, t.subresource, t.namespace) if t.is_resource else (t.verb, t.path),
+            name if self._looks_at_names else "",
+        )
+        known = self._known.get(key)
+        if known is None:
+            known = self._find(target, user, name)
+            if len(self._known) >= REMEMBERED_MAX:
+                self._known.clear()
+            words = (*key[2], name, *(() if user is None else (user.name, *user.groups)))
+            if sum(map(len, words)) <= REMEMBERED_CHARACTERS_MAX:
+                self._known[key] = known
+        return known
+
+    def _find(self, target: Target, user: UserInfo | None, name: str) -> RequestConfig:
+        for rule in self.rules:
+            if rule.matches(target, user, name):
+                return rule.config
+        return self._otherwise

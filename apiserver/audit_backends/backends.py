@@ -1,0 +1,71 @@
+"""The backends of a server as one: each event goes to all of them, shortened where it is too large."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from typing import Final, Protocol
+
+from apiserver.audit.events import Event, truncated
+from apiserver.audit.policy import Level
+from apiserver.audit_backends.losses import Losses
+from apiserver.audit_backends.options import TruncateOptions
+from apiserver.metrics.audit import AuditMetrics
+
+# What an event's line has beside what its size counts: kind, version and braces, about.
+_AROUND_BYTES: Final = 64
+
+
+class Backend(Protocol):
+    def process(self, event: Event) -> Awaitable[bool] | None:
+        """Returns what the request has to wait for, if anything: whether it may go on."""
+        ...
+
+    async def close(self) -> None:
+        """Write what is there, if that takes not too long."""
+        ...
+
+
+class TruncatingBackend:
+    """Passes events on, without their objects if they are too large.
+
+    annotation: the key that says so.
+    """
+
+    def __init__(
+        self, backend: Backend, options: TruncateOptions, annotation: str, metrics: AuditMetrics
+    ) -> None:
+        self._backend, self._annotation = backend, annotation
+        self._size_max = options.max_event_size - _AROUND_BYTES
+        self._losses = Losses("truncate", metrics)
+
+    def process(self, event: Event) -> Awaitable[bool] | None:
+        if event.size > self._size_max and event.level >= Level.REQUEST:
+            event = truncated(event, self._annotation)
+        if event.size > self._size_max:
+            self._losses.lost(1, "an event is too large even after truncating")
+            return None
+        return self._backend.process(event)
+
+    async def close(self) -> None:
+        await self._backend.close()
+
+
+class Backends:
+    """All backends."""
+
+    def __init__(self, backends: Sequence[Backend]) -> None:
+        self._backends = tuple(backends)
+
+    def process(self, event: Event) -> Awaitable[bool] | None:
+        waiting = [each for backend in self._backends if (each := backend.process(event)) is not None]
+        if not waiting:
+            return None
+        return waiting[0] if len(waiting) == 1 else _all(waiting)
+
+    async def close(self) -> None:
+        await asyncio.gather(*(each.close() for each in self._backends))
+
+
+async def _all(waiting: Sequence[Awaitable[bool]]) -> bool:
+    return all(await asyncio.gather(*waiting))

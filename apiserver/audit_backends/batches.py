@@ -1,0 +1,158 @@
+"""The buffer of a backend that nobody waits for: what comes is held, and sent in batches.
+
+Source: k8s.io/apiserver, plugin/pkg/audit/buffered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from apiserver.audit.events import Event
+from apiserver.audit_backends.losses import Losses
+from apiserver.audit_backends.options import DeliveryOptions
+
+# What waits and what is being sent, together: objects of requests and responses may be large.
+HELD_BYTES_MAX: Final = 128 * 1024 * 1024
+# Where batches are of one event, as many are sent together as have come in this time.
+_LINGER_S: Final = 0.05
+
+
+class Throttle:
+    """A token bucket: as many as `burst` at once, and `qps` per second in the long run."""
+
+    def __init__(self, qps: float, burst: int, clock: Callable[[], float]) -> None:
+        self._qps, self._burst, self._clock = qps, float(burst), clock
+        self._tokens, self._at = float(burst), clock()
+
+    def take(self) -> float:
+        """Take a token. Returns the seconds to wait until it is there."""
+        now = self._clock()
+        self._tokens = min(self._burst, self._tokens + (now - self._at) * self._qps) - 1
+        self._at = now
+        return max(0.0, -self._tokens / self._qps)
+
+
+class Batches:
+    """Collects events, and has them delivered.
+
+    deliver: sends a batch. As many as `deliveries_max` are sent at the same time.
+    """
+
+    def __init__(
+        self,
+        options: DeliveryOptions,
+        deliver: Callable[[Sequence[Event]], Awaitable[None]],
+        losses: Losses,
+        *,
+        deliveries_max: int,
+        batch_bytes_max: int,
+    ) -> None:
+        """batch_bytes_max: of a batch, unless it is of one event."""
+        self._batch_bytes_max = batch_bytes_max
+        self._options, self._deliver, self._losses = options, deliver, losses
+        self._deliveries_max = deliveries_max
+        self._events: deque[Event] = deque()
+        self._held_bytes = self._waiting_bytes = 0
+        self._in_delivery = 0
+        self._changed = asyncio.Event()
+        self._is_closing = False
+        self._sending: set[asyncio.Task[None]] = set()
+        loop = asyncio.get_running_loop()
+        self._loop = loop
+        self._throttle = Throttle(options.qps, options.burst, loop.time) if options.is_throttled else None
+        # Batches of one event that nothing holds back may as well be larger.
+        self._is_immediate = options.max_size == 1 and not options.is_throttled
+        self._batch_max = options.buffer_size if self._is_immediate else options.max_size
+
+    def add(self, event: Event) -> None:
+        """Hold an event, if there is room for it."""
+        waiting, size = len(self._events), event.size
+        if waiting >= self._options.buffer_size:
+            self._losses.lost(1, f"{self._options.buffer_size} events wait already")
+            return
+        if self._held_bytes + size > HELD_BYTES_MAX:
+            self._losses.lost(1, f"{HELD_BYTES_MAX} bytes of events wait already")
+            return
+        self._held_bytes += size
+        self._waiting_bytes += size
+        self._events.append(event)
+        if not waiting or waiting + 1 == self._batch_max:
+            self._changed.set()
+
+    async def run(self) -> None:
+        """Send batches until the buffer is closed and empty, or it is cancelled."""
+        while True:
+            while not self._events:
+                if self._is_closing:
+                    if self._sending:
+                        await asyncio.wait(self._sending)
+                    return
+                await self._wait(None)
+            await self._wait_for_more()
+            if self._throttle is not None and (pause_s := self._throttle.take()):
+                await asyncio.sleep(pause_s)
+            while len(self._sending) >= self._deliveries_max:
+                await asyncio.wait(self._sending, return_when=asyncio.FIRST_COMPLETED)
+            batch, size = self._take()
+            sending = self._loop.create_task(self._send(batch, size))
+            self._sending.add(sending)
+            sending.add_done_callback(self._sending.discard)
+
+    def _take(self) -> tuple[Sequence[Event], int]:
+        """Returns the next batch, and its size in bytes."""
+        events = self._events
+        size = self._waiting_bytes
+        if len(events) <= self._batch_max and size <= self._batch_bytes_max:
+            self._events = deque()
+        else:
+            first = self._events.popleft()
+            events, size = deque((first,)), first.size
+            while len(events) < self._batch_max and self._events:
+                if size + self._events[0].size > self._batch_bytes_max:
+                    break
+                size += self._events[0].size
+                events.append(self._events.popleft())
+        self._waiting_bytes -= size
+        self._in_delivery += len(events)
+        return events, size
+
+    async def _wait_for_more(self) -> None:
+        """Wait until a batch is full, or its first event has waited for as long as it may."""
+        wait_s = _LINGER_S if self._is_immediate else self._options.max_wait_s
+        until = self._loop.time() + wait_s
+        while len(self._events) < self._batch_max and not self._is_closing:
+            remaining_s = until - self._loop.time()
+            if remaining_s <= 0:
+                return
+            await self._wait(remaining_s)
+
+    async def _wait(self, timeout_s: float | None) -> None:
+        self._changed.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._changed.wait()
+
+    async def _send(self, batch: Sequence[Event], size: int) -> None:
+        try:
+            await self._deliver(batch)
+        finally:
+            self._in_delivery -= len(batch)
+            self._held_bytes -= size
+
+    def close(self) -> None:
+        """Send what is there, and let `run` return."""
+        self._is_closing = True
+        self._changed.set()
+
+    def abandon(self) -> int:
+        """Forget what is there. Returns how many events are lost."""
+        count = len(self._events) + self._in_delivery
+        self._events.clear()
+        self._waiting_bytes = 0
+        for sending in self._sending:
+            sending.cancel()
+        return count

@@ -1,0 +1,197 @@
+"""Writes events to a file, or to standard output, as lines.
+
+Source: k8s.io/apiserver, plugin/pkg/audit/log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from queue import SimpleQueue
+from typing import Final, NamedTuple
+
+import orjson
+
+from apiserver.audit.events import Event, legacy_line
+from apiserver.audit_backends.batches import HELD_BYTES_MAX, Batches
+from apiserver.audit_backends.log_file import LogOutput
+from apiserver.audit_backends.losses import Losses
+from apiserver.audit_backends.options import BATCH, BLOCKING_STRICT, LEGACY, DeliveryOptions
+from apiserver.metrics.audit import AuditMetrics
+
+# As much is written by one call, unless one event alone is larger.
+GROUP_BYTES_MAX: Final = 1024 * 1024
+# How long the last events may take when the server stops.
+FLUSH_S: Final = 10.0
+_END: Final = b"}\n"
+
+
+class Group(NamedTuple):
+    """Lines that are written together. on_written: called on the event loop, with what has gone wrong."""
+
+    pieces: Sequence[bytes]
+    on_written: Callable[[OSError | None], None]
+
+
+class WriterThread:
+    """Writes groups of lines one after the other."""
+
+    def __init__(self, output: LogOutput, loop: asyncio.AbstractEventLoop) -> None:
+        self._output, self._loop = output, loop
+        self._groups: SimpleQueue[Group | None] = SimpleQueue()
+        # A disk that hangs must not keep the server from ending.
+        self._thread = threading.Thread(target=self._run, name="audit-log", daemon=True)
+        self._thread.start()
+
+    def write(self, group: Group) -> None:
+        self._groups.put(group)
+
+    def _run(self) -> None:
+        while (group := self._groups.get()) is not None:
+            error: OSError | None = None
+            try:
+                self._output.write(group.pieces)
+            except OSError as failure:
+                error = failure
+            with contextlib.suppress(RuntimeError):  # The loop has closed.
+                self._loop.call_soon_threadsafe(group.on_written, error)
+        self._output.close()
+
+    async def close(self) -> None:
+        """Let the thread end when all has been written, which may take some time."""
+        self._groups.put(None)
+        await asyncio.to_thread(self._thread.join, FLUSH_S)
+
+
+class LogBackend:
+    """Lets requests wait for their events, or not. head: of a line of JSON."""
+
+    def __init__(
+        self,
+        writer: WriterThread,
+        delivery: DeliveryOptions,
+        metrics: AuditMetrics,
+        *,
+        head: bytes,
+        line_format: str,
+    ) -> None:
+        self._writer = writer
+        self._losses = Losses("log", metrics)
+        self._head, self._is_legacy = head, line_format == LEGACY
+        self._between = _END + head
+        self._is_strict = delivery.mode == BLOCKING_STRICT
+        self._loop = asyncio.get_running_loop()
+        self._is_writing = False
+        self._waiting: list[tuple[Event, asyncio.Future[bool]]] = []
+        # Set while the backend is closed: done when nothing waits any more.
+        self._all_written: asyncio.Future[None] | None = None
+        # Of what waits and what is being written: a request that is cancelled leaves its event here.
+        self._held_bytes = 0
+        self._batches: Batches | None = None
+        if delivery.mode == BATCH:
+            # One at a time: what comes meanwhile is written together.
+            self._batches = Batches(
+                delivery,
+                self._write,
+                Losses("buffered", metrics),
+                deliveries_max=1,
+                batch_bytes_max=GROUP_BYTES_MAX,
+            )
+            self._running = self._loop.create_task(self._batches.run(), name="audit-log")
+
+    def process(self, event: Event) -> asyncio.Future[bool] | None:
+        """Take an event. Returns what a request has to wait for: whether it may go on."""
+        if self._batches is not None:
+            self._batches.add(event)
+            return None
+        written: asyncio.Future[bool] = self._loop.create_future()
+        if self._held_bytes + event.size > HELD_BYTES_MAX:
+            self._losses.lost(1, f"{HELD_BYTES_MAX} bytes of events wait already")
+            written.set_result(not self._is_strict)
+            return written
+        self._held_bytes += event.size
+        self._waiting.append((event, written))
+        if not self._is_writing:
+            # What else comes in this turn of the event loop is written together with it.
+            self._is_writing = True
+            self._loop.call_soon(self._write_group)
+        return written
+
+    def _write_group(self) -> None:
+        size, count = 0, 0
+        for event, _ in self._waiting:
+            if count and size + event.size > GROUP_BYTES_MAX:
+                break
+            size += event.size
+            count += 1
+        group, self._waiting = self._waiting[:count], self._waiting[count:]
+        pieces = self._lines([event for event, _ in group])
+        self._writer.write(Group(pieces, partial(self._on_group_written, [each for _, each in group], size)))
+
+    def _on_group_written(
+        self, waiting: Sequence[asyncio.Future[bool]], size: int, error: OSError | None
+    ) -> None:
+        """size: of the events."""
+        self._held_bytes -= size
+        self._count(len(waiting), error)
+        for each in waiting:
+            if not each.done():
+                each.set_result(error is None or not self._is_strict)
+        if self._waiting:
+            self._write_group()
+            return
+        self._is_writing = False
+        if self._all_written is not None and not self._all_written.done():
+            self._all_written.set_result(None)
+
+    async def _write(self, batch: Sequence[Event]) -> None:
+        written: asyncio.Future[OSError | None] = self._loop.create_future()
+        self._writer.write(Group(self._lines(batch), partial(_resolve, written)))
+        self._count(len(batch), await written)
+
+    def _count(self, events: int, error: OSError | None) -> None:
+        if error is not None:
+            self._losses.lost(events, f"{error.filename or 'the log'}: {error.strerror or error}")
+
+    def _lines(self, events: Sequence[Event]) -> list[bytes]:
+        if self._is_legacy:
+            return [_legacy(event) for event in events]
+        if not any(event.objects for event in events):
+            lines = self._between.join([event.opening for event in events])
+            return [self._head, lines, _END]
+        pieces: list[bytes] = []
+        for event in events:
+            pieces.append(self._head)
+            pieces += event.pieces()
+            pieces.append(_END)
+        return pieces
+
+    async def close(self) -> None:
+        """Write what is there, if that takes not too long."""
+        if self._batches is not None:
+            self._batches.close()
+            _, unfinished = await asyncio.wait([self._running], timeout=FLUSH_S)
+            if unfinished:
+                self._losses.lost(self._batches.abandon(), "the server stops, and they are not written yet")
+                self._running.cancel()
+        elif self._is_writing:
+            # Not for the requests that wait: those that were cancelled have left their events here.
+            self._all_written = self._loop.create_future()
+            await asyncio.wait([self._all_written], timeout=FLUSH_S)
+            if self._waiting:
+                self._losses.lost(len(self._waiting), "the server stops, and they are not written yet")
+                self._waiting.clear()
+        await self._writer.close()
+
+
+def _resolve(written: asyncio.Future[OSError | None], error: OSError | None) -> None:
+    if not written.done():
+        written.set_result(error)
+
+
+def _legacy(event: Event) -> bytes:
+    document = orjson.loads(b"".join((b"{", event.opening, event.times, b"}")))
+    return legacy_line(document).encode("utf-8", "replace") + b"\n"

@@ -1,0 +1,118 @@
+"""What `--audit-log-*` and `--audit-webhook-*` say. Pure.
+
+Source: k8s.io/apiserver, pkg/server/options/audit.go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+BATCH: Final = "batch"
+BLOCKING: Final = "blocking"
+BLOCKING_STRICT: Final = "blocking-strict"
+MODES: Final = (BATCH, BLOCKING, BLOCKING_STRICT)
+JSON: Final = "json"
+LEGACY: Final = "legacy"
+FORMATS: Final = (JSON, LEGACY)
+
+
+class InvalidOptions(ValueError):
+    """The flags do not go together. The message, one line, is for who starts the server."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryOptions:
+    """How a backend gets its events. Times are in seconds; all but `mode` count in batch mode only.
+
+    buffer_size: events that wait. max_size, max_wait_s: of a batch; how long its first event waits for more.
+    is_throttled: at most `qps` batches per second are sent, and `burst` more after a pause.
+    """
+
+    mode: str
+    buffer_size: int
+    max_size: int
+    max_wait_s: float
+    is_throttled: bool
+    qps: float
+    burst: int
+
+    def check(self, plugin: str) -> None:
+        """plugin: log, webhook. Raises InvalidOptions."""
+        if self.mode not in MODES:
+            allowed = ",".join(MODES)
+            raise InvalidOptions(f'invalid audit {plugin} mode {self.mode}, allowed modes are "{allowed}"')
+        if self.mode != BATCH:
+            return
+        amounts: list[tuple[str, float]] = [
+            ("buffer size", self.buffer_size),
+            ("max batch size", self.max_size),
+        ]
+        if self.is_throttled:
+            amounts += [("throttle QPS", self.qps), ("throttle burst", self.burst)]
+        for name, amount in amounts:
+            if amount <= 0:
+                raise InvalidOptions(
+                    f"invalid audit batch {plugin} {name} {amount:g}, must be a positive number"
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class TruncateOptions:
+    """Whether large events are shortened, and what is large, in bytes."""
+
+    is_enabled: bool
+    max_batch_size: int
+    max_event_size: int
+
+    def check(self, plugin: str) -> None:
+        """Raises InvalidOptions."""
+        if self.max_event_size <= 0:
+            raise InvalidOptions(
+                f"invalid audit truncate {plugin} max event size {self.max_event_size}, must be a positive "
+                "number"
+            )
+        if self.max_batch_size < self.max_event_size:
+            raise InvalidOptions(
+                f"invalid audit truncate {plugin} max batch size {self.max_batch_size}, must be greater than "
+                f"max event size ({self.max_event_size})"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class RotationOptions:
+    """When the file is rotated, and what becomes of what was; 0 for no limit. Sizes are in bytes."""
+
+    max_size: int = 0
+    max_age_days: int = 0
+    max_backups: int = 0
+    compresses: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """path: `-` for standard output. version: of the events."""
+
+    path: str
+    format: str
+    version: str
+    rotation: RotationOptions
+    delivery: DeliveryOptions
+    truncation: TruncateOptions
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookOptions:
+    """config_file: in the format of a kubeconfig. initial_backoff_s: the pause before the first retry."""
+
+    config_file: str
+    version: str
+    initial_backoff_s: float
+    delivery: DeliveryOptions
+    truncation: TruncateOptions
+
+
+def check_version(version: str, *known: str) -> None:
+    """Raises InvalidOptions. known: the names of the one version of events that there is."""
+    if version not in known:
+        raise InvalidOptions(f'invalid group version {version}, allowed versions are ["{known[0]}"]')

@@ -1,0 +1,126 @@
+"""The files that a log was rotated to: how they are called, which are compressed, and which are deleted.
+
+`audit.log` becomes `audit-2026-05-01T10-11-12.123.log`, in UTC, and with `.gz` if it is compressed.
+Source: gopkg.in/natefinch/lumberjack.v2.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import os
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from apiserver.audit_backends.options import RotationOptions
+
+GZ: Final = ".gz"
+_FORMAT: Final = "%Y-%m-%dT%H-%M-%S"
+_TEMPORARY: Final = ".tmp"
+_COPIED_BYTES: Final = 256 * 1024
+_DAY_S: Final = 24 * 3600
+# What nobody has written to for so long, no process compresses any more.
+ABANDONED_AFTER_S: Final = 3600.0
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+class Rotated(NamedTuple):
+    """A file that the log was rotated to. at: when."""
+
+    path: Path
+    at: datetime
+
+    @property
+    def is_compressed(self) -> bool:
+        return self.path.suffix == GZ
+
+
+def new_name(path: Path, now: float) -> Path:
+    """Returns the name that a log is rotated to, which no file has. now: seconds since 1970."""
+    at = datetime.fromtimestamp(now, UTC)
+    while True:
+        text = f"{at.strftime(_FORMAT)}.{at.microsecond // 1000:03d}"
+        found = path.with_name(f"{path.stem}-{text}{path.suffix}")
+        if not os.path.lexists(found) and not os.path.lexists(f"{found}{GZ}"):
+            return found
+        at += _MILLISECOND
+
+
+def rotated_files(path: Path) -> list[Rotated]:
+    """Returns the files that a log was rotated to, the newest first."""
+    found = list(_rotated_files(path))
+    return sorted(found, key=lambda each: (each.at, each.path.name), reverse=True)
+
+
+def _rotated_files(path: Path) -> Iterator[Rotated]:
+    for each in path.parent.iterdir():
+        if (at := _rotated_at(path, each.name.removesuffix(GZ))) is not None:
+            yield Rotated(each, at)
+
+
+def _rotated_at(path: Path, name: str) -> datetime | None:
+    """Returns when the log was rotated to a name; None if that is no such name."""
+    prefix = f"{path.stem}-"
+    if not (name.startswith(prefix) and name.endswith(path.suffix)):
+        return None
+    text = name[len(prefix) : len(name) - len(path.suffix)]
+    try:
+        return datetime.strptime(text, f"{_FORMAT}.%f").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+
+
+def clean(path: Path, options: RotationOptions, now: float) -> None:
+    """Delete the files that are too many or too old, and compress the others. Raises OSError."""
+    _delete_abandoned(path, now)
+    kept: set[str] = set()
+    # Any number of days: no time that a date can tell may lie so far back.
+    oldest = now - options.max_age_days * _DAY_S
+    for each in rotated_files(path):
+        # A file and what is being made of it are one.
+        name = each.path.name.removesuffix(GZ)
+        is_too_many = options.max_backups and name not in kept and len(kept) >= options.max_backups
+        if is_too_many or (options.max_age_days and each.at.timestamp() < oldest):
+            with contextlib.suppress(FileNotFoundError):  # Another process was faster.
+                each.path.unlink()
+            continue
+        kept.add(name)
+        if options.compresses and not each.is_compressed:
+            with contextlib.suppress(FileNotFoundError):
+                _compress(each.path)
+
+
+def _delete_abandoned(path: Path, now: float) -> None:
+    """Delete what processes have left that ended while they compressed. Raises OSError."""
+    for each in path.parent.glob(f".*{_TEMPORARY}"):
+        name, _, _ = each.name[1:].removesuffix(_TEMPORARY).rpartition(".")
+        if _rotated_at(path, name) is None:
+            continue
+        with contextlib.suppress(FileNotFoundError):
+            if now - each.stat().st_mtime > ABANDONED_AFTER_S:
+                each.unlink()
+
+
+def _compress(path: Path) -> None:
+    """Replace a file by a compressed one, which appears when it is complete."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{_TEMPORARY}")
+    try:
+        with (
+            path.open("rb") as source,
+            open(temporary, "wb", opener=_private) as target,
+            gzip.GzipFile(filename="", fileobj=target, mode="wb", mtime=0) as compressed,
+        ):
+            shutil.copyfileobj(source, compressed, _COPIED_BYTES)
+        shutil.copymode(path, temporary)
+        temporary.rename(path.with_name(f"{path.name}{GZ}"))
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    path.unlink()
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

@@ -1,0 +1,112 @@
+"""Posts events to a server, as an EventList.
+
+Source: k8s.io/apiserver, plugin/pkg/audit/webhook.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from apiserver.audit.events import Event
+from apiserver.audit_backends.batches import HELD_BYTES_MAX, Batches
+from apiserver.audit_backends.losses import Losses
+from apiserver.audit_backends.options import BATCH, BLOCKING_STRICT, DeliveryOptions
+from apiserver.metrics.audit import AuditMetrics
+from apiserver.webhooks.errors import CallFailed
+
+# Batches that are sent at the same time: to a server that is slow, or does not answer.
+CONCURRENT_SENDS_MAX: Final = 32
+# How long the last batches may take when the server stops.
+FLUSH_S: Final = 10.0
+
+
+class EventServer(Protocol):
+    """Who is sent events."""
+
+    async def tell(self, body: bytes) -> None:
+        """Post a body, again and again if that fails. Raises CallFailed."""
+        ...
+
+
+class WebhookBackend:
+    """Lets requests wait for their events, or not. head: of an EventList, up to its items."""
+
+    def __init__(
+        self,
+        server: EventServer,
+        delivery: DeliveryOptions,
+        metrics: AuditMetrics,
+        *,
+        head: bytes,
+        batch_bytes_max: int,
+    ) -> None:
+        self._server, self._head = server, head
+        self._losses = Losses("webhook", metrics)
+        self._is_strict = delivery.mode == BLOCKING_STRICT
+        self._loop = asyncio.get_running_loop()
+        self._sending: set[asyncio.Task[bool]] = set()
+        # Of what is being sent without batches: a request that is cancelled leaves its event here.
+        self._held_bytes = 0
+        self._batches: Batches | None = None
+        if delivery.mode == BATCH:
+            self._batches = Batches(
+                delivery,
+                self._deliver,
+                Losses("buffered", metrics),
+                deliveries_max=CONCURRENT_SENDS_MAX,
+                batch_bytes_max=batch_bytes_max,
+            )
+            self._running = self._loop.create_task(self._batches.run(), name="audit-webhook")
+
+    def process(self, event: Event) -> asyncio.Future[bool] | None:
+        """Take an event. Returns what a request has to wait for: whether it may go on."""
+        if self._batches is not None:
+            self._batches.add(event)
+            return None
+        if self._held_bytes + event.size > HELD_BYTES_MAX:
+            self._losses.lost(1, f"{HELD_BYTES_MAX} bytes of events wait already")
+            refused: asyncio.Future[bool] = self._loop.create_future()
+            refused.set_result(not self._is_strict)
+            return refused
+        self._held_bytes += event.size
+        sending = self._loop.create_task(self._send_one(event))
+        self._sending.add(sending)
+        sending.add_done_callback(self._sending.discard)
+        # If the client goes, the event is sent all the same.
+        return asyncio.shield(sending)
+
+    async def _send_one(self, event: Event) -> bool:
+        try:
+            return await self._send((event,)) or not self._is_strict
+        finally:
+            self._held_bytes -= event.size
+
+    async def _deliver(self, batch: Sequence[Event]) -> None:
+        await self._send(batch)
+
+    async def _send(self, events: Sequence[Event]) -> bool:
+        """Returns whether the server has taken them."""
+        pieces = [self._head]
+        for event in events:
+            pieces += (b",{" if len(pieces) > 1 else b"{", *event.pieces(), b"}")
+        pieces.append(b"]}\n")
+        try:
+            await self._server.tell(b"".join(pieces))
+        except CallFailed as failed:
+            self._losses.lost(len(events), str(failed))
+            return False
+        return True
+
+    async def close(self) -> None:
+        """Send what is there, if that takes not too long."""
+        if self._batches is None:
+            if self._sending:
+                await asyncio.wait(self._sending, timeout=FLUSH_S)
+            return
+        self._batches.close()
+        _, unfinished = await asyncio.wait([self._running], timeout=FLUSH_S)
+        if unfinished:
+            self._losses.lost(self._batches.abandon(), "the server stops, and they are not sent yet")
+            self._running.cancel()
