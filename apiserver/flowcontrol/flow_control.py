@@ -1,0 +1,231 @@
+"""All priority levels and FlowSchemas of a server: which flow a request has, and which seats a level.
+
+Source: k8s.io/apiserver, pkg/util/flowcontrol/apf_controller.go.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple, TypeAlias
+
+from apiserver.flowcontrol.flow_schemas import FlowSchema, Target
+from apiserver.flowcontrol.flow_statistics import FlowStatistics
+from apiserver.flowcontrol.priority_levels import CATCH_ALL, LevelSpec, PriorityLevel
+from apiserver.flowcontrol.queue_set import QueuedFlow
+from apiserver.flowcontrol.request_kinds import RequestKinds
+from apiserver.flowcontrol.seat_allocation import allocate
+from apiserver.flowcontrol.shuffle_sharding import deal, flow_hash
+from apiserver.metrics.requests import InFlight
+from apiserver.vocabulary import UserInfo
+
+log = logging.getLogger(__name__)
+
+# Seats move between levels so often.
+ADJUST_EVERY_S: Final = 10.0
+# Flows that are remembered, some kilobyte each at most. If there are more, all are forgotten: to find one
+# again takes some 20 µs.
+FLOWS_MAX: Final = 4_096
+# Longer paths, and users with more groups, are not remembered.
+_PATH_LENGTH_MAX: Final = 256
+_GROUPS_MAX: Final = 64
+
+
+class UnderWay(NamedTuple):
+    """Requests that are executed. seats: also those of requests that have ended and keep theirs."""
+
+    executing: int = 0
+    seats: int = 0
+
+
+class Flow(QueuedFlow):
+    """A flow of requests: those of one schema that are not distinguished.
+
+    head: the lines of an answer's head that tell which schema and level it was.
+    """
+
+    __slots__ = ("head", "is_exempt", "level", "schema")
+
+    def __init__(
+        self, schema: FlowSchema, level: PriorityLevel, distinguisher: str, statistics: FlowStatistics
+    ) -> None:
+        self.schema, self.level = schema, level
+        self.head = _head(schema.uid, level.spec.uid)
+        spec = level.spec
+        self.is_exempt = spec.is_exempt
+        if spec.queues:
+            hashed = flow_hash(schema.name, distinguisher)
+            super().__init__(statistics, distinguisher, hashed, deal(hashed, spec.queues, spec.hand_size))
+        else:
+            super().__init__(statistics)
+
+
+def _head(schema_uid: str, level_uid: str) -> bytes:
+    # Go writes the names of headers like this.
+    return b"X-Kubernetes-Pf-Flowschema-Uid: %b\r\nX-Kubernetes-Pf-Prioritylevel-Uid: %b\r\n" % (
+        _header_value(schema_uid),
+        _header_value(level_uid),
+    )
+
+
+def _header_value(uid: str) -> bytes:
+    """Returns a UID; nothing for one that somebody has made up to break the head."""
+    return uid.encode() if uid.isascii() and uid.isprintable() else b""
+
+
+_Key: TypeAlias = tuple[str, tuple[str, ...], str, str, str, str, str]
+
+
+class FlowControl:
+    """seats: what all levels share.
+
+    mandatory_levels, mandatory_schemas: `exempt` and `catch-all` of each, which stand in for objects that do
+    not exist.
+    """
+
+    def __init__(
+        self,
+        seats: int,
+        mandatory_levels: Iterable[LevelSpec],
+        mandatory_schemas: Iterable[FlowSchema],
+        in_flight: InFlight,
+        now: float,
+    ) -> None:
+        """in_flight: how many requests there are of each kind, those too that wait."""
+        self.seats = seats
+        self._mandatory_levels = tuple(mandatory_levels)
+        self._mandatory_schemas = tuple(mandatory_schemas)
+        self.levels: Mapping[str, PriorityLevel] = {}
+        self.schemas: tuple[FlowSchema, ...] = ()
+        self.kinds = RequestKinds(in_flight, now)
+        self.fair_fraction = 0.0
+        self._catch_all = next(each for each in self._mandatory_schemas if each.name == CATCH_ALL)
+        self._flows: dict[_Key, Flow] = {}
+        self._statistics: dict[tuple[str, str], FlowStatistics] = {}
+        self.configure((), (), now)
+
+    @property
+    def statistics(self) -> Iterable[FlowStatistics]:
+        return list(self._statistics.values())
+
+    def under_way(self) -> Mapping[FlowStatistics, UnderWay]:
+        """Returns what is executed at this moment; nothing of flows of which nothing is."""
+        found: dict[FlowStatistics, UnderWay] = {}
+        for level in self.levels.values():
+            for requests, count in ((level.queue_set.executing, 1), (level.queue_set.lingering, 0)):
+                for each in requests:
+                    executing, seats = found.get(each.flow.statistics, UnderWay())
+                    found[each.flow.statistics] = UnderWay(executing + count, seats + each.seats)
+        return found
+
+    def classify(self, user: UserInfo, target: Target) -> Flow:
+        """Returns the flow of a request."""
+        key = (
+            user.name,
+            user.groups,
+            target.verb,
+            target.group if target.is_resource else target.path,
+            target.resource,
+            target.subresource,
+            target.namespace,
+        )
+        flow = self._flows.get(key)
+        if flow is None:
+            flow = self._find_flow(user, target)
+            if len(target.path) <= _PATH_LENGTH_MAX and len(user.groups) <= _GROUPS_MAX:
+                if len(self._flows) >= FLOWS_MAX:
+                    self._flows.clear()
+                self._flows[key] = flow
+        return flow
+
+    def _find_flow(self, user: UserInfo, target: Target) -> Flow:
+        # One of the mandatory schemas matches everybody who has authenticated, and who has not.
+        schema = next((each for each in self.schemas if each.matches(user, target)), self._catch_all)
+        level = self.levels[schema.level]
+        statistics = self._statistics.get((level.name, schema.name))
+        if statistics is None:
+            statistics = FlowStatistics(level.name, schema.name)
+            self._statistics[level.name, schema.name] = statistics
+        return Flow(schema, level, schema.flow_of(user, target), statistics)
+
+    # ---- configuration
+
+    def configure(self, levels: Iterable[LevelSpec], schemas: Iterable[FlowSchema], now: float) -> None:
+        """Have these levels and schemas from now on. Schemas whose level is missing match nothing.
+
+        A level that is gone ends when its last request has.
+        """
+        specs = {spec.name: spec for spec in (*self._mandatory_levels, *levels)}
+        found: dict[str, PriorityLevel] = {}
+        for name, spec in specs.items():
+            level = found[name] = self.levels.get(name) or PriorityLevel(spec, now)
+            level.spec, level.is_quiescing = spec, False
+        usable = (each for each in schemas if each.level in found)
+        by_name = {each.name: each for each in (*self._mandatory_schemas, *usable)}
+        self.schemas = tuple(sorted(by_name.values(), key=lambda each: each.order))
+        self._catch_all = by_name[CATCH_ALL]
+        for name, level in self.levels.items():
+            if name not in found and not level.queue_set.is_idle:
+                level.is_quiescing = True
+                found[name] = level
+        self._share_out(found, now)
+        self._forget_statistics()
+
+    def adjust(self, now: float) -> None:
+        """Have seats go where they are needed, by what was needed since the last time."""
+        levels = {
+            name: level
+            for name, level in self.levels.items()
+            if not (level.is_quiescing and level.queue_set.is_idle)
+        }
+        if len(levels) < len(self.levels):
+            self._share_out(levels, now)
+        else:
+            self._allocate(now)
+
+    def _share_out(self, levels: Mapping[str, PriorityLevel], now: float) -> None:
+        self.levels = levels
+        self._flows.clear()
+        shares = sum(level.spec.shares for level in levels.values())
+        for level in levels.values():
+            level.set_shares(self.seats, shares)
+        self.kinds.set_capacities(
+            executing=sum(level.nominal for level in levels.values()),
+            waiting=sum(level.spec.queues * level.spec.queue_length_max for level in levels.values()),
+            now=now,
+        )
+        self._allocate(now)
+
+    def _allocate(self, now: float) -> None:
+        levels = list(self.levels.values())
+        for level in levels:
+            level.queue_set.end_period(now)
+        limited = [level for level in levels if not level.spec.is_exempt]
+        exempt = [level for level in levels if level.spec.is_exempt]
+        nominal = sum(level.nominal for level in levels)
+        # What the exempt level uses, the others do not have.
+        left = nominal - sum(level.needed for level in exempt)
+        claims = [level.claim() for level in limited]
+        low, needed = sum(level.low for level in limited), sum(level.needed for level in limited)
+        self.fair_fraction = 0.0
+        if left <= low:
+            seats = [float(level.low) for level in limited]
+        elif left <= needed:
+            part = (left - low) / (needed - low)
+            seats = [level.low + (level.needed - level.low) * part for level in limited]
+        else:
+            seats, self.fair_fraction = allocate(nominal, claims)
+        for level, current in zip(limited, seats, strict=True):
+            level.set_current(math.floor(current + 0.5), server_seats=self.seats, now=now)
+        for level in exempt:
+            level.target = level.needed
+            level.set_current(level.needed, server_seats=self.seats, now=now)
+
+    def _forget_statistics(self) -> None:
+        """Drop the counts of what is gone: otherwise who makes and deletes schemas would fill memory."""
+        schemas, under_way = {each.name for each in self.schemas}, self.under_way()
+        for (level, schema), statistics in list(self._statistics.items()):
+            is_idle = statistics not in under_way and not statistics.waiting
+            if is_idle and not (level in self.levels and schema in schemas):
+                del self._statistics[level, schema]

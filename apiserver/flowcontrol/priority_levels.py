@@ -1,0 +1,140 @@
+"""PriorityLevelConfigurations, and the level that each makes: its seats, its queues and its limits."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from apiserver.flowcontrol.flow_schemas import Malformed
+from apiserver.flowcontrol.queue_set import QueueRules, QueueSet
+from apiserver.flowcontrol.retry_after import RetryAfter
+from apiserver.flowcontrol.seat_allocation import Claim
+from apiserver.flowcontrol.seat_usage import Capacity
+from apiserver.vocabulary import Document
+
+EXEMPT: Final = "exempt"
+CATCH_ALL: Final = "catch-all"
+# No request may take more of the seats of its level, where others wait in queues.
+_REQUEST_PART_MAX: Final = 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class LevelSpec:
+    """What a PriorityLevelConfiguration says.
+
+    borrowing_percent: None for no bound. hand_size, queue_length_max: 0 without queues.
+    """
+
+    name: str
+    uid: str
+    is_exempt: bool
+    shares: int
+    lendable_percent: int
+    borrowing_percent: int | None
+    queues: int = 0
+    hand_size: int = 0
+    queue_length_max: int = 0
+
+    @classmethod
+    def of(cls, document: Document) -> LevelSpec:
+        """Raises Malformed."""
+        try:
+            return cls._of(document)
+        except (LookupError, TypeError, AttributeError, ValueError) as error:
+            raise Malformed(repr(error)) from None
+
+    @classmethod
+    def _of(cls, document: Document) -> LevelSpec:
+        meta, spec = document["metadata"], document["spec"]
+        name, uid = str(meta["name"]), str(meta.get("uid", ""))
+        is_exempt = spec["type"] == "Exempt"
+        if is_exempt != (name == EXEMPT):
+            raise Malformed("its name and its type do not belong together")
+        limits = (spec.get("exempt") or {}) if is_exempt else spec["limited"]
+        queuing: Document = {}
+        if not is_exempt and limits["limitResponse"]["type"] == "Queue":
+            queuing = limits["limitResponse"]["queuing"]
+        borrowing = None if is_exempt else limits.get("borrowingLimitPercent")
+        found = cls(
+            name=name,
+            uid=uid,
+            is_exempt=is_exempt,
+            shares=int(limits.get("nominalConcurrencyShares") or 0),
+            lendable_percent=int(limits.get("lendablePercent") or 0),
+            borrowing_percent=None if borrowing is None else int(borrowing),
+            queues=int(queuing["queues"]) if queuing else 0,
+            hand_size=int(queuing["handSize"]) if queuing else 0,
+            queue_length_max=int(queuing["queueLengthLimit"]) if queuing else 0,
+        )
+        if found.shares < 0 or not 0 <= found.lendable_percent <= 100 or (found.borrowing_percent or 0) < 0:
+            raise Malformed("its limits are out of range")
+        if queuing and not (0 < found.hand_size <= found.queues and found.queue_length_max > 0):
+            raise Malformed("its queues cannot be dealt")
+        return found
+
+    @property
+    def rules(self) -> QueueRules:
+        return QueueRules(self.queues, self.queue_length_max, self.is_exempt)
+
+
+class PriorityLevel:
+    """A level at work.
+
+    nominal, low, high: its seats by its shares, what it keeps in any case, and what it has at most. current:
+    what it has now.
+    request_seats_max: what a request is estimated to take at most; 0 if that does not matter.
+    target: what it could use, by the last adjustment.
+    is_quiescing: its object is gone, and it ends when its requests have.
+    """
+
+    def __init__(self, spec: LevelSpec, now: float) -> None:
+        self.spec = spec
+        self.queue_set = QueueSet(now, spec.rules)
+        self.retry_after = RetryAfter()
+        self.nominal = self.low = self.high = self.current = self.request_seats_max = 0
+        self.target = 0.0
+        self.is_quiescing = False
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    def set_shares(self, seats: int, shares: int) -> None:
+        """Take its part of the server's seats. shares: of all levels together.
+
+        Parts are rounded up: all together may have some more seats than the server.
+        """
+        spec = self.spec
+        self.nominal = math.ceil(seats * spec.shares / shares) if shares else 0
+        self.low = self.nominal - _percent(self.nominal, spec.lendable_percent)
+        borrowing = spec.borrowing_percent
+        self.high = self.nominal + (seats if borrowing is None else _percent(self.nominal, borrowing))
+        self.request_seats_max = 0
+        if spec.queues:
+            part = min(math.ceil(self.nominal * _REQUEST_PART_MAX), self.nominal // spec.hand_size)
+            self.request_seats_max = max(1, part)
+
+    @property
+    def needed(self) -> int:
+        """What it is to have in any case, by its demand in the last period."""
+        watermark = self.queue_set.usage.demand.high_watermark
+        return max(self.low, watermark if self.spec.is_exempt else min(self.nominal, watermark))
+
+    def claim(self) -> Claim:
+        needed = self.needed
+        self.target = max(float(needed), self.queue_set.usage.demand.smoothed)
+        return Claim(self.target, needed, self.high)
+
+    def set_current(self, current: int, *, server_seats: int, now: float) -> None:
+        """Have so many seats from now on."""
+        self.current = current
+        spec = self.spec
+        seats = current or max(1, round(server_seats / 10))
+        places = max(1, spec.queue_length_max) * max(1, spec.queues)
+        self.queue_set.configure(spec.rules, current, Capacity(seats, places), now)
+
+
+def _percent(of: int, percent: int) -> int:
+    """Rounds halves up."""
+    return (2 * of * percent + 100) // 200

@@ -1,0 +1,535 @@
+"""One priority level at work: its seats, its queues, and whose turn is next.
+
+Fair queuing: each queue has a virtual time, the progress R, at which its next request begins, and of all that
+could begin the one that would end first does. R is the seat-seconds that each queue with requests has had
+since the start. A queue is charged for its request at once, by an estimate, and put right when it has ended.
+Source: k8s.io/apiserver, pkg/util/flowcontrol/fairqueuing/queueset, and its doc.go for the theory.
+
+What differs is told in the package's docstring: a flow leaves seats to others, queues never exceed their
+length, and there are no queues but those with requests.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from apiserver.flowcontrol.flow_schemas import Target
+from apiserver.flowcontrol.flow_statistics import FlowStatistics
+from apiserver.flowcontrol.seat_usage import Capacity, SeatUsage, UsageState
+from apiserver.flowcontrol.work_estimates import ONE_SEAT, WorkEstimate
+from apiserver.vocabulary import UserInfo
+
+# How long a request is taken to last before that is known.
+SERVICE_S: Final = 0.003
+# A flow may hold so many times the seats that are free. See `endpoints.shared_pool.ALPHA`, which is the same
+# rule.
+FLOW_SHARE: Final = 4
+
+# A level is calm while no more of its seats are in use. No flow can have more than its share then.
+CALM_PART: Final = 1 / 2
+
+QUEUE_FULL: Final = "queue-full"
+CONCURRENCY_LIMIT: Final = "concurrency-limit"
+TIME_OUT: Final = "time-out"
+CANCELLED: Final = "cancelled"
+
+
+class QueueRules(NamedTuple):
+    """queues: 0 if requests that find no seat are refused. length_max: of each queue.
+
+    is_exempt: there is no limit.
+    """
+
+    queues: int = 0
+    length_max: int = 0
+    is_exempt: bool = False
+
+
+class QueuedFlow:
+    """A flow as its level sees it.
+
+    hash: stands for it. hand: the queues that it may use, by number; empty without queues.
+    distinguisher: what it is called within its schema.
+    """
+
+    __slots__ = ("distinguisher", "hand", "hash", "statistics")
+
+    def __init__(
+        self, statistics: FlowStatistics, distinguisher: str = "", hash_: int = 0, hand: tuple[int, ...] = ()
+    ) -> None:
+        self.statistics = statistics
+        self.distinguisher = distinguisher
+        self.hash, self.hand = hash_, hand
+
+
+class Request:
+    """A request of a level.
+
+    user, target: who asks for what. on_start: called when a request that waited begins.
+    seats: those that it has, or will have.
+    arrived_at, started_at: by the clock of the level; None before it arrives, or begins.
+    queue: where it waits, or is charged; None in a level that is calm or has no queues.
+    work, arrival_progress: the seat-seconds that it is taken to need, and R at its arrival; not set while
+        the level is calm.
+    """
+
+    __slots__ = (
+        "arrival_progress",
+        "arrived_at",
+        "estimate",
+        "flow",
+        "on_start",
+        "queue",
+        "seats",
+        "started_at",
+        "target",
+        "user",
+        "work",
+    )
+    arrival_progress: float
+    work: float
+
+    def __init__(
+        self, flow: QueuedFlow, user: UserInfo, target: Target, estimate: WorkEstimate = ONE_SEAT
+    ) -> None:
+        self.flow = flow
+        self.user, self.target = user, target
+        self.estimate = estimate
+        self.seats = 1 if estimate is ONE_SEAT else estimate.seats_max
+        self.on_start: Callable[[], object] | None = None
+        self.queue: Queue | None = None
+        self.arrived_at: float | None = None
+        self.started_at: float | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.started_at is None
+
+
+class Queue:
+    """A queue that has requests.
+
+    next_start: the progress at which its next request begins in virtual time.
+    executing: how many of its requests do.
+    seats_in_use: those of requests that execute, or have ended and keep their seats for a moment.
+    waiting_work: in seat-seconds.
+    """
+
+    __slots__ = (
+        "executing",
+        "index",
+        "next_start",
+        "seats_in_use",
+        "waiting",
+        "waiting_seats",
+        "waiting_work",
+    )
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.executing = self.seats_in_use = self.waiting_seats = 0
+        self.next_start = self.waiting_work = 0.0
+        self.waiting: deque[Request] = deque()
+
+    def bound(self) -> None:
+        """Nothing begins before it arrives, in virtual time either.
+
+        Otherwise a queue that has used less than its part would collect claims without end.
+        """
+        if self.waiting and self.next_start < self.waiting[0].arrival_progress:
+            self.next_start = self.waiting[0].arrival_progress
+
+
+class QueueSet:
+    """The seats and queues of one level. All times are of one clock that never goes back, in seconds.
+
+    While at most `CALM_PART` of the seats are in use, the level is calm: nobody has to wait, and requests are
+    charged to no queue. When it becomes busy, those that execute are charged as if they had just begun.
+
+    limit: how many seats there are; ignored where there is none.
+    seats_in_use: those of requests that execute, and of those that have ended and keep theirs for a moment.
+    executing: the requests that do, in the order in which they began. lingering: those that have ended and
+        keep their seats.
+    waiting: how many requests do. waiting_seats: that those will need.
+    progress: R. rejected, timed_out, cancelled: how many requests have been, ever.
+    dispatch_progress, dispatch_start: at the last start of a request that had waited: R, and when it began
+        in virtual time.
+    """
+
+    def __init__(self, now: float, rules: QueueRules, limit: int = 0) -> None:
+        self.rules, self.limit = rules, limit
+        self.usage = SeatUsage(now)
+        self.seats_in_use = self.waiting = self.waiting_seats = 0
+        self.executing: dict[Request, None] = {}
+        self.lingering: dict[Request, None] = {}
+        self.progress = 0.0
+        self.rejected = self.timed_out = self.cancelled = 0
+        self.dispatch_progress = self.dispatch_start = 0.0
+        self._is_busy = False
+        self._busy_since = now  # the last time that it became busy
+        self._calm_max = _calm_max(rules, limit)
+        self._known_at = now  # until when R has been kept
+        self._queues: dict[int, Queue] = {}
+        # Those in which requests wait; the one that was served last at the end.
+        self._non_empty: dict[Queue, None] = {}
+        self._seats_of: dict[int, int] = {}  # by flow, where there are queues
+        self._enqueued = 0
+
+    @property
+    def is_idle(self) -> bool:
+        return not (self.executing or self.waiting)
+
+    def configure(self, rules: QueueRules, limit: int, capacity: Capacity, now: float) -> None:
+        """Change the limit, or the queues; requests that are in a queue stay in it."""
+        self._pass_time(now)
+        self.usage.observe(self._state, now)
+        self.rules, self.limit = rules, limit
+        self._calm_max = _calm_max(rules, limit)
+        self.usage.set_capacity(capacity)
+        self._start_waiting(now)
+
+    def end_period(self, now: float) -> None:
+        """Begin a new period of `usage.demand`."""
+        self._pass_time(now)
+        self.usage.observe(self._state, now)
+        self.usage.end_period(self.seats_in_use + self.waiting_seats)
+
+    # ---- the life of a request
+
+    def arrive(self, request: Request, now: float) -> str:
+        """Have a request begin, wait, or be refused. Returns the reason if it is refused, else an empty text.
+
+        One that waits ends with `on_start`, or with `give_up`.
+        """
+        usage = self.usage
+        if now >= usage.observe_at:
+            usage.observe(self._state, now)
+        request.arrived_at = now
+        if request.estimate is not ONE_SEAT:
+            request.flow.statistics.seats.observe(request.seats)
+        in_use = self.seats_in_use + request.seats
+        if not self._is_busy:
+            if in_use <= self._calm_max:
+                request.started_at = now
+                self.executing[request] = None
+                self.seats_in_use = in_use
+                if in_use > usage.high:
+                    usage.high = in_use
+                return ""
+            self._become_busy(now)
+        return self._arrive_busy(request, now)
+
+    def finish(self, request: Request, now: float) -> float:
+        """End a request that has begun.
+
+        Returns for how many seconds it keeps its seats; `leave` is to be called then, unless it is 0.
+        """
+        assert request.started_at is not None
+        usage = self.usage
+        if now >= usage.observe_at:
+            usage.observe(self._state, now)
+        lasted_s = now - request.started_at
+        del self.executing[request]
+        statistics = request.flow.statistics
+        if request.target.verb == "watch":
+            statistics.watch_durations.observe(lasted_s)
+        else:
+            statistics.durations.observe(lasted_s)
+        if self._is_busy:
+            self._pass_time(now)
+            queue = request.queue
+            if queue is not None:
+                queue.executing -= 1
+                # While the level was calm R stood still: what a request took then is no debt of its queue.
+                charged_s = now - max(request.started_at, self._busy_since)
+                queue.next_start -= request.estimate.seats * (SERVICE_S - charged_s)
+                queue.bound()
+        estimate = request.estimate
+        if estimate is not ONE_SEAT and estimate.lingers_s > 0:
+            self.lingering[request] = None
+            return estimate.lingers_s
+        self.seats_in_use -= request.seats
+        if self._is_busy:
+            self._give_back(request, now)
+        return 0.0
+
+    def leave(self, request: Request, now: float) -> None:
+        """Take back the seats that a request kept after its end."""
+        self._observe(now)
+        del self.lingering[request]
+        self._pass_time(now)
+        self.seats_in_use -= request.seats
+        if self._is_busy:
+            self._give_back(request, now)
+
+    def give_up(self, request: Request, reason: str, now: float) -> None:
+        """Remove a request that waits. reason: TIME_OUT or CANCELLED."""
+        self._observe(now)
+        self._pass_time(now)
+        queue = request.queue
+        assert queue is not None
+        assert request.arrived_at is not None
+        queue.waiting.remove(request)
+        self._leave_queue(queue, request)
+        queue.bound()
+        self._drop_if_empty(queue)
+        request.flow.statistics.refused_waits.observe(now - request.arrived_at)
+        self._refuse(request, reason)
+        if reason == TIME_OUT:
+            self.timed_out += 1
+        else:
+            self.cancelled += 1
+        self._start_waiting(now)  # It may have been in the way.
+
+    # ---- what dumps and metrics show
+
+    def queues(self) -> Iterator[Queue]:
+        """Yields the queues that have requests, by their numbers."""
+        yield from (self._queues[index] for index in sorted(self._queues))
+
+    def next_starts(self) -> tuple[tuple[float, float], tuple[float, float]] | None:
+        """Returns the least and the most virtual time at which a request that waits would begin, and the same
+        without the work that is under way; None if none waits."""
+        if not self._non_empty:
+            return None
+        starts = [queue.next_start for queue in self._non_empty]
+        discounted = [queue.next_start - queue.seats_in_use * SERVICE_S for queue in self._non_empty]
+        return (min(starts), max(starts)), (min(discounted), max(discounted))
+
+    def fill_histograms(self, now: float) -> None:
+        """Have the histograms of `usage` contain all that lasted until now."""
+        self.usage.observe(self._state, now)
+        self.usage.fill_histograms()
+
+    def _observe(self, now: float) -> None:
+        """Have the usage know how it was until now, if that is due. Before every change."""
+        if now >= self.usage.observe_at:
+            self.usage.observe(self._state, now)
+
+    @property
+    def _state(self) -> UsageState:
+        return len(self.executing), self.seats_in_use, self.waiting, self.waiting_seats
+
+    # ---- calm and busy
+
+    def _become_busy(self, now: float) -> None:
+        """Begin to charge requests to queues, with those that are there."""
+        self._is_busy = True
+        self._known_at = self._busy_since = now
+        for request in (*self.executing, *self.lingering):
+            if not (hand := request.flow.hand):
+                continue
+            queue = self._choose(hand)
+            self._charge(queue, request)
+            if request in self.lingering:
+                queue.executing -= 1
+
+    def _become_calm(self) -> None:
+        self._is_busy = False
+        self._queues.clear()
+        self._seats_of.clear()
+        for request in (*self.executing, *self.lingering):
+            request.queue = None
+
+    def _arrive_busy(self, request: Request, now: float) -> str:
+        self._pass_time(now)
+        hand, rules = request.flow.hand, self.rules
+        if not hand or not rules.queues:
+            if not self._fits(request.seats):
+                return self._refuse(request, CONCURRENCY_LIMIT)
+            self._start(request, now)
+            return ""
+        estimate = request.estimate
+        request.work = estimate.seats * SERVICE_S + estimate.final_seats * estimate.lingers_s
+        request.arrival_progress = self.progress
+        queue = self._choose(hand)
+        if (
+            not self.waiting
+            and self.seats_in_use < self.limit
+            and self._fits(request.seats)
+            and not self._exceeds_share(request)
+        ):
+            self._start_from(queue, request, now)
+            return ""
+        if len(queue.waiting) >= rules.length_max:
+            self._drop_if_empty(queue)
+            return self._refuse(request, QUEUE_FULL)
+        self._enqueue(queue, request)
+        self._start_waiting(now)
+        return ""
+
+    def _pass_time(self, now: float) -> None:
+        """Have R progress by the time since the last event. Before every change, while the level is busy."""
+        seconds = now - self._known_at
+        if seconds <= 0:
+            return
+        self._known_at = now
+        if self._queues:
+            wanted = self.seats_in_use + self.waiting_seats
+            self.progress += min(wanted, self.limit) / len(self._queues) * seconds
+
+    # ---- who begins
+
+    def _fits(self, seats: int) -> bool:
+        """Whether there are so many free seats. A request that is wider than the level runs alone."""
+        in_use = self.seats_in_use
+        return in_use + seats <= self.limit or not in_use
+
+    def _exceeds_share(self, request: Request) -> bool:
+        """Whether the flow holds seats, and has to give some back before it gets more."""
+        held = self._seats_of.get(request.flow.hash, 0)
+        if not held:
+            return False
+        seats = request.seats
+        free = max(self.limit - self.seats_in_use, seats)
+        return held + seats > FLOW_SHARE * (free - seats + 1)
+
+    def _choose(self, hand: tuple[int, ...]) -> Queue:
+        """Returns the queue of the hand with the least work that waits."""
+        # Each time from another card on: flows whose hands overlap would all prefer the same.
+        self._enqueued = offset = self._enqueued + 1
+        queues, size = self._queues, len(hand)
+        chosen = hand[offset % size]
+        if self.waiting:
+            least = math.inf
+            for step in range(size):
+                index = hand[(offset + step) % size]
+                queue = queues.get(index)
+                work = 0.0 if queue is None else queue.waiting_work
+                if work < least:
+                    chosen, least = index, work
+        found = queues.get(chosen)
+        if found is None:
+            found = queues[chosen] = Queue(chosen)
+        if not (found.waiting or found.executing):
+            found.next_start = self.progress
+        return found
+
+    def _enqueue(self, queue: Queue, request: Request) -> None:
+        queue.waiting.append(request)
+        queue.waiting_work += request.work
+        queue.waiting_seats += request.seats
+        queue.bound()
+        self._non_empty[queue] = None
+        request.queue = queue
+        self.waiting += 1
+        self.waiting_seats += request.seats
+        statistics = request.flow.statistics
+        statistics.waiting += 1
+        statistics.waiting_seats += request.seats
+        statistics.queue_lengths.observe(len(queue.waiting))
+        self._note_demand()
+
+    def _leave_queue(self, queue: Queue, request: Request) -> None:
+        """Note that a request waits no longer, which has been taken out of its queue."""
+        queue.waiting_work = queue.waiting_work - request.work if queue.waiting else 0.0
+        queue.waiting_seats -= request.seats
+        if not queue.waiting:
+            del self._non_empty[queue]
+        self.waiting -= 1
+        self.waiting_seats -= request.seats
+        statistics = request.flow.statistics
+        statistics.waiting -= 1
+        statistics.waiting_seats -= request.seats
+
+    def _start_waiting(self, now: float) -> None:
+        """Have as many requests begin as may."""
+        while self.waiting and self.seats_in_use < self.limit:
+            queue = self._next()
+            if queue is None:
+                return
+            request = queue.waiting.popleft()
+            assert request.arrived_at is not None
+            self._leave_queue(queue, request)
+            if queue in self._non_empty:
+                # Of queues that are equally due, the others are before it.
+                del self._non_empty[queue]
+                self._non_empty[queue] = None
+            self.dispatch_progress, self.dispatch_start = self.progress, queue.next_start
+            request.flow.statistics.waits.observe(now - request.arrived_at)
+            self._start_from(queue, request, now)
+            queue.bound()
+            if request.on_start is not None:
+                request.on_start()
+
+    def _next(self) -> Queue | None:
+        """Returns the queue whose first request begins next; None if it has to wait for seats."""
+        # Flows that have to give seats back first. None of their later requests goes before the one that is
+        # due: a wide one would wait for ever.
+        too_much: set[int] = set()
+        while True:
+            found, least = None, math.inf
+            for queue in self._non_empty:
+                request = queue.waiting[0]
+                end = queue.next_start + request.work
+                if end < least and request.flow.hash not in too_much:
+                    found, least = queue, end
+            if found is None:
+                return None
+            request = found.waiting[0]
+            if not self._exceeds_share(request):
+                # It waits until it fits: narrower ones would keep it waiting for ever.
+                return found if self._fits(request.seats) else None
+            too_much.add(request.flow.hash)
+
+    def _start_from(self, queue: Queue, request: Request, now: float) -> None:
+        if request.seats > self.limit:
+            request.estimate = request.estimate.within(self.limit)
+            request.seats = request.estimate.seats_max
+        self._charge(queue, request)
+        self._start(request, now)
+
+    def _charge(self, queue: Queue, request: Request) -> None:
+        """Charge a request that begins to its queue and its flow."""
+        estimate = request.estimate
+        queue.next_start += estimate.seats * SERVICE_S + estimate.final_seats * estimate.lingers_s
+        queue.executing += 1
+        queue.seats_in_use += request.seats
+        request.queue = queue
+        flow = request.flow.hash
+        self._seats_of[flow] = self._seats_of.get(flow, 0) + request.seats
+
+    def _start(self, request: Request, now: float) -> None:
+        request.started_at = now
+        self.executing[request] = None
+        self.seats_in_use += request.seats
+        self._note_demand()
+
+    def _note_demand(self) -> None:
+        wanted = self.seats_in_use + self.waiting_seats
+        if wanted > self.usage.high:
+            self.usage.high = wanted
+
+    def _give_back(self, request: Request, now: float) -> None:
+        """Note that a request has no seats any more, while the level is busy."""
+        queue = request.queue
+        if queue is not None:
+            queue.seats_in_use -= request.seats
+            flow, seats_of = request.flow.hash, self._seats_of
+            held = seats_of[flow] - request.seats
+            if held:
+                seats_of[flow] = held
+            else:
+                del seats_of[flow]
+            self._drop_if_empty(queue)
+        self._start_waiting(now)
+        # Long before it would be busy again: otherwise it would be all the time.
+        if not self.waiting and self.seats_in_use <= self._calm_max // 2:
+            self._become_calm()
+
+    def _drop_if_empty(self, queue: Queue) -> None:
+        if not (queue.seats_in_use or queue.waiting):
+            del self._queues[queue.index]
+
+    def _refuse(self, request: Request, reason: str) -> str:
+        self.rejected += 1
+        request.flow.statistics.rejected[reason] += 1
+        return reason
+
+
+def _calm_max(rules: QueueRules, limit: int) -> float:
+    """Returns how many seats may be in use in a level that is calm."""
+    return math.inf if rules.is_exempt else int(limit * CALM_PART)

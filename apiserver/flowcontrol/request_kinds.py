@@ -1,0 +1,60 @@
+"""How many reads and writes wait and execute, over time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from apiserver.flowcontrol.seat_usage import TimedHistogram
+from apiserver.metrics.requests import Count, InFlight
+
+# kube-apiserver's buckets of ratios.
+BUCKETS: Final = (0, 0.001, 0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1)
+# kube-apiserver observes every nanosecond. One moment in each second is as good, over some minutes.
+OBSERVE_KINDS_EVERY_S: Final = 1.0
+
+
+class KindUsage:
+    """The requests of one kind.
+
+    in_flight: how many there are at this moment, those too that wait. waiting: how many wait for seats.
+    """
+
+    __slots__ = ("executing_ratios", "in_flight", "waiting", "waiting_ratios")
+
+    def __init__(self, in_flight: Count) -> None:
+        self.in_flight = in_flight
+        self.waiting = 0
+        self.executing_ratios, self.waiting_ratios = TimedHistogram(BUCKETS), TimedHistogram(BUCKETS)
+
+
+class RequestKinds:
+    """The requests of both kinds. now: of one clock that never goes back, in seconds."""
+
+    def __init__(self, in_flight: InFlight, now: float) -> None:
+        self.reads, self.writes = KindUsage(in_flight.read_only), KindUsage(in_flight.mutating)
+        self._executing_max = self._waiting_max = 1
+        self._observed_at = now
+
+    def set_capacities(self, executing: int, waiting: int, now: float) -> None:
+        """executing, waiting: how many requests may at most."""
+        self.observe(now)
+        self._executing_max, self._waiting_max = max(1, executing), max(1, waiting)
+
+    def observe(self, now: float) -> None:
+        """Note that this is how it was since it was last observed."""
+        seconds = now - self._observed_at
+        self._observed_at = now
+        if seconds <= 0:
+            return
+        for usage in (self.reads, self.writes):
+            executing = usage.in_flight.value - usage.waiting
+            usage.executing_ratios.add(executing / self._executing_max, seconds)
+            usage.waiting_ratios.add(usage.waiting / self._waiting_max, seconds)
+
+    def histograms(self, now: float) -> Iterator[tuple[tuple[str, str], TimedHistogram]]:
+        """Yields them with their phase and kind."""
+        self.observe(now)
+        for kind, usage in (("readOnly", self.reads), ("mutating", self.writes)):
+            yield ("executing", kind), usage.executing_ratios
+            yield ("waiting", kind), usage.waiting_ratios

@@ -1,0 +1,51 @@
+"""How many watches are open, and so how many a write may have to tell.
+
+Watches of this server only; selectors are not looked at, but for the one by which the watch cache finds the
+watches of pods. Source: k8s.io/apiserver, pkg/util/flowcontrol/watch_tracker.go.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final, TypeAlias
+
+from apiserver.flowcontrol.flow_schemas import Target
+
+_GroupResource: TypeAlias = tuple[str, str]
+# The field that kubelets select by, for each resource that has one: who selects a value is told of few
+# writes, and not counted.
+INDEXED_FIELDS: Final = {"pods": "spec.nodeName"}
+
+
+class WatchCounts:
+    """The watches that are open, by what they watch."""
+
+    def __init__(self) -> None:
+        # By group and resource, then by namespace and name; both empty for all.
+        self._open: dict[_GroupResource, Counter[tuple[str, str]]] = {}
+
+    def add(self, target: Target, name: str) -> None:
+        """name: of the only object that is watched; empty for all."""
+        self._open.setdefault((target.group, target.resource), Counter())[target.namespace, name] += 1
+
+    def discard(self, target: Target, name: str) -> None:
+        """Note that a watch which was added has ended."""
+        key, scope = (target.group, target.resource), (target.namespace, name)
+        scopes = self._open[key]
+        scopes[scope] -= 1
+        if not scopes[scope]:
+            del scopes[scope]
+            if not scopes:
+                del self._open[key]
+
+    def interested_in(self, target: Target) -> int:
+        """Returns how many watches may have to be told of a write."""
+        scopes = self._open.get((target.group, target.resource))
+        if scopes is None:
+            return 0
+        count = scopes["", ""]
+        if target.namespace:
+            count += scopes[target.namespace, ""]
+        if target.name:
+            count += scopes[target.namespace, target.name]
+        return count
