@@ -16,7 +16,10 @@ from typing import Final, NamedTuple
 
 import orjson
 
+from apiserver.audit.policy import Level
+from apiserver.audit.request_audit import RequestAudit
 from apiserver.errors import ApiError
+from apiserver.meta.names import qualified_name
 from apiserver.meta.options import DeleteOptions, WriteOptions
 from apiserver.metrics.admission import ADMIT, VALIDATE, AdmissionDurations, AdmissionMetrics
 from apiserver.registry.served_resource import ServedResource
@@ -55,6 +58,7 @@ class AdmissionAttributes(NamedTuple):
     view: of a subresource with a kind of its own.
     deadline: when the client gives up, by the loop's clock; None: when the server does.
     rounds: set while plugins may change the write.
+    audit: the record of the request, if there is one, to which plugins add annotations.
     """
 
     operation: Operation
@@ -69,6 +73,15 @@ class AdmissionAttributes(NamedTuple):
     view: SubresourceView | None = None
     deadline: float | None = None
     rounds: Rounds | None = None
+    audit: RequestAudit | None = None
+
+    def annotate(self, key: str, value: str, level: Level = Level.METADATA) -> None:
+        """Add an annotation to the record of the request, if there is one, and the key is valid.
+
+        level: from which on it is recorded. The first annotation of a key counts.
+        """
+        if self.audit is not None and "/" in key and not qualified_name(key):
+            self.audit.annotate(key, value, level)
 
 
 class SubresourceView(NamedTuple):

@@ -8,7 +8,7 @@ from apiserver.admission.chain import AdmissionAttributes
 from apiserver.errors import Forbidden, NotFound
 from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable
 from apiserver.registry.store import Registry
-from apiserver.registry.stored_object import DamagedObject, StoredObject
+from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import Document, GroupResource
 from storage.interface import ANY, MOST_RECENT, ReadAt
 from storage.keys import prefix_range
@@ -81,14 +81,13 @@ class Lister:
         if resource is not None:
             self._registry.cache.on_change(prefix, changed)
 
-    async def list_undamaged(self) -> Sequence[StoredObject]:
-        """Returns all cached objects that can be read, by name. Raises the storage's errors."""
+    async def list_with_damaged(self) -> Sequence[StoredObject]:
+        """Returns all cached objects by name, those too that cannot be read. Raises the storage's errors."""
         resource, prefix = self._place()
         if resource is None:
             return ()
         listing = await self._registry.cache.list(prefix_range(prefix), ANY)
-        found = (version.value for version in listing.versions)
-        return [each for each in found if each is not None and not isinstance(each, DamagedObject)]
+        return [version.value for version in listing.versions if version.value is not None]
 
     async def list_live(self, namespace: str) -> Sequence[StoredObject]:
         """Returns all objects of a namespace, by name, as they are stored now.

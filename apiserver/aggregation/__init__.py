@@ -8,7 +8,9 @@ known of it is shown in discovery and OpenAPI, as if it were served here.
     availability        checks them, and writes the condition Available
     discovery           asks them what they serve, for the merged documents
     resource_lists      reads what they answer
+    openapi_v2          asks them for their OpenAPI v2, which is merged into this server's
     namespaces          empties namespaces that are being deleted
+    owners              tells the garbage collector of owners that they have
     identity_headers    how an extension server is told who asks
 
 What it guarantees: what this server serves itself is served here, whatever APIServices say. An extension
@@ -19,6 +21,6 @@ Why this shape: every server on a store checks for itself, and forwards by what 
 another way to the extension server. The condition that all write is for people; a server that has just
 started also learns from it what the others know.
 
-Left out: OpenAPI v2 of extension servers. `--enable-aggregator-routing` makes no difference: there is no
+Left out: `--enable-aggregator-routing` makes no difference: there is no
 cluster network here, so that requests always go to endpoints. Source: k8s.io/kube-aggregator.
 """

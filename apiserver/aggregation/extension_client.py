@@ -10,8 +10,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import aiohttp
 from aiohttp import hdrs
@@ -19,10 +18,10 @@ from aiohttp import hdrs
 from apiserver.aggregation.identity_headers import identity_headers
 from apiserver.aggregation.remote_versions import RemoteVersion, ServiceReference
 from apiserver.vocabulary import MASTERS, IPNetwork, UserInfo
-from apiserver.webhooks.addresses import AddressDenied, AddressRules, CheckedResolver
+from apiserver.webhooks.addresses import PROXY_FLAG, AddressDenied, AddressRules, CheckedResolver
 from apiserver.webhooks.errors import ServiceUnreachable
 from apiserver.webhooks.service_resolver import Location, Services, locate
-from apiserver.webhooks.tls import UnusableBundle, client_context
+from apiserver.webhooks.tls import UnusableBundle, client_context, load_certificate
 
 # As whom this server asks. The group makes certain that it may.
 AGGREGATOR: Final = UserInfo("system:kube-aggregator", (MASTERS,))
@@ -38,6 +37,9 @@ LOCATIONS_MAX: Final = 1_000
 DNS_TTL_S: Final = 1
 HEADER_BYTES_MAX: Final = 64 * 1024
 _READ_BYTES: Final = 64 * 1024
+
+# The CA bundle, whether it is looked at, and what is shown.
+_ContextKey: TypeAlias = tuple[str, bool, tuple[bytes, bytes]]
 
 
 class Endpoint(NamedTuple):
@@ -82,21 +84,29 @@ class ExtensionFailed(Exception):
 
 
 class ExtensionClient:
-    """certificate, key: of this server as a front proxy. denied: addresses that are never connected to."""
+    """certificate: of this server as a front proxy, with its key, as PEM.
+
+    denied: addresses that are never connected to.
+    """
 
     def __init__(
-        self, services: Services, certificate: Path, key: Path, denied: Sequence[IPNetwork] = ()
+        self, services: Services, certificate: tuple[bytes, bytes], denied: Sequence[IPNetwork] = ()
     ) -> None:
         self.services = services
-        self._certificate, self._key = certificate, key
-        self._rules = AddressRules(denied)
+        self._certificate = certificate
+        self._rules = AddressRules(denied, PROXY_FLAG)
         self._session: aiohttp.ClientSession | None = None
-        self._contexts: OrderedDict[tuple[str, bool], ssl.SSLContext] = OrderedDict()
+        self._contexts: OrderedDict[_ContextKey, ssl.SSLContext] = OrderedDict()
         self._locations: dict[ServiceReference, tuple[float, Location]] = {}  # each until when
 
     async def close(self) -> None:
         if self._session is not None:
             await self._session.close()
+
+    def show(self, certificate: tuple[bytes, bytes]) -> None:
+        """Show another certificate from now on, on new connections."""
+        self._certificate = certificate
+        self._contexts.clear()
 
     async def endpoint(self, service: ServiceReference) -> Endpoint:
         """Returns one of the endpoints of a service, each as often. Raises ServiceUnreachable."""
@@ -118,7 +128,7 @@ class ExtensionClient:
         return location
 
     async def context(self, version: RemoteVersion) -> ssl.SSLContext:
-        """Returns how the servers of a version are verified. Raises UnusableBundle, OSError."""
+        """Returns how the servers of a version are verified. Raises UnusableBundle."""
         return await self._context(version.ca_bundle, verifies=version.verifies)
 
     async def ask(self, version: RemoteVersion, question: Question) -> Answer:
@@ -180,11 +190,11 @@ class ExtensionClient:
         return self._session
 
     async def _context(self, ca_bundle: str, *, verifies: bool) -> ssl.SSLContext:
-        """Raises UnusableBundle, OSError."""
-        key = ca_bundle if verifies else "", verifies
+        """Raises UnusableBundle."""
+        key = ca_bundle if verifies else "", verifies, self._certificate
         context = self._contexts.get(key)
         if context is None:
-            context = await asyncio.to_thread(self._new_context, *key)
+            context = await asyncio.to_thread(_new_context, *key)
             self._contexts[key] = context
             if len(self._contexts) > CONTEXTS_MAX:
                 self._contexts.popitem(last=False)
@@ -192,16 +202,17 @@ class ExtensionClient:
             self._contexts.move_to_end(key)
         return context
 
-    def _new_context(self, ca_bundle: str, verifies: bool) -> ssl.SSLContext:
-        if verifies:
-            context = client_context(ca_bundle)
-        else:
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            context.minimum_version = ssl.TLSVersion.TLSv1_2
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        context.load_cert_chain(self._certificate, self._key)
-        return context
+
+def _new_context(ca_bundle: str, verifies: bool, certificate: tuple[bytes, bytes]) -> ssl.SSLContext:
+    """Raises UnusableBundle, UnusableCertificate."""
+    if verifies:
+        return client_context(ca_bundle, certificate)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    load_certificate(context, *certificate)
+    return context
 
 
 async def _read(response: aiohttp.ClientResponse, url: str, bytes_max: int) -> bytes:

@@ -50,6 +50,11 @@ class RemoteVersion:
     priority: Priority = NO_PRIORITY
     was_available: bool = field(default=False, compare=False)
 
+    @property
+    def rank(self) -> tuple[int, int, str]:
+        """By which versions are sorted, the most important first."""
+        return -self.priority.group, -self.priority.version, self.name
+
     @classmethod
     def of(cls, document: Document) -> Self | None:
         """Returns the version of an APIService; None if that is local."""
@@ -82,15 +87,28 @@ class DiscoveredVersion(NamedTuple):
     openapi_url: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class OpenApiPart:
+    """What an extension server's document of OpenAPI v2 says of a version.
+
+    digest, size: of its JSON, which is an object with `paths` and `definitions`. compressed: that, by zlib.
+    """
+
+    digest: str
+    size: int
+    compressed: bytes = field(compare=False, repr=False)
+
+
 @dataclass(frozen=True, eq=False)
 class RemoteTable:
     """All versions of other servers at one moment. Immutable: a change makes another, as of `ResourceTable`.
 
-    discovered: of those that have been asked.
+    discovered: of those that have been asked. openapi_v2: of those that have told.
     """
 
     versions: Mapping[GroupVersion, RemoteVersion] = field(default_factory=dict)
     discovered: Mapping[GroupVersion, DiscoveredVersion] = field(default_factory=dict)
+    openapi_v2: Mapping[GroupVersion, OpenApiPart] = field(default_factory=dict)
 
 
 # Called with a version before and after it has changed; twice the same if only its availability has.
@@ -104,9 +122,15 @@ class RemoteVersions:
         self.current = RemoteTable()
         self._available: dict[str, bool] = {}  # as this server has found it, by APIService
         self._listeners: list[Listener] = []
+        self._callbacks: list[Callable[[], None]] = []
 
     def on_change(self, listener: Listener) -> None:
         self._listeners.append(listener)
+
+    def call_on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Have `callback` called after each change, also of what is discovered. Returns what ends that."""
+        self._callbacks.append(callback)
+        return lambda: self._callbacks.remove(callback)
 
     def find(self, group: str, version: str) -> RemoteVersion | None:
         return self.current.versions.get(GroupVersion(group, version))
@@ -122,14 +146,16 @@ class RemoteVersions:
                 self._set({**self.current.versions, new.group_version: new}, self.current.discovered)
             return
         versions, discovered = dict(self.current.versions), dict(self.current.discovered)
+        parts = dict(self.current.openapi_v2)
         if old is not None:
             versions.pop(old.group_version, None)
             if new is None or new.service != old.service:
                 self._available.pop(old.name, None)
                 discovered.pop(old.group_version, None)
+                parts.pop(old.group_version, None)
         if new is not None:
             versions[new.group_version] = new
-        self._set(versions, discovered)
+        self._set(versions, discovered, parts)
         for listener in self._listeners:
             listener(old, new)
 
@@ -138,6 +164,7 @@ class RemoteVersions:
         if before is not is_available:
             for listener in self._listeners:
                 listener(version, version)
+            self._call_back()
 
     def set_discovered(self, found: Iterable[tuple[RemoteVersion, DiscoveredVersion]]) -> None:
         """Take note of what extension servers have said; of versions that are still theirs."""
@@ -148,9 +175,33 @@ class RemoteVersions:
         if discovered != self.current.discovered:
             self._set(self.current.versions, discovered)
 
+    def set_openapi_v2(self, found: Iterable[tuple[RemoteVersion, OpenApiPart | None]]) -> None:
+        """Take note of what documents say; of versions that are still their server's."""
+        table = self.current
+        parts = dict(table.openapi_v2)
+        for version, each in found:
+            if table.versions.get(version.group_version) != version:
+                continue
+            parts.pop(version.group_version, None)
+            if each is not None:
+                parts[version.group_version] = each
+        if parts != table.openapi_v2:
+            self._set(table.versions, table.discovered, parts)
+
     def _set(
         self,
         versions: Mapping[GroupVersion, RemoteVersion],
         discovered: Mapping[GroupVersion, DiscoveredVersion],
+        openapi_v2: Mapping[GroupVersion, OpenApiPart] | None = None,
     ) -> None:
-        self.current = RemoteTable(MappingProxyType(dict(versions)), MappingProxyType(dict(discovered)))
+        parts = self.current.openapi_v2 if openapi_v2 is None else openapi_v2
+        self.current = RemoteTable(
+            MappingProxyType(dict(versions)),
+            MappingProxyType(dict(discovered)),
+            MappingProxyType({each: part for each, part in parts.items() if each in versions}),
+        )
+        self._call_back()
+
+    def _call_back(self) -> None:
+        for callback in tuple(self._callbacks):
+            callback()

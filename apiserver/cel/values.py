@@ -118,12 +118,26 @@ NONE: Final = Optional(has_value=False)
 
 
 class Message:
-    """A message that an expression made: `Name{field: value}`."""
+    """A message that an expression made: `Name{field: value}`.
+
+    fields: those that are set. One that is a text by its type is set if it is not empty, as in Kubernetes.
+    """
 
     __slots__ = ("fields", "type")
 
     def __init__(self, type_: Type, fields: dict[str, Any]) -> None:
-        self.type, self.fields = type_, fields
+        self.type = type_
+        self.fields = {key: value for key, value in fields.items() if value != "" or not self._is_text(key)}
+
+    def field(self, key: str) -> Any:
+        """Returns the value of a field; of one that is not set an empty text, or null, by its type."""
+        if key in self.fields:
+            return self.fields[key]
+        return "" if self._is_text(key) else None
+
+    def _is_text(self, key: str) -> bool:
+        found = self.type.fields.get(key)
+        return found is not None and found.type == types.STRING
 
 
 _TYPES: Final[Mapping[type, Type]] = {

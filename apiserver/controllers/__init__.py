@@ -9,13 +9,17 @@
     namespace_conditions       tells what is left of them, as conditions
     garbage_collector          deletes, or releases, what deleted objects owned
     namespace_default_objects  the service account and the root CA that each namespace has
+    service_account_tokens     the Secrets in which tokens of service accounts stand
+    legacy_token_uses          notes that such tokens are used
     resource_quotas            the usage in the status of ResourceQuotas
     disruption                 the status of PodDisruptionBudgets
     ttl_after_finished         deletes finished Jobs
+    certificate_requests       signs, approves and deletes CertificateSigningRequests
     policy_type_checking       tells in the status of policies which expressions do not fit the objects
     storage_protection         releases claims and volumes once they are not in use
     cluster_role_aggregation   the rules of aggregated ClusterRoles
     rbac_policy                keeps the RBAC authorizer up to date
+    node_graph                 keeps the Node authorizer up to date, from when a node asks
     replicas                   the servers that share a store, and whether they have the same keys
     event_recorder             the Events by which controllers tell what they have found
     undone_writes              slows down writes that somebody undoes again and again
@@ -23,6 +27,8 @@
     kubernetes_service         the Service `kubernetes` and its endpoints
     service_allocations        repairs what Services have been given: cluster IPs, node ports, IPAddresses
     service_cidrs              the networks that Services get their addresses from
+    flow_control_objects       the FlowSchemas and priority levels that every server has
+    flow_control_configuration  tells API Priority and Fairness of all there are
     authentication_info        the ConfigMap by which extension API servers know clients' CAs
     kept_objects               what objects of the server's own have in common
     bootstrap, rbac_bootstrap  create what has to be there before the server is ready

@@ -132,7 +132,7 @@ class ApiServiceRegistration:
         if wanted is None:
             with suppress(NotFound):
                 await self._registry.delete(DeleteRequest(self._resource, "", name))
-        elif _without_zeros(current.get("spec") or {}) != wanted:
+        elif _without_zeros(current.get("spec") or {}) != _without_zeros(wanted):
             await self._replace_spec(name, wanted)
         return None
 

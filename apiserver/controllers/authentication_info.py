@@ -8,6 +8,7 @@ Source: k8s.io/kubernetes, pkg/controlplane/controller/clusterauthenticationtrus
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import time
@@ -72,10 +73,16 @@ class AuthenticationInfo:
         self._served = served
         self._trusted = trusted
         self._clock = clock
+        self._changed = asyncio.Event()
+
+    def trust(self, trusted: TrustedClients) -> None:
+        """Write soon that this server trusts others now."""
+        self._trusted = trusted
+        self._changed.set()
 
     async def run(self, on_first: Callable[[], None]) -> None:
         """Keep it until cancelled. on_first: called once it has been written, if that is possible."""
-        await keep_forever(self._registry, self.reconcile, INTERVAL_S, on_first)
+        await keep_forever(self._registry, self.reconcile, INTERVAL_S, on_first, self._changed)
 
     async def reconcile(self) -> None:
         """Write what is not as it should be. Raises StorageError."""

@@ -33,6 +33,8 @@ TOLD_MAX: Final = 4_096
 MESSAGE_LENGTH_MAX: Final = 1_024
 # Objects without a namespace have theirs here.
 _NAMESPACE_OF_CLUSTER: Final = "default"
+# The uid of the object, the reason and the message.
+_Told = tuple[str, str, str]
 # Returns what must still hold when an object is created in a namespace; raises NotFound, Forbidden.
 MayCreate = Callable[[ServedResource, str, str], Awaitable[Guard | None]]
 
@@ -57,8 +59,9 @@ class EventRecorder:
         self._may_create = may_create
         self._clock = clock
         self._component = component
-        self._waiting: asyncio.Queue[tuple[str, Document]] = asyncio.Queue(WAITING_MAX)
-        self._told: OrderedDict[tuple[str, str, str], None] = OrderedDict()
+        self._waiting: asyncio.Queue[tuple[_Told, str, Document]] = asyncio.Queue(WAITING_MAX)
+        # What has been written, or waits to be.
+        self._told: OrderedDict[_Told, None] = OrderedDict()
 
     def warn(
         self, resource: ServedResource, namespace: str, name: str, uid: str, *, reason: str, message: str
@@ -103,16 +106,17 @@ class EventRecorder:
             "reportingComponent": self._component,
             "reportingInstance": "",
         }
-        self._waiting.put_nowait((namespace or _NAMESPACE_OF_CLUSTER, document))
+        self._waiting.put_nowait((what, namespace or _NAMESPACE_OF_CLUSTER, document))
 
     async def run(self) -> None:
         """Write Events until cancelled."""
         while True:
-            namespace, document = await self._waiting.get()
+            what, namespace, document = await self._waiting.get()
             try:
                 await self._write(namespace, document)
             except (ApiError, StorageError) as error:
                 log.info("an event of %s is lost: %s", self._component, error)
+                self._told.pop(what, None)  # Who finds the same again may tell it.
             except Exception:  # It must not stop the controller.
                 log.exception("an event of %s is lost", self._component)
 

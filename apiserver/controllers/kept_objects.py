@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final, NamedTuple
 
+from apiserver.controllers.work_queue import Backoff
 from apiserver.errors import AlreadyExists, ApiError, NotFound
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
@@ -18,8 +19,8 @@ from storage.errors import StorageError
 
 log = logging.getLogger(__name__)
 
-# While the store does not answer at the start.
-RETRY_S: Final = 0.5
+# At the start, when the server is not ready before.
+RETRY: Final = Backoff(base_s=0.5, max_s=5.0)
 
 
 class KeptObject(NamedTuple):
@@ -58,6 +59,10 @@ async def keep(registry: Registry, kept: KeptObject) -> None:
                 await registry.update(request, lambda found: Draft(wanted(found.document())))
     except (ApiError, CorruptObject) as error:
         log.warning("%s cannot be written: %s", kept, error)
+    except StorageError:
+        raise
+    except Exception:  # What is stored may be malformed, of which the API makes nothing.
+        log.exception("%s cannot be compared", kept)
 
 
 async def keep_forever(
@@ -65,21 +70,30 @@ async def keep_forever(
     reconcile: Callable[[], Awaitable[None]],
     interval_s: float,
     on_first: Callable[[], None],
+    changed: asyncio.Event | None = None,
 ) -> None:
     """Call `reconcile` every `interval_s` until cancelled. on_first: called after the first time.
 
-    reconcile: may raise StorageError.
+    reconcile: what it raises is logged; it is called again with back-off until it succeeds for the first
+        time, and as ever after that.
+    changed: when it is set, `reconcile` is called soon.
     """
+    changed = changed or asyncio.Event()
     await registry.cache.wait_until_filled()
-    is_first = True
+    is_first, failures = True, 0
     while True:
+        changed.clear()
         try:
             await reconcile()
         except StorageError as error:
             log.warning("the server's own objects cannot be written yet: %s", error)
-            await asyncio.sleep(RETRY_S if is_first else interval_s)
-            continue
-        if is_first:
-            on_first()
+        except Exception:  # It must not stop the server.
+            log.exception("the server's own objects cannot be written yet")
+        else:
+            if is_first:
+                on_first()
             is_first = False
-        await asyncio.sleep(interval_s)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(RETRY.delay_s(failures) if is_first else interval_s):
+                await changed.wait()
+        failures += 1

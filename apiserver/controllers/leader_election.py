@@ -25,11 +25,12 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple, Self
+from functools import partial
+from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from apiserver.brand import Brand
 from apiserver.controllers.informer import Informer, ListWatch, Notification
-from apiserver.errors import ApiError, NotFound
+from apiserver.errors import NotFound
 from apiserver.metrics.leader_election import ElectionStatus
 from apiserver.registry.results import Written
 from apiserver.registry.served_resource import ServedResource, ServedTable
@@ -37,10 +38,11 @@ from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.vocabulary import Document
-from storage.errors import StorageError
 from storage.watch_cache import Scope
 
 log = logging.getLogger(__name__)
+
+_Value = TypeVar("_Value", str, int)
 
 NAMESPACE: Final = "kube-system"
 # A server that stops is in a hurry; its Lease expires by itself, too.
@@ -76,13 +78,19 @@ class LeaseRecord(NamedTuple):
 
     @classmethod
     def of(cls, lease: Document) -> Self:
-        spec = lease.get("spec") or {}
+        """Reads a Lease; what is not of its type, as only a damaged store can have it, counts as absent."""
+        spec = lease.get("spec")
+
+        def field(name: str, absent: _Value) -> _Value:
+            value = spec.get(name) if isinstance(spec, dict) else None
+            return value if type(value) is type(absent) else absent
+
         return cls(
-            spec.get("holderIdentity") or "",
-            spec.get("leaseDurationSeconds") or 0,
-            spec.get("acquireTime") or "",
-            spec.get("renewTime") or "",
-            spec.get("leaseTransitions") or 0,
+            field("holderIdentity", ""),
+            field("leaseDurationSeconds", 0),
+            field("acquireTime", ""),
+            field("renewTime", ""),
+            field("leaseTransitions", 0),
         )
 
     def taken_by(self, identity: str, duration_s: int, now: str) -> LeaseRecord:
@@ -109,15 +117,19 @@ class ObservedLease:
 
     def __init__(self, identity: str) -> None:
         self._identity = identity
-        self._revision = 0
+        self.revision = 0
         self._since = 0.0
         self.record = LeaseRecord()
 
-    def see(self, record: LeaseRecord, revision: int, now: float) -> None:
-        """Take note of what was read; nothing changes if something newer was."""
-        if revision <= self._revision:
+    def see(self, record: LeaseRecord, revision: int, now: float, *, is_latest: bool = False) -> None:
+        """Take note of what was read; nothing changes if something newer was.
+
+        is_latest: it was read from the store, and counts whatever its revision: a store that was restored
+            from a snapshot has lower ones than before.
+        """
+        if revision <= self.revision and not is_latest:
             return
-        self._revision = revision
+        self.revision = revision
         if record != self.record:
             self.record, self._since = record, now
 
@@ -172,6 +184,8 @@ class LeaderElector:
         self._failures = 0  # one after another
         # Set when another has written the Lease, or deleted it, and when what the leader runs has ended.
         self._changed = asyncio.Event()
+        # Until the informer has told what there is, which it lists anew when its watch was lost.
+        self._is_listing = True
         self.status = ElectionStatus(name)
 
     async def run(self, lead: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -183,6 +197,8 @@ class LeaderElector:
         informer = Informer(
             ListWatch(self._registry.cache, prefix, Scope(key_prefix=f"{prefix}{NAMESPACE}/")),
             self._on_lease,
+            on_failure=partial(self._set_listing, True),
+            on_listed=partial(self._set_listing, False),
             reports_missed_deletions=True,
         )
         informing = asyncio.create_task(informer.run(), name="leader-election-informer")
@@ -209,12 +225,12 @@ class LeaderElector:
                 async with asyncio.timeout(self._times.renew_deadline_s):
                     await self._take()
                 return began
-            except LeaseHeld as held:
-                self._may_hold = False
-                self._see(held.record, held.revision)
-            except (ApiError, StorageError, TimeoutError) as error:
+            except LeaseHeld:
+                pass
+            except Exception as error:  # Whatever the Lease looks like, it must not stop the server.
                 self._log_failure("taken", error)
-                await self._wait_for_change(self._times.retry_s * (1 + JITTER * random.random()))  # noqa: S311
+            # Whatever has changed meanwhile: the store is asked by all who wait, as often as this.
+            await asyncio.sleep(self._times.retry_s * (1 + JITTER * random.random()))  # noqa: S311
 
     async def _lead(self, lead: Callable[[], Coroutine[Any, Any, None]], renewed_at: float) -> bool:
         """Run `lead` while the Lease can be renewed. Returns whether it has ended by itself."""
@@ -248,12 +264,11 @@ class LeaderElector:
                     try:
                         await self._take()
                         return began
-                    except (ApiError, StorageError) as error:
+                    except LeaseHeld:
+                        return None
+                    except Exception as error:
                         self._log_failure("renewed", error)
                     await self._wait_for_change(self._times.retry_s)
-        except LeaseHeld as held:
-            self._may_hold = False
-            self._see(held.record, held.revision)
         except TimeoutError:
             pass
         return None
@@ -276,19 +291,26 @@ class LeaderElector:
         if notification.name != self._name:
             return
         if notification.new is not None:
-            self._see(LeaseRecord.of(notification.new.document()), notification.revision)
+            self._see(
+                LeaseRecord.of(notification.new.document()),
+                notification.revision,
+                is_latest=self._is_listing,
+            )
         if notification.new is None or self._observed.record.holder != self._identity:
             self._changed.set()
 
-    def _see(self, record: LeaseRecord, revision: int) -> None:
-        self._observed.see(record, revision, self._loop.time())
+    def _set_listing(self, is_listing: bool) -> None:
+        self._is_listing = is_listing
+
+    def _see(self, record: LeaseRecord, revision: int, *, is_latest: bool) -> None:
+        self._observed.see(record, revision, self._loop.time(), is_latest=is_latest)
 
     async def _take(self) -> None:
         """Take or renew the Lease, which is free as far as is known.
 
         Raises LeaseHeld, ApiError and the storage's errors.
         """
-        expired = self._observed.record
+        expired, before = self._observed.record, self._observed.revision
         self._may_hold = True
         now = _micro_time(self._clock())
         times = self._times
@@ -305,8 +327,14 @@ class LeaderElector:
             written = await self._registry.update(self._request(), taken)
         except NotFound:
             written = await self._create(now)
+        except LeaseHeld as held:
+            self._may_hold = False
+            self._see(held.record, held.revision, is_latest=self._observed.revision == before)
+            raise
         self._failures = 0
-        self._see(LeaseRecord.of(written.found.document()), int(written.found.resource_version))
+        record, revision = LeaseRecord.of(written.found.document()), int(written.found.resource_version)
+        # Unless it was seen what others have written since.
+        self._see(record, revision, is_latest=self._observed.revision == before)
 
     async def _create(self, now: str) -> Written:
         leases = self._leases()
@@ -335,7 +363,7 @@ class LeaderElector:
         try:
             async with asyncio.timeout(RELEASE_WITHIN_S):
                 await self._registry.update(self._request(), released)
-        except (ApiError, StorageError, TimeoutError) as error:
+        except Exception as error:
             log.debug("the Lease %s is not released: %s", self._name, error)
 
     def _request(self) -> WriteRequest:

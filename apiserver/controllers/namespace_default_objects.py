@@ -43,9 +43,9 @@ def default_service_account() -> DefaultObject:
     return DefaultObject("serviceaccounts", "default", lambda: {"metadata": {"name": "default"}})
 
 
-def root_ca_config_map(certificates: str) -> DefaultObject:
-    """certificates: those of the CA, in PEM."""
-    name, data = "kube-root-ca.crt", {"ca.crt": certificates}
+def root_ca_config_map(certificates: Callable[[], str]) -> DefaultObject:
+    """certificates: returns those of the CA now, in PEM."""
+    name = "kube-root-ca.crt"
     annotations = {
         "kubernetes.io/description": (
             "Contains a CA bundle that can be used to verify the API server when it is reached by the "
@@ -55,8 +55,11 @@ def root_ca_config_map(certificates: str) -> DefaultObject:
     return DefaultObject(
         "configmaps",
         name,
-        lambda: {"metadata": {"name": name, "annotations": dict(annotations)}, "data": dict(data)},
-        lambda document: bool(document.get("data") == data),
+        lambda: {
+            "metadata": {"name": name, "annotations": dict(annotations)},
+            "data": {"ca.crt": certificates()},
+        },
+        lambda document: bool(document.get("data") == {"ca.crt": certificates()}),
     )
 
 
@@ -81,7 +84,13 @@ class NamespaceDefaultObjects:
         self._served = served
         self._may_create = may_create
         self._objects = objects
+        self._namespaces: set[str] = set()
         self.queue: WorkQueue[str] = WorkQueue(name, BACKOFF)
+
+    def look_again(self) -> None:
+        """Look at all namespaces: the objects have to be others now."""
+        for namespace in self._namespaces:
+            self.queue.add(namespace)
 
     async def run(self) -> None:
         """Look after all namespaces until cancelled."""
@@ -96,7 +105,10 @@ class NamespaceDefaultObjects:
         )
 
     def _on_namespace(self, notification: Notification) -> None:
-        if notification.new is not None:
+        if notification.new is None:
+            self._namespaces.discard(notification.name)
+        else:
+            self._namespaces.add(notification.name)
             self.queue.add(notification.name)
 
     def _handler_of(self, name: str) -> Callable[[Notification], None]:

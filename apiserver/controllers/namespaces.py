@@ -27,6 +27,7 @@ from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.vocabulary import Document
+from storage.interface import ReadAt
 from storage.keys import prefix_range
 
 log = logging.getLogger(__name__)
@@ -93,15 +94,18 @@ class NamespaceController:
         """Ask for the deletion of all objects in the namespace. Returns what is left.
 
         An object that cannot be deleted does not stop the others.
-        Raises NotFound if the namespace is not being deleted.
+        Raises NotFound if the namespace is not being deleted, RevisionTooLarge if the cache is far behind.
         """
         namespace = (await self._registry.get(self._namespaces(), "", name)).document()
         self._require_deleted(namespace)
         deleted_at = timestamps.from_text(namespace["metadata"]["deletionTimestamp"])
         deleted_for_s = self._clock() - (deleted_at or 0)
         remaining = Remaining()
+        # Nothing is created there any more (`NamespaceLifecycle`), so that one revision is new enough for all
+        # resources; each of some forty reads would wait until the cache has caught up with a busy store.
+        at = ReadAt.not_older_than(await self._registry.cache.revision_at())
         for resource in self._stored_in_namespaces():
-            await self._delete_all(resource, name, remaining)
+            await self._delete_all(resource, name, at, remaining)
             remaining.conclude(resource, name, deleted_for_s)
             if resource.group_resource == PODS and remaining.resources[PODS]:
                 return remaining  # They may need the rest until they have ended.
@@ -109,13 +113,16 @@ class NamespaceController:
             await self._others.empty(name, remaining)
         return remaining
 
-    async def _delete_all(self, resource: ServedResource, name: str, remaining: Remaining) -> None:
+    async def _delete_all(
+        self, resource: ServedResource, name: str, at: ReadAt, remaining: Remaining
+    ) -> None:
         """Ask for the deletion of all objects of a resource, and count those that remain.
 
+        at: a revision since which nothing was created in the namespace.
         Several are deleted at a time, so that the store can commit them together.
         """
         folder = prefix_range(f"{self._registry.prefix_of(resource)}{name}/")
-        listing = await self._registry.cache.list(folder)
+        listing = await self._registry.cache.list(folder, at)
         names = iter([version.key.rpartition("/")[2] for version in listing.versions])
 
         async def delete_rest() -> None:

@@ -54,15 +54,18 @@ class RbacPolicyInformer:
 
     def _on_object(self, kind: str, notification: Notification) -> None:
         namespace, name = notification.namespace, notification.name
-        if notification.new is not None:
-            try:
-                self._policy.put(kind, _sound(notification.new.document(), namespace, name))
-            except (CorruptObject, Malformed) as error:
-                place = f"{namespace}/{name}" if namespace else name
-                log.error("the %s stored at %s gives nobody anything: %s", kind, place, error)
-            else:
-                return
-        self._policy.remove(kind, namespace, name)
+        if notification.new is None:
+            self._policy.remove(kind, namespace, name)
+            return
+        try:
+            self._policy.put(kind, _sound(notification.new.document(), namespace, name))
+        except Exception as error:
+            # Whatever is stored now, what was granted before is not.
+            self._policy.remove(kind, namespace, name)
+            if not isinstance(error, CorruptObject | Malformed):
+                raise
+            place = f"{namespace}/{name}" if namespace else name
+            log.error("the %s stored at %s gives nobody anything: %s", kind, place, error)
 
 
 def _sound(document: Document, namespace: str, name: str) -> Document:
@@ -70,7 +73,9 @@ def _sound(document: Document, namespace: str, name: str) -> Document:
 
     Raises Malformed.
     """
-    metadata = document["metadata"]
+    metadata = document.get("metadata") if isinstance(document, dict) else None
+    if not isinstance(metadata, dict):
+        raise Malformed("it has no metadata")
     if (metadata.get("namespace", ""), metadata.get("name")) != (namespace, name):
         raise Malformed("its name or namespace is not that of its key")
     return document

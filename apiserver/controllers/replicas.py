@@ -85,7 +85,7 @@ def disagreement(own: Replica, other: Replica) -> str:
 
 
 class Replicas:
-    """The record of this server, and those of the others.
+    """The record of this server, `own`, and those of the others.
 
     gone_within_s: for how long `join` waits for a server with which this one disagrees.
     """
@@ -96,10 +96,16 @@ class Replicas:
         self._store = store
         self._folder = f"{prefix}/{INTERNAL_GROUP}/replicas/"
         self._key = self._folder + secrets.token_hex(8)
-        self._own = own
+        self.own = own
+        self._is_told = False
         self._gone_within_s = gone_within_s
         self._lease = NO_LEASE
         self._has_left = False
+
+    def tell(self, own: Replica) -> None:
+        """Write another record of this server when the lease is renewed next."""
+        if own != self.own:
+            self.own, self._is_told = own, False
 
     async def join(self) -> None:
         """Write the record. Returns once no server that was there before disagrees.
@@ -159,7 +165,7 @@ class Replicas:
         """Asks those who were here first; of two that start together the later one has to go."""
         records = await self._records()
         since = next((created for key, created, _ in records if key == self._key), math.inf)
-        reasons = (disagreement(self._own, replica) for _, created, replica in records if created < since)
+        reasons = (disagreement(self.own, replica) for _, created, replica in records if created < since)
         return next(filter(None, reasons), "")
 
     async def _renew(self) -> None:
@@ -172,10 +178,12 @@ class Replicas:
             except LeaseNotFound:
                 self._lease = NO_LEASE
             else:
-                return
-        lease = await self._store.grant_lease(TTL_S)
-        await self._store.transact((), (Put(self._key, orjson.dumps(asdict(self._own)), lease),))
-        self._lease = lease
+                if self._is_told:
+                    return
+        lease = self._lease or await self._store.grant_lease(TTL_S)
+        told = self.own
+        await self._store.transact((), (Put(self._key, orjson.dumps(asdict(told)), lease),))
+        self._lease, self._is_told = lease, told == self.own
 
     async def _records(self) -> list[tuple[str, int, Replica]]:
         page = await self._store.list(prefix_range(self._folder))

@@ -10,6 +10,7 @@ Source: kubernetes, pkg/controller/resourcequota.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -35,6 +36,8 @@ from apiserver.vocabulary import Document
 from storage.interface import ANY
 from storage.keys import prefix_range
 from storage.turns import in_turns
+
+log = logging.getLogger(__name__)
 
 # Between two calculations of a namespace: kubectl, controllers and tests write in bursts.
 REST_S: Final = 1.0
@@ -157,11 +160,15 @@ class ResourceQuotaController:
     async def _begin(self, namespace: str) -> list[UsageCalculation]:
         prefix = self._registry.prefix_of(self._quotas())
         listing = await self._registry.cache.list(prefix_range(f"{prefix}{namespace}/"), ANY)
-        return [
-            UsageCalculation(version.value.document())
-            async for version in in_turns(listing.versions)
-            if version.value is not None and version.value.head
-        ]
+        begun = []
+        async for version in in_turns(listing.versions):
+            if version.value is not None and version.value.head:
+                document = version.value.document()
+                try:
+                    begun.append(UsageCalculation(document))
+                except Exception as error:  # The API makes no such quota; it must not hold up the others.
+                    log.warning("%s is malformed: %s: %s", version.key, type(error).__name__, error)
+        return begun
 
     async def _finish(self, namespace: str, calculations: Sequence[UsageCalculation]) -> None:
         """Count, and write each status that is another one. Raises ApiError, and the storage's errors."""
@@ -196,9 +203,15 @@ class ResourceQuotaController:
         now = self._clock()
 
         def measured(found: StoredObject) -> tuple[Usage, list[bool]]:
-            document = found.document()
-            in_scope = [evaluator.is_in_scope(each.quota, document) for each, _ in closely]
-            return evaluator.usage(document, now), in_scope
+            try:
+                document = found.document()
+                in_scope = [evaluator.is_in_scope(each.quota, document) for each, _ in closely]
+                return evaluator.usage(document, now), in_scope
+            except (
+                Exception
+            ) as error:  # Damaged or malformed, it must not hold up the quotas of its namespace.
+                log.warning("what %s uses is not counted: %s: %s", found.key, type(error).__name__, error)
+                return {}, [False] * len(closely)
 
         async for version in in_turns(versions):
             assert version.value is not None

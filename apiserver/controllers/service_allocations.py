@@ -8,7 +8,8 @@ once.
 
 As in kube-apiserver it runs whatever controllers run, on every server: each repair is a transaction whose
 conditions are everything that was looked at, so that two of them do no harm. What two Services have cannot be
-repaired: an Event tells users.
+repaired: an Event tells users. A Service that is malformed, which the API refuses but a store may have, is
+left alone, and keeps all that is claimed for it.
 Source: kubernetes, pkg/registry/core/service/ipallocator/controller/repairip.go, portallocator/controller.
 """
 
@@ -16,7 +17,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 import orjson
@@ -31,7 +33,7 @@ from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import Document
-from storage.errors import RevisionMismatch
+from storage.errors import RevisionMismatch, StorageError
 from storage.interface import ANY, Condition, Delete, Put, Storage, Stored
 from storage.keys import after, prefix_range
 from storage.turns import in_turns
@@ -126,26 +128,25 @@ class ServiceAllocationRepair:
         claims = {item.key: item async for item in self._claims()}
         has: set[str] = set()
         wrong: dict[Key, None] = {}
-        listing = await self._registry.cache.list(
-            prefix_range(self._registry.prefix_of(self._services())), ANY
-        )
+        prefix = self._registry.prefix_of(self._services())
+        listing = await self._registry.cache.list(prefix_range(prefix), ANY)
         async for version in in_turns(listing.versions):
             found = version.value
             if found is None or not found.head:
                 continue
-            document = found.document()
-            owner = self._keys.owner(found.key)
-            for each in self._allocator.allocations(document):
-                claim = claims.get(self._keys.claim(each))
-                has.add(self._keys.claim(each))
-                record = self._allocator.record(document, each)
-                is_recorded = record is None or self._is_right(self._cached_record(record), record)
-                if claim is None or claim.value != owner or not is_recorded:
-                    meta = document["metadata"]
-                    wrong[meta.get("namespace", ""), meta["name"]] = None
+            with _skipping(found.key):
+                owner = self._keys.owner(found.key)
+                for each, record in self._given(found.document()):
+                    claim = claims.get(self._keys.claim(each))
+                    has.add(self._keys.claim(each))
+                    is_recorded = record is None or self._is_right(self._cached_record(record), record)
+                    if claim is None or claim.value != owner or not is_recorded:
+                        namespace, _, name = found.key.removeprefix(prefix).rpartition("/")
+                        wrong[namespace, name] = None
         await self._repair_all(wrong)
         async for item in in_turns([each for each in claims.values() if each.key not in has]):
-            await self._drop_claim(item)
+            with _skipping(item.key):
+                await self._drop_claim(item)
         await self._drop_orphans()
 
     async def _repair_all(self, services: Iterable[Key]) -> None:
@@ -178,11 +179,8 @@ class ServiceAllocationRepair:
         owner = claim.value.decode("utf-8", "surrogateescape")
         found = (await self._store.get(owner)).stored
         wanted = self._keys.allocation(claim.key)
-        if found is not None:
-            document = _decoded(found.value)
-            had = self._allocator.allocations(document) if document is not None else ()
-            if document is None or any((each.kind, each.value) == wanted for each in had):
-                return  # What cannot be read may have it.
+        if found is not None and self._may_have(found, claim.key):
+            return
         changes = _Changes({owner: _unchanged(owner, found)}, [])
         changes.add(claim.key, claim, Delete(claim.key))
         log.warning("the %s %s is nobody's any more", *wanted)
@@ -198,12 +196,12 @@ class ServiceAllocationRepair:
             found = version.value
             if found is None or not found.head:
                 continue
-            address = found.document()
-            parent = (address.get("spec") or {}).get("parentRef") or {}
-            service = self._cached_service(parent.get("namespace") or "", parent.get("name") or "")
-            if service is not None and self._has_address(service.document(), address):
-                continue
-            await self._drop_orphan(found.key)
+            with _skipping(found.key):
+                address = found.document()
+                parent = (address.get("spec") or {}).get("parentRef") or {}
+                service = self._cached_service(parent.get("namespace") or "", parent.get("name") or "")
+                if service is None or not self._has_address(service.document(), address):
+                    await self._drop_orphan(found.key)
 
     async def _drop_orphan(self, key: str) -> None:
         stored = (await self._store.get(key)).stored
@@ -229,9 +227,27 @@ class ServiceAllocationRepair:
 
     def _has_address(self, service: Document, address: Document) -> bool:
         name = address["metadata"]["name"]
-        return any(
-            (each.kind, each.value) == ("clusterip", name) for each in self._allocator.allocations(service)
-        )
+        return any((each.kind, each.value) == ("clusterip", name) for each, _ in self._given(service))
+
+    def _given(self, service: Document) -> list[tuple[Allocation, Record | None]]:
+        """Returns what a Service has, and by what clients see it.
+
+        A malformed one raises whatever its values lead to, ValueError for what is no address or port.
+        """
+        given = []
+        for each in self._allocator.allocations(service):
+            if each.kind == "nodeport" and not each.value.isdecimal():
+                raise ValueError(f"{each.field} is no port")
+            given.append((each, self._allocator.record(service, each)))
+        return given
+
+    def _may_have(self, service: Stored, claim: str) -> bool:
+        """Whether a Service has what a claim stands for: what is damaged or malformed may have it."""
+        document = _decoded(service.value)
+        if document is not None:
+            with _skipping(service.key):
+                return claim in {self._keys.claim(each) for each, _ in self._given(document)}
+        return True
 
     # ---- one of them
 
@@ -247,16 +263,15 @@ class ServiceAllocationRepair:
         if found is None or document is None:
             return
         changes = _Changes({owner: _unchanged(owner, found)}, [])
-        for each in self._allocator.allocations(document):
-            if not await self._add_claim(owner, each, changes):
-                self._report_duplicate(document, each)
-                continue
-            record = self._allocator.record(document, each)
-            if record is not None:
-                await self._add_record(record, changes)
-        if changes.writes:
-            log.warning("what the Service %s/%s was given is not recorded; repairing", *key)
-            await self._commit(changes)
+        with _skipping(owner):
+            for each, record in self._given(document):
+                if not await self._add_claim(owner, each, changes):
+                    self._report_duplicate(document, each)
+                elif record is not None:
+                    await self._add_record(record, changes)
+            if changes.writes:
+                log.warning("what the Service %s/%s was given is not recorded; repairing", *key)
+                await self._commit(changes)
 
     async def _add_claim(self, owner: str, allocation: Allocation, changes: _Changes) -> bool:
         """Returns whether the allocation is the owner's, or can be."""
@@ -268,9 +283,7 @@ class ServiceAllocationRepair:
         if claim is not None:
             other = claim.value.decode("utf-8", "surrogateescape")
             found = (await self._store.get(other)).stored
-            document = _decoded(found.value) if found is not None else None
-            had = self._allocator.allocations(document) if document is not None else ()
-            if found is not None and (document is None or key in map(self._keys.claim, had)):
+            if found is not None and self._may_have(found, key):
                 return False
             changes.conditions[other] = _unchanged(other, found)
         changes.add(key, claim, Put(key, value))
@@ -318,7 +331,7 @@ class ServiceAllocationRepair:
         if found is None:
             return False
         parent = (found.get("spec") or {}).get("parentRef") or {}
-        expected = wanted.document["spec"]["parentRef"]
+        expected = {"group": "", **wanted.document["spec"]["parentRef"]}
         is_of_it = all((parent.get(name) or "") == value for name, value in expected.items())
         return is_of_it and _has_labels(found, wanted)
 
@@ -339,6 +352,17 @@ class ServiceAllocationRepair:
     def _addresses(self) -> ServedResource | None:
         record = self._allocator.record({"metadata": {"name": ""}}, Allocation("clusterip", "::", ""))
         return None if record is None else self._served.find(record.resource.group, "v1", "ipaddresses")
+
+
+@contextmanager
+def _skipping(key: str) -> Iterator[None]:
+    """Go on with the next object if one is malformed, of which the API makes none, but others have."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except Exception as error:
+        log.warning("%s is malformed, and left as it is: %s: %s", key, type(error).__name__, error)
 
 
 def _has_labels(found: Document, wanted: Record) -> bool:

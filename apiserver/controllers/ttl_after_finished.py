@@ -54,12 +54,13 @@ class TtlAfterFinished:
         await Controller(self.queue, self._reconcile, workers=WORKERS, informers=[informer]).run()
 
     def _on_job(self, notification: Notification) -> None:
-        found = notification.new
-        if found is None or _MARK not in found.tail:
-            return
-        left_s = time_left_s(found.document(), self._clock())
-        if left_s is not None:
-            self.queue.add_after((notification.namespace, notification.name), min(left_s, WAIT_S_MAX))
+        found, key = notification.new, (notification.namespace, notification.name)
+        is_marked = found is not None and _MARK in found.tail
+        left_s = time_left_s(found.document(), self._clock()) if found is not None and is_marked else None
+        if left_s is None:
+            self.queue.cancel(key)
+        else:
+            self.queue.add_after(key, min(left_s, WAIT_S_MAX))
 
     async def _reconcile(self, key: Key) -> Outcome:
         jobs, (namespace, name) = self._jobs(), key

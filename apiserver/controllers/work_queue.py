@@ -18,7 +18,8 @@ from apiserver.metrics.work_queues import QueueCounters
 
 K = TypeVar("K", bound=Hashable)
 
-# Keys that wait, some 300 bytes each. When there are more, informers deliver nothing until there is room.
+# Keys that can be processed at once, some 300 bytes each. When there are more, informers deliver nothing
+# until there is room.
 KEYS_MAX: Final = 100_000
 
 
@@ -60,7 +61,9 @@ class WorkQueue(Generic[K]):
 
     name: the label of its metrics. clock: the running event loop unless tests bring another.
     keys_max: how many keys may wait before `wait_for_room` blocks. `add` never refuses a key, so the bound
-        holds for callers that ask for room first.
+        holds for callers that ask for room first. Keys that wait for a time do not count: nothing that is
+        done now makes room for them, and they must not hold up those whose time is now. Of these there are no
+        more than objects, where those of objects that are gone are taken back with `cancel`.
     """
 
     def __init__(
@@ -138,9 +141,16 @@ class WorkQueue(Generic[K]):
         """Whether `key` waits for a time to come."""
         return key in self._delayed
 
+    def cancel(self, key: K) -> None:
+        """Forget that `key` was to be added at a later time: what it stands for is gone."""
+        timer = self._delayed.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+        self.forget(key)
+
     async def wait_for_room(self) -> None:
-        """Return once fewer than `keys_max` keys wait, or the queue is shut down."""
-        while len(self) >= self._keys_max and not self._is_shut_down:
+        """Return once fewer than `keys_max` keys can be processed, or the queue is shut down."""
+        while len(self._dirty) >= self._keys_max and not self._is_shut_down:
             self._has_room.clear()
             await self._has_room.wait()
 

@@ -347,12 +347,25 @@ def _validate_manager(manager: str) -> list[FieldError]:
 # ---- delete
 
 
+# The option that removes objects which cannot be read, and those that it may not be combined with.
+# Source: k8s.io/apimachinery, pkg/apis/meta/v1/validation/validation.go, ValidateIgnoreStoreReadError.
+IGNORE_READ_ERROR: Final = "ignoreStoreReadErrorWithClusterBreakingPotential"
+_NOT_WITH_IGNORE_READ_ERROR: Final = (
+    "dryRun",
+    "propagationPolicy",
+    "orphanDependents",
+    "gracePeriodSeconds",
+    "preconditions",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
     """The options of delete and deletecollection.
 
     propagation: Orphan, Foreground, Background, or empty if the client sets none.
     orphan_dependents: the older field with the same meaning, if the client has used that.
+    ignores_read_error: remove an object that cannot be read, whatever depends on it.
     """
 
     dry_run: bool = False
@@ -362,11 +375,15 @@ class DeleteOptions:
     propagation: str = ""
     warnings: tuple[str, ...] = ()
     orphan_dependents: bool | None = None
+    ignores_read_error: bool = False
 
     @classmethod
-    def from_query(cls, query: Query, meta_group: str, *, allows_empty_dry_run: bool) -> DeleteOptions:
+    def from_query(
+        cls, query: Query, meta_group: str, *, allows_empty_dry_run: bool, allows_unsafe: bool = False
+    ) -> DeleteOptions:
         """Preconditions are parameters of their own; empty, they ask for nothing. Raises BadRequest, Invalid.
 
+        allows_unsafe: as for `from_body`.
         Source: k8s.io/apimachinery, pkg/apis/meta/v1/conversion.go, Convert_url_Values_To_v1_DeleteOptions.
         """
         if not query:
@@ -378,13 +395,24 @@ class DeleteOptions:
             "propagationPolicy": first(query, "propagationPolicy") if "propagationPolicy" in query else None,
             "preconditions": {
                 field: wanted for field in ("uid", "resourceVersion") if (wanted := first(query, field))
-            },
+            }
+            or None,
+            IGNORE_READ_ERROR: is_true(query, IGNORE_READ_ERROR) if IGNORE_READ_ERROR in query else None,
         }
-        return cls.from_body(body, meta_group, allows_empty_dry_run=allows_empty_dry_run)
+        return cls.from_body(
+            body, meta_group, allows_empty_dry_run=allows_empty_dry_run, allows_unsafe=allows_unsafe
+        )
 
     @classmethod
-    def from_body(cls, body: Document, meta_group: str, *, allows_empty_dry_run: bool) -> DeleteOptions:
-        """body: has passed the schema of DeleteOptions. Raises Invalid."""
+    def from_body(
+        cls, body: Document, meta_group: str, *, allows_empty_dry_run: bool, allows_unsafe: bool = False
+    ) -> DeleteOptions:
+        """body: has passed the schema of DeleteOptions. Raises Invalid.
+
+        allows_unsafe: whether objects that cannot be read may be removed; if not, to ask for it asks for
+            nothing (row G11).
+        """
+        ignores_read_error = allows_unsafe and bool(body.get(IGNORE_READ_ERROR))
         errors: list[FieldError] = []
         orphan_dependents = body.get("orphanDependents")
         propagation = body.get("propagationPolicy")
@@ -400,7 +428,14 @@ class DeleteOptions:
             supported = ["Foreground", "Background", "Orphan", "nil"]
             errors.append(not_supported("propagationPolicy", propagation, supported))
         dry_run, dry_run_errors, warnings = _dry_run(body.get("dryRun"), allows_empty_dry_run)
-        _require_valid("DeleteOptions", meta_group, errors + dry_run_errors)
+        errors += dry_run_errors
+        if ignores_read_error:
+            errors += [
+                invalid(IGNORE_READ_ERROR, True, f"cannot be set together with .{field}")
+                for field in _NOT_WITH_IGNORE_READ_ERROR
+                if (body.get(field) if field == "dryRun" else body.get(field) is not None)
+            ]
+        _require_valid("DeleteOptions", meta_group, errors)
         if orphan_dependents is not None:
             propagation = "Orphan" if orphan_dependents else "Background"
         preconditions = body.get("preconditions") or {}
@@ -412,6 +447,7 @@ class DeleteOptions:
             propagation=propagation or "",
             warnings=warnings,
             orphan_dependents=orphan_dependents,
+            ignores_read_error=ignores_read_error,
         )
 
     def document(self, operation: str, meta_group: str) -> Document:
@@ -428,6 +464,8 @@ class DeleteOptions:
             document["propagationPolicy"] = self.propagation
         if self.dry_run:
             document["dryRun"] = ["All"]
+        if self.ignores_read_error:
+            document[IGNORE_READ_ERROR] = True
         return document
 
     def finalizers(self, document: Document, *, orphans_by_default: bool) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
 from functools import partial
 from itertools import chain
 from typing import Any, Final
@@ -175,7 +176,7 @@ def pointer_steps(pointer: str) -> list[str]:
 
 def _operations(patch: list[dict[str, Any]]) -> list[jsonpatch.PatchOperation]:
     """Returns the operations, ready to be applied. Raises what the library does, and CannotApply."""
-    pointer_class = _counting_pointer()
+    _moved.set([0])
     made: Mapping[str, Callable[..., jsonpatch.PatchOperation]] = {
         "add": _Add,
         "remove": jsonpatch.RemoveOperation,
@@ -191,7 +192,7 @@ def _operations(patch: list[dict[str, Any]]) -> list[jsonpatch.PatchOperation]:
             raise CannotApply(f"Unexpected kind: {each.get('op', 'unknown')}")
         if each["op"] in _WITH_VALUE and "value" not in each:
             raise CannotApply(f"{each['op']} operation has no value")
-        found.append(make(each, pointer_cls=pointer_class))
+        found.append(make(each, pointer_cls=_Pointer))
     return found
 
 
@@ -279,27 +280,27 @@ def _put(pointer: jsonpointer.JsonPointer, document: Any, value: Any) -> Any:
     return document
 
 
-def _counting_pointer() -> type[jsonpointer.JsonPointer]:
-    """A pointer class for one patch, which counts the items of changed lists: all of them may be moved."""
-    items = 0
+# How many items of lists the patch that is being applied may have moved: one number in a list.
+_moved: Final[ContextVar[list[int]]] = ContextVar("moved")
 
-    class Pointer(jsonpointer.JsonPointer):
-        def to_last(self, doc: Any) -> Any:
-            nonlocal items
-            parent, last = super().to_last(doc)
-            if isinstance(parent, list):
-                items += len(parent)
-                if items > MOVED_ITEMS_MAX:
-                    raise CannotApply(f"more than {MOVED_ITEMS_MAX} items of lists would have to move")
-            return parent, last
 
-        @classmethod
-        def get_part(cls, doc: Any, part: str | int) -> Any:
-            if isinstance(doc, list) and part != "-" and not _INDEX.fullmatch(str(part)):
-                raise CannotApply(f"{part!r} is not an index")
-            return super().get_part(doc, part)
+class _Pointer(jsonpointer.JsonPointer):
+    """Counts the items of changed lists: all of them may be moved."""
 
-    return Pointer
+    def to_last(self, doc: Any) -> Any:
+        parent, last = super().to_last(doc)
+        if isinstance(parent, list):
+            moved = _moved.get()
+            moved[0] += len(parent)
+            if moved[0] > MOVED_ITEMS_MAX:
+                raise CannotApply(f"more than {MOVED_ITEMS_MAX} items of lists would have to move")
+        return parent, last
+
+    @classmethod
+    def get_part(cls, doc: Any, part: str | int) -> Any:
+        if isinstance(doc, list) and part != "-" and not _INDEX.fullmatch(str(part)):
+            raise CannotApply(f"{part!r} is not an index")
+        return super().get_part(doc, part)
 
 
 def _values_in(value: Any, most: int) -> int:

@@ -5,6 +5,7 @@
     stored_object     the bytes in which objects are stored, cached and sent
     json_slices       parts of large objects that are found without decoding the rest
     object_keys       the keys of objects in the store
+    object_sizes      how many objects a resource has, and how large they are
     own_writes        values that this server has written, until the cache sees them
     store             `Registry`: reads from the watch cache, and the entrance to writes
     selection         the keys and the predicate of a list or a watch

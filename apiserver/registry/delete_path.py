@@ -6,25 +6,29 @@ Source of the rules: k8s.io/apiserver, pkg/registry/generic/registry/store.go, D
 from __future__ import annotations
 
 import copy
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from apiserver.errors import ApiError, Conflict, Forbidden, NotFound
-from apiserver.meta.options import DeleteOptions
+from apiserver.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
+from apiserver.field_errors import invalid
+from apiserver.meta.options import IGNORE_READ_ERROR, DeleteOptions
 from apiserver.registry import deletion, version_codec
 from apiserver.registry.object_keys import ObjectKeys
 from apiserver.registry.offload import SERVER, Offload
 from apiserver.registry.results import Deleted
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.size_class import size_class
-from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.stored_object import DamagedObject, StoredObject
 from apiserver.registry.transactions import Transactions
 from apiserver.registry.write_path import encoded
 from apiserver.registry.write_request import Admission
-from apiserver.vocabulary import Document
+from apiserver.vocabulary import Document, GroupKind
 from storage.errors import RevisionMismatch
 from storage.watch_cache import KeyVersion, WatchCache
+
+log = logging.getLogger(__name__)
 
 _DEFAULTS: Final = DeleteOptions()
 
@@ -93,6 +97,42 @@ class DeletePath:
                     raise
                 current = None
 
+    async def delete_unreadable(self, request: DeleteRequest) -> Sequence[str]:
+        """Remove an object that cannot be decoded, without its finalizers and preconditions. Rows G12, G13.
+
+        Admission is asked about an object of which nothing but its name is known. What was allocated to it
+        stays allocated until the controllers that repair allocations find that nobody has it.
+        Returns warnings. Raises Forbidden, Invalid (it can be read, or there is none), what admission raises,
+        and the storage's errors.
+        Source: k8s.io/apiserver, pkg/registry/generic/registry/corrupt_obj_deleter.go.
+        """
+        resource, name = request.resource, request.name
+        if why := resource.strategy.delete_refusal(name):
+            raise Forbidden.to_resource(resource.group_resource, name, why)
+        key = self._keys.of(resource, request.namespace, name)
+        while True:
+            current = await self._cache.get(key)
+            # Both: it may be possible by now to decrypt what was not when the cache read it.
+            stored = await self._transactions.stored(key)
+            found = StoredObject.of(stored) if stored is not None else None
+            is_cached = current is not None and not isinstance(current.value, DamagedObject)
+            if stored is None or is_cached or not isinstance(found, DamagedObject):
+                # The kind that is named is the resource, as in kube-apiserver.
+                kind = GroupKind(resource.group_resource.group, resource.group_resource.resource)
+                why = "is exclusively used to delete corrupt object(s), try again by removing this option"
+                raise Invalid(kind, name, [invalid(IGNORE_READ_ERROR, True, why)])
+            if found.is_temporary:
+                raise found.error  # It is not corrupt: it can be read when the plugin responds again.
+            warnings: Sequence[str] = ()
+            if request.admission is not None:
+                warnings = await _admitted(request.admission, _named(resource, request.namespace, name))
+            try:
+                await self._transactions.remove_unread(key, expected=stored.mod_revision)
+            except RevisionMismatch:
+                continue
+            log.warning("%s, which could not be read, was deleted by %s", key, request.user)
+            return warnings
+
     async def _delete_once(
         self, request: DeleteRequest, key: str, current: KeyVersion[StoredObject]
     ) -> Deleted:
@@ -150,6 +190,13 @@ class DeletePath:
                 revision = current.revision
             else:
                 return
+
+
+def _named(resource: ServedResource, namespace: str, name: str) -> Document:
+    """Returns all that is known of an object that cannot be read."""
+    metadata = {"name": name, "namespace": namespace} if namespace else {"name": name}
+    kind = {"apiVersion": str(resource.group_version), "kind": resource.kind}
+    return {**kind, "metadata": metadata}
 
 
 async def _admitted(admission: Admission, document: Document) -> Sequence[str]:

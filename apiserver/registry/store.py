@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from apiserver.brand import Brand
-from apiserver.errors import NotFound, StorageReadError
+from apiserver.errors import DAMAGED_CAUSES_MAX, NotFound, StorageReadError
 from apiserver.meta.options import ListOptions
 from apiserver.registry import chunks, version_codec
 from apiserver.registry.delete_path import DeletePath, DeleteRequest
@@ -23,7 +24,7 @@ from apiserver.registry.selection import Selection, select
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import DamagedObject, StoredObject
 from apiserver.registry.transactions import Transactions
-from apiserver.registry.write_path import WritePath
+from apiserver.registry.write_path import IsStale, WritePath
 from apiserver.registry.write_request import Draft, Transform, WriteRequest
 from storage.errors import RevisionCompacted
 from storage.interface import ANY, MOST_RECENT, KeyRange, ReadAt, Storage
@@ -37,29 +38,37 @@ LIST_TURN_OBJECTS: Final = 10_000
 VIEWS_AT_ONCE: Final = 500
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectStorage:
+    """Where objects are stored.
+
+    cache: of what is in the store. own_writes: is told what is written. prefix: of all keys, as `/registry`.
+    is_stale: see `write_path`; None if nothing is encrypted.
+    """
+
+    store: Storage
+    cache: WatchCache[StoredObject]
+    own_writes: OwnWrites
+    prefix: str
+    is_stale: IsStale | None = None
+
+
 class Registry:
     """Objects of all served resources over one store."""
 
     def __init__(
         self,
-        store: Storage,
-        cache: WatchCache[StoredObject],
-        own_writes: OwnWrites,
-        *,
+        storage: ObjectStorage,
         brand: Brand,
-        prefix: str,
         offload: Offload,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """own_writes: is told what is written. prefix: of all keys, as `/registry`.
-
-        clock: seconds since 1970.
-        """
-        self.cache = cache
+        """clock: seconds since 1970."""
+        self.cache = cache = storage.cache
         self._brand = brand
-        self._keys = ObjectKeys(prefix)
-        transactions = Transactions(store, own_writes, prefix=prefix, clock=clock)
-        self._write_path = WritePath(cache, transactions, self._keys, offload, clock)
+        self._keys = ObjectKeys(storage.prefix)
+        transactions = Transactions(storage.store, storage.own_writes, prefix=storage.prefix, clock=clock)
+        self._write_path = WritePath(cache, transactions, self._keys, offload, clock, storage.is_stale)
         self._delete_path = DeletePath(cache, transactions, self._keys, offload, clock)
 
     # ---- reads
@@ -140,12 +149,18 @@ class Registry:
         """See `delete_path.DeletePath.delete`."""
         return self._delete_path.delete(request)
 
+    def delete_unreadable(self, request: DeleteRequest) -> Coroutine[Any, Any, Sequence[str]]:
+        """See `delete_path.DeletePath.delete_unreadable`."""
+        return self._delete_path.delete_unreadable(request)
+
 
 def _require_sound(resource: ServedResource, objects: list[StoredObject]) -> None:
     """Raises StorageReadError, which names the objects that are damaged."""
     damaged = [each for each in objects if not each.head]
     if damaged:
-        errors = [each.error for each in damaged if isinstance(each, DamagedObject)]
+        # One more than are told, so that it is told that there are more: for want of a key all are damaged.
+        told = damaged[: DAMAGED_CAUSES_MAX + 1]
+        errors = [each.error for each in told if isinstance(each, DamagedObject)]
         raise StorageReadError.of_list(resource.group_resource, [(error.key, error.text) for error in errors])
 
 

@@ -31,7 +31,7 @@ from apiserver.registry import json_slices
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.size_class import SizeClass, size_class
 from apiserver.vocabulary import Document
-from storage.interface import Stored
+from storage.interface import ENCRYPTED_PREFIX, READ_ENCRYPTED, Stored, UnreadableValue
 
 log = logging.getLogger(__name__)
 
@@ -43,20 +43,22 @@ FIRST_LOOK_BYTES: Final = 32 * 1024
 # few objects that were asked for them; others decode them again.
 MANY_LABELS: Final = 1_000
 MANY_LABELS_KEPT_MAX: Final = 100_000
+# So many damaged values are logged each for itself.
+DAMAGED_LOGGED_MAX: Final = 100
 
 
 class CorruptObject(StorageReadError):
-    """The stored bytes are not an object of this server's.
+    """The stored bytes are not an object of this server's, or cannot be decrypted.
 
-    cause: what is wrong with them, as their parser says it.
+    cause: what is wrong with them.
     Source of the text: k8s.io/apiserver, pkg/storage/errors.go and pkg/storage/etcd3/corrupt_obj_deleter.go.
     """
 
-    def __init__(self, key: str, revision: int, cause: str) -> None:
+    def __init__(self, key: str, cause: str) -> None:
         self.key = key
         self.text = (
             f"StorageError: corrupt object, Code: 7, Key: {key}, ResourceVersion: 0, "
-            f"AdditionalErrorMsg: object not decodable revision={revision}: {cause}"
+            f"AdditionalErrorMsg: {cause}"
         )
         super().__init__(
             f"Internal error occurred: {self.text}", details={"causes": [{"message": self.text}]}
@@ -114,16 +116,21 @@ class StoredObject:
         value = stored.value
         start = value.find(_METADATA) + len(_METADATA)
         # The metadata that is found first is the object's own if it stands in the outermost braces.
-        is_object = value[start : start + 1] == b"{" and value.count(b"{", 0, start) == 1
+        is_object = value.startswith(b"{") and value[start : start + 1] == b"{"
+        is_object = is_object and value.count(b"{", 0, start) == 1
         if size_class(len(value)) is SizeClass.SMALL or not is_object or not json_slices.is_value(value):
             try:
                 document = orjson.loads(value)
             except orjson.JSONDecodeError as error:
-                return DamagedObject(stored.key, stored.mod_revision, str(error))
-            if not is_object or not isinstance(document, dict) or not isinstance(document["metadata"], dict):
-                return DamagedObject(
-                    stored.key, stored.mod_revision, "no object that begins with its metadata"
-                )
+                if isinstance(value, UnreadableValue):
+                    return DamagedObject.undecrypted(stored, value.cause, is_temporary=value.is_temporary)
+                if value.startswith(ENCRYPTED_PREFIX):
+                    return DamagedObject.undecrypted(stored, READ_ENCRYPTED)
+                return DamagedObject.undecodable(stored, str(error))
+            # What was found may be the end of another key that has a quote in it.
+            metadata = document.get("metadata") if isinstance(document, dict) else None
+            if not is_object or not isinstance(metadata, dict):
+                return DamagedObject.undecodable(stored, "no object that begins with its metadata")
         return cls(stored.key, value[:start], with_revision(value[start:], stored.mod_revision))
 
     @classmethod
@@ -241,18 +248,31 @@ _recent_labels: Final = _RecentLabels()
 
 
 class DamagedObject(StoredObject):
-    """A stored value that is no object. cause: why not."""
+    """A stored value that is no object.
 
-    __slots__ = ("cause", "revision")
+    cause: why not. is_temporary: it could not be decrypted, and may well be later.
+    """
 
-    def __init__(self, key: str, revision: int, cause: str) -> None:
-        super().__init__(key, b"", b"")
-        self.revision = revision
+    __slots__ = ("cause", "is_temporary", "revision")
+
+    def __init__(self, stored: Stored, cause: str, *, is_temporary: bool = False) -> None:
+        super().__init__(stored.key, b"", b"")
+        self.revision = stored.mod_revision
         self.cause = cause
+        self.is_temporary = is_temporary
+
+    @classmethod
+    def undecodable(cls, stored: Stored, cause: str) -> DamagedObject:
+        return cls(stored, f"object not decodable revision={stored.mod_revision}: {cause}")
+
+    @classmethod
+    def undecrypted(cls, stored: Stored, cause: str, *, is_temporary: bool = False) -> DamagedObject:
+        text = f"data from the storage is not transformable revision=0: {cause}"
+        return cls(stored, text, is_temporary=is_temporary)
 
     @property
     def error(self) -> CorruptObject:
-        return CorruptObject(self.key, self.revision, self.cause)
+        return CorruptObject(self.key, self.cause)
 
     def require_sound(self) -> None:
         raise self.error
@@ -266,11 +286,12 @@ class ObjectDecoder:
 
     own_writes: values that are known to be objects.
     Versions of types are few; those of custom types may come and go, a few hundred bytes each.
-    Damaged values are logged here, once for each version.
+    Damaged values are logged here.
     """
 
     def __init__(self, own_writes: OwnWrites) -> None:
         self._own_writes = own_writes
+        self._damaged = 0
         self._heads: dict[bytes, bytes] = {}
 
     def __call__(self, stored: Stored) -> StoredObject:
@@ -280,9 +301,16 @@ class ObjectDecoder:
             return StoredObject.written(stored.key, head, stored.value, stored.mod_revision)
         found = StoredObject.of(stored)
         if isinstance(found, DamagedObject):
-            log.error("the value of %s at revision %d is damaged: %s", found.key, found.revision, found.cause)
+            self._log(found)
         found.head = self._heads.setdefault(found.head, found.head)
         return found
+
+    def _log(self, found: DamagedObject) -> None:
+        """Log a damaged value. Of many, as when a key is lost, one in so many is, with their number."""
+        self._damaged += 1
+        if self._damaged <= DAMAGED_LOGGED_MAX or not self._damaged % DAMAGED_LOGGED_MAX:
+            message = "the value of %s at revision %d is damaged: %s (%d so far)"
+            log.error(message, found.key, found.revision, found.cause, self._damaged)
 
 
 _REVISION_OPENING: Final = b'{"resourceVersion":"'

@@ -15,7 +15,7 @@ from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import Document
 from storage.errors import LeaseNotFound, RevisionMismatch
-from storage.interface import NO_LEASE, Condition, Delete, Put, Storage
+from storage.interface import NO_LEASE, Condition, Delete, Put, Storage, Stored
 from storage.lease_manager import LeaseManager
 
 
@@ -101,6 +101,14 @@ class Transactions:
             await self._store.transact((Condition(key, expected),), (Delete(key), *released))
         else:
             await self._store.compare_and_delete(key, expected=expected)
+
+    async def stored(self, key: str) -> Stored | None:
+        """Returns what is stored now, past the cache."""
+        return (await self._store.get(key)).stored
+
+    async def remove_unread(self, key: str, *, expected: int) -> None:
+        """Delete an object that cannot be decoded; its allocations stay. Raises RevisionMismatch."""
+        await self._store.compare_and_delete(key, expected=expected)
 
     async def require(self, key: str, *, expected: int) -> None:
         """Write nothing. Raises RevisionMismatch."""

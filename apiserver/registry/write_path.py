@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import copy
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -44,6 +44,11 @@ from storage.watch_cache import KeyVersion, WatchCache
 NAME_ATTEMPTS_MAX: Final = 8
 
 
+# Whether the value at a key would be stored in another form now, as with another encryption key: then it is
+# written though it does not change.
+IsStale = Callable[[str], Awaitable[bool]]
+
+
 class _Attempt(NamedTuple):
     """One attempt at an update, up to its commit.
 
@@ -68,8 +73,10 @@ class WritePath:
         keys: ObjectKeys,
         offload: Offload,
         clock: Callable[[], float],
+        is_stale: IsStale | None,
     ) -> None:
-        """clock: seconds since 1970."""
+        """clock: seconds since 1970. is_stale: None if values are stored as they are."""
+        self._is_stale = is_stale
         self._cache = cache
         self._transactions = transactions
         self._keys = keys
@@ -228,6 +235,8 @@ class WritePath:
                     raise
                 current = None  # A stale copy may fail where the stored object passes.
                 continue
+            if attempt.is_noop and self._is_stale is not None and not request.options.dry_run:
+                attempt = attempt._replace(is_noop=not await self._is_stale(key))
             if attempt.is_noop:
                 if is_fresh:
                     found = await version_codec.view(resource.codec, stored)

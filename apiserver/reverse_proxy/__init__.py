@@ -2,6 +2,7 @@
 
     target      where a request goes to, and what of it the client sees
     headers     which headers go to a backend, and which come back
+    exact_headers        header values that are not UTF-8 are sent as they came
     links       redirects and links that lead back through the proxy
     html        finds the links in HTML, while it passes through
     backends    the HTTP client, and connections for upgrades

@@ -13,17 +13,28 @@ from typing import Final, NamedTuple
 
 import aiohttp
 from aiohttp import hdrs
+from aiohttp.abc import AbstractResolver
 from multidict import CIMultiDict
-from yarl import URL
 
 from apiserver.reverse_proxy.errors import RequestFailed
+from apiserver.reverse_proxy.exact_headers import ExactRequest
 from apiserver.reverse_proxy.headers import Headers
 from apiserver.reverse_proxy.target import Backend, Target
+from apiserver.validation.checks import PORT_MAX
 from apiserver.vocabulary import IPNetwork
-from apiserver.webhooks.addresses import AddressDenied, AddressRules, CheckedResolver
+from apiserver.webhooks.addresses import (
+    PROXY_FLAG,
+    AddressDenied,
+    AddressRules,
+    CheckedResolver,
+    InvalidHost,
+)
 
 # To connect, with the TLS handshake. Go's default.
 CONNECT_WITHIN_S: Final = 30.0
+# To each of a backend's addresses, of which so many are tried: an equal part of that, but not less than this.
+ADDRESS_WITHIN_S_MIN: Final = 2.0
+ADDRESSES_MAX: Final = 8
 # Of a backend's answer: those that requests may have.
 HEADER_BYTES_MAX: Final = 64 * 1024
 HEADERS_MAX: Final = 128
@@ -35,7 +46,6 @@ KEEP_ALIVE_S: Final = 30.0
 NOT_KEPT_S: Final = 0.001
 # How long an address is taken to be right.
 DNS_TTL_S: Final = 1
-_DENY_FLAG: Final = "--proxy-deny-cidrs"
 _STATUS_LINE: Final = re.compile(rb"HTTP/1\.[01] ([1-9][0-9]{2})(?: ([^\r\n]*))?")
 # aiohttp adds none of these by itself: the client's are passed on, or none.
 _NO_HEADERS_OF_ITS_OWN: Final = (hdrs.USER_AGENT, hdrs.ACCEPT, hdrs.ACCEPT_ENCODING, hdrs.CONTENT_TYPE)
@@ -57,15 +67,18 @@ class Dialled(NamedTuple):
 
 
 class Backends:
-    """Connects to backends. denied: addresses that are never connected to.
+    """Connects to backends.
+
+    denied: addresses that are never connected to. resolver: of names; None for the machine's.
 
     Connections are kept for later requests if the backend is one of a few, as kubelets are: those to any
     number of pods would use up the files that may be open. Requests with a body get a new one: that the
     backend has closed an old one is noticed only when the body is gone.
     """
 
-    def __init__(self, denied: Sequence[IPNetwork] = ()) -> None:
-        self._rules = AddressRules(denied, _DENY_FLAG)
+    def __init__(self, denied: Sequence[IPNetwork] = (), resolver: AbstractResolver | None = None) -> None:
+        self._rules = AddressRules(denied, PROXY_FLAG)
+        self._names = resolver
         self._resolver: CheckedResolver | None = None
         self._kept: aiohttp.ClientSession | None = None
         self._fresh: aiohttp.ClientSession | None = None
@@ -83,11 +96,14 @@ class Backends:
         body: None if there is none. Raises RequestFailed, AddressDenied.
         """
         try:
-            self._rules.require_host(target.backend.host)
+            self._require_allowed(target.backend)
+            url = target.url()
+            # Names are checked by the resolver; what the URL has for an address no resolver is asked about.
+            self._rules.require_host(url.raw_host or "")
             keeps = target.backend.keeps_connections and body is None
             return await self._session(keeps=keeps).request(
                 method,
-                URL(target.url, encoded=True),
+                url,
                 headers=CIMultiDict(headers),
                 data=body,
                 ssl=target.backend.tls if target.backend.tls is not None else True,
@@ -107,18 +123,9 @@ class Backends:
     async def dial(self, backend: Backend) -> Dialled:
         """Connects to a backend. Raises RequestFailed, AddressDenied."""
         try:
-            self._rules.require_host(backend.host)
+            self._require_allowed(backend)
             async with asyncio.timeout(CONNECT_WITHIN_S):
-                host = (await self._resolve(backend.host, backend.port))[0]
-                reader, writer = await asyncio.open_connection(
-                    host,
-                    backend.port,
-                    limit=HEADER_BYTES_MAX,
-                    ssl=backend.tls,
-                    server_hostname=(backend.server_name or backend.host)
-                    if backend.tls is not None
-                    else None,
-                )
+                reader, writer = await self._dial_any(backend)
         except (OSError, ValueError, TimeoutError) as error:
             raise _failure(error, backend) from None
         plain = writer.get_extra_info("socket")
@@ -128,15 +135,47 @@ class Backends:
                 plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         return Dialled(reader, writer)
 
+    async def _dial_any(self, backend: Backend) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Connects to the first address of a backend that answers. Raises OSError, ValueError."""
+        loop = asyncio.get_running_loop()
+        gives_up_at = loop.time() + CONNECT_WITHIN_S
+        addresses = (await self._resolve(backend.host, backend.port))[:ADDRESSES_MAX]
+        failure: Exception = OSError("no address")
+        for index, address in enumerate(addresses):
+            left_s = gives_up_at - loop.time()
+            share_s = max(ADDRESS_WITHIN_S_MIN, left_s / (len(addresses) - index))
+            try:
+                async with asyncio.timeout(share_s):
+                    return await asyncio.open_connection(
+                        address,
+                        backend.port,
+                        limit=HEADER_BYTES_MAX,
+                        ssl=backend.tls,
+                        server_hostname=(backend.server_name or backend.host)
+                        if backend.tls is not None
+                        else None,
+                    )
+            except ssl.SSLError:
+                raise  # The backend has answered.
+            except OSError as error:
+                failure = failure if index else error
+        raise failure
+
+    def _require_allowed(self, backend: Backend) -> None:
+        """Raises AddressDenied, InvalidHost, ValueError."""
+        if not 0 < backend.port <= PORT_MAX:
+            raise ValueError(f"dial tcp: address {backend.port}: invalid port")
+        self._rules.require_host(backend.host)
+
     async def addresses(self, host: str) -> list[str]:
         """Returns the addresses of a host. Raises RequestFailed, AddressDenied."""
         try:
             return await self._resolve(host, 0)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             raise _failure(error, Backend(host, 0)) from None
 
     async def _resolve(self, host: str, port: int) -> list[str]:
-        """Raises OSError: the host has no address."""
+        """Raises OSError: the host has no address; UnicodeError: it is no name."""
         if _is_address(host):
             return [host]
         found = await self._checked_resolver().resolve(host, port, socket.AF_UNSPEC)
@@ -159,6 +198,7 @@ class Backends:
         )
         return aiohttp.ClientSession(
             connector=connector,
+            request_class=ExactRequest,
             # No cookies, and nothing of the environment.
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
@@ -172,7 +212,7 @@ class Backends:
 
     def _checked_resolver(self) -> CheckedResolver:
         if self._resolver is None:
-            self._resolver = CheckedResolver(self._rules, aiohttp.ThreadedResolver())
+            self._resolver = CheckedResolver(self._rules, self._names or aiohttp.ThreadedResolver())
         return self._resolver
 
 
@@ -230,7 +270,7 @@ def _failure(error: Exception, backend: Backend) -> RequestFailed | AddressDenie
             return RequestFailed(f"tls: {cause.reason or cause}")
         case TimeoutError() if not cause.args:
             return RequestFailed(f"{dial}: i/o timeout")
-        case socket.gaierror():
+        case socket.gaierror() | UnicodeError() | InvalidHost():
             return RequestFailed(f"{dial}: lookup {backend.host}: no such host")
         case OSError(errno=int()):
             return RequestFailed(f"{dial}: connect: {_os_error(cause)}")

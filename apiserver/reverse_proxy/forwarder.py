@@ -78,6 +78,7 @@ class Forwarder:
             uri = joined(target.prefix, target.path)
             passed = headers.replaced(passed, [("X-Forwarded-Uri", uri)])
         passed = headers.replaced(passed, target.headers)
+        headers.require_utf8(target.headers)
         with self.place(call):
             if protocol:
                 if request.body_exists:

@@ -13,6 +13,8 @@ from typing import Final, Self, TypeAlias
 
 from apiserver.authn.request_header import RequestHeaderNames
 from apiserver.authn.websocket_protocols import read_protocols
+from apiserver.errors import BadRequest
+from apiserver.reverse_proxy.exact_headers import is_utf8
 
 Headers: TypeAlias = list[tuple[str, str]]
 
@@ -105,15 +107,15 @@ def to_backend(
         elif lower == _WEBSOCKET_PROTOCOLS:
             protocols.append(value)
         elif lower not in dropped and not lower.startswith(prefixes):
-            passed.append((name, _encodable(value)))
+            passed.append((name, value))
     if client:
         forwarded_for.append(client)
     if forwarded_for:
-        passed.append(("X-Forwarded-For", _encodable(", ".join(forwarded_for))))
+        passed.append(("X-Forwarded-For", ", ".join(forwarded_for)))
     if others := read_protocols(protocols).others:
-        passed.append(("Sec-WebSocket-Protocol", _encodable(", ".join(others))))
+        passed.append(("Sec-WebSocket-Protocol", ", ".join(others)))
     if upgrade:
-        passed += [("Connection", "Upgrade"), ("Upgrade", _encodable(upgrade))]
+        passed += [("Connection", "Upgrade"), ("Upgrade", upgrade)]
     return passed
 
 
@@ -133,6 +135,11 @@ def to_client(received: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, byte
     return [(name, value) for name, value in received if name.lower() not in dropped]
 
 
-def _encodable(value: str) -> str:
-    """Returns a value without the bytes that are not UTF-8, which stand in it as surrogates."""
-    return value if value.isascii() else value.encode("utf-8", "ignore").decode()
+def require_utf8(added: Sequence[tuple[str, str]]) -> None:
+    """Raises BadRequest for bytes that are not UTF-8 in what this server adds, such as a user's name.
+
+    A backend might read them as the name of another user than the one that was authorized.
+    """
+    for name, value in added:
+        if not is_utf8(value):
+            raise BadRequest(f"the header {name} cannot be passed on: it is not UTF-8")

@@ -51,7 +51,8 @@ TAG_BYTES_MAX: Final = 64 * 1024
 
 _MARKUP: Final = re.compile(rb"<(?:!--|[!/?]|[A-Za-z])")
 _TAG: Final = re.compile(rb"""<([A-Za-z][^\s/>]*+)((?:[^>"']++|"[^"]*+"|'[^']*+')*+)>""")
-_ATTRIBUTE: Final = re.compile(rb"""([^\s=/>"']++)(\s*+=\s*+)("[^"]*+"|'[^']*+'|[^\s>"']++)""")
+# One without a value is found, too: else each of its letters would be tried as the beginning of one.
+_ATTRIBUTE: Final = re.compile(rb"""([^\s=/>"']++)(?:(\s*+=\s*+)("[^"]*+"|'[^']*+'|[^\s>"']++))?+""")
 
 
 class LinkRewriter:
@@ -119,12 +120,15 @@ class LinkRewriter:
             return markup
 
         def attribute(found: re.Match[bytes]) -> bytes:
-            if found[1].lower() not in attributes:
-                return found[0]
             value = found[3]
+            if value is None or found[1].lower() not in attributes:
+                return found[0]
             quote = value[:1] if value[:1] in (b'"', b"'") else b""
             text = value[1:-1] if quote else value
-            link = html.unescape(text.decode("utf-8", "surrogateescape"))
+            try:
+                link = html.unescape(text.decode("utf-8", "surrogateescape"))
+            except ValueError:  # A character by a number of thousands of digits.
+                return found[0]
             rewritten = self._rewrite(link)
             if rewritten == link:
                 return found[0]

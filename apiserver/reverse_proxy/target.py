@@ -6,6 +6,8 @@ import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from yarl import URL
+
 
 @dataclass(frozen=True, slots=True)
 class Backend:
@@ -58,5 +60,16 @@ class Target:
         return f"{path}?{self.query}" if self.query else path
 
     @property
-    def url(self) -> str:
+    def text(self) -> str:
+        """The URL as messages tell it."""
         return f"{self.backend.scheme}://{self.backend.authority}{self.path_and_query}"
+
+    def url(self) -> URL:
+        """Returns the URL, of its parts as they are. Its host is another if the backend's is none."""
+        return URL.build(
+            scheme=self.backend.scheme,
+            authority=self.backend.authority,
+            path=self.path or "/",
+            query_string=self.query,
+            encoded=True,
+        )

@@ -11,8 +11,10 @@ from http import HTTPStatus
 from typing import Final
 
 from apiserver.endpoints.api_call import ApiCall
+from apiserver.endpoints.responses import begin_response
 from apiserver.reverse_proxy.backends import AnswerHead, Backends, Dialled, read_head
 from apiserver.reverse_proxy.errors import ForwardingFailed, RequestFailed
+from apiserver.reverse_proxy.exact_headers import encoded
 from apiserver.reverse_proxy.headers import Headers
 from apiserver.reverse_proxy.target import Target
 
@@ -20,6 +22,8 @@ from apiserver.reverse_proxy.target import Target
 UNSENT_BYTES_MAX: Final = 64 * 1024
 # A refusal of the backend is read for so long, and as far as this.
 REFUSAL_WITHIN_S: Final = 10.0
+# A longer length is no bound, and Python refuses to read one of thousands of digits.
+_LENGTH_DIGITS_MAX: Final = 18
 REFUSAL_BYTES_MAX: Final = 64 * 1024
 
 
@@ -90,17 +94,17 @@ async def ask(dialled: Dialled, method: str, target: Target, headers: Headers) -
     """Sends the request, and returns the head of the answer. Raises ForwardingFailed."""
     lines = [f"{method} {target.path_and_query} HTTP/1.1"]
     lines += [f"{name}: {value}" for name, value in headers]
-    dialled.writer.write("\r\n".join((*lines, "", "")).encode("utf-8", "ignore"))
+    dialled.writer.write(encoded("\r\n".join((*lines, "", ""))))
     try:
         await dialled.writer.drain()
         return await read_head(dialled.reader)
-    except (RequestFailed, ConnectionError) as error:
+    except (RequestFailed, OSError) as error:
         raise ForwardingFailed(f"{error}") from None
 
 
 async def _relay(call: ApiCall, dialled: Dialled, head: AnswerHead) -> None:
     connection = call.connection
-    call.status = head.status
+    begin_response(call, head.status)
     call.closes_connection = True
     call.is_answered = True
     client = FromClient(call)
@@ -144,7 +148,7 @@ async def refuse(call: ApiCall, dialled: Dialled, head: AnswerHead) -> None:
     fields = {name.lower(): value for name, value in head.headers}
     length = fields.get(b"content-length", b"")
     bytes_max = REFUSAL_BYTES_MAX
-    if length.isdigit():
+    if length.isdigit() and len(length) <= _LENGTH_DIGITS_MAX:
         bytes_max = min(bytes_max, int(length))
     is_chunked = b"transfer-encoding" in fields
     body = bytearray()
@@ -154,7 +158,7 @@ async def refuse(call: ApiCall, dialled: Dialled, head: AnswerHead) -> None:
                 body += data
                 if is_chunked and body.endswith(b"\r\n0\r\n\r\n"):
                     break
-    call.status = head.status
+    begin_response(call, head.status)
     call.closes_connection = True
     call.body_bytes = len(body)
     if call.connection.transport is None:

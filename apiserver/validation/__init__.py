@@ -7,6 +7,8 @@ be absent. Paths, reasons and texts are Kubernetes'. Everything here is pure.
     documents        reads values and lists in documents
     defaults         sets fields that are absent
     checks           checks single values: names, numbers, ports, addresses, quantities, changes
+    domain_prefixed_paths
+                     checks names that belong to somebody's domain
     label_selectors  checks and applies label selectors
     webhooks         checks where a webhook is, and in which versions it can be asked
 """

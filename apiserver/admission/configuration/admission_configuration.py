@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from apiserver.admission import plugin_names
 from apiserver.admission.configuration import image_policy, pod_node_selector
-from apiserver.admission.configuration.fields import Fields, InvalidConfiguration, decode
-from apiserver.admission.configuration.kubeconfig import ReadFile
 from apiserver.admission.configuration.plugin_configurations import PARSERS, REQUIRED, PluginConfigurations
 from apiserver.brand import Brand
+from apiserver.webhooks.kubeconfig import ReadFile
+from apiserver.wire.configuration_fields import Fields, InvalidConfiguration, decode
 
 _KIND: Final = "AdmissionConfiguration"
 # Files that configured one plugin each, before there was this kind.

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from apiserver.admission.configuration.fields import Fields, InvalidConfiguration, one_of
 from apiserver.brand import Brand
+from apiserver.wire.configuration_fields import Fields, InvalidConfiguration, one_of
 
 SERVER: Final = "Server"
 NAMESPACE: Final = "Namespace"

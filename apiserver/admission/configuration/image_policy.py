@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from apiserver.admission.configuration.fields import Fields, InvalidConfiguration
-from apiserver.admission.configuration.kubeconfig import (
+from apiserver.webhooks.credentials import ClientCredentials
+from apiserver.webhooks.kubeconfig import (
     Cluster,
     ReadFile,
     read_kubeconfig,
     require_https,
 )
-from apiserver.webhooks.credentials import ClientCredentials
+from apiserver.wire.configuration_fields import Fields, InvalidConfiguration
 
 FIELD: Final = "imagePolicy"
 _MINUTE_S: Final = 60.0

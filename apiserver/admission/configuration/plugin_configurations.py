@@ -18,13 +18,13 @@ from apiserver.admission.configuration import (
 )
 from apiserver.admission.configuration.event_rate_limit import EventLimit
 from apiserver.admission.configuration.image_policy import ImagePolicy
-from apiserver.admission.configuration.kubeconfig import ReadFile
 from apiserver.admission.configuration.pod_node_selector import NodeSelectors
 from apiserver.admission.configuration.pod_security import PodSecurityConfiguration
 from apiserver.admission.configuration.pod_toleration_restriction import TolerationRestriction
 from apiserver.admission.configuration.resource_quota import LimitedResource
 from apiserver.brand import Brand
 from apiserver.webhooks.credentials import HostCredentials
+from apiserver.webhooks.kubeconfig import ReadFile
 
 # How long pods stay on nodes that do not answer.
 TOLERATION_S: Final = 300

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from apiserver.admission.configuration.fields import Fields
+from apiserver.field_errors import truncated
 from apiserver.meta import names
+from apiserver.wire.configuration_fields import Fields
 
 FIELD: Final = "podNodeSelectorPluginConfig"
 # In place of a namespace: the selector of namespaces whose annotations have none.
@@ -44,9 +45,9 @@ def labels_of(text: str) -> dict[str, str]:
     for part in text.split(",") if text else ():
         key, _, value = map(str.strip, part.partition("="))
         if part.count("=") != 1:
-            raise InvalidSelector(f"invalid selector: {part}")
+            raise InvalidSelector(f"invalid selector: {truncated(part)}")
         problems = [*names.qualified_name(key), *names.label_value(value)]
         if problems:
-            raise InvalidSelector(f"invalid selector: {part}: {'; '.join(problems)}")
+            raise InvalidSelector(f"invalid selector: {truncated(part)}: {'; '.join(problems)}")
         labels[key] = value
     return labels

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from apiserver.admission.configuration.fields import Fields, one_of
 from apiserver.brand import Brand
 from apiserver.meta import names
+from apiserver.wire.configuration_fields import Fields, one_of
 
 PRIVILEGED: Final = "privileged"
 BASELINE: Final = "baseline"
@@ -37,7 +37,7 @@ class LevelVersion:
 class PodSecurityConfiguration:
     """What holds for namespaces whose labels say nothing, and for whom nothing holds.
 
-    audited: is only compared, as there is no audit log.
+    audited: what is recorded of pods that it does not allow.
     """
 
     enforced: LevelVersion = LevelVersion()

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from apiserver.admission.configuration.fields import Fields
 from apiserver.brand import Brand
 from apiserver.meta import names
 from apiserver.vocabulary import Document
+from apiserver.wire.configuration_fields import Fields
 
 _EFFECTS: Final = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
 _OPERATORS: Final = ("", "Equal", "Exists")

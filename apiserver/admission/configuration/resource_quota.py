@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from apiserver.admission.configuration.fields import Fields, one_of
 from apiserver.brand import Brand
 from apiserver.vocabulary import Document, GroupResource
+from apiserver.wire.configuration_fields import Fields, one_of
 
 _SCOPES: Final = (
     *("BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "PriorityClass"),

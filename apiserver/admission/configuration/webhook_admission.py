@@ -8,10 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from apiserver.admission.configuration.fields import Fields
-from apiserver.admission.configuration.kubeconfig import ReadFile, read_kubeconfig
 from apiserver.brand import Brand
 from apiserver.webhooks.credentials import HostCredentials
+from apiserver.webhooks.kubeconfig import ReadFile, read_kubeconfig
+from apiserver.wire.configuration_fields import Fields
 
 
 def parse(document: Any, brand: Brand, read: ReadFile) -> HostCredentials:

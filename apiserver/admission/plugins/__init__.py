@@ -58,8 +58,8 @@ from apiserver.admission.webhooks.plugins import (
     MutatingAdmissionWebhook,
     ValidatingAdmissionWebhook,
 )
-from apiserver.admission.webhooks.webhook import CallerFactory
 from apiserver.metrics.admission import AdmissionMetrics
+from apiserver.webhooks.review_server import CallerFactory
 
 
 def builtin_plugins(

@@ -14,7 +14,7 @@ from cryptography.x509.oid import NameOID
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.listers import refused
 from apiserver.admission.plugins.privilege_escalation import is_only_gc_change
-from apiserver.authz.attributes import Attributes, Authorizer, Decision
+from apiserver.authz.attributes import ANY_VERSION, Attributes, Authorizer, Decision, decided
 from apiserver.brand import Brand
 from apiserver.field_errors import quote
 from apiserver.golang.pem import UNREADABLE, pem_blocks
@@ -50,16 +50,19 @@ class _OfSigners(Plugin):
             return
         # The name in the new object is not what will be stored.
         signer = old["spec"].get("signerName", "")
-        if not self.may_for(attributes, signer):
+        if not await self.may_for(attributes, signer):
             raise refused(
                 attributes, new, f"user not permitted to {self.verb} requests with signerName {quote(signer)}"
             )
 
-    def may_for(self, attributes: AdmissionAttributes, signer: str) -> bool:
+    async def may_for(self, attributes: AdmissionAttributes, signer: str) -> bool:
         """Whether the caller may act for a signer, or for all of its domain."""
-        return any(self._may(attributes, name) for name in (signer, f"{signer.partition('/')[0]}/*"))
+        for name in (signer, f"{signer.partition('/')[0]}/*"):
+            if await self._may(attributes, name):
+                return True
+        return False
 
-    def _may(self, attributes: AdmissionAttributes, signer: str) -> bool:
+    async def _may(self, attributes: AdmissionAttributes, signer: str) -> bool:
         asked = Attributes(
             attributes.user,
             self.verb,
@@ -68,8 +71,9 @@ class _OfSigners(Plugin):
             group=self._requests.group,
             resource="signers",
             name=signer,
+            version=ANY_VERSION,
         )
-        return self._authorize(asked).decision is Decision.ALLOW
+        return (await decided(self._authorize, asked)).decision is Decision.ALLOW
 
 
 class CertificateApproval(_OfSigners):
@@ -108,7 +112,7 @@ class ClusterTrustBundleAttest(_OfSigners):
             return
         # Validation refuses to change the signer.
         signer = (new.get("spec") or {}).get("signerName") or ""
-        if signer and not self.may_for(attributes, signer):
+        if signer and not await self.may_for(attributes, signer):
             why = f"user not permitted to attest for signerName {quote(signer)}"
             raise refused(attributes, new, why)
 

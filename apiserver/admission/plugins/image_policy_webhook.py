@@ -1,16 +1,14 @@
 """Asks another server about the images of pods, and remembers for a while what it has answered.
 
-Its annotations for the audit log are ignored: there is none.
-Source: kubernetes, plugin/pkg/admission/imagepolicy; k8s.io/apiserver, pkg/util/webhook/webhook.go.
+Its annotations are recorded with the request.
+Source: kubernetes, plugin/pkg/admission/imagepolicy.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import hashlib
 import logging
-import random
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
@@ -22,23 +20,19 @@ from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.configuration.image_policy import ImagePolicy
 from apiserver.admission.listers import refused
 from apiserver.admission.plugins.pod_specs import PODS, containers
-from apiserver.admission.webhooks.webhook import CallerFactory
 from apiserver.brand import Brand
-from apiserver.errors import Timeout
 from apiserver.vocabulary import Document, GroupResource
-from apiserver.webhooks.client_config import ClientConfig
-from apiserver.webhooks.credential_files import CredentialFiles
-from apiserver.webhooks.credentials import HostCredentials
 from apiserver.webhooks.errors import CallFailed
+from apiserver.webhooks.review_server import CallerFactory, ReviewServer
 
 log = logging.getLogger(__name__)
 
-TIMEOUT_S: Final = 30
-ATTEMPTS_MAX: Final = 5
-BACKOFF_FACTOR: Final = 1.5
-BACKOFF_JITTER: Final = 0.2
 # Answers that are remembered.
 ANSWERS_MAX: Final = 1_024
+# An annotation of pods that were not checked.
+FAILED_OPEN: Final = "alpha.image-policy.k8s.io/failed-open"
+# What its annotations of audit events begin with.
+_AUDIT_PREFIX: Final = "imagepolicywebhook.image-policy.k8s.io/"
 # Annotations of pods that the other server is told.
 _TOLD: Final = ".image-policy.k8s.io/"
 
@@ -56,10 +50,9 @@ class ImagePolicyWebhook(Plugin):
     ) -> None:
         """clock: seconds since some time."""
         self._policy = policy
-        self._caller = caller_with(HostCredentials(otherwise=policy.credentials))
-        self._files = CredentialFiles()
+        self._server = ReviewServer(policy.cluster, policy.credentials, caller_with, policy.backoff_s, sleep)
         self._head = {"apiVersion": f"{brand.group('imagepolicy')}/v1alpha1", "kind": "ImageReview"}
-        self._clock, self._sleep = clock, sleep
+        self._clock = clock
         # What was answered to a review, by its digest, and until when that counts; the last one at the end.
         self._answers: OrderedDict[bytes, tuple[float, Document]] = OrderedDict()
 
@@ -81,13 +74,18 @@ class ImagePolicyWebhook(Plugin):
         status = self._known(key)
         if status is None:
             try:
-                status = await self._ask(attributes, body)
+                status = _status(await self._server.ask(body, attributes.deadline))
             except CallFailed as failed:
                 if self._policy.allows_by_default:
                     log.warning("images are not checked: %s", failed)
+                    attributes.annotate(f"{_AUDIT_PREFIX}failed-open", "true")
+                    meta = new["metadata"]
+                    meta["annotations"] = {**(meta.get("annotations") or {}), FAILED_OPEN: "true"}
                     return
                 raise refused(attributes, new, str(failed)) from None
             self._remember(key, status)
+        for name, value in status["auditAnnotations"].items():
+            attributes.annotate(f"{_AUDIT_PREFIX}{name}", value)
         if not status["allowed"]:
             why = status.get("reason")
             denied = "image policy webhook backend denied one or more images"
@@ -104,33 +102,6 @@ class ImagePolicyWebhook(Plugin):
         self._answers[key] = self._clock() + ttl_s, status
         if len(self._answers) > ANSWERS_MAX:
             self._answers.popitem(last=False)
-
-    async def _ask(self, attributes: AdmissionAttributes, body: bytes) -> Document:
-        """Returns the status of the review. Raises CallFailed."""
-        cluster = self._policy.cluster
-        bundle = await self._files.pem(cluster.authorities) if cluster.authorities is not None else b""
-        server = ClientConfig(cluster.server, base64.b64encode(bundle).decode(), cluster.tls_server_name)
-        pause_s = self._policy.backoff_s
-        for attempt in range(1, ATTEMPTS_MAX + 1):
-            try:
-                return _status(await self._caller.post(server, body, _timeout_s(attributes)))
-            except CallFailed as failed:
-                if not failed.is_transient or attempt == ATTEMPTS_MAX:
-                    raise
-            # Random, so that not all who have failed together come back together.
-            await self._sleep(pause_s * (1 + BACKOFF_JITTER * random.random()))  # noqa: S311  no secret
-            pause_s *= BACKOFF_FACTOR
-        raise AssertionError("the last attempt returns or raises")
-
-
-def _timeout_s(attributes: AdmissionAttributes) -> int:
-    """Raises Timeout if the client's time is over."""
-    if attributes.deadline is None:
-        return TIMEOUT_S
-    remaining_s = attributes.deadline - asyncio.get_running_loop().time()
-    if remaining_s <= 0:
-        raise Timeout.of_request()
-    return min(TIMEOUT_S, int(remaining_s) + 1)
 
 
 def _review(attributes: AdmissionAttributes, pod: Document) -> Document:
@@ -155,5 +126,13 @@ def _status(document: Any) -> Document:
             return {
                 "allowed": status.get("allowed", False),
                 "reason": reason if isinstance(reason, str) else "",
+                "auditAnnotations": _texts(status.get("auditAnnotations")),
             }
     raise CallFailed("the answer is not an ImageReview with a status")
+
+
+def _texts(found: object) -> dict[str, str]:
+    """Returns the members of an object that are texts."""
+    if not isinstance(found, dict):
+        return {}
+    return {key: value for key, value in found.items() if isinstance(value, str)}

@@ -20,15 +20,14 @@ from apiserver.admission.plugin_context import PluginContext
 from apiserver.admission.plugins.pod_specs import MIRROR, PODS, containers
 from apiserver.admission.plugins.service_account import secrets_of
 from apiserver.authz.attributes import Attributes, Decision
+from apiserver.authz.node.authorizer import LEASE_NAMESPACE
+from apiserver.authz.node.identity import node_of
 from apiserver.errors import Forbidden, NotFound
 from apiserver.field_errors import quote
 from apiserver.golang.pem import UNREADABLE, pem_blocks
 from apiserver.validation.documents import at
-from apiserver.vocabulary import Document, GroupResource, UserInfo
+from apiserver.vocabulary import Document, GroupResource
 
-NODES_GROUP: Final = "system:nodes"
-USER_PREFIX: Final = "system:node:"
-LEASE_NAMESPACE: Final = "kube-node-lease"
 _NODES: Final = GroupResource("", "nodes")
 _CLAIMS: Final = GroupResource("", "persistentvolumeclaims")
 _ACCOUNTS: Final = GroupResource("", "serviceaccounts")
@@ -49,13 +48,6 @@ _KUBELET_LABELS: Final = frozenset(
 _KUBELET_SIGNERS: Final = ("kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet")
 # What a kubelet reports of a claim.
 _CLAIM_STATUS: Final = ("capacity", "conditions", "allocatedResources", "allocatedResourceStatuses")
-
-
-def node_of(user: UserInfo) -> str | None:
-    """Returns the name of the node that a user is; None for others; "" for a node without a name."""
-    if NODES_GROUP not in user.groups or not user.name.startswith(USER_PREFIX):
-        return None
-    return user.name.removeprefix(USER_PREFIX)
 
 
 class _Write:
@@ -229,7 +221,7 @@ class NodeRestriction(Plugin):
             namespace=attributes.namespace,
             name=attributes.name,
         )
-        if self._authorize(asked).decision is not Decision.ALLOW:
+        if (await self._authorize.decide(asked)).decision is not Decision.ALLOW:
             raise write.refuse(f"audience {quote(audience)} not found in pod spec volume")
 
     async def _tokens_of_driver(self, pod: Document, volume: Document) -> Sequence[Document]:
@@ -263,6 +255,9 @@ def _check_pod_status(write: _Write) -> None:
     )
     if before != after:
         raise write.refuse(f"{write.who} cannot update resource claim statues")
+    before, after = (at(pod, "status", "extendedResourceClaimStatus") for pod in (write.old, write.new))
+    if before != after:
+        raise write.refuse(f"{write.who} cannot update extended resource claim status")
 
 
 def _references(spec: Document) -> Iterator[tuple[str, bool]]:

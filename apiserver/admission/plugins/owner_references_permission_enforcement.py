@@ -39,15 +39,17 @@ class OwnerReferencesPermissionEnforcement(Plugin):
         owners, before = _owners(new), _owners(old)
         if new is None or owners == before:
             return
-        if old is not None and (why := self._refusal(attributes, self._deletion(attributes))) is not None:
+        if old is not None and (why := await self._refusal(self._deletion(attributes))) is not None:
             raise refused(attributes, new, f"cannot set an ownerRef on a resource you can't delete: {why}")
         blocked = {each.get("uid") for each in before if each.get("blockOwnerDeletion")}
         # There may be thousands.
         async for owner in in_turns(owners):
             if owner.get("blockOwnerDeletion") and owner.get("uid") not in blocked:
-                self._require_finalizers(attributes, new, owner)
+                await self._require_finalizers(attributes, new, owner)
 
-    def _require_finalizers(self, attributes: AdmissionAttributes, new: Document, owner: Document) -> None:
+    async def _require_finalizers(
+        self, attributes: AdmissionAttributes, new: Document, owner: Document
+    ) -> None:
         """Raises Forbidden unless the caller may change the finalizers of an owner."""
         api_version, kind = owner.get("apiVersion", ""), owner.get("kind", "")
         resources = self._resources(api_version, kind)
@@ -70,7 +72,7 @@ class OwnerReferencesPermissionEnforcement(Plugin):
                 namespace=attributes.namespace if resource.is_namespaced else "",
                 name=owner.get("name", ""),
             )
-            if (why := self._refusal(attributes, asked)) is not None:
+            if (why := await self._refusal(asked)) is not None:
                 raise refused(
                     attributes,
                     new,
@@ -99,10 +101,10 @@ class OwnerReferencesPermissionEnforcement(Plugin):
             name=attributes.name,
         )
 
-    def _refusal(self, attributes: AdmissionAttributes, asked: Attributes) -> str | None:
+    async def _refusal(self, asked: Attributes) -> str | None:
         """Returns why something is not allowed, in the words of Go; None if it is."""
-        verdict = self._authorize(asked)
-        return None if verdict.decision is Decision.ALLOW else f"{verdict.reason}, <nil>"
+        verdict = await self._authorize.decide(asked)
+        return None if verdict.decision is Decision.ALLOW else f"{verdict.reason}, {verdict.error or '<nil>'}"
 
 
 def _owners(document: Document | None) -> Sequence[Document]:

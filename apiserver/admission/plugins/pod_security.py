@@ -1,8 +1,8 @@
 """Enforces the Pod Security Standards that a namespace's labels name, and warns about others.
 
 What holds without labels, and who is exempt, is configured (`configuration.pod_security`). Templates of pods
-are only warned about: the controller that creates pods from them is refused. There is no audit log: the
-labels for it are validated, and have no other effect.
+are only warned about: the controller that creates pods from them is refused. What the level for audit events
+does not allow is an annotation of theirs.
 Source: https://kubernetes.io/docs/concepts/security/pod-security-admission/; k8s.io/pod-security-admission,
 admission and api.
 """
@@ -30,7 +30,7 @@ from apiserver.admission.plugins.pod_security_standards import LATEST_MINOR, fin
 from apiserver.admission.plugins.pod_specs import PODS, containers, work_with
 from apiserver.errors import Invalid
 from apiserver.field_errors import FieldError, invalid, quote
-from apiserver.metrics.pod_security import ENFORCE, WARN, Count, EvaluatedWrite, PodSecurityMetrics
+from apiserver.metrics.pod_security import AUDIT, ENFORCE, WARN, Count, EvaluatedWrite, PodSecurityMetrics
 from apiserver.registry.offload import Offload
 from apiserver.registry.size_class import size_class
 from apiserver.registry.stored_object import StoredObject
@@ -39,6 +39,8 @@ from apiserver.vocabulary import Document, GroupResource
 from storage.turns import in_turns
 
 _PREFIX: Final = "pod-security.kubernetes.io/"
+# The annotation of audit events that says what was enforced.
+_ENFORCED: Final = f"{_PREFIX}enforce-policy"
 _NAMESPACES: Final = GroupResource("", "namespaces")
 # The paths of the pod templates of other resources.
 _TEMPLATES: Final = {
@@ -88,7 +90,7 @@ class Policy:
     @property
     def is_privileged(self) -> bool:
         """Whether it has no effect."""
-        return self.enforced.level == self.warned.level == PRIVILEGED
+        return self.enforced.level == self.audited.level == self.warned.level == PRIVILEGED
 
     def __str__(self) -> str:
         modes = (("enforce", self.enforced), ("audit", self.audited), ("warn", self.warned))
@@ -184,6 +186,8 @@ class PodSecurity(Plugin):
             attributes.namespace in configured.exempt_namespaces
             or attributes.user.name in configured.exempt_users
         ):
+            is_of_namespace = attributes.namespace in configured.exempt_namespaces
+            attributes.annotate(f"{_PREFIX}exempt", "namespace" if is_of_namespace else "user")
             self._metrics.exemptions(_evaluated(attributes)).value += 1
             return ()
         namespace = await self._namespaces.get(attributes.namespace)
@@ -192,6 +196,8 @@ class PodSecurity(Plugin):
             return ()
         if policy.is_privileged:
             if resource == PODS:
+                if attributes.audit is not None:
+                    attributes.annotate(_ENFORCED, str(policy.enforced))
                 self._passed(attributes, policy).value += 1
             return ()
         template = new if resource == PODS else at(new, *_TEMPLATES[resource])
@@ -199,10 +205,21 @@ class PodSecurity(Plugin):
             return ()
         spec = template.get("spec") or {}
         if spec.get("runtimeClassName") in configured.exempt_runtime_classes:
+            attributes.annotate(f"{_PREFIX}exempt", "runtimeClass")
             self._metrics.exemptions(_evaluated(attributes)).value += 1
             return ()
+        if policy.errors:
+            told = "; ".join(map(str, policy.errors))
+            attributes.annotate(f"{_PREFIX}error", f"Failed to parse policy: {told}")
         offload, size = self._offload.for_user(attributes.user.name), work_with(spec)
+        if policy.audited.level != PRIVILEGED and (
+            found := await offload.run_begun(size, violations, template, policy.audited)
+        ):
+            told = f"would violate PodSecurity {quote(str(policy.audited))}: {found}"
+            attributes.annotate(f"{_PREFIX}audit-violations", told)
+            self._evaluations(attributes, AUDIT, policy.audited, is_allowed=False).value += 1
         if resource == PODS:
+            attributes.annotate(_ENFORCED, str(policy.enforced))
             problem = await offload.run_begun(size, violations, new, policy.enforced)
             self._evaluations(attributes, ENFORCE, policy.enforced, is_allowed=not problem).value += 1
             if problem:

@@ -15,9 +15,10 @@ import orjson
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.configuration.pod_toleration_restriction import TolerationRestriction
 from apiserver.admission.listers import Lister, refused
-from apiserver.admission.plugins.pod_specs import PODS, containers, work_with
+from apiserver.admission.plugins.pod_specs import PODS, work_with
 from apiserver.admission.plugins.runtime_class import includes, merged
-from apiserver.errors import Forbidden, NotFound
+from apiserver.catalogue.core.pods.qos import qos_class
+from apiserver.errors import NotFound
 from apiserver.registry.offload import Offload
 from apiserver.vocabulary import Document, GroupResource
 
@@ -28,6 +29,9 @@ _OF_PODS_WITH_REQUESTS: Final = {
     "operator": "Exists",
     "effect": "NoSchedule",
 }
+_TEXTS: Final = ("key", "operator", "value", "effect")
+_SECONDS: Final = "tolerationSeconds"
+SECONDS_MAX: Final = (1 << 63) - 1
 # Of a namespace, in one annotation.
 TOLERATIONS_MAX: Final = 1_000
 # Pairs of a pod's tolerations with allowed ones that are compared, which takes some milliseconds.
@@ -100,35 +104,43 @@ class PodTolerationRestriction(Plugin):
         if not text:
             return None if text is None else ()
         try:
-            found = orjson.loads(text)
-        except orjson.JSONDecodeError as error:
-            raise _unusable(attributes, pod, annotation, str(error)) from None
-        if isinstance(found, list) and len(found) > TOLERATIONS_MAX:
-            why = f"there are more than {TOLERATIONS_MAX} tolerations"
-            raise _unusable(attributes, pod, annotation, why)
-        if found is not None and not _are_tolerations(found):
-            raise _unusable(attributes, pod, annotation, "it is not a list of tolerations")
-        return found or ()
+            return tolerations_of(text)
+        except ValueError as error:
+            why = f"namespace {attributes.namespace}, annotation {annotation}: {error}"
+            raise refused(attributes, pod, why) from None
 
 
-def _are_tolerations(value: Any) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(each, dict)
-        and all(isinstance(each.get(field, ""), str) for field in ("key", "operator", "value", "effect"))
-        and type(each.get("tolerationSeconds", 0)) is int
-        for each in value
-    )
+def tolerations_of(text: str) -> list[Document]:
+    """Returns the tolerations of an annotation, without what else its objects have. Raises ValueError.
+
+    As Go reads them: letters of fields may be of either case, and null is as if it was absent.
+    """
+    found = orjson.loads(text)
+    if found is None:
+        return []
+    if not isinstance(found, list):
+        raise ValueError("it is not a list of tolerations")
+    if len(found) > TOLERATIONS_MAX:
+        raise ValueError(f"there are more than {TOLERATIONS_MAX} tolerations")
+    return [_toleration(each) for each in found]
 
 
-def _unusable(attributes: AdmissionAttributes, pod: Document, annotation: str, why: str) -> Forbidden:
-    return refused(attributes, pod, f"namespace {attributes.namespace}, annotation {annotation}: {why}")
+def _toleration(value: Any) -> Document:
+    """Raises ValueError."""
+    if not isinstance(value, dict | None):
+        raise ValueError("it is not a list of tolerations")
+    given = {name.lower(): each for name, each in (value or {}).items() if each is not None}
+    found = {name: given.get(name, "") for name in _TEXTS}
+    if not all(isinstance(each, str) for each in found.values()):
+        raise ValueError("a toleration has a value that is no text")
+    toleration: Document = {name: each for name, each in found.items() if each}
+    seconds = given.get(_SECONDS.lower())
+    if seconds is not None:
+        if type(seconds) is not int or not -SECONDS_MAX <= seconds <= SECONDS_MAX:
+            raise ValueError(f"{_SECONDS} of a toleration is no whole number of seconds")
+        toleration[_SECONDS] = seconds
+    return toleration
 
 
 def _is_best_effort(spec: Document) -> bool:
-    """Whether nothing in a pod asks for CPU or memory."""
-    for each in (spec, *containers(spec, "containers", "initContainers")):
-        for field in ("requests", "limits"):
-            amounts = (each.get("resources") or {}).get(field) or {}
-            if amounts.keys() & {"cpu", "memory"}:
-                return False
-    return True
+    return qos_class(spec) == "BestEffort"

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.plugin_context import PluginContext
-from apiserver.authz.attributes import Attributes, Decision
+from apiserver.authz.attributes import ANY_VERSION, Attributes, Decision
 from apiserver.authz.rbac import rule_coverage
 from apiserver.authz.rbac.policy import CLUSTER_ROLE, ROLE, RbacPolicy, listed_problems
 from apiserver.authz.rbac.rule_coverage import TooManyRules
@@ -78,7 +78,9 @@ class PrivilegeEscalationCheck(Plugin):
     async def _check_role(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         resource = attributes.resource.stored_group_resource
         # Permissions by name do not apply to a POST, whose path has no name; to a PUT or apply they do.
-        if self._may(attributes, "escalate", resource, attributes.path_name) or is_only_gc_change(new, old):
+        if is_only_gc_change(new, old):
+            return
+        if await self._may(attributes, "escalate", resource, attributes.path_name):
             return
         await self._require_held(attributes, new, parse_rules(new))
         if _has_aggregation(new) or (old is not None and _has_aggregation(old)):
@@ -100,7 +102,7 @@ class PrivilegeEscalationCheck(Plugin):
         lister = self._listers[kind]
         # `bind` is needed in the namespace of the binding, for cluster roles, too.
         bound = GroupResource(role.get("apiGroup") or "", lister.group_resource.resource)
-        if self._may(attributes, "bind", bound, name):
+        if await self._may(attributes, "bind", bound, name):
             return
         # A cached role may be older than the one that is granted.
         found = await lister.get_live_document(name, attributes.namespace if kind == ROLE else "")
@@ -112,7 +114,9 @@ class PrivilegeEscalationCheck(Plugin):
         is_namespaced = attributes.resource.stored_group_resource == self._role_bindings
         return (ROLE, CLUSTER_ROLE) if is_namespaced else (CLUSTER_ROLE,)
 
-    def _may(self, attributes: AdmissionAttributes, verb: str, resource: GroupResource, name: str) -> bool:
+    async def _may(
+        self, attributes: AdmissionAttributes, verb: str, resource: GroupResource, name: str
+    ) -> bool:
         asked = Attributes(
             attributes.user,
             verb,
@@ -122,8 +126,9 @@ class PrivilegeEscalationCheck(Plugin):
             resource=resource.resource,
             namespace=attributes.namespace,
             name=name,
+            version=ANY_VERSION,
         )
-        return self._authorize(asked).decision is Decision.ALLOW
+        return (await self._authorize.decide(asked)).decision is Decision.ALLOW
 
     async def _require_held(
         self, attributes: AdmissionAttributes, new: Document, rules: Sequence[PolicyRule]

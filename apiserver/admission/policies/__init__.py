@@ -21,7 +21,6 @@ What a mutating policy makes is merged as an apply is, by the type's definition 
 or is a JSON patch; nobody owns the fields that it sets. Policies are evaluated in the order of their names,
 where Kubernetes has none.
 
-Left out: audit annotations are evaluated, since they may fail, and not kept, as there is no audit log yet.
 
 Source: k8s.io/apiserver, pkg/admission/plugin/policy.
 """

@@ -5,7 +5,7 @@ Source: k8s.io/apiserver, pkg/admission/plugin/policy/validating/validator.go an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from apiserver.admission.policies.budget import (
@@ -21,6 +21,8 @@ from apiserver.cel.admission import PARAMS, VARIABLES
 from apiserver.cel.values import CostExceeded, EvaluationError
 
 MESSAGE_LENGTH_MAX: Final = 5 * 1024
+# A longer annotation is cut.
+ANNOTATION_LENGTH_MAX: Final = 10 * 1024
 
 
 class Denial(NamedTuple):
@@ -29,6 +31,7 @@ class Denial(NamedTuple):
     reason: as a Status has it. is_error: an expression has failed.
     is_ignored: the policy's failurePolicy lets the write pass.
     is_final: it refuses the write whatever the binding's actions are.
+    number: of the validation, from 0.
     """
 
     message: str
@@ -36,12 +39,23 @@ class Denial(NamedTuple):
     is_error: bool = False
     is_ignored: bool = False
     is_final: bool = False
+    number: int = 0
 
 
-def denials(
+class Evaluation(NamedTuple):
+    """What a policy says about a write. denials: why it does not allow it; empty if it does.
+
+    annotations: what it adds to the record of the request, by its keys.
+    """
+
+    denials: Sequence[Denial] = ()
+    annotations: Sequence[tuple[str, str]] = ()
+
+
+def evaluate(
     policy: ValidatingPolicy, variables: Mapping[str, Any], params: Any, budget: Budget
-) -> list[Denial]:
-    """Returns why a policy does not allow a write; nothing if it does.
+) -> Evaluation:
+    """Returns what a policy says about a write.
 
     variables: those of the request. params: the object that a binding refers to; None if there is none.
     Raises TakesLong.
@@ -51,21 +65,24 @@ def denials(
         known[PARAMS] = params
     try:
         if not meets_conditions(policy, known, budget):
-            return []
+            return Evaluation()
     except ConditionsFailed as failed:
-        return [Denial(str(failed), is_error=True)]
+        return Evaluation([Denial(str(failed), is_error=True)])
     if policy.variables:
         known[VARIABLES] = PolicyVariables(policy.variables, budget, known)
     found: list[Denial] = []
-    for validation in policy.validations:
+    for number, validation in enumerate(policy.validations):
         denial = _validated(policy, validation, known, budget)
         if denial is not None:
-            found.append(denial)
-    for annotation in policy.audit_annotations:
-        error = _error(annotation, known, budget)
+            found.append(denial._replace(number=number) if number else denial)
+    annotations: list[tuple[str, str]] = []
+    for key, expression in policy.audit_annotations:
+        value, error = _annotation(expression, known, budget)
         if error and policy.is_required:
             found.append(Denial(error, is_error=True, is_final=True))
-    return found
+        elif value:
+            annotations.append((key, value[:ANNOTATION_LENGTH_MAX]))
+    return Evaluation(found, annotations)
 
 
 def _validated(
@@ -100,12 +117,12 @@ def _message(validation: Validation, known: Mapping[str, Any], budget: Budget) -
     return validation.message or f"failed expression: {validation.expression.text}"
 
 
-def _error(expression: Expression, known: Mapping[str, Any], budget: Budget) -> str:
-    """Returns why an expression has no value; empty if it has one."""
+def _annotation(expression: Expression, known: Mapping[str, Any], budget: Budget) -> tuple[str, str]:
+    """Returns the value of an annotation, which is empty if there is to be none, and why it has no value."""
     if expression.program is None:
-        return f"compilation error: {expression.error}"
+        return "", f"compilation error: {expression.error}"
     try:
-        budget.evaluate(expression, known)
+        value = budget.evaluate(expression, known)
     except (EvaluationError, CostExceeded) as failure:
-        return resulted_in(expression, failure)
-    return ""
+        return "", resulted_in(expression, failure)
+    return (value.strip() if isinstance(value, str) else ""), ""

@@ -19,6 +19,7 @@ from apiserver.admission.policies.policy import MutatingPolicy
 from apiserver.admission.policies.request_variables import RequestVariables
 from apiserver.admission.webhooks.requests import ReviewedWrite
 from apiserver.apply.type_defs import KEY_DEFAULTS, TypeDef, TypeDefs
+from apiserver.authz.expression_authorizer import evaluated
 from apiserver.errors import ApiError, details_of
 from apiserver.metrics.policies import PolicyMetrics
 from apiserver.registry.served_resource import ServedResource
@@ -118,7 +119,7 @@ class MutatingAdmissionPolicy(Plugin):
         target = Target(document, kind, self._type_def(kind))
         size = size_class(await write.size(resource))
         work = partial(mutated, policy, known, case.params, target, perf_counter)
-        outcome = await write.offload.run_bounded(size, work)
+        outcome = await evaluated(partial(write.offload.run_bounded, size, work))
         for error_type, seconds in outcome.checks:
             self._metrics.observe(policy.name, case.binding.name, (error_type,), seconds)
         if policy.is_required:

@@ -53,7 +53,7 @@ class ParamAccess(Plugin):
             field = "paramKind"
             if spec.get(field) == old_spec.get(field):
                 return None
-            problem = self._of_policy(attributes.user, spec[field]) if spec.get(field) else ""
+            problem = await self._of_policy(attributes.user, spec[field]) if spec.get(field) else ""
         else:
             field = "paramRef"
             if all(spec.get(each) == old_spec.get(each) for each in (field, "policyName")):
@@ -64,10 +64,10 @@ class ParamAccess(Plugin):
             raise Invalid(attributes.resource.group_kind, new["metadata"].get("name", ""), [error])
         return None
 
-    def _of_policy(self, user: UserInfo, kind: Document) -> str:
+    async def _of_policy(self, user: UserInfo, kind: Document) -> str:
         api_version, name = kind.get("apiVersion", ""), kind.get("kind", "")
         group, resource = self._resource(ParamKind(api_version, name))
-        if self._may(user, "get", group, resource, _ALL, _ALL):
+        if await self._may(user, "get", group, resource, _ALL, _ALL):
             return ""
         return (
             f'user {_told(user)} must have "get" permission on all objects of the referenced paramKind '
@@ -82,7 +82,7 @@ class ParamAccess(Plugin):
         if kind:
             group, resource = self._resource(ParamKind(kind.get("apiVersion", ""), kind.get("kind", "")))
         verb = "get" if ref.get("name") else "list"
-        if self._may(user, verb, group, resource, ref.get("namespace") or "", ref.get("name") or ""):
+        if await self._may(user, verb, group, resource, ref.get("namespace") or "", ref.get("name") or ""):
             return ""
         if policy is None:
             return (
@@ -98,9 +98,11 @@ class ParamAccess(Plugin):
             return found.group_resource
         return kind.api_version.rpartition("/")[0], _ALL
 
-    def _may(self, user: UserInfo, verb: str, group: str, resource: str, namespace: str, name: str) -> bool:
+    async def _may(
+        self, user: UserInfo, verb: str, group: str, resource: str, namespace: str, name: str
+    ) -> bool:
         asked = Attributes(user, verb, True, "", group, resource, "", namespace, name)
-        return self._authorize(asked).decision is Decision.ALLOW
+        return (await self._authorize.decide(asked)).decision is Decision.ALLOW
 
 
 def _told(user: UserInfo) -> str:

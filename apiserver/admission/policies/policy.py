@@ -80,7 +80,7 @@ class Policy:
 @dataclass(frozen=True, slots=True, eq=False)
 class ValidatingPolicy(Policy):
     validations: Sequence[Validation]
-    audit_annotations: Sequence[Expression]
+    audit_annotations: Sequence[tuple[str, Expression]]
 
     @classmethod
     def of(cls, document: Document) -> ValidatingPolicy:
@@ -93,7 +93,10 @@ class ValidatingPolicy(Policy):
             *common,
             validations=[_validation(own, each) for each in spec.get("validations") or ()],
             audit_annotations=[
-                _compiled(own, each.get("valueExpression", "").strip(), AUDIT_ANNOTATION)
+                (
+                    each.get("key", ""),
+                    _compiled(own, each.get("valueExpression", "").strip(), AUDIT_ANNOTATION),
+                )
                 for each in spec.get("auditAnnotations") or ()
             ],
         )
@@ -199,13 +202,17 @@ class ParamRef(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Binding:
-    """A binding. matches: None if it is about all that its policy is. actions: of a validating policy."""
+    """A binding. matches: None if it is about all that its policy is. actions: of a validating policy.
+
+    action_names: the same, in their order.
+    """
 
     name: str
     policy: str
     actions: frozenset[str]
     params: ParamRef | None
     matches: MatchResources | None
+    action_names: Sequence[str] = ()
 
     @classmethod
     def of(cls, document: Document) -> Binding:
@@ -217,6 +224,7 @@ class Binding:
             actions=frozenset(spec.get("validationActions") or ()),
             params=None if ref is None else _param_ref(ref),
             matches=None if matches is None else MatchResources.of(matches),
+            action_names=tuple(spec.get("validationActions") or ()),
         )
 
 

@@ -11,6 +11,8 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Final, NamedTuple
 
+import orjson
+
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.plugin_context import PluginContext
 from apiserver.admission.policies.bound_policies import BoundPolicies, Case
@@ -23,9 +25,10 @@ from apiserver.admission.policies.budget import (
     OUT_OF_BUDGET_ERROR,
     Budget,
 )
-from apiserver.admission.policies.evaluation import Denial, denials
+from apiserver.admission.policies.evaluation import Denial, evaluate
 from apiserver.admission.policies.params import Params
 from apiserver.admission.policies.policy import Binding, Policy, ValidatingPolicy
+from apiserver.authz.expression_authorizer import evaluated
 from apiserver.errors import ApiError, details_of
 from apiserver.metrics.policies import PolicyMetrics
 from apiserver.registry.served_resource import ServedResource
@@ -34,6 +37,8 @@ from apiserver.vocabulary import Document, GroupResource
 
 # So many evaluations for one write are done on the event loop, if they cost little together.
 CASES_ON_LOOP_MAX: Final = 100
+# So many failures are recorded of one write.
+FAILURES_MAX: Final = 50
 _CODES: Final = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}
 
 
@@ -53,11 +58,17 @@ class PolicyDenied(ApiError):
 
 @dataclass(slots=True)
 class _Findings:
-    """What the policies have found so far. denied: what refuses the write, in words for the client."""
+    """What the policies have found so far. denied: what refuses the write, in words for the client.
+
+    failures: what is recorded of what is not valid. annotations: what policies add to the record, by policy
+    and key; each value once.
+    """
 
     denied: list[tuple[str, str]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     checks: list[_Check] = field(default_factory=list)
+    failures: list[Document] = field(default_factory=list)
+    annotations: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
     def add_error(self, policy: Policy, binding: Binding | None, error: Exception) -> None:
         """A policy or a binding cannot be evaluated, which refuses the write whatever its actions are."""
@@ -76,6 +87,16 @@ class _Findings:
         ]
         if "Deny" in enforced:
             self.denied.append((f"{_by(policy, binding)}{denial.message}", denial.reason))
+        if "Audit" in enforced and len(self.failures) < FAILURES_MAX:
+            self.failures.append(
+                {
+                    "message": denial.message,
+                    "policy": policy.name,
+                    "binding": binding.name,
+                    "expressionIndex": denial.number,
+                    "validationActions": list(binding.action_names),
+                }
+            )
         if "Warn" in enforced:
             self.warnings.append(
                 f"Validation failed for ValidatingAdmissionPolicy '{policy.name}' with binding "
@@ -113,6 +134,7 @@ class ValidatingAdmissionPolicy(Plugin):
     def __init__(self, context: PluginContext, params: Params, metrics: PolicyMetrics) -> None:
         self._policies = BoundPolicies(context, params, "validating", ValidatingPolicy.of)
         self._metrics = metrics
+        self._failure_key = f"validation.policy.{context.brand.group('admission')}/validation_failure"
 
     def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         return self._policies.may_concern(resource, subresource, operation)
@@ -137,14 +159,24 @@ class ValidatingAdmissionPolicy(Plugin):
             known.append(shared.get(key, {}))
         # Iterations over large documents cost what they do; what takes long is evaluated beside the loop.
         size = SizeClass.SMALL if len(cases) <= CASES_ON_LOOP_MAX else SizeClass.LARGE
-        found = await write.offload.run_bounded(size, partial(_evaluated, cases, known))
+        evaluate = partial(_evaluated, cases, known)
+        found = await evaluated(partial(write.offload.run_bounded, size, evaluate))
         for each in found.checks:
             self._metrics.observe(each.policy, each.binding, (each.error_type, each.action), each.seconds)
+        if attributes.audit is not None:
+            self._annotate(attributes, found)
         if found.denied:
             refusal = PolicyDenied(attributes, *found.denied[0])
             refusal.add_warnings(found.warnings)
             raise refusal
         return found.warnings
+
+    def _annotate(self, attributes: AdmissionAttributes, found: _Findings) -> None:
+        """Record what was found."""
+        for (policy, key), values in found.annotations.items():
+            attributes.annotate(f"{policy}/{key}", ", ".join(values))
+        if found.failures:
+            attributes.annotate(self._failure_key, orjson.dumps(found.failures).decode())
 
 
 def _evaluated(
@@ -158,7 +190,12 @@ def _evaluated(
             found.add_error(policy, binding, error)
             continue
         budget, began = Budget(COST_BUDGET, bounded), perf_counter()
-        for denial in denials(policy, variables, params, budget):
+        evaluation = evaluate(policy, variables, params, budget)
+        for denial in evaluation.denials:
             found.add(policy, binding, denial, perf_counter() - began)
+        for key, value in evaluation.annotations:
+            values = found.annotations.setdefault((policy.name, key), [])
+            if value not in values:
+                values.append(value)
         bounded = budget.bounded
     return found

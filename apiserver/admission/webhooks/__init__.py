@@ -8,7 +8,7 @@
     requests           a write as webhooks see it: in which version, with which labels
     plugins            the two plugins of the chain: mutating webhooks in turn, validating ones at once
 
-Who makes the HTTP calls is `apiserver.webhooks`; a plugin knows only `webhook.Caller`.
+Who makes the HTTP calls is `apiserver.webhooks`; a plugin knows only `review_server.Caller`.
 
 What it guarantees: configurations are read from the watch cache at each write, so one that has arrived there
 counts for the next write. Types that no webhook names pay nothing: the chain leaves the plugins out.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -59,6 +59,7 @@ class Answer(NamedTuple):
 
     patch: the operations of a JSON patch, undecoded; empty if there is none.
     patch_type: as the answer has it. result: the Status of a refusal, of the right types.
+    audit_annotations: what it adds to the record of the request.
     """
 
     is_allowed: bool
@@ -66,6 +67,7 @@ class Answer(NamedTuple):
     patch_type: str = ""
     result: Document = {}
     warnings: Sequence[str] = ()
+    audit_annotations: Mapping[str, str] = {}
 
 
 def review_version(accepted: Sequence[str]) -> str | None:
@@ -107,6 +109,7 @@ def read(review: Any, group: str, version: str, uid: str, *, may_patch: bool) ->
         patch_type,
         _status(response),
         _warnings(response),
+        _audit_annotations(response),
     )
 
 
@@ -171,6 +174,15 @@ def _status(response: Document) -> Document:
         _CHECK_STATUS(found)
     except TypeMismatch as mismatch:
         raise InvalidAnswer(f"response.status: {mismatch}") from None
+    return found
+
+
+def _audit_annotations(response: Document) -> Mapping[str, str]:
+    found = response.get("auditAnnotations")
+    if found is None:
+        return {}
+    if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
+        raise InvalidAnswer("response.auditAnnotations is not an object whose values are strings")
     return found
 
 

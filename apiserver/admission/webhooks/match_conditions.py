@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
-from apiserver.authz.attributes import Authorizer
 from apiserver.authz.expression_authorizer import UserAuthorizer
 from apiserver.cel.admission import (
     AUTHORIZER_NAME,
@@ -22,7 +21,7 @@ from apiserver.cel.compiler import Program
 from apiserver.cel.costs import PER_CALL_LIMIT
 from apiserver.cel.library.authorizer import AuthorizerValue, CheckAttributes, ResourceCheck
 from apiserver.cel.values import CostExceeded, EvaluationError
-from apiserver.vocabulary import Document, UserInfo
+from apiserver.vocabulary import Document
 
 # Of all conditions of a webhook together, for one request.
 # kube-apiserver: RuntimeCELCostBudgetMatchConditions.
@@ -47,14 +46,13 @@ def are_met(
     request: Document,
     new: Document | None,
     old: Document | None,
-    authorize: Authorizer,
-    user: UserInfo,
+    authorizer: UserAuthorizer,
 ) -> bool:
     """Returns whether all conditions are true; a false one counts more than errors of others.
 
-    request: of a review, without its objects. Raises ConditionsFailed.
+    request: of a review, without its objects. Raises ConditionsFailed, DecisionNeeded.
     """
-    variables = request_variables(request, new, old, UserAuthorizer(authorize, user))
+    variables = request_variables(request, new, old, authorizer)
     budget = COST_BUDGET
     errors: list[str] = []
     for each in conditions:

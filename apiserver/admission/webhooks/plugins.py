@@ -23,8 +23,11 @@ from apiserver.admission.webhooks.admission_reviews import Answer, InvalidAnswer
 from apiserver.admission.webhooks.configurations import WebhookConfigurations
 from apiserver.admission.webhooks.match_conditions import ConditionsFailed, are_met
 from apiserver.admission.webhooks.requests import EquivalentResources, ReviewedWrite
-from apiserver.admission.webhooks.webhook import AdmissionWebhook, Caller
+from apiserver.admission.webhooks.webhook import AdmissionWebhook
+from apiserver.audit.policy import Level
+from apiserver.audit.request_audit import on_one_line
 from apiserver.authz.attributes import AuthorizationChain
+from apiserver.authz.expression_authorizer import UserAuthorizer, evaluated
 from apiserver.brand import Brand
 from apiserver.errors import ApiError, BadRequest, Forbidden, InternalError, NotFound, Timeout
 from apiserver.metrics.admission import ADMIT, VALIDATING
@@ -36,6 +39,7 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.size_class import SizeClass, size_class
 from apiserver.vocabulary import Document, GroupResource
 from apiserver.webhooks.errors import CallFailed
+from apiserver.webhooks.review_server import Caller
 from storage.turns import in_turns
 
 log = logging.getLogger(__name__)
@@ -112,9 +116,13 @@ class Invocation(NamedTuple):
 
 
 class WebhookPlugin(Plugin):
-    """What both plugins have in common. step: as metrics have it."""
+    """What both plugins have in common.
+
+    step: as metrics have it. audit_step: as annotations of audit events have it.
+    """
 
     step = ""
+    audit_step = ""
 
     def __init__(self, configurations: WebhookConfigurations, collaborators: Collaborators) -> None:
         self._configurations = configurations
@@ -123,6 +131,7 @@ class WebhookPlugin(Plugin):
         self._review_group = brand.group(_ADMISSION_GROUP)
         self._meta_group = brand.meta_group
         self._exempt_group = brand.group(_REGISTRATION_GROUP)
+        self.annotation_prefix = f"{self.audit_step}.webhook.{self._review_group}/"
 
     def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         if resource.group == self._exempt_group and resource.resource in _EXEMPT:
@@ -182,10 +191,10 @@ class WebhookPlugin(Plugin):
         """Raises Forbidden if that cannot be told, and the webhook is required."""
         new, old = await write.documents(resource)
         size = size_class(await write.size(resource))
-        authorize, user = on_event_loop(self._with.authorize), write.attributes.user
-        evaluate = partial(are_met, webhook.conditions, description, new, old, authorize, user)
+        authorizer = UserAuthorizer(on_event_loop(self._with.authorize), write.attributes.user)
+        evaluate = partial(are_met, webhook.conditions, description, new, old, authorizer)
         try:
-            return await write.offload.run_begun(size, evaluate)
+            return await evaluated(partial(write.offload.run_begun, size, evaluate))
         except ConditionsFailed as failed:
             if not webhook.is_required:
                 log.warning("webhook %s is not asked: %s", webhook.name, failed)
@@ -213,18 +222,27 @@ class WebhookPlugin(Plugin):
         except CallFailed as failed:
             raise WebhookFailed(webhook, f"failed to call webhook: {failed}") from None
         try:
-            return admission_reviews.read(
+            answer = admission_reviews.read(
                 document, self._review_group, webhook.version, uid, may_patch=may_patch
             )
         except InvalidAnswer as invalid:
             raise WebhookFailed(webhook, f"received invalid webhook response: {invalid}") from None
+        for key, value in answer.audit_annotations.items():
+            write.attributes.annotate(f"{webhook.name}/{key}", value)
+        return answer
 
-    def _failed(self, failure: WebhookFailed, webhook: AdmissionWebhook) -> ApiError | None:
-        """Returns the error that refuses a write because a webhook has failed; None if it may pass."""
+    def _failed(
+        self, failure: WebhookFailed, webhook: AdmissionWebhook, turn: str, write: ReviewedWrite
+    ) -> ApiError | None:
+        """Returns the error that refuses a write because a webhook has failed; None if it may pass.
+
+        turn: the webhook's, as annotations have it.
+        """
         if webhook.is_required:
             return InternalError.of(str(failure))
         log.warning("%s; the write passes, as its failurePolicy is Ignore", failure)
         self._with.metrics.failed_open(webhook.name, self.step)
+        write.attributes.annotate(f"failed-open.{self.annotation_prefix}{turn}", webhook.name)
         return None
 
 
@@ -255,6 +273,7 @@ class MutatingAdmissionWebhook(WebhookPlugin):
     name = "MutatingAdmissionWebhook"
     has_rounds = True
     step = ADMIT
+    audit_step = "mutation"
 
     async def mutate(
         self, attributes: AdmissionAttributes, new: Document, old: Document | None
@@ -274,13 +293,16 @@ class MutatingAdmissionWebhook(WebhookPlugin):
         warnings: list[str] = []
         try:
             # There may be thousands, few of which match.
+            index = -1
             async for webhook in in_turns(await self._configurations.current()):
+                index += 1
                 if rounds.is_second and webhook not in rounds.due:
                     continue
                 invocation = await self._invocation(webhook, write)
                 if invocation is None:
                     continue
-                if await self._call(invocation, write, warnings):
+                turn = f"round_{int(rounds.is_second)}_index_{index}"
+                if await self._call(invocation, write, warnings, turn):
                     rounds.on_change()
                 if webhook.is_called_again:
                     rounds.called.add(webhook)
@@ -290,9 +312,12 @@ class MutatingAdmissionWebhook(WebhookPlugin):
         rounds.leave(new)
         return warnings
 
-    async def _call(self, invocation: Invocation, write: ReviewedWrite, warnings: list[str]) -> bool:
+    async def _call(
+        self, invocation: Invocation, write: ReviewedWrite, warnings: list[str], turn: str
+    ) -> bool:
         """Ask one webhook, and change the object as it says. Returns whether it has changed.
 
+        turn: the webhook's, as annotations have it.
         Raises ApiError to refuse the write.
         """
         webhook, operation = invocation.webhook, write.attributes.operation
@@ -306,15 +331,37 @@ class MutatingAdmissionWebhook(WebhookPlugin):
                 refusal = AdmissionDenied(webhook.name, answer.result)
             elif answer.patch:
                 has_changed = await self._patch(invocation, write, answer)
+                self._annotate_patch(invocation, write, answer, turn)
         except WebhookFailed as failure:
-            refusal = self._failed(failure, webhook)
+            refusal = self._failed(failure, webhook, turn, write)
         except ApiError as error:
             refusal = error
+        if write.attributes.audit is not None:
+            told = {"configuration": webhook.configuration, "webhook": webhook.name, "mutated": has_changed}
+            write.attributes.annotate(f"{self.annotation_prefix}{turn}", orjson.dumps(told).decode())
         took = perf_counter() - began
+        if write.attributes.audit is not None:
+            write.attributes.audit.took("mutating-webhook", took)
         self._with.metrics.observe(webhook.name, self.step, operation.value, took, refusal)
         if refusal is not None:
             raise refusal
         return has_changed
+
+    def _annotate_patch(
+        self, invocation: Invocation, write: ReviewedWrite, answer: Answer, turn: str
+    ) -> None:
+        """Record a patch that was applied."""
+        audit = write.attributes.audit
+        if audit is not None and audit.wants_request and answer.patch.strip() not in (b"null", b"[]"):
+            webhook = invocation.webhook
+            told = {
+                "configuration": webhook.configuration,
+                "webhook": webhook.name,
+                "patch": orjson.Fragment(on_one_line(answer.patch)),
+                "patchType": answer.patch_type,
+            }
+            key = f"patch.webhook.{self._review_group}/{turn}"
+            write.attributes.annotate(key, orjson.dumps(told).decode(), Level.REQUEST)
 
     async def _patch(self, invocation: Invocation, write: ReviewedWrite, answer: Answer) -> bool:
         """Raises WebhookFailed for what is no patch, InternalError for one that cannot be applied."""
@@ -361,6 +408,7 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
 
     name = "ValidatingAdmissionWebhook"
     step = VALIDATING
+    audit_step = "validating"
 
     async def validate(
         self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
@@ -374,16 +422,16 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
         if not invocations:
             return None
         if len(invocations) == 1:
-            outcomes = [await self._call(invocations[0], write)]
+            outcomes = [await self._call(invocations[0], write, 0)]
         else:
             slots = asyncio.Semaphore(CONCURRENT_CALLS_MAX)
 
-            async def call(invocation: Invocation) -> tuple[Sequence[str], ApiError | None]:
+            async def call(invocation: Invocation, index: int) -> tuple[Sequence[str], ApiError | None]:
                 async with slots:
-                    return await self._call(invocation, write)
+                    return await self._call(invocation, write, index)
 
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(call(each)) for each in invocations]
+                tasks = [group.create_task(call(each, index)) for index, each in enumerate(invocations)]
             outcomes = [task.result() for task in tasks]
         warnings = [each for found, _ in outcomes for each in found]
         refusal = next((error for _, error in outcomes if error is not None), None)
@@ -393,9 +441,12 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
         return warnings
 
     async def _call(
-        self, invocation: Invocation, write: ReviewedWrite
+        self, invocation: Invocation, write: ReviewedWrite, index: int
     ) -> tuple[Sequence[str], ApiError | None]:
-        """Returns warnings, and the error that refuses the write if there is one."""
+        """Returns warnings, and the error that refuses the write if there is one.
+
+        index: of the webhook among those that are asked.
+        """
         webhook, operation = invocation.webhook, write.attributes.operation
         began = perf_counter()
         warnings: Sequence[str] = ()
@@ -406,9 +457,11 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
             if not answer.is_allowed:
                 refusal = AdmissionDenied(webhook.name, answer.result)
         except WebhookFailed as failure:
-            refusal = self._failed(failure, webhook)
+            refusal = self._failed(failure, webhook, f"round_0_index_{index}", write)
         except ApiError as error:
             refusal = error
         took = perf_counter() - began
+        if write.attributes.audit is not None:
+            write.attributes.audit.took("validating-webhook", took)
         self._with.metrics.observe(webhook.name, self.step, operation.value, took, refusal)
         return warnings, refusal

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Final
 
 from apiserver.admission.webhooks.admission_reviews import review_version
 from apiserver.admission.webhooks.rules import Rule, rules_of
@@ -13,22 +13,9 @@ from apiserver.cel.compiler import Program
 from apiserver.validation.label_selectors import selects
 from apiserver.vocabulary import Document
 from apiserver.webhooks.client_config import ClientConfig
-from apiserver.webhooks.credentials import HostCredentials
 
 TIMEOUT_S: Final = 10
 _WITHOUT_SIDE_EFFECTS: Final = frozenset({"None", "NoneOnDryRun"})
-
-
-class Caller(Protocol):
-    """Makes the HTTP calls."""
-
-    async def post(self, client: ClientConfig, body: bytes, timeout_s: int) -> Any:
-        """Returns the document that a webhook answers with. Raises `webhooks.errors.CallFailed`."""
-        ...
-
-
-# Makes a caller that shows credentials.
-CallerFactory = Callable[[HostCredentials], Caller]
 
 
 @dataclass(frozen=True, slots=True)

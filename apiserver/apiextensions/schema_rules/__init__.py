@@ -15,7 +15,6 @@ evaluated, each where its schema stands, against the value and, in an update, th
   `registry.findings.TakesLong` and is evaluated again, with the same result, in a thread.
 
     schema_types     from a schema to CEL's types, and how names are escaped
-    references       which variables and fields an expression reads
     value_adapters   from a document's values to CEL's
     compilation      a rule, checked and compiled
     rule_tree        where a schema has rules; compiles them

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from apiserver.apiextensions.schema_rules.references import References, references
 from apiserver.cel import types
 from apiserver.cel.compiler import Program, ProgramError
 from apiserver.cel.cost_estimate import estimate
 from apiserver.cel.environment import Environment
 from apiserver.cel.library.kubernetes import COMPATIBLE_RELEASE, KUBERNETES
+from apiserver.cel.references import References, references
 from apiserver.cel.syntax import InvalidExpression, Node
 from apiserver.cel.types import Type, TypeKind
 from apiserver.schema.custom.json_schema import JSONSchema

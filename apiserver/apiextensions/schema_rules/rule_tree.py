@@ -15,10 +15,10 @@ from apiserver.apiextensions.schema_rules.compilation import (
     RuleCompiler,
     rules_of,
 )
-from apiserver.apiextensions.schema_rules.references import merged
 from apiserver.apiextensions.schema_rules.schema_types import SchemaTypes
 from apiserver.apiextensions.schema_rules.value_adapters import Adapter, adapter
 from apiserver.cel.compiler import Program
+from apiserver.cel.references import merged
 from apiserver.cel.values import CostExceeded, EvaluationError
 from apiserver.schema.custom.json_schema import JSONSchema, all_schemas
 from apiserver.schema.extensions import Extensions

@@ -16,8 +16,8 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from fractions import Fraction
 from typing import Any, Final, TypeAlias
 
-from apiserver.apiextensions.schema_rules.references import References
 from apiserver.apiextensions.schema_rules.schema_types import resource_properties
+from apiserver.cel.references import References
 from apiserver.cel.values import Duration, MapList, SetList, Timestamp
 from apiserver.schema.custom.json_schema import JSONSchema
 from apiserver.schema.extensions import Extensions

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from apiserver.authz.attributes import Selector, SelectorRequirement
 from apiserver.field_errors import Errors, forbidden, invalid, required
 from apiserver.meta.selectors import (
     FieldSelector,
@@ -125,17 +126,39 @@ def unread_selectors(spec: Document) -> str:
     return "; ".join(problems)
 
 
+def readable_field_selector(selector: Document) -> Selector:
+    """Returns what of a field selector is heeded."""
+    if raw := selector.get("rawSelector"):
+        return str(raw)
+    requirements = selector.get("requirements") or ()
+    return _requirements(each for each in requirements if _is_readable_field(each))
+
+
+def readable_label_selector(selector: Document) -> Selector:
+    """Returns what of a label selector is heeded."""
+    if raw := selector.get("rawSelector"):
+        return str(raw)
+    requirements = selector.get("requirements") or ()
+    return _requirements(each for each in requirements if each.get("operator") in LABEL_OPERATORS)
+
+
+def _requirements(found: Iterable[Document]) -> tuple[SelectorRequirement, ...]:
+    return tuple(
+        SelectorRequirement(each.get("key", ""), each["operator"], tuple(each.get("values") or ()))
+        for each in found
+    )
+
+
+def _is_readable_field(requirement: Document) -> bool:
+    return requirement.get("operator") in ("In", "NotIn") and len(requirement.get("values") or ()) == 1
+
+
 def _readable_field_requirements(selector: Document) -> tuple[int, int]:
     """Returns how many requirements can be read, of how many."""
     if raw := selector.get("rawSelector"):
         return _is_readable(lambda text: parse_field_selector(text, None), raw), 1
     requirements = selector.get("requirements") or ()
-    readable = [
-        each
-        for each in requirements
-        if each.get("operator") in ("In", "NotIn") and len(each.get("values") or ()) == 1
-    ]
-    return len(readable), len(requirements)
+    return sum(map(_is_readable_field, requirements)), len(requirements)
 
 
 def _readable_label_requirements(selector: Document) -> tuple[int, int]:

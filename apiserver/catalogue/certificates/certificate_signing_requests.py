@@ -162,6 +162,7 @@ def _request_problem(text: str) -> str:
     try:
         request = x509.load_der_x509_csr(blocks[0].content)
         is_signed = request.is_signature_valid
+        _ = request.subject  # which is read only now
     except UNREADABLE as error:
         return f"asn1: structure error: {error}"
     return "" if is_signed else "x509: signature is not valid"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -16,6 +15,7 @@ from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import immutable
 from apiserver.validation.documents import at
+from apiserver.validation.domain_prefixed_paths import validate_domain_prefixed_path
 from apiserver.vocabulary import Document
 
 
@@ -90,22 +90,6 @@ def _parameters(path: str, parameters: Document) -> Errors:
     elif namespace is not None:
         errors += [invalid(where, namespace, problem) for problem in names.dns_label(namespace)]
     return errors
-
-
-_is_http_path = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+").fullmatch
-
-_HTTP_PATH_TEXT: Final = (
-    r"must be a valid HTTP path (regex used for validation is '[A-Za-z0-9/\-._~%!$&'()*+,;=:]+')"
-)
-
-
-def validate_domain_prefixed_path(path: str, value: str) -> Errors:
-    """Checks a domain followed by a path: `example.com/controller`."""
-    host, _, rest = value.partition("/")
-    if not host or not rest:
-        return [invalid(path, value, 'must be a domain-prefixed path (such as "acme.io/foo")')]
-    errors = [invalid(path, host, problem) for problem in names.dns_subdomain(host)]
-    return errors if _is_http_path(rest) else [*errors, invalid(path, rest, _HTTP_PATH_TEXT)]
 
 
 # ---- columns

@@ -55,7 +55,13 @@ def validate_ip_address(document: Document) -> Errors:
 
 
 def validate_ip_address_update(new: Document, old: Document) -> Errors:
-    return immutable("spec.parentRef", at(new, "spec", "parentRef"), at(old, "spec", "parentRef"))
+    return immutable("spec.parentRef", _told(new), _told(old))
+
+
+def _told(document: Document) -> Document:
+    """Returns the reference without what is empty, which is the same as absent."""
+    parent = at(document, "spec", "parentRef") or {}
+    return {name: value for name, value in parent.items() if value}
 
 
 # ---- columns

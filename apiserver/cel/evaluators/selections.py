@@ -97,6 +97,8 @@ def _fields_of(value: Any) -> Mapping[Any, Any] | None:
 def _field_of(value: Any, key: str, name: str) -> Any:
     if isinstance(value, Optional):
         return _optionally(_find_field, value, key)
+    if isinstance(value, Message):
+        return value.field(key)
     fields = _fields_of(value)
     if fields is None or key not in fields:
         raise EvaluationError(f"no such key: {name}")

@@ -70,7 +70,7 @@ class DecisionValue:
 
 class ExpressionAuthorizer(Protocol):
     def decide(self, attributes: CheckAttributes) -> DecisionValue:
-        """Decides at once. Must not raise."""
+        """Decides at once. What it raises ends the evaluation."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,7 +55,8 @@ def is_zero(value: Any) -> bool:
         case Optional():
             return not value.has_value
         case Message():
-            return all(map(is_zero, value.fields.values()))
+            # A message of known fields has no zero value in Kubernetes.
+            return not (value.fields or value.type.fields)
     return False
 
 

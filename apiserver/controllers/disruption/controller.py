@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -31,6 +32,7 @@ from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.validation.label_selectors import selects
 from apiserver.vocabulary import Document
+from storage.errors import StorageError
 from storage.interface import ANY
 from storage.keys import prefix_range
 from storage.turns import in_turns
@@ -56,6 +58,7 @@ UNMANAGED: Final = (
 class _Budget:
     """One budget, and the pods that it selects."""
 
+    key: str
     document: Document
     is_selected: Callable[[StoredObject], bool]
     pods: list[BudgetedPod] = field(default_factory=list)
@@ -123,24 +126,32 @@ class DisruptionController:
         for informer in self._informers:
             await informer.has_synced.wait()  # What changes after this is heard of.
         began = time.monotonic()
-        budgets = await self._budgets_of(namespace)
-        if not budgets:
+        malformed: list[str] = []
+        budgets = await self._budgets_of(namespace, malformed)
+        if not (budgets or malformed):
             return None
         await self._find_pods(namespace, budgets)
         scales = Scales(self._registry, self._served, namespace)
-        again_s = [await self._update(namespace, each, scales) for each in budgets]
+        waits = []
+        for each in budgets:
+            with _noting(malformed, each.key):
+                again_s = await self._update(namespace, each, scales)
+                waits += [again_s] if again_s is not None else []
         rest_s = (time.monotonic() - began) * REST_FACTOR
-        waits = [each for each in again_s if each is not None]
+        if malformed:
+            return Requeue(None, rest_s)  # Others are looked at more often than they need.
         return Requeue(min(waits), rest_s) if waits else Cooldown(rest_s)
 
-    async def _budgets_of(self, namespace: str) -> list[_Budget]:
+    async def _budgets_of(self, namespace: str, malformed: list[str]) -> list[_Budget]:
+        """malformed: takes the keys of those that cannot be read."""
         prefix = self._registry.prefix_of(self._budgets())
         listing = await self._registry.cache.list(prefix_range(f"{prefix}{namespace}/"), ANY)
         found = []
         async for version in in_turns(listing.versions):
             if version.value is not None and version.value.head:
-                document = version.value.document()
-                found.append(_Budget(document, _selection(document)))
+                with _noting(malformed, version.key):
+                    document = version.value.document()
+                    found.append(_Budget(version.key, document, _selection(document)))
         return found
 
     async def _find_pods(self, namespace: str, budgets: Sequence[_Budget]) -> None:
@@ -153,7 +164,7 @@ class DisruptionController:
                 continue
             selecting = [each for each in budgets if each.is_selected(found)]
             if selecting:
-                pod = BudgetedPod.of(found.document())
+                pod = _pod_of(found)
                 for each in selecting:
                     each.pods.append(pod)
 
@@ -209,6 +220,27 @@ class DisruptionController:
         found = self._served.find(GROUP, "v1", RESOURCE)
         assert found is not None, "the controller runs only if they are served"
         return found
+
+
+@contextmanager
+def _noting(malformed: list[str], key: str) -> Iterator[None]:
+    """Log and note an object that is malformed, of which the API makes none, and go on with the others."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except Exception as error:
+        log.warning("%s is malformed: %s: %s", key, type(error).__name__, error)
+        malformed.append(key)
+
+
+def _pod_of(found: StoredObject) -> BudgetedPod:
+    """Returns what counts of a pod. One that is malformed is there, but nobody knows that it is ready."""
+    try:
+        return BudgetedPod.of(found.document())
+    except Exception as error:
+        log.warning("%s is malformed: %s: %s", found.key, type(error).__name__, error)
+        return BudgetedPod(found.key.rpartition("/")[2], is_ready=False, is_deleted=False, owner=None)
 
 
 def _selection(budget: Document) -> Callable[[StoredObject], bool]:

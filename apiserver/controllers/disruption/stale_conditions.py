@@ -68,8 +68,11 @@ class StaleDisruptionConditions:
         await Controller(self.queue, self._reconcile, informers=[informer]).run()
 
     def _on_pod(self, notification: Notification) -> None:
+        key = (notification.namespace, notification.name)
         if notification.new is not None:
-            self.queue.add((notification.namespace, notification.name))
+            self.queue.add(key)
+        else:
+            self.queue.cancel(key)
 
     async def _reconcile(self, key: Key) -> Outcome:
         pods, (namespace, name) = self._pods(), key

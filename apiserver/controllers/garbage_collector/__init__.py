@@ -4,6 +4,7 @@
     graph              who depends on whom
     resources          which resources are looked after, and which one an owner reference means
     owner_states       what has become of an owner
+    owners_elsewhere   what has become of owners that other servers have
     rules              what is to become of an object, by what has become of its owners
     graph_builder      keeps the graph up to date, and says whom to look at
     collector          deletes dependents, and finishes foreground deletions
@@ -14,7 +15,9 @@ What they guarantee: nothing is deleted that has an owner. That an owner is abse
 once; each deletion is of the very version of an object that was judged, so that whoever gives it another
 owner meanwhile saves it. An owner that orphans its dependents goes only when the graph has all that named it
 when its deletion began. An object of which nobody can tell whether its owner exists, because the owner's kind
-is not served, stays.
+is not served, or another server has it that cannot be reached, stays. Such servers are asked every half a
+minute: there is no watch of what they have. What they have is theirs to finish: the collector takes no
+finalizer from it, and it is no dependent of anything.
 
 Why this shape: it is kube-controller-manager's, with one difference. There owners are known by their uids,
 and it takes care to find out when a reference has the uid of one object and the name of another. Here an

@@ -15,6 +15,7 @@ from apiserver.controllers.garbage_collector.graph import Owner
 from apiserver.controllers.garbage_collector.graph_builder import GraphBuilder, Seen
 from apiserver.controllers.garbage_collector.object_owners import OwnerReference, Ownership
 from apiserver.controllers.garbage_collector.owner_states import live_state
+from apiserver.controllers.garbage_collector.owners_elsewhere import key_of
 from apiserver.controllers.garbage_collector.resources import Place
 from apiserver.controllers.garbage_collector.rules import Collect, OwnerState, Release
 from apiserver.controllers.work_queue import WorkQueue
@@ -82,6 +83,11 @@ class Collector:
         graph, resources = self._builder.graph, self._builder.resources
         resource = resources.of_kind(reference.api_version, reference.kind)
         if resource is None:
+            unserved = graph.owner(key_of(reference, place.namespace), reference.uid)
+            if unserved is not None:
+                state = self._builder.elsewhere.state(unserved)
+                if state is not OwnerState.UNKNOWN:
+                    return state
             # Its objects went before the type did, and may be known to be gone.
             was_known = any(
                 (owner := link.owner).is_absent

@@ -23,6 +23,13 @@ from apiserver.controllers.garbage_collector.object_owners import (
     ownership,
 )
 from apiserver.controllers.garbage_collector.owner_states import cached_state, live_state
+from apiserver.controllers.garbage_collector.owners_elsewhere import (
+    ASK_AGAIN_S,
+    PREFIX,
+    OtherServers,
+    OwnersElsewhere,
+    key_of,
+)
 from apiserver.controllers.garbage_collector.resources import Place, Resources
 from apiserver.controllers.garbage_collector.rules import OwnerState
 from apiserver.controllers.informer import Informer, ListWatch, Notification
@@ -39,8 +46,6 @@ log = logging.getLogger(__name__)
 BACKOFF: Final = Backoff(base_s=0.05, max_s=300.0)
 # Owners that are looked at at the same time: one with very many dependents does not hold up all others.
 WORKERS: Final = 4
-# Owners that nobody can look up are in the graph under such keys, and so under no key of an object.
-_UNKNOWN: Final = "?"
 
 
 class Seen(NamedTuple):
@@ -61,16 +66,26 @@ class GraphBuilder:
     The keys of objects are added to two queues: `attempt_to_delete`, whose owners may be gone or which wait
     for their dependents to go, and `attempt_to_orphan`, whose dependents are to stay. It has a queue of its
     own of what has to be looked at in the graph.
+
+    elsewhere: the owners whose kinds are not served here. others: may serve them.
     """
 
     def __init__(
-        self, registry: Registry, served: ServedTable, events: EventRecorder, metrics: GarbageCollectorMetrics
+        self,
+        registry: Registry,
+        served: ServedTable,
+        events: EventRecorder,
+        metrics: GarbageCollectorMetrics,
+        others: OtherServers | None = None,
+        *,
+        ask_again_s: float = ASK_AGAIN_S,
     ) -> None:
         self.graph = Graph()
         self.resources = Resources(served.current, registry)
         self.queue: WorkQueue[Change] = WorkQueue("garbage_collector_graph_changes", BACKOFF)
         self.attempt_to_delete: WorkQueue[str] = WorkQueue("garbage_collector_attempt_to_delete", BACKOFF)
         self.attempt_to_orphan: WorkQueue[str] = WorkQueue("garbage_collector_attempt_to_orphan", BACKOFF)
+        self.elsewhere = OwnersElsewhere(others, self.queue.add, ask_again_s=ask_again_s)
         self._registry = registry
         self._cache = registry.cache
         self._served = served
@@ -81,22 +96,26 @@ class GraphBuilder:
         self._synced = asyncio.Event()
         self._progress = asyncio.Event()
         self._table_changed = asyncio.Event()
+        self._elsewhere_changed = asyncio.Event()
 
     async def run(self) -> None:
         """Keep the graph up to date until cancelled."""
         unsubscribe = self._served.call_on_change(self._table_changed.set)
+        unsubscribe_elsewhere = self.elsewhere.call_on_change(self._elsewhere_changed.set)
         self._table_changed.set()
         controller = Controller(self.queue, self._reconcile, workers=WORKERS)
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(controller.run(), name=self.queue.name)
                 tasks.create_task(self._events.run(), name="garbage-collector-events")
+                tasks.create_task(self._note_elsewhere(), name="garbage-collector-elsewhere")
                 while True:
                     await self._table_changed.wait()
                     self._table_changed.clear()
                     await self._follow_table(tasks)
         finally:
             unsubscribe()
+            unsubscribe_elsewhere()
 
     async def wait_until_complete(self) -> None:
         """Return when the graph has all that was stored at the start."""
@@ -139,6 +158,17 @@ class GraphBuilder:
             # Until now owners were not looked at as they came: most of them were about to be seen.
             self.queue.add("")
         await self._resolve()
+        self._elsewhere_changed.set()
+
+    async def _note_elsewhere(self) -> None:
+        """Have owners asked for elsewhere, when others may serve their kinds by now."""
+        while True:
+            await self._elsewhere_changed.wait()
+            self._elsewhere_changed.clear()
+            if self._synced.is_set():
+                async for owner in in_turns(self.graph.owners()):
+                    if owner.key.startswith(PREFIX):
+                        self.elsewhere.note(owner)
 
     def _informer(self, prefix: str) -> Informer:
         return Informer(
@@ -156,7 +186,7 @@ class GraphBuilder:
     async def _resolve(self) -> None:
         """Look up once more the owners that nobody could look up."""
         for owner in self.graph.owners():
-            if owner.key.startswith(_UNKNOWN):
+            if owner.key.startswith(PREFIX):
                 async for key in in_turns(owner.dependents):
                     self._look_up_again(key)
 
@@ -223,10 +253,13 @@ class GraphBuilder:
         for reference in found.owners:
             owner = self.resources.of_kind(reference.api_version, reference.kind)
             is_misplaced = owner is not None and owner.is_namespaced and not place.namespace
-            if owner is None or is_misplaced:
-                unknown = f"{_UNKNOWN}{reference.api_version} {reference.kind}"
-                names.append(Named(unknown, "", reference.blocks))
-                misplaced += [reference] if is_misplaced else []
+            if owner is None:
+                names.append(Named(key_of(reference, place.namespace), reference.uid, reference.blocks))
+                continue
+            if is_misplaced:
+                nowhere = f"{PREFIX}{reference.api_version} {reference.kind}"
+                names.append(Named(nowhere, "", reference.blocks))
+                misplaced.append(reference)
                 continue
             owner_key = self.resources.owner_key(owner, place.namespace, reference.name)
             version = self._cache.get_cached(owner_key)
@@ -287,7 +320,10 @@ class GraphBuilder:
 
     async def _look_at(self, owner: Owner) -> None:
         """Have the dependents of an owner looked at if it is gone, or waits for them."""
-        if not owner.has_dependents or owner.key.startswith(_UNKNOWN):
+        if not owner.has_dependents:
+            return
+        if owner.key.startswith(PREFIX):
+            await self._look_at_elsewhere(owner)
             return
         was_absent = owner.is_absent
         state = await live_state(self._cache, owner)
@@ -297,6 +333,18 @@ class GraphBuilder:
             await self._report_misplaced(owner)
         async for key in in_turns(owner.dependents):
             if state is OwnerState.ABSENT or not self._is_being_deleted(key):
+                self.attempt_to_delete.add(key)
+                await self.attempt_to_delete.wait_for_room()
+
+    async def _look_at_elsewhere(self, owner: Owner) -> None:
+        """Have the dependents looked at for which the owner's state matters; ask for it if it is unknown."""
+        state = self.elsewhere.state(owner)
+        if state is OwnerState.UNKNOWN:
+            self.elsewhere.note(owner)
+            return
+        async for key in in_turns(owner.dependents):
+            # One that has only this owner stays as long as the owner is there.
+            if state is not OwnerState.SOLID or len(self.graph.links(key)) > 1:
                 self.attempt_to_delete.add(key)
                 await self.attempt_to_delete.wait_for_room()
 
@@ -315,7 +363,7 @@ class GraphBuilder:
             if key.startswith(prefix) and self._cache.get_cached(key) is None:
                 self._link(key, ())
         async for owner in in_turns(self.graph.owners()):
-            if owner.key.startswith(prefix) and not owner.key.startswith(_UNKNOWN):
+            if owner.key.startswith(prefix) and not owner.key.startswith(PREFIX):
                 try:
                     is_solid = cached_state(self._cache, owner) is OwnerState.SOLID
                 except CorruptObject:

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from apiserver.controllers.controller import Controller, Outcome
+from apiserver.controllers.controller import Controller, Outcome, Requeue
 from apiserver.controllers.garbage_collector import rules
 from apiserver.controllers.garbage_collector.collector import change_metadata
 from apiserver.controllers.garbage_collector.graph_builder import GraphBuilder, Seen
@@ -44,10 +44,10 @@ class Orphaning:
         seen = self._builder.look_up(key)
         if seen is not None and seen.ownership.orphans_dependents:
             with suppress(NotFound):
-                await self._orphan(key, seen)
+                return await self._orphan(key, seen)
         return None
 
-    async def _orphan(self, key: str, seen: Seen) -> None:
+    async def _orphan(self, key: str, seen: Seen) -> Outcome:
         """Release all dependents, then the object. Raises NotFound, ApiError, and the storage's errors."""
         place, revision, found = seen
         while True:
@@ -56,22 +56,26 @@ class Orphaning:
             owner = self._builder.graph.owner(key, found.uid)
             if owner is None or not owner.has_dependents:
                 break
-            await self._release_all(owner.dependents, found.uid)
+            if not await self._release_all(owner.dependents, found.uid):
+                return Requeue()  # Their type is not served, or they are malformed: it waits for them.
             revision = await self._cache.revision_at()
         await change_metadata(
             self._registry, place, found.uid, lambda meta: rules.without_finalizer(meta, FINALIZER_ORPHAN)
         )
+        return None
 
-    async def _release_all(self, dependents: Sequence[str], uid: str) -> None:
+    async def _release_all(self, dependents: Sequence[str], uid: str) -> int:
+        """Returns how many were released."""
         keys = iter(dependents)
         releasing = [asyncio.ensure_future(self._release(keys, uid)) for _ in range(RELEASES)]
         try:
-            await asyncio.gather(*releasing)
+            return sum(await asyncio.gather(*releasing))
         finally:
             for each in releasing:
                 each.cancel()
 
-    async def _release(self, keys: Iterator[str], uid: str) -> None:
+    async def _release(self, keys: Iterator[str], uid: str) -> int:
+        released = 0
         for key in keys:
             if (seen := self._builder.look_up(key)) is None:
                 continue
@@ -79,3 +83,5 @@ class Orphaning:
                 await change_metadata(
                     self._registry, seen.place, seen.ownership.uid, partial(rules.without_owner, uid=uid)
                 )
+                released += 1
+        return released

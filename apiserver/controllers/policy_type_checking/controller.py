@@ -82,7 +82,7 @@ class PolicyTypeChecking:
             None,
         )
         checkers = []
-        for resource in types_to_check(policy, table):
+        for resource in await self._offload.run_begun(SizeClass.LARGE, types_to_check, policy, table):
             for each in (resource, params):
                 if each is not None:
                     await self._prepare(each)

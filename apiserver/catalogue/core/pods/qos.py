@@ -22,7 +22,7 @@ def qos_class(spec: Document) -> str:
         [own]
         if own is not None
         else [
-            container["resources"]
+            container.get("resources") or {}
             for field in ("containers", "initContainers")
             for container in spec.get(field) or ()
         ]

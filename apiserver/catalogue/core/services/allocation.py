@@ -178,12 +178,8 @@ class ServiceAllocator:
             f"ipaddress.{vendor}.io/ip-family": f"IPv{ipaddress.ip_address(allocation.value).version}",
             f"ipaddress.{vendor}.io/managed-by": f"ipallocator.{self.brand.group_domain}",
         }
-        parent = {
-            "group": "",
-            "resource": "services",
-            "namespace": meta.get("namespace", ""),
-            "name": meta["name"],
-        }
+        # The group, which is the core group, has no name: an empty one would not be shown either.
+        parent = {"resource": "services", "namespace": meta.get("namespace", ""), "name": meta["name"]}
         address = {
             "apiVersion": f"{group}/v1",
             "kind": "IPAddress",

@@ -37,7 +37,7 @@ def references(node: Node) -> References:
             # A test whether a field is there does not read it.
             part.is_whole |= not (isinstance(node, syntax.Select) and node.is_test)
         else:
-            pending.extend(_children(node))
+            pending.extend(children(node))
     return read
 
 
@@ -61,7 +61,8 @@ def _path(node: Node) -> list[str]:
     return [node.name, *reversed(path)] if isinstance(node, syntax.Ident) else []
 
 
-def _children(node: Node) -> Iterator[Node]:
+def children(node: Node) -> Iterator[Node]:
+    """Yields the parts that a node is made of."""
     match node:
         case syntax.Select():
             yield node.operand

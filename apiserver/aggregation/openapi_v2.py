@@ -1,0 +1,263 @@
+"""Asks extension servers for their documents of OpenAPI v2, of which the parts about their versions are kept.
+
+A server is asked when one of its APIServices comes or changes, or becomes available, and every minute, with
+the ETag of what it has said before. While it cannot be asked, that stays. A document that is malformed, or
+too large, is as none.
+Source: k8s.io/kube-aggregator, pkg/controllers/openapi; k8s.io/kube-openapi, pkg/aggregator.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import orjson
+
+from apiserver.aggregation.extension_client import ExtensionClient, ExtensionFailed, Question
+from apiserver.aggregation.remote_versions import (
+    OpenApiPart,
+    RemoteVersion,
+    RemoteVersions,
+    ServiceReference,
+)
+from apiserver.controllers.controller import Controller, Outcome, Requeue
+from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.registry.offload import Offload
+from apiserver.registry.size_class import SizeClass
+from apiserver.vocabulary import Document, GroupVersion
+from apiserver.wire import json_text
+
+log = logging.getLogger(__name__)
+
+BACKOFF: Final = Backoff(base_s=1.0, max_s=60.0)
+REFRESH_S: Final = 60.0
+WORKERS: Final = 2
+# As in Kubernetes: servers build the document when it is asked for.
+ANSWER_WITHIN_S: Final = 60.0
+# That of all of Kubernetes has 4 MB.
+DOCUMENT_BYTES_MAX: Final = 16 * 1024 * 1024
+# Of what is kept of one version.
+PART_BYTES_MAX: Final = 2 * 1024 * 1024
+_ETAG_LENGTH_MAX: Final = 1_000
+_LEVEL: Final = 1
+_DEFINITIONS: Final = "#/definitions/"
+_PARAMETERS: Final = "#/parameters/"
+KINDS: Final = "x-kubernetes-group-version-kind"
+
+
+class NotOpenApi(ValueError):
+    """A document is none of OpenAPI v2. The message is for people."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """What a service has said last. versions: those that it was asked for. etag: of the document."""
+
+    versions: frozenset[GroupVersion] = frozenset()
+    etag: str = ""
+    digest: bytes = b""
+    parts: Mapping[GroupVersion, OpenApiPart] = field(default_factory=dict)
+
+
+class OpenApiV2Controller:
+    """Tells `remote` what the documents of the servers of its versions say."""
+
+    def __init__(self, remote: RemoteVersions, client: ExtensionClient, offload: Offload) -> None:
+        self._remote = remote
+        self._client = client
+        self._offload = offload
+        self._known: dict[ServiceReference, _Known] = {}
+        self.queue: WorkQueue[ServiceReference] = WorkQueue("open_api_aggregation_controller", BACKOFF)
+        remote.on_change(self._on_change)
+
+    async def run(self) -> None:
+        """Ask until cancelled."""
+        await Controller(self.queue, self._reconcile, workers=WORKERS).run()
+
+    def _on_change(self, old: RemoteVersion | None, new: RemoteVersion | None) -> None:
+        for each in (old, new):
+            if each is not None:
+                self.queue.add(each.service)
+
+    async def _reconcile(self, service: ServiceReference) -> Outcome:
+        versions = [each for each in self._remote.current.versions.values() if each.service == service]
+        if not versions:
+            self._known.pop(service, None)
+            return None
+        available = [each for each in versions if self._remote.is_available(each)]
+        if not available:
+            return None  # It is added when it is.
+        known = self._known.setdefault(service, _Known())
+        try:
+            await self._ask(known, available[0], frozenset(each.group_version for each in versions))
+        except (ExtensionFailed, ValueError) as error:
+            log.info("%s does not tell its OpenAPI v2: %s", service, error)
+            if isinstance(error, ValueError):
+                self._known[service] = known = _Known()
+        self._remote.set_openapi_v2((each, known.parts.get(each.group_version)) for each in versions)
+        return Requeue(after_s=REFRESH_S)
+
+    async def _ask(self, known: _Known, version: RemoteVersion, wanted: frozenset[GroupVersion]) -> None:
+        """Raises ExtensionFailed, ValueError."""
+        if known.versions != wanted:
+            known.versions, known.etag, known.digest = wanted, "", b""
+        headers = [("Accept", "application/json")]
+        if known.etag:
+            headers.append(("If-None-Match", known.etag))
+        answer = await self._client.ask(
+            version,
+            Question(
+                path="/openapi/v2",
+                headers=headers,
+                bytes_max=DOCUMENT_BYTES_MAX,
+                timeout_s=ANSWER_WITHIN_S,
+            ),
+        )
+        if answer.status == 304 and known.etag:
+            return
+        if answer.status == 404:
+            known.parts, known.etag, known.digest = {}, "", b""  # It has none.
+            return
+        if answer.status != 200:
+            raise ExtensionFailed(f"failed to retrieve openAPI spec, http error: {answer.status}")
+
+        def read() -> tuple[bytes, Mapping[GroupVersion, OpenApiPart]]:
+            digest = hashlib.sha256(answer.body).digest()
+            if digest == known.digest:
+                return digest, known.parts
+            return digest, parts_of(json_text.load(answer.body), wanted)
+
+        known.digest, known.parts = await self._offload.run_begun(SizeClass.HUGE, read)
+        etag = answer.headers.get("etag", "")
+        known.etag = etag if len(etag) <= _ETAG_LENGTH_MAX else ""
+
+
+def parts_of(document: Any, versions: Iterable[GroupVersion]) -> Mapping[GroupVersion, OpenApiPart]:
+    """Returns what a document says of some versions: their paths, and what these refer to.
+
+    Raises NotOpenApi.
+    """
+    if not isinstance(document, dict) or document.get("swagger") != "2.0":
+        raise NotOpenApi("it is no document of OpenAPI v2")
+    found = {}
+    for each in versions:
+        part = _part(document, each)
+        if part["paths"]:
+            text = _json(part, f"what it says of {each}")
+            if len(text) > PART_BYTES_MAX:
+                raise NotOpenApi(f"what it says of {each} is longer than {PART_BYTES_MAX} bytes")
+            digest = hashlib.sha256(text).hexdigest()
+            found[each] = OpenApiPart(digest, len(text), zlib.compress(text, _LEVEL))
+    return found
+
+
+def _part(document: Document, version: GroupVersion) -> Document:
+    """Raises NotOpenApi."""
+    prefix = f"/apis/{version}/"
+    parameters = _SharedParameters(_object(document.get("parameters")))
+    paths = {
+        path: _with_parameters(item, parameters)
+        for path, item in _object(document.get("paths")).items()
+        if path.startswith(prefix) and isinstance(item, dict)
+    }
+    every, definitions = _object(document.get("definitions")), dict[str, Any]()
+    left = list(references(paths))
+    while left:
+        reference = left.pop()["$ref"]
+        name = reference.removeprefix(_DEFINITIONS)
+        if name in definitions:
+            continue
+        if name == reference or not isinstance(every.get(name), dict):
+            raise NotOpenApi(f"it refers to {reference[:100]}, which it does not have")
+        definitions[name] = _of_version(every[name], version)
+        left += references(every[name])
+    return {"paths": paths, "definitions": definitions}
+
+
+def _of_version(definition: Document, version: GroupVersion) -> Document:
+    """Returns a definition that is of no kinds but those of a version: clients look for it by these."""
+    kinds = definition.get(KINDS)
+    if kinds is None:
+        return definition
+    own = [
+        each
+        for each in (kinds if isinstance(kinds, list) else ())
+        if isinstance(each, dict) and (each.get("group"), each.get("version")) == version
+    ]
+    return {**definition, KINDS: own}
+
+
+def references(value: Any) -> Iterator[Document]:
+    """Yields all objects in a value that refer to something else, by a text in `$ref`."""
+    left = [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, list):
+            left += each
+        elif isinstance(each, dict):
+            if isinstance(each.get("$ref"), str):
+                yield each
+            left += each.values()
+
+
+class _SharedParameters:
+    """The parameters of a document that its paths refer to.
+
+    Each may be referred to very often, so that a short document becomes gigabytes: what is put in is counted.
+    """
+
+    def __init__(self, shared: Mapping[str, Any]) -> None:
+        self._shared = shared
+        self._sizes: dict[str, int] = {}  # of their JSON, by name
+        self._put_in = 0
+
+    def whole(self, parameters: Any) -> list[Document]:
+        """Returns parameters without references. Raises NotOpenApi."""
+        found = []
+        for each in parameters if isinstance(parameters, list) else ():
+            reference = each.get("$ref") if isinstance(each, dict) else None
+            if isinstance(reference, str) and reference.startswith(_PARAMETERS):
+                each = self._named(reference.removeprefix(_PARAMETERS))
+            if isinstance(each, dict):
+                found.append(each)
+        return found
+
+    def _named(self, name: str) -> Any:
+        found = self._shared.get(name)
+        if name not in self._sizes:
+            self._sizes[name] = len(_json(found, "a parameter"))
+        self._put_in += self._sizes[name]
+        if self._put_in > PART_BYTES_MAX:
+            raise NotOpenApi(f"its parameters have over {PART_BYTES_MAX} bytes where they are referred to")
+        return found
+
+
+def _json(value: Any, what: str) -> bytes:
+    """Raises NotOpenApi."""
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        raise NotOpenApi(f"{what} is nested too deeply") from None
+
+
+def _with_parameters(item: Document, shared: _SharedParameters) -> Document:
+    """Returns a path with the parameters in it that it refers to: another document has them not.
+
+    Raises NotOpenApi.
+    """
+    changed = {}
+    for name, each in item.items():
+        if name == "parameters":
+            each = shared.whole(each)
+        elif isinstance(each, dict) and "parameters" in each:
+            each = {**each, "parameters": shared.whole(each["parameters"])}
+        changed[name] = each
+    return changed
+
+
+def _object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,109 @@
+"""Approves the client certificates that kubelets ask for, if who asks has the permission.
+
+There are two: to get a certificate for the node as which one asks already (`selfnodeclient`), as kubelets do
+that renew theirs, and to get one for any node (`nodeclient`), as those do that join with a bootstrap token.
+Source: kubernetes, pkg/controller/certificates/approver.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from apiserver.authz.attributes import Attributes, Authorizer, Decision, decided
+from apiserver.controllers.certificate_requests.requests import (
+    APPROVED,
+    DENIED,
+    RESOURCE,
+    CertificateRequests,
+    request_pem,
+    status_of,
+    with_condition,
+)
+from apiserver.controllers.certificate_requests.signers import (
+    KUBELET_CLIENT,
+    NotForSigner,
+    check_kubelet_client,
+    common_name,
+    read_request,
+)
+from apiserver.controllers.controller import Controller, Outcome, Requeue
+from apiserver.controllers.informer import Notification
+from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.vocabulary import Document, UserInfo
+
+BACKOFF: Final = Backoff(base_s=0.2, max_s=1_000.0)
+WORKERS: Final = 5
+_MARK: Final = KUBELET_CLIENT.encode()
+# The permissions, each with what is told when it is used.
+_SELF: Final = (
+    "selfnodeclient",
+    "Auto approving self kubelet client certificate after SubjectAccessReview.",
+)
+_ANY: Final = ("nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview.")
+
+
+class CertificateApproving:
+    """authorize: asked whether who asks for a certificate may have it approved. group: of the API."""
+
+    def __init__(self, requests: CertificateRequests, authorize: Authorizer, group: str) -> None:
+        self._requests, self._authorize, self._group = requests, authorize, group
+        self.queue: WorkQueue[str] = WorkQueue("csrapproving", BACKOFF)
+
+    async def run(self) -> None:
+        """Approve until cancelled."""
+        informer = self._requests.informer(self._on_request, self.queue.wait_for_room)
+        await Controller(self.queue, self._reconcile, workers=WORKERS, informers=[informer]).run()
+
+    def _on_request(self, notification: Notification) -> None:
+        if notification.new is not None and _MARK in notification.new.tail:
+            self.queue.add(notification.name)
+
+    async def _reconcile(self, name: str) -> Outcome:
+        request = await self._requests.get(name)
+        if request is None or is_decided(request):
+            return None
+        permissions = permissions_for(request)
+        for subresource, message in permissions:
+            if await self._may(request, subresource):
+                status = with_condition(request, APPROVED, "AutoApproved", message)
+                return None if await self._requests.update(request, "approval", status) else Requeue()
+        # The permission may be given later.
+        return Requeue() if permissions else None
+
+    async def _may(self, request: Document, subresource: str) -> bool:
+        asked = Attributes(
+            asker(request),
+            "create",
+            is_resource=True,
+            path="",
+            group=self._group,
+            resource=RESOURCE,
+            subresource=subresource,
+        )
+        return (await decided(self._authorize, asked)).decision is Decision.ALLOW
+
+
+def is_decided(request: Document) -> bool:
+    """Whether somebody has approved or denied a request, whatever the condition says."""
+    status = status_of(request)
+    kinds = {each.get("type") for each in status.get("conditions") or ()}
+    return bool(status.get("certificate") or kinds & {APPROVED, DENIED})
+
+
+def permissions_for(request: Document) -> list[tuple[str, str]]:
+    """Returns the permissions of which one is enough, each with what is told then; none if none is."""
+    spec = request["spec"]
+    if spec.get("signerName") != KUBELET_CLIENT:
+        return []
+    try:
+        asked = read_request(request_pem(request))
+        check_kubelet_client(asked, spec.get("usages") or ())
+    except NotForSigner:
+        return []
+    return [_SELF, _ANY] if spec.get("username") == common_name(asked) else [_ANY]
+
+
+def asker(request: Document) -> UserInfo:
+    spec = request["spec"]
+    extra = tuple((key, tuple(values)) for key, values in sorted((spec.get("extra") or {}).items()))
+    return UserInfo(spec.get("username") or "", tuple(spec.get("groups") or ()), spec.get("uid") or "", extra)

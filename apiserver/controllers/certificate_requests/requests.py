@@ -1,0 +1,95 @@
+"""CertificateSigningRequests, as the controllers of them read and write them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Final
+
+from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.errors import Conflict, NotFound
+from apiserver.registry.served_resource import ServedResource, ServedTable
+from apiserver.registry.store import Registry
+from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.vocabulary import Document
+from storage.interface import ANY
+
+RESOURCE: Final = "certificatesigningrequests"
+APPROVED: Final = "Approved"
+DENIED: Final = "Denied"
+FAILED: Final = "Failed"
+
+
+class CertificateRequests:
+    """The requests of one server. group: of the API."""
+
+    def __init__(self, registry: Registry, served: ServedTable, group: str) -> None:
+        self._registry, self._served, self._group = registry, served, group
+
+    @property
+    def resource(self) -> ServedResource:
+        found = self._served.find(self._group, "v1", RESOURCE)
+        assert found is not None, "the controllers run only if they are served"
+        return found
+
+    def informer(
+        self, on_request: Callable[[Notification], None], wait: Callable[[], Awaitable[None]]
+    ) -> Informer:
+        """wait: until there is room for another key."""
+        prefix = self._registry.prefix_of(self.resource)
+        return Informer(ListWatch(self._registry.cache, prefix), on_request, wait_for_room=wait)
+
+    async def get(self, name: str) -> Document | None:
+        """Returns a request as the cache has it; None if there is none."""
+        try:
+            return (await self._registry.get(self.resource, "", name, ANY)).document()
+        except NotFound:
+            return None
+
+    async def update(self, seen: Document, subresource: str, status: Document) -> bool:
+        """Write the status of a request, if it is as it was seen. Returns False if it is not."""
+        resource, meta = self.resource, seen["metadata"]
+
+        def with_status(found: StoredObject) -> Draft:
+            document = found.document()
+            document["metadata"]["resourceVersion"] = meta["resourceVersion"]
+            return Draft({**document, "status": status})
+
+        rules = resource.subresources[subresource].update
+        request = WriteRequest(resource=resource, namespace="", name=meta["name"], update=rules)
+        try:
+            await self._registry.update(request, with_status)
+        except (Conflict, NotFound):
+            return False
+        return True
+
+
+def status_of(request: Document) -> Document:
+    found: Document = request.get("status") or {}
+    return found
+
+
+def conditions(request: Document) -> Iterator[Document]:
+    """Yields the conditions that hold."""
+    yield from (each for each in status_of(request).get("conditions") or () if each.get("status") == "True")
+
+
+def has_condition(request: Document, *kinds: str) -> bool:
+    return any(each.get("type") in kinds for each in conditions(request))
+
+
+def with_condition(request: Document, kind: str, reason: str, message: str) -> Document:
+    """Returns the status with one condition more, whose times are those of the write."""
+    status = status_of(request)
+    condition = {"type": kind, "status": "True", "reason": reason, "message": message}
+    return {**status, "conditions": [*(status.get("conditions") or ()), condition]}
+
+
+def request_pem(request: Document) -> bytes:
+    """Returns what has to be signed. What cannot be decoded, in an object of long ago, is none."""
+    try:
+        return base64.b64decode(request["spec"].get("request") or "")
+    except (binascii.Error, TypeError, AttributeError):
+        return b""

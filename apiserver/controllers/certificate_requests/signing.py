@@ -1,0 +1,105 @@
+"""Signs the certificate requests that have been approved.
+
+Source: kubernetes, pkg/controller/certificates/signer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Final
+
+from apiserver.controllers.certificate_requests.issuing import (
+    Authority,
+    UnusableAuthority,
+    duration_of,
+    now_utc,
+)
+from apiserver.controllers.certificate_requests.requests import (
+    APPROVED,
+    DENIED,
+    FAILED,
+    CertificateRequests,
+    has_condition,
+    request_pem,
+    status_of,
+    with_condition,
+)
+from apiserver.controllers.certificate_requests.signers import SIGNERS, NotForSigner, read_request
+from apiserver.controllers.controller import Controller, Outcome, Requeue
+from apiserver.controllers.informer import Notification
+from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.vocabulary import Document
+
+log = logging.getLogger(__name__)
+
+# As kube-controller-manager's.
+BACKOFF: Final = Backoff(base_s=0.2, max_s=1_000.0)
+WORKERS: Final = 5
+# As little of a request as tells that it may be one to sign.
+_MARK: Final = b'"Approved"'
+
+
+class CertificateSigning:
+    """Signs for Kubernetes' own signers.
+
+    authority: returns the CA that signs, or raises OSError or UnusableAuthority; called in a thread.
+    longest: how long certificates are valid, for which no shorter time is asked for.
+    clock: seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        requests: CertificateRequests,
+        authority: Callable[[], Authority],
+        longest: timedelta,
+        clock: Callable[[], float],
+    ) -> None:
+        self._requests, self._authority = requests, authority
+        self._longest, self._clock = longest, clock
+        self.queue: WorkQueue[str] = WorkQueue("csrsigning", BACKOFF)
+
+    async def run(self) -> None:
+        """Sign until cancelled."""
+        informer = self._requests.informer(self._on_request, self.queue.wait_for_room)
+        await Controller(self.queue, self._reconcile, workers=WORKERS, informers=[informer]).run()
+
+    def _on_request(self, notification: Notification) -> None:
+        if notification.new is not None and _MARK in notification.new.tail:
+            self.queue.add(notification.name)
+
+    async def _reconcile(self, name: str) -> Outcome:
+        request = await self._requests.get(name)
+        if request is None or not is_to_be_signed(request):
+            return None
+        try:
+            certificate = await asyncio.to_thread(self._sign, request)
+        except NotForSigner as error:
+            status = with_condition(request, FAILED, "SignerValidationFailure", str(error))
+        except (OSError, UnusableAuthority) as error:
+            log.error("certificate requests cannot be signed: %s", error)
+            return Requeue()
+        else:
+            status = {**status_of(request), "certificate": base64.b64encode(certificate).decode()}
+        return None if await self._requests.update(request, "status", status) else Requeue()
+
+    def _sign(self, request: Document) -> bytes:
+        """Raises NotForSigner, UnusableAuthority, OSError."""
+        spec = request["spec"]
+        usages = spec.get("usages") or ()
+        asked = read_request(request_pem(request))
+        SIGNERS[spec["signerName"]](asked, usages)
+        duration = duration_of(spec.get("expirationSeconds"), self._longest)
+        return self._authority().issue(asked, usages, duration, now_utc(self._clock()))
+
+
+def is_to_be_signed(request: Document) -> bool:
+    return (
+        request["spec"].get("signerName") in SIGNERS
+        and not status_of(request).get("certificate")
+        and has_condition(request, APPROVED)
+        and not has_condition(request, DENIED, FAILED)
+    )

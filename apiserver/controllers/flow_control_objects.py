@@ -1,0 +1,155 @@
+"""Keeps the FlowSchemas and priority levels that every server has: the mandatory ones, and the suggestions.
+
+The mandatory ones always have the specs that they must have. Suggestions are kept, too, until somebody
+changes them: the annotation `apf.kubernetes.io/autoupdate-spec` says who has the last word, and without it
+the generation tells whether somebody has changed one. What is missing is made again. Objects that an earlier
+release suggested and this one does not are deleted, as long as the server has the last word about them.
+
+As in kube-apiserver every server does this, whether Priority and Fairness is on or not; each step does no
+harm when it is repeated. Source: kubernetes, pkg/registry/flowcontrol/{rest,ensurer}.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from apiserver.catalogue.flowcontrol.defaults import FLOW_SCHEMAS, PRIORITY_LEVELS
+from apiserver.catalogue.flowcontrol.flow_schemas import MANDATORY_FLOW_SCHEMAS
+from apiserver.catalogue.flowcontrol.priority_level_configurations import MANDATORY_PRIORITY_LEVELS
+from apiserver.controllers.kept_objects import KeptObject, keep, keep_forever
+from apiserver.errors import ApiError, Conflict, NotFound
+from apiserver.meta.options import DeleteOptions
+from apiserver.registry.delete_path import DeleteRequest
+from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.store import Registry
+from apiserver.registry.stored_object import CorruptObject
+from apiserver.vocabulary import Document
+from storage.errors import StorageFull
+from storage.interface import ANY
+from storage.keys import prefix_range
+from storage.turns import in_turns
+
+log = logging.getLogger(__name__)
+
+HOOK: Final = "priority-and-fairness-config-producer"
+INTERVAL_S: Final = 60.0
+AUTOUPDATE: Final = "apf.kubernetes.io/autoupdate-spec"
+# As Go's strconv.ParseBool reads them.
+_TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
+_FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+
+
+class Maintained(NamedTuple):
+    """The objects of one resource. specs: by name. mandatory: the names of those that nobody may change."""
+
+    resource: ServedResource
+    specs: Mapping[str, Document]
+    mandatory: frozenset[str]
+
+
+def maintained(
+    flow_schemas: ServedResource | None, priority_levels: ServedResource | None
+) -> Iterator[Maintained]:
+    """Yields what is maintained of the resources that are served."""
+    if flow_schemas is not None:
+        yield Maintained(flow_schemas, FLOW_SCHEMAS, frozenset(MANDATORY_FLOW_SCHEMAS))
+    if priority_levels is not None:
+        yield Maintained(priority_levels, PRIORITY_LEVELS, frozenset(MANDATORY_PRIORITY_LEVELS))
+
+
+class FlowControlObjects:
+    """Keeps the objects of each of some resources."""
+
+    def __init__(self, registry: Registry, resources: tuple[Maintained, ...]) -> None:
+        self._registry = registry
+        self._resources = resources
+
+    async def run(self, on_first: Callable[[], None]) -> None:
+        """Keep them until cancelled. on_first: called once they are there."""
+        await keep_forever(self._registry, self.reconcile, INTERVAL_S, on_first)
+
+    async def reconcile(self) -> None:
+        """Raises StorageError."""
+        for resource, specs, mandatory in self._resources:
+            objects = (
+                KeptObject(resource, "", name, _wanted(name, spec, is_mandatory=name in mandatory))
+                for name, spec in specs.items()
+            )
+            # At the same time: at the first start that takes a tenth of the time.
+            await asyncio.gather(*(self._keep(each) for each in objects))
+            await self._remove_obsolete(resource, specs)
+
+    async def _keep(self, kept: KeptObject) -> None:
+        """Raises StorageError, unless the store is full: if that kept the server from getting ready, nobody
+        could make room."""
+        try:
+            await keep(self._registry, kept)
+        except StorageFull as error:
+            log.warning("%s cannot be written: %s", kept, error)
+
+    async def _remove_obsolete(self, resource: ServedResource, specs: Mapping[str, Document]) -> None:
+        """Raises StorageError."""
+        registry = self._registry
+        prefix = registry.prefix_of(resource)
+        listing = await registry.cache.list(prefix_range(prefix), ANY)
+        async for version in in_turns(listing.versions):
+            name = version.key[len(prefix) :]
+            if name in specs or version.value is None:
+                continue
+            try:
+                document = version.value.document()
+            except CorruptObject:
+                continue  # Whose it is cannot be told.
+            meta = document["metadata"]
+            if _autoupdate(meta) is not True:
+                continue
+            options = DeleteOptions(uid=meta["uid"], resource_version=meta["resourceVersion"])
+            try:
+                with suppress(NotFound, Conflict):  # Somebody is at it; the next time will tell.
+                    await registry.delete(DeleteRequest(resource, "", name, options))
+                    log.info("%s %s was deleted: this release suggests no such object", resource.kind, name)
+            except ApiError as error:
+                log.warning("%s %s cannot be deleted: %s", resource.kind, name, error)
+
+
+def _wanted(name: str, spec: Document, *, is_mandatory: bool) -> Callable[[Document | None], Document]:
+    def wanted(current: Document | None) -> Document:
+        if current is None:
+            annotations = {AUTOUPDATE: "true"}
+            return {"metadata": {"name": name, "annotations": annotations}, "spec": copy.deepcopy(spec)}
+        return updated(current, spec, is_mandatory=is_mandatory)
+
+    return wanted
+
+
+def updated(current: Document, spec: Document, *, is_mandatory: bool) -> Document:
+    """Returns an object as it should be: with the spec, if the server has the last word, and marked so."""
+    meta = current["metadata"]
+    marked = _autoupdate(meta)
+    # Without a mark: nobody has changed the spec since the object was made.
+    is_servers = is_mandatory or (meta.get("generation") == 1 if marked is None else marked)
+    result = current
+    if marked is not is_servers:
+        annotations = {**(meta.get("annotations") or {}), AUTOUPDATE: "true" if is_servers else "false"}
+        result = {**result, "metadata": {**meta, "annotations": annotations}}
+    if spec.get("type") == "Exempt" and (current.get("spec") or {}).get("exempt"):
+        spec = {
+            **spec,
+            "exempt": current["spec"]["exempt"],
+        }  # What the exempt level lends is for users to say.
+    if is_servers and result.get("spec") != spec:
+        result = {**result, "spec": copy.deepcopy(spec)}
+    return result
+
+
+def _autoupdate(meta: Document) -> bool | None:
+    """Returns what the annotation says; None if it says nothing, or nothing that can be read."""
+    text = (meta.get("annotations") or {}).get(AUTOUPDATE)
+    if text in _TRUE:
+        return True
+    return False if text in _FALSE else None

@@ -1,0 +1,96 @@
+"""Tells the Node authorizer which objects the pods of each node refer to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from apiserver.authz.node.graph import NodeGraph
+from apiserver.authz.node.references import pod_references, volume_references
+from apiserver.brand import Brand
+from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.registry.served_resource import ResourceTable
+from apiserver.registry.store import Registry
+from apiserver.registry.stored_object import StoredObject
+
+_NODE_NAME: Final = "spec.nodeName"
+# What of a pod that is bound to a node may change, and refers to other objects.
+_CHANGEABLE: Final = (b'"ephemeralContainers":', b'"resourceClaim', b'"extendedResourceClaimStatus":')
+
+
+class NodeGraphInformer:
+    """Keeps a `NodeGraph` up to date with the watch cache, from when a node asks for the first time."""
+
+    def __init__(self, registry: Registry, table: ResourceTable, brand: Brand, graph: NodeGraph) -> None:
+        self._graph = graph
+        graph.complete = self._complete
+        self._is_wanted = asyncio.Event()
+        self._informers = list(self._made(registry, table, brand))
+
+    def _made(self, registry: Registry, table: ResourceTable, brand: Brand) -> Iterator[Informer]:
+        handlers: dict[tuple[str, str], Callable[[Notification], None]] = {
+            ("", "pods"): self._on_pod,
+            ("", "persistentvolumes"): self._on_volume,
+            (brand.group("storage"), "volumeattachments"): self._on_attachment,
+            (brand.group("resource"), "resourceslices"): self._on_slice,
+        }
+        for (group, plural), handler in handlers.items():
+            resource = table.find(group, "v1", plural)
+            if resource is None:
+                continue
+            if plural == "pods":
+                self._pod_fields = resource.selectable_fields
+            source = ListWatch(registry.cache, registry.prefix_of(resource))
+            yield Informer(source, handler, reports_missed_deletions=True)
+
+    async def _complete(self, deadline: float) -> None:
+        """Raises TimeoutError."""
+        self._is_wanted.set()
+        async with asyncio.timeout_at(deadline):
+            for informer in self._informers:
+                await informer.has_synced.wait()
+        self._graph.is_complete = True
+
+    async def run(self) -> None:
+        """Keep the graph up to date until cancelled."""
+        await self._is_wanted.wait()
+        async with asyncio.TaskGroup() as tasks:
+            for informer in self._informers:
+                tasks.create_task(informer.run(), name="node-graph")
+
+    def _on_pod(self, notification: Notification) -> None:
+        place, old, new = (notification.namespace, notification.name), notification.old, notification.new
+        if new is None:
+            self._graph.remove_pod(place)
+            return
+        try:
+            node = new.fields(self._pod_fields)[_NODE_NAME]
+            is_bound_before = node and old is not None and self._graph.node_of(place) == node
+            if is_bound_before and not any(mark in new.tail for mark in _CHANGEABLE):
+                return  # Nearly all writes of pods report their status.
+            references = pod_references(new.document()) if node else frozenset()
+        except Exception:  # Whatever is stored now, what it gave before it gives no longer.
+            self._graph.remove_pod(place)
+            raise
+        self._graph.put_pod(place, node, references)
+
+    def _on_volume(self, notification: Notification) -> None:
+        # As for pods: what cannot be read gives nothing.
+        self._graph.put_volume(notification.name, None)
+        if notification.new is not None:
+            self._graph.put_volume(notification.name, volume_references(notification.new.document()))
+
+    def _on_attachment(self, notification: Notification) -> None:
+        self._graph.put_attachment(notification.name, "")
+        self._graph.put_attachment(notification.name, _named_node(notification.new))
+
+    def _on_slice(self, notification: Notification) -> None:
+        self._graph.put_slice(notification.name, "")
+        self._graph.put_slice(notification.name, _named_node(notification.new))
+
+
+def _named_node(found: StoredObject | None) -> str:
+    spec: Any = found.document().get("spec") if found is not None else None
+    node = spec.get("nodeName") if isinstance(spec, dict) else None
+    return node if isinstance(node, str) else ""

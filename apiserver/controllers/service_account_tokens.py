@@ -1,0 +1,191 @@
+"""Fills in the Secrets in which tokens of service accounts are to stand, and deletes them with the account.
+
+Such a Secret has the type `kubernetes.io/service-account-token`, and names the account in an annotation. It
+gets the account's uid, a token that does not expire, the namespace and the CA of this server.
+Source: kubernetes, pkg/controller/serviceaccount/tokens_controller.go.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from typing import Any, Final
+
+from apiserver.authn.service_account import ACCOUNT_NAME, ACCOUNT_UID, TOKEN_KEY, Reference
+from apiserver.controllers.controller import Controller, Outcome, Requeue, Wrote
+from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.errors import Conflict, NotFound
+from apiserver.meta.options import DeleteOptions
+from apiserver.registry.delete_path import DeleteRequest
+from apiserver.registry.served_resource import ServedResource, ServedTable
+from apiserver.registry.store import Registry
+from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.vocabulary import Document
+
+SECRET_TYPE: Final = "kubernetes.io/service-account-token"  # noqa: S105  a type
+BACKOFF: Final = Backoff(base_s=0.1, max_s=60.0)
+# kube-controller-manager: --concurrent-serviceaccount-token-syncs.
+WORKERS: Final = 5
+_MARK: Final = f'"{SECRET_TYPE}"'.encode()
+
+Key = tuple[str, str]  # namespace and name
+# (namespace, account, name of the Secret) -> the token
+IssueToken = Callable[[str, Reference, str], str]
+
+
+class ServiceAccountTokens:
+    """root_ca: what verifies this server, in PEM."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        served: ServedTable,
+        issue: IssueToken,
+        root_ca: Callable[[], bytes],
+    ) -> None:
+        self._registry, self._served, self._issue = registry, served, issue
+        self._root_ca = root_ca
+        # The account of each Secret, and the Secrets of each account.
+        self._account_of: dict[Key, str] = {}
+        self._secrets_of: dict[Key, set[str]] = {}
+        self.queue: WorkQueue[Key] = WorkQueue("serviceaccount_tokens_secret", BACKOFF)
+
+    def look_again(self) -> None:
+        """The CA is another one."""
+        for key in self._account_of:
+            self.queue.add(key)
+
+    async def run(self) -> None:
+        """Keep the Secrets until cancelled."""
+        cache, prefix_of = self._registry.cache, self._registry.prefix_of
+        secrets = ListWatch(cache, prefix_of(self._resource("secrets")), selects=_may_hold_token)
+        accounts = ListWatch(cache, prefix_of(self._resource("serviceaccounts")))
+        informers = [
+            Informer(
+                secrets,
+                self._on_secret,
+                wait_for_room=self.queue.wait_for_room,
+                reports_missed_deletions=True,
+            ),
+            Informer(accounts, self._on_account, wait_for_room=self.queue.wait_for_room),
+        ]
+        await Controller(self.queue, self._reconcile, workers=WORKERS, informers=informers).run()
+
+    def _on_secret(self, notification: Notification) -> None:
+        key = notification.namespace, notification.name
+        account = "" if notification.new is None else _account_name(notification.new.document())
+        before = self._account_of.pop(key, "")
+        if before:
+            secrets = self._secrets_of[notification.namespace, before]
+            secrets.discard(notification.name)
+            if not secrets:
+                del self._secrets_of[notification.namespace, before]
+        if account:
+            self._account_of[key] = account
+            self._secrets_of.setdefault((notification.namespace, account), set()).add(notification.name)
+            self.queue.add(key)
+
+    def _on_account(self, notification: Notification) -> None:
+        for secret in self._secrets_of.get((notification.namespace, notification.name), ()):
+            self.queue.add((notification.namespace, secret))
+
+    async def _reconcile(self, key: Key) -> Outcome:
+        namespace, name = key
+        secrets = self._resource("secrets")
+        try:
+            secret = (await self._registry.get(secrets, namespace, name)).document()
+        except NotFound:
+            return None
+        account_name = _account_name(secret)
+        if not account_name or "deletionTimestamp" in secret["metadata"]:
+            return None
+        # Of one that must not change only the account matters.
+        is_fixed = secret.get("immutable") is True
+        account = await self._account(namespace, account_name, _annotations(secret).get(ACCOUNT_UID))
+        if account is None:
+            return await self._delete(secrets, secret)
+        return None if is_fixed else await self._fill(key, account)
+
+    async def _account(self, namespace: str, name: str, uid: Any) -> Reference | None:
+        """Returns the account; None if there is none, or another one than the Secret is for."""
+        try:
+            found = await self._registry.get(self._resource("serviceaccounts"), namespace, name)
+        except NotFound:
+            return None
+        own = found.document()["metadata"]["uid"]
+        return Reference(name, own) if uid in (None, "", own) else None
+
+    async def _delete(self, secrets: ServedResource, secret: Document) -> Outcome:
+        """Delete the very version of a Secret that was looked at."""
+        meta = secret["metadata"]
+        options = DeleteOptions(uid=meta["uid"], resource_version=meta["resourceVersion"])
+        try:
+            await self._registry.delete(DeleteRequest(secrets, meta["namespace"], meta["name"], options))
+        except NotFound:
+            return None
+        except Conflict:
+            return Requeue()
+        return None
+
+    async def _fill(self, key: Key, account: Reference) -> Outcome:
+        namespace, name = key
+        is_written = False
+
+        def filled(current: StoredObject) -> Draft:
+            nonlocal is_written
+            document = current.document()
+            is_written = False
+            # It may be another one by now, and is looked at again then.
+            if _account_name(document) == account.name and "deletionTimestamp" not in document["metadata"]:
+                is_written = self._complete(document, namespace, account)
+            return Draft(document)
+
+        request = WriteRequest(resource=self._resource("secrets"), namespace=namespace, name=name)
+        try:
+            await self._registry.update(request, filled)
+        except NotFound:
+            return None
+        return Wrote((account.uid, self._encoded_ca())) if is_written else None
+
+    def _complete(self, secret: Document, namespace: str, account: Reference) -> bool:
+        """Add what a Secret lacks. Returns whether it lacked anything."""
+        data = secret["data"] = dict(secret.get("data") or {})
+        annotations = secret["metadata"]["annotations"] = dict(_annotations(secret))
+        wanted = (
+            {"namespace": base64.b64encode(namespace.encode()).decode()} if not data.get("namespace") else {}
+        )
+        authority = self._encoded_ca()
+        if data.get("ca.crt") != authority:
+            wanted["ca.crt"] = authority
+        if not data.get(TOKEN_KEY):
+            token = self._issue(namespace, account, secret["metadata"]["name"])
+            wanted[TOKEN_KEY] = base64.b64encode(token.encode()).decode()
+        is_incomplete = bool(wanted) or annotations.get(ACCOUNT_UID) != account.uid
+        data.update(wanted)
+        annotations[ACCOUNT_UID] = account.uid
+        return is_incomplete
+
+    def _encoded_ca(self) -> str:
+        return base64.b64encode(self._root_ca()).decode()
+
+    def _resource(self, name: str) -> ServedResource:
+        found = self._served.find("", "v1", name)
+        assert found is not None
+        return found
+
+
+def _may_hold_token(secret: StoredObject) -> bool:
+    return _MARK in secret.tail
+
+
+def _annotations(secret: Document) -> dict[str, Any]:
+    found = secret["metadata"].get("annotations")
+    return found if isinstance(found, dict) else {}
+
+
+def _account_name(secret: Document) -> str:
+    """Returns whose token is to stand in a Secret; empty if none is."""
+    name = _annotations(secret).get(ACCOUNT_NAME)
+    return name if secret.get("type") == SECRET_TYPE and isinstance(name, str) else ""

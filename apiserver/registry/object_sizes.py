@@ -1,0 +1,41 @@
+"""How many objects a resource has, and how large they are, by a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from apiserver.registry.stored_object import StoredObject
+from storage.watch_cache import WatchCache
+
+# Objects that are looked at, and for how long their average is believed.
+SAMPLE: Final = 32
+BELIEVED_S: Final = 10.0
+# Resources whose average is remembered. If there are more, all are forgotten.
+RESOURCES_MAX: Final = 2_000
+
+
+class ObjectSizes:
+    """clock: seconds that never go back."""
+
+    def __init__(self, cache: WatchCache[StoredObject], clock: Callable[[], float]) -> None:
+        self._cache, self._clock = cache, clock
+        self._averages: dict[str, tuple[float, float]] = {}  # by prefix: until when it is believed, and bytes
+
+    def of(self, prefix: str) -> tuple[int, float]:
+        """Returns how many objects there are below a prefix of a resource, and their average bytes."""
+        resource = self._cache.resources.get(prefix)
+        if resource is None:
+            return 0, 0.0
+        now = self._clock()
+        known = self._averages.get(prefix)
+        if known is None or known[0] < now:
+            sizes = [
+                len(version.value.head) + len(version.value.tail)
+                for version in resource.snapshots.sample(SAMPLE)
+                if version.value is not None
+            ]
+            if len(self._averages) >= RESOURCES_MAX:
+                self._averages.clear()
+            known = self._averages[prefix] = now + BELIEVED_S, sum(sizes) / len(sizes) if sizes else 0.0
+        return len(resource.snapshots), known[1]
