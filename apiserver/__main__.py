@@ -43,6 +43,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if given[:1] == ["snapshot"]:
             return _snapshot(given[1:])
+        if given[:1] == ["audit"]:
+            from apiserver.cli import audit
+
+            return audit.run(given[1:])
+        if given[:1] == ["storage"]:
+            return _storage(given[1:])
+        if given[:1] == ["auth"]:
+            return _auth(given[1:])
         config = parse(given)
     except UsageError as error:
         print(f"apiserver: {error}", file=sys.stderr)
@@ -94,6 +102,32 @@ def _snapshot(arguments: Sequence[str]) -> int:
         print("apiserver: interrupted", file=sys.stderr)
         return exit_codes.FAILURE
     return 0
+
+
+def _storage(arguments: Sequence[str]) -> int:
+    from apiserver.cli import storage
+
+    try:
+        is_done = storage.run(arguments)
+    except storage.RewriteFailed as error:
+        print(f"apiserver: {' '.join(str(error).split())}", file=sys.stderr)
+        return exit_codes.FAILURE
+    except storage.Interrupted as interrupted:
+        for line in storage.resume_hint(arguments, interrupted):
+            print(f"apiserver: {line}", file=sys.stderr)
+        return exit_codes.FAILURE
+    return 0 if is_done else exit_codes.FAILURE
+
+
+def _auth(arguments: Sequence[str]) -> int:
+    from apiserver.cli import auth_explain
+    from apiserver.cli.api_client import RequestFailed
+
+    try:
+        return auth_explain.run(arguments)
+    except RequestFailed as error:
+        print(f"apiserver: {' '.join(str(error).split())}", file=sys.stderr)
+        return auth_explain.FAILED
 
 
 async def _serve_as_worker(config: Config, client: SupervisorClient) -> int:

@@ -21,6 +21,8 @@ class Deviations:
     live_without_store: /livez passes while the store cannot be reached, instead of failing (N01).
     apply_drops_unknown_fields: an apply that names unknown fields is carried out without them unless it is
         strict, instead of refused (E06).
+    explains_own_reviews: the reason in a SelfSubjectAccessReview goes on after Kubernetes' words, with the
+        rule that allows the request, or what nearly does (O03).
     """
 
     item_watch: bool = True
@@ -31,6 +33,7 @@ class Deviations:
     reset_writer_owns: bool = True
     live_without_store: bool = True
     apply_drops_unknown_fields: bool = True
+    explains_own_reviews: bool = True
 
 
 SPECIFIED: Final = Deviations()
@@ -43,4 +46,5 @@ KUBERNETES: Final = Deviations(
     reset_writer_owns=False,
     live_without_store=False,
     apply_drops_unknown_fields=False,
+    explains_own_reviews=False,
 )

@@ -105,13 +105,15 @@ class Unauthorized(ApiError):
     """The credentials are not valid.
 
     why: what is wrong with a token. The caller is not told; somebody who may have tokens reviewed is.
+    annotations: what the audit event of the request tells of the credentials: names in the group of
+        authentication, and values.
     """
 
     code, reason = 401, "Unauthorized"
 
-    def __init__(self, why: str = "") -> None:
+    def __init__(self, why: str = "", annotations: Sequence[tuple[str, str]] = ()) -> None:
         super().__init__("Unauthorized")
-        self.why = why
+        self.why, self.annotations = why, annotations
 
 
 class Forbidden(ApiError):

@@ -1,11 +1,16 @@
 """Builds every part of a server once, and wires the parts. Only this package sees all of them.
 
-`server` runs one server from its start to its end. What it runs is built part by part: `stores` opens the
-store and its watch cache, `core` holds what most parts are made with, `access` decides who asks and who may,
-`handlers` has what answers each verb and the admission plugins before a write, `http_server` the routes and
-the chain of middleware before them, `controllers` the loops that run beside requests, `connectors` what
-leads to other servers, and `cluster` what the server tells about itself. `waiting_room` answers probes while
-a store that is needed first does not answer. `memory_keeper` watches over the memory of the process.
+`server` runs one server from its start to its end. What it runs is in `parts`, which builds it part by part:
+`stores` opens the store and its watch cache, `encryption` puts encryption between the two, `metrics` counts,
+`secure_serving` has the port, and `core` holds what most parts are made with. `access` and `authentication`
+tell who asks, and `authorization` decides whether they may, `handlers` has what answers each verb and the
+admission plugins before a write, `custom_resources` serves what definitions define, `http_server` has the
+routes and the chain of middleware before them, `flow_control` has requests wait for each other, `audit`
+records them, and `exposition` makes the text of /metrics. `outbound` has the clients of other servers,
+`connectors` what connects requests to them, and `aggregation` the versions that they serve. `controllers` has
+the controllers, `cluster` what the server tells about itself, and `background` starts all that runs beside
+requests. `waiting_room` answers probes while a store that is needed first does not answer. `memory_keeper`
+watches over the memory of the process.
 """
 
 from apiserver.app.server import App

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import ssl
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
 from apiserver.aggregation.availability import AvailabilityController
 from apiserver.aggregation.discovery import DiscoveryController
 from apiserver.aggregation.extension_client import ExtensionClient
+from apiserver.aggregation.openapi_v2 import OpenApiV2Controller
 from apiserver.aggregation.remote_versions import RemoteVersions
 from apiserver.apiextensions import definitions
 from apiserver.app.core import Core
@@ -16,15 +20,22 @@ from apiserver.controllers.api_service_registration import ApiServiceRegistratio
 from apiserver.controllers.controller import Runnable
 from apiserver.metrics.api_services import ApiServiceMetrics
 from apiserver.serving import pki
-from apiserver.serving.listening import front_proxy_certificate
+from apiserver.serving.listening import CannotStart, front_proxy_certificate
+from apiserver.serving.serving_tls import expires_at
+from apiserver.serving.watched_files import WatchedFiles, read_file
 from apiserver.webhooks.service_resolver import Services
+from apiserver.webhooks.tls import load_certificate
+
+_FRONT_PROXY: Final = "certificate of this server as a front proxy"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregation:
     """What other servers have, and what keeps that up to date.
 
-    availability, discovery: None if APIServices are not served.
+    availability, discovery, openapi_v2: None if APIServices are not served.
+    watched: the certificate of a front proxy.
+    expirations: when that one expires, in seconds since 1970, by its name.
     """
 
     remote: RemoteVersions
@@ -32,10 +43,14 @@ class Aggregation:
     metrics: ApiServiceMetrics
     availability: AvailabilityController | None
     discovery: DiscoveryController | None
+    openapi_v2: OpenApiV2Controller | None
+    watched: WatchedFiles
+    expirations: Mapping[str, float]
 
     @property
     def controllers(self) -> Sequence[Runnable]:
-        return [each for each in (self.availability, self.discovery) if each is not None]
+        every = (self.availability, self.discovery, self.openapi_v2)
+        return [each for each in every if each is not None]
 
     @property
     def is_complete(self) -> bool:
@@ -44,11 +59,29 @@ class Aggregation:
 
 
 def build_aggregation(core: Core, services: Services, certificates: pki.Pki) -> Aggregation:
+    """Raises CannotStart."""
     config, brand, table = core.config, core.brand, core.served.current
-    certificate, key = front_proxy_certificate(config, certificates)
+    paths = front_proxy_certificate(config, certificates)
+    certificate = _read_certificate(paths)
     remote, metrics = RemoteVersions(), ApiServiceMetrics()
-    client = ExtensionClient(services, certificate, key, config.proxy_deny_cidrs)
-    availability = discovery = None
+    client = ExtensionClient(services, certificate, config.proxy_deny_cidrs)
+
+    expirations = {_FRONT_PROXY: expires_at(_FRONT_PROXY, certificate[0])}
+
+    async def show(contents: Sequence[bytes]) -> None:
+        shown, key = contents
+        _check_certificate(shown, key)
+        expirations[_FRONT_PROXY] = expires_at(_FRONT_PROXY, shown)
+        client.show((shown, key))
+
+    watched = WatchedFiles(
+        _FRONT_PROXY,
+        paths,
+        certificate,
+        show,
+        observe=core.metrics.certificates.count_reload,
+    )
+    availability = discovery = openapi_v2 = None
     api_services = table.find(local_api_services.group_of(brand), "v1", "apiservices")
     core_services = table.find("", "v1", "services")
     slices = table.find(brand.group("discovery"), "v1", "endpointslices")
@@ -63,9 +96,33 @@ def build_aggregation(core: Core, services: Services, certificates: pki.Pki) -> 
             core.clock,
         )
         discovery = DiscoveryController(remote, client, brand, core.offload)
+        openapi_v2 = OpenApiV2Controller(remote, client, core.offload)
     return Aggregation(
-        remote=remote, client=client, metrics=metrics, availability=availability, discovery=discovery
+        remote=remote,
+        client=client,
+        metrics=metrics,
+        availability=availability,
+        discovery=discovery,
+        openapi_v2=openapi_v2,
+        watched=watched,
+        expirations=expirations,
     )
+
+
+def _read_certificate(paths: tuple[Path, Path]) -> tuple[bytes, bytes]:
+    """Raises CannotStart."""
+    try:
+        certificate, key = map(read_file, paths)
+        _check_certificate(certificate, key)
+    except (OSError, ValueError) as error:
+        raise CannotStart(f"--proxy-client-cert-file {paths[0]} cannot be used: {error}") from None
+    return certificate, key
+
+
+def _check_certificate(certificate: bytes, key: bytes) -> None:
+    """Raises ValueError."""
+    expires_at(_FRONT_PROXY, certificate)
+    load_certificate(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), certificate, key)
 
 
 def build_registration(core: Core) -> ApiServiceRegistration | None:

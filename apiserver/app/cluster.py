@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.app.core import Core
@@ -26,42 +28,48 @@ from apiserver.serving import pki
 from apiserver.serving.listening import (
     advertised_address,
     authority,
-    client_cas,
-    front_proxy_cas,
     front_proxy_names,
     trusted_ca,
 )
 from apiserver.serving.service_account_tokens import ServiceAccountTokens
+from apiserver.serving.serving_tls import ServingTls, TlsContent
 
 log = logging.getLogger(__name__)
 
 
-def build_replicas(
-    core: Core, accounts: ServiceAccountTokens, certificates: pki.Pki, port: int
-) -> Replicas | None:
-    """Returns the other servers on the store; None if it can have no others. Raises CannotStart."""
+def build_replicas(core: Core, accounts: ServiceAccountTokens, tls: ServingTls) -> Replicas | None:
+    """Returns the other servers on the store; None if it can have no others."""
     config = core.config
     if not config.etcd_servers:
         return None
     keys = tuple(map(key_id, accounts.keys))
-    trusted = trusted_ca(config, certificates)
     own = Replica(
         address=advertised_address(config),
-        port=port,
+        port=core.serving.port,
         issuer=config.service_account_issuer[0],
         issuers=config.service_account_issuer,
         signing_key=keys[0],
         keys=keys,
-        root_ca=hashlib.sha256(trusted).hexdigest(),
-        has_tls_files=trusted != certificates.ca_cert.read_bytes(),
+        **_root_ca(tls.content),
     )
-    return Replicas(core.store, config.etcd_prefix, own)
+    replicas = Replicas(core.store, config.etcd_prefix, own)
+    tls.subscribe(lambda content: replicas.tell(replace(replicas.own, **_root_ca(content))))
+    return replicas
 
 
-def build_kubernetes_service(core: Core, replicas: Replicas | None, port: int) -> KubernetesServiceReconciler:
+def _root_ca(content: TlsContent) -> dict[str, Any]:
+    """Returns the fields of a `Replica` that tell what verifies this server."""
+    trusted = trusted_ca(content)
+    return {
+        "root_ca": hashlib.sha256(trusted).hexdigest(),
+        "has_tls_files": trusted != content.own_ca,
+    }
+
+
+def build_kubernetes_service(core: Core, replicas: Replicas | None) -> KubernetesServiceReconciler:
     config = core.config
     network = config.service_cluster_ip_range[0]
-    own = usable_endpoint(advertised_address(config), port)
+    own = usable_endpoint(advertised_address(config), core.serving.port)
     if own is None and config.keeps_endpoints:
         log.info(
             "the Service kubernetes has no endpoint here: there is no --advertise-address that others can use"
@@ -77,7 +85,7 @@ def build_kubernetes_service(core: Core, replicas: Replicas | None, port: int) -
     return KubernetesServiceReconciler(
         core.registry,
         core.served,
-        KubernetesService(core.brand, network[1], port, config.kubernetes_service_node_port),
+        KubernetesService(core.brand, network[1], core.serving.port, config.kubernetes_service_node_port),
         alive if config.keeps_endpoints else None,
     )
 
@@ -116,29 +124,36 @@ def build_default_service_cidr(core: Core) -> DefaultServiceCidr | None:
     return DefaultServiceCidr(core.registry, cidrs, core.config.service_cluster_ip_range, core.clock)
 
 
-def build_authentication_info(core: Core, certificates: pki.Pki) -> AuthenticationInfo:
-    """Raises CannotStart."""
-    config = core.config
-    authorities, names = front_proxy_cas(config, certificates), front_proxy_names(config)
+def build_authentication_info(core: Core, certificates: pki.Pki, tls: ServingTls) -> AuthenticationInfo:
+    """Raises OSError."""
+    config, names = core.config, front_proxy_names(core.config)
+    own_authority = b""
     if config.proxy_client_cert_file is None and config.requestheader_client_ca_file is not None:
         # It is as this one that this server itself is a front proxy.
-        authorities += b"\n" + certificates.front_proxy_ca_cert.read_bytes()
+        own_authority = b"\n" + certificates.front_proxy_ca_cert.read_bytes()
         names = tuple(dict.fromkeys((*names, pki.FRONT_PROXY_NAME))) if names else ()
-    info = TrustedClients(
-        client_cas(config, certificates).decode("utf-8", "replace"),
-        authorities.decode("utf-8", "replace"),
-        names,
-        config.request_header_names,
-    )
-    return AuthenticationInfo(core.registry, core.served, info, core.clock)
+
+    def trusted(content: TlsContent) -> TrustedClients:
+        return TrustedClients(
+            content.all_client_cas.decode("utf-8", "replace"),
+            (content.front_proxy_cas + own_authority).decode("utf-8", "replace"),
+            names,
+            config.request_header_names,
+        )
+
+    info = AuthenticationInfo(core.registry, core.served, trusted(tls.content), core.clock)
+    tls.subscribe(lambda content: info.trust(trusted(content)))
+    return info
 
 
-def build_openid(core: Core, accounts: ServiceAccountTokens, port: int) -> OpenId | None:
+def build_openid(core: Core, accounts: ServiceAccountTokens) -> OpenId | None:
     """Returns None if the issuer of tokens cannot be discovered, as kube-apiserver has it."""
     config = core.config
     issuer = config.service_account_issuer[0]
     if not can_be_discovered(issuer):
         log.warning("--service-account-issuer %r is no https URL: OpenID discovery is not served", issuer)
         return None
-    jwks_uri = config.service_account_jwks_uri or f"https://{authority(config, port)}/{JWKS_PATH}"
+    jwks_uri = (
+        config.service_account_jwks_uri or f"https://{authority(config, core.serving.port)}/{JWKS_PATH}"
+    )
     return OpenId(issuer, jwks_uri, accounts.keys)

@@ -2,46 +2,99 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from apiserver.app.core import Core
 from apiserver.cli.config import Config
-from apiserver.endpoints.cors import AllowedOrigins
 from apiserver.handlers.subresources.connect import Connector
 from apiserver.handlers.subresources.kubelets import Kubelets
 from apiserver.handlers.subresources.pod_streams import pod_connectors
 from apiserver.handlers.subresources.proxy import insecure_context, proxy_connectors
 from apiserver.reverse_proxy.forwarder import Forwarder
 from apiserver.serving.listening import CannotStart
+from apiserver.serving.serving_tls import expires_at
+from apiserver.serving.watched_files import WatchedFiles, read_file
+from apiserver.webhooks.tls import load_certificate
 
 
-def build_connectors(core: Core, forwarder: Forwarder, origins: AllowedOrigins) -> Mapping[str, Connector]:
-    """Returns what connects, by resource and subresource. origins: of pages that may. Raises CannotStart."""
+@dataclass(frozen=True, slots=True)
+class Connectors:
+    """What connects, by resource and subresource, and what watches the files that kubelets are shown.
+
+    expirations: when the certificates in them expire, in seconds since 1970, by flag.
+    """
+
+    by_name: Mapping[str, Connector]
+    watched: Sequence[WatchedFiles]
+    expirations: Mapping[str, float]
+
+
+def build_connectors(core: Core, forwarder: Forwarder) -> Connectors:
+    """Raises CannotStart."""
     config, registry, served, brand = core.config, core.registry, core.served, core.brand
-    kubelets = Kubelets(
-        _kubelet_context(config, trusts_any=config.kubelet_certificate_authority is None),
-        _kubelet_context(config, trusts_any=True),
-        config.kubelet_preferred_address_types,
-    )
+    files = _KubeletFiles(config)
+    try:
+        contents = [read_file(path) for path in files.paths]
+        kubelets = Kubelets(*files.contexts(contents), config.kubelet_preferred_address_types)
+        expirations = files.expirations(contents)
+    except (OSError, ValueError) as error:
+        raise CannotStart(f"the files of --kubelet-… cannot be used: {error}") from None
+
+    async def apply(contents: Sequence[bytes]) -> None:
+        contexts = await asyncio.to_thread(files.contexts, contents)
+        expirations.update(files.expirations(contents))
+        kubelets.use(*contexts)
+
+    watched = []
+    if files.paths:
+        count = core.metrics.certificates.count_reload
+        watched.append(WatchedFiles("certificates for kubelets", files.paths, contents, apply, observe=count))
     slices = partial(served.find, brand.group("discovery"), "v1", "endpointslices")
     label = f"{brand.vendor}.io/service-name"
-    return {
+    connectors = {
         **proxy_connectors(registry, forwarder, kubelets, slices, label),
-        **pod_connectors(registry, served, forwarder, kubelets, origins),
+        **pod_connectors(registry, served, forwarder, kubelets, core.origins),
     }
+    return Connectors(connectors, watched, expirations)
 
 
-def _kubelet_context(config: Config, *, trusts_any: bool) -> ssl.SSLContext:
-    """Raises CannotStart."""
-    try:
-        if trusts_any:
-            context = insecure_context()
-        else:
-            context = ssl.create_default_context(cafile=config.kubelet_certificate_authority)
-        if config.kubelet_client_certificate is not None:
-            context.load_cert_chain(config.kubelet_client_certificate, config.kubelet_client_key)
-    except (OSError, ssl.SSLError) as error:
-        raise CannotStart(f"the files of --kubelet-… cannot be used: {error}") from None
-    return context
+class _KubeletFiles:
+    """The files by which this server and kubelets know each other."""
+
+    def __init__(self, config: Config) -> None:
+        named = {
+            "ca": config.kubelet_certificate_authority,
+            "certificate": config.kubelet_client_certificate,
+            "key": config.kubelet_client_key,
+        }
+        self._paths = {name: path for name, path in named.items() if path is not None}
+
+    @property
+    def paths(self) -> Sequence[Path]:
+        return tuple(self._paths.values())
+
+    def expirations(self, contents: Sequence[bytes]) -> dict[str, float]:
+        """Raises ValueError."""
+        flags = {"ca": "--kubelet-certificate-authority", "certificate": "--kubelet-client-certificate"}
+        pem = dict(zip(self._paths, contents, strict=True))
+        return {flag: expires_at(flag, pem[name]) for name, flag in flags.items() if name in pem}
+
+    def contexts(self, contents: Sequence[bytes]) -> tuple[ssl.SSLContext, ssl.SSLContext]:
+        """Returns how kubelets are spoken to, and how if any certificate of theirs is trusted.
+
+        contents: of the files. Raises OSError, ValueError.
+        """
+        pem = dict(zip(self._paths, contents, strict=True))
+        trusting = insecure_context()
+        context = insecure_context()
+        if "ca" in pem:
+            context = ssl.create_default_context(cadata=pem["ca"].decode("ascii", "replace"))
+        if "certificate" in pem:
+            for each in (context, trusting):
+                load_certificate(each, pem["certificate"], pem["key"])
+        return context, trusting

@@ -5,11 +5,24 @@ from __future__ import annotations
 import socket
 import uuid
 from collections.abc import Iterable
-from typing import Final
+from datetime import timedelta
+from functools import partial
+from typing import Final, NamedTuple
 
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
+from apiserver.aggregation.namespaces import RemoteNamespaces
+from apiserver.aggregation.owners import RemoteOwners
+from apiserver.app.aggregation import Aggregation
 from apiserver.app.core import Core
+from apiserver.authz.attributes import Authorizer
+from apiserver.cli.config import Config
 from apiserver.controllers import ttl_after_finished
+from apiserver.controllers.certificate_requests import requests as certificate_requests
+from apiserver.controllers.certificate_requests.approving import CertificateApproving
+from apiserver.controllers.certificate_requests.cleaning import CertificateCleaning
+from apiserver.controllers.certificate_requests.issuing import Authority
+from apiserver.controllers.certificate_requests.requests import CertificateRequests
+from apiserver.controllers.certificate_requests.signing import CertificateSigning
 from apiserver.controllers.cluster_role_aggregation import ClusterRoleAggregation
 from apiserver.controllers.controller import Runnable
 from apiserver.controllers.controller_manager import ControllerManager, ControllerSpec
@@ -25,49 +38,91 @@ from apiserver.controllers.namespace_default_objects import (
     default_service_account,
     root_ca_config_map,
 )
-from apiserver.controllers.namespaces import NamespaceController, OtherServers
+from apiserver.controllers.namespaces import NamespaceController
 from apiserver.controllers.policy_type_checking import controller as policy_type_checking
 from apiserver.controllers.policy_type_checking.controller import PolicyTypeChecking
 from apiserver.controllers.resource_quotas import ResourceQuotaController
+from apiserver.controllers.service_account_tokens import IssueToken, ServiceAccountTokens
 from apiserver.controllers.service_cidrs import ServiceCidrController
 from apiserver.controllers.storage_protection import CLAIMS, VOLUMES, StorageProtection
 from apiserver.controllers.ttl_after_finished import TtlAfterFinished
-from apiserver.metrics.leader_election import LeaderElectionMetrics
-from apiserver.metrics.work_queues import WorkQueueMetrics
 from apiserver.serving import pki
 from apiserver.serving.listening import trusted_ca
+from apiserver.serving.serving_tls import ServingTls, TlsContent
+from apiserver.serving.watched_files import read_file
 from apiserver.vocabulary import GroupResource
 
 COLLECTOR: Final = "garbage-collector-controller"
 
 
+class PublishedCredentials(NamedTuple):
+    """What controllers put into objects, so that programs in a cluster can call this server."""
+
+    tls: ServingTls
+    certificates: pki.Pki
+    issue_token: IssueToken
+
+
 def build_controllers(
     core: Core,
     lifecycle: NamespaceLifecycle,
-    certificates: pki.Pki,
-    queues: WorkQueueMetrics,
-    others: OtherServers,
+    published: PublishedCredentials,
+    authorize: Authorizer,
+    aggregation: Aggregation,
 ) -> Iterable[ControllerSpec]:
     """Returns the controllers that are to run, with their names in kube-controller-manager."""
+    certificate_group = core.brand.group("certificates")
+    requests = CertificateRequests(core.registry, core.served, certificate_group)
+    of_requests = (GroupResource(certificate_group, certificate_requests.RESOURCE),)
     registry, served, runs = core.registry, core.served, core.config.runs_controller
-    networking = core.brand.group("networking")
+    networking, metrics = core.brand.group("networking"), core.metrics
 
-    def default_objects(queue: str, default: DefaultObject) -> Runnable:
+    def default_objects(queue: str, default: DefaultObject) -> NamespaceDefaultObjects:
         return NamespaceDefaultObjects(registry, served, lifecycle.check_create, [default], name=queue)
 
-    def root_ca() -> DefaultObject:
-        return root_ca_config_map(trusted_ca(core.config, certificates).decode())
+    def root_ca_publisher() -> Runnable:
+        current = trusted_ca(published.tls.content).decode()
+        publisher = default_objects("root_ca_cert_publisher", root_ca_config_map(lambda: current))
+
+        def on_change(content: TlsContent) -> None:
+            nonlocal current
+            if (changed := trusted_ca(content).decode()) != current:
+                current = changed
+                publisher.look_again()
+
+        published.tls.subscribe(on_change)
+        return publisher
+
+    def token_controller() -> Runnable:
+        current = trusted_ca(published.tls.content)
+        controller = ServiceAccountTokens(registry, served, published.issue_token, lambda: current)
+
+        def on_change(content: TlsContent) -> None:
+            nonlocal current
+            if (changed := trusted_ca(content)) != current:
+                current = changed
+                controller.look_again()
+
+        published.tls.subscribe(on_change)
+        return controller
 
     def events(component: str) -> EventRecorder:
         return EventRecorder(registry, served, lifecycle.check_create, core.clock, component=component)
 
+    def namespaces() -> Runnable:
+        others = RemoteNamespaces(aggregation.remote, aggregation.client, core.offload)
+        return NamespaceController(registry, served, core.clock, others)
+
     def garbage_collector() -> Runnable:
-        return GarbageCollector(registry, served, events(COLLECTOR), queues, core.garbage_collector_metrics)
+        others = RemoteOwners(aggregation.remote, aggregation.client, core.offload, core.brand)
+        return GarbageCollector(
+            registry, served, events(COLLECTOR), metrics.work_queues, metrics.garbage_collector, others
+        )
 
     every = (
         ControllerSpec(
             "namespace-controller",
-            lambda: NamespaceController(registry, served, core.clock, others),
+            namespaces,
             leader_only=True,
         ),
         ControllerSpec(
@@ -75,8 +130,12 @@ def build_controllers(
             lambda: default_objects("serviceaccount", default_service_account()),
         ),
         ControllerSpec(
+            "serviceaccount-token-controller",
+            token_controller,
+        ),
+        ControllerSpec(
             "root-ca-certificate-publisher-controller",
-            lambda: default_objects("root_ca_cert_publisher", root_ca()),
+            root_ca_publisher,
         ),
         ControllerSpec(
             "resourcequota-controller",
@@ -127,6 +186,29 @@ def build_controllers(
             ),
         ),
         ControllerSpec(COLLECTOR, garbage_collector, leader_only=True),
+        ControllerSpec(
+            "certificatesigningrequest-signing-controller",
+            lambda: CertificateSigning(
+                requests,
+                partial(_signing_authority, core.config, published.certificates),
+                timedelta(seconds=core.config.cluster_signing_duration_s),
+                core.clock,
+            ),
+            leader_only=True,
+            needs=of_requests,
+        ),
+        ControllerSpec(
+            "certificatesigningrequest-approving-controller",
+            lambda: CertificateApproving(requests, authorize, certificate_group),
+            leader_only=True,
+            needs=of_requests,
+        ),
+        ControllerSpec(
+            "certificatesigningrequest-cleaner-controller",
+            lambda: CertificateCleaning(registry, requests, core.clock),
+            leader_only=True,
+            needs=of_requests,
+        ),
     )
     return [
         each
@@ -135,17 +217,26 @@ def build_controllers(
     ]
 
 
+def _signing_authority(config: Config, certificates: pki.Pki) -> Authority:
+    """Returns the CA that signs certificate requests, as its files have it now.
+
+    Raises OSError, UnusableAuthority.
+    """
+    certificate = config.cluster_signing_cert_file or certificates.ca_cert
+    key = config.cluster_signing_key_file or certificates.ca_key
+    return Authority.of_pem(read_file(certificate), read_file(key))
+
+
 def build_controller_manager(
     core: Core,
     lifecycle: NamespaceLifecycle,
-    certificates: pki.Pki,
-    queues: WorkQueueMetrics,
-    elections: LeaderElectionMetrics,
-    others: OtherServers,
+    published: PublishedCredentials,
+    authorize: Authorizer,
+    aggregation: Aggregation,
 ) -> ControllerManager:
     """Returns what runs them. A server with an embedded store has it for itself, and so is the leader."""
     config, elector = core.config, None
-    controllers = list(build_controllers(core, lifecycle, certificates, queues, others))
+    controllers = list(build_controllers(core, lifecycle, published, authorize, aggregation))
     if config.elects_leader and any(each.leader_only for each in controllers):
         elector = LeaderElector(
             core.registry,
@@ -160,5 +251,5 @@ def build_controller_manager(
             ),
             clock=core.clock,
         )
-        elections.add(elector.status)
-    return ControllerManager(controllers, queues, elector)
+        core.metrics.leader_election.add(elector.status)
+    return ControllerManager(controllers, core.metrics.work_queues, elector)

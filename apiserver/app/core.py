@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from apiserver import EMULATED_VERSION
+from apiserver.app.metrics import Metrics
+from apiserver.app.secure_serving import SecureServing
+from apiserver.app.stores import watch_cache
 from apiserver.brand import Brand
+from apiserver.catalogue.builtins import builtin_resources
+from apiserver.catalogue.core.services.allocation import ServiceAllocator
+from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.cli.config import Config
+from apiserver.endpoints.cors import AllowedOrigins
 from apiserver.endpoints.representation import MetaV1Encoders
-from apiserver.metrics.admission import AdmissionMetrics
-from apiserver.metrics.event_loop import EventLoopMonitor
-from apiserver.metrics.garbage_collector import GarbageCollectorMetrics
-from apiserver.metrics.requests import RequestMetrics
+from apiserver.endpoints.watch_stream import WatchStreams
 from apiserver.registry.memory_budget import MemoryBudget
 from apiserver.registry.offload import Offload
+from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ServedTable
-from apiserver.registry.store import Registry
+from apiserver.registry.store import ObjectStorage, Registry
+from apiserver.registry.write_path import IsStale
 from apiserver.schema.builtin import BuiltinSchemas
+from apiserver.serving import process_memory
+from apiserver.workers.worker import SupervisorClient
 from storage.interface import Storage
 
 
@@ -26,7 +36,7 @@ from storage.interface import Storage
 class Core:
     """The collaborators that most parts of a server share.
 
-    clock: seconds since 1970.
+    origins: of pages that may call this server. clock: seconds since 1970.
     """
 
     config: Config
@@ -36,11 +46,11 @@ class Core:
     schemas: BuiltinSchemas
     meta_encoders: MetaV1Encoders
     offload: Offload
-    request_metrics: RequestMetrics
-    admission_metrics: AdmissionMetrics
-    garbage_collector_metrics: GarbageCollectorMetrics
-    loop_monitor: EventLoopMonitor
+    metrics: Metrics
     memory_budget: MemoryBudget
+    serving: SecureServing
+    origins: AllowedOrigins
+    streams: WatchStreams
     loop: asyncio.AbstractEventLoop
     clock: Callable[[], float] = time.time
 
@@ -52,3 +62,62 @@ class Core:
     @property
     def brand(self) -> Brand:
         return self.config.brand
+
+
+def build_core(
+    config: Config,
+    store: Storage,
+    is_stale: IsStale | None,
+    *,
+    offload: Offload,
+    metrics: Metrics,
+    serving: SecureServing,
+) -> Core:
+    """is_stale: see `ObjectStorage`."""
+    brand, loop = config.brand, asyncio.get_running_loop()
+    schemas = BuiltinSchemas(EMULATED_VERSION, brand.vendor)
+    table = builtin_resources(
+        brand,
+        schemas,
+        event_ttl_s=config.event_ttl_s,
+        service_allocator=ServiceAllocator.for_networks(
+            config.service_cluster_ip_range,
+            config.service_node_port_range,
+            random.SystemRandom().randint,
+            brand,
+        ),
+        runtime_config=RuntimeConfig(config.runtime_config),
+    )
+    own_writes = OwnWrites()
+    storage = ObjectStorage(
+        store=store,
+        cache=watch_cache(config, store, own_writes, metrics.resource_of),
+        own_writes=own_writes,
+        prefix=config.etcd_prefix,
+        is_stale=is_stale,
+    )
+    metrics.served_names.table = served = ServedTable(table)
+    origins = AllowedOrigins(config.cors_allowed_origins)
+    return Core(
+        config=config,
+        store=store,
+        registry=Registry(storage, brand, offload),
+        served=served,
+        schemas=schemas,
+        meta_encoders=MetaV1Encoders(schemas.get),
+        offload=offload,
+        metrics=metrics,
+        memory_budget=MemoryBudget(_memory_limit_bytes(config, serving.worker)),
+        serving=serving,
+        origins=origins,
+        streams=WatchStreams(metrics.requests, loop.time, origins, watches_max=config.max_watches),
+        loop=loop,
+    )
+
+
+def _memory_limit_bytes(config: Config, worker: SupervisorClient | None) -> int:
+    """Returns what this process may have; 0 for no limit. Workers share the limit."""
+    limit = config.memory_limit_bytes
+    if limit is None:
+        limit = process_memory.container_limit_bytes()
+    return limit if worker is None else limit // config.workers

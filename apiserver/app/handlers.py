@@ -9,14 +9,12 @@ from apiserver.admission.chain import AdmissionChain
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.plugin_context import PluginContext
 from apiserver.admission.plugins import builtin_plugins
-from apiserver.admission.webhooks.webhook import CallerFactory
 from apiserver.app.access import Access
 from apiserver.app.core import Core
 from apiserver.authz.authorizer_modes import Authorizers
 from apiserver.catalogue.subresources import BINDING, EVICTION, SCALE, TOKEN_REQUEST
 from apiserver.endpoints.api_call import Handler
 from apiserver.endpoints.routes import ResourceHandlers, VerbHandlers
-from apiserver.endpoints.watch_stream import WatchStreams
 from apiserver.handlers.apply import Applier
 from apiserver.handlers.create import Creator, create_handler
 from apiserver.handlers.decoding import Decoder
@@ -36,13 +34,14 @@ from apiserver.handlers.virtual_kinds import VirtualKinds, virtual_kinds
 from apiserver.handlers.watch import watch_handler
 from apiserver.handlers.write_requests import WriteRequests
 from apiserver.registry.field_managers import FieldManagers
+from apiserver.webhooks.review_server import CallerFactory
 
 _DELETE_OPTIONS: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 
 
 def build_admission(core: Core, authorizers: Authorizers, caller_with: CallerFactory) -> AdmissionChain:
     context = PluginContext(core.registry, core.served, core.brand, authorizers, core.offload)
-    config, metrics = core.config, core.admission_metrics
+    config, metrics = core.config, core.metrics.admission
     plugins = builtin_plugins(
         context, config.plugin_configurations, caller_with, metrics, config.runs_admission_plugin
     )
@@ -53,7 +52,6 @@ def build_handlers(
     core: Core,
     access: Access,
     lifecycle: NamespaceLifecycle,
-    streams: WatchStreams,
     caller_with: CallerFactory,
     connectors: Mapping[str, Connector],
 ) -> ResourceHandlers:
@@ -68,7 +66,11 @@ def build_handlers(
     creator = Creator(registry, lifecycle, requests)
     applier = Applier(registry, requests, creator, chain, field_managers, has_cbor=config.cbor)
     options_reader = DeleteOptionsReader(
-        brand, core.schemas.get(_DELETE_OPTIONS), deviations, has_cbor=config.cbor
+        brand,
+        core.schemas.get(_DELETE_OPTIONS),
+        deviations,
+        has_cbor=config.cbor,
+        allows_unsafe=config.allow_unsafe_malformed_object_deletion,
     )
     verbs = VerbHandlers(
         get=get_handler(registry, encoders),
@@ -77,19 +79,22 @@ def build_handlers(
             registry,
             encoders,
             brand,
-            streams,
+            core.streams,
             min_request_timeout_s=config.min_request_timeout_s,
         ),
         create=create_handler(encoders, decoder, requests, creator),
         update=update_handler(registry, encoders, decoder, requests, creator, chain),
         patch=patch_handler(registry, encoders, requests, field_managers, applier, deviations),
-        delete=delete_handler(registry, encoders, options_reader, lifecycle, requests),
+        delete=delete_handler(registry, encoders, options_reader, lifecycle, requests, chain),
         deletecollection=delete_collection_handler(
             registry, encoders, options_reader, brand, requests, deviations
         ),
     )
     virtual = VirtualKinds(decoder, encoders, requests, virtual_kinds(core.schemas, brand))
-    reviews = all_reviews(chain, access.authorizers.rule_resolver, access.reviewer, core.clock)
+    policy = access.authorizers.rbac_policy if deviations.explains_own_reviews else None
+    reviews = all_reviews(
+        chain, policy, access.authorizers.rules, access.authentication.tokens.review, core.clock
+    )
     return ResourceHandlers(
         verbs=verbs,
         virtual={
@@ -109,6 +114,7 @@ def _subresources(
         issuer=access.accounts.issuer,
         audiences=access.accounts.audiences,
         expiration_max_s=config.service_account_max_token_expiration_s,
+        extends=config.service_account_extend_token_expiration,
     )
     return {
         SCALE: scale_handlers(registry, virtual, applier, config.deviations),

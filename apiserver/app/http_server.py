@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 
+from apiserver.aggregation.remote_versions import RemoteVersions
 from apiserver.app.access import Access
 from apiserver.app.core import Core
 from apiserver.endpoints import middleware
 from apiserver.endpoints.api_call import Handler
+from apiserver.endpoints.auditing import Auditor
 from apiserver.endpoints.body_limits import BodyLimits
 from apiserver.endpoints.connection import Server
-from apiserver.endpoints.cors import AllowedOrigins, cors
+from apiserver.endpoints.cors import cors
 from apiserver.endpoints.discovery import Discovery
 from apiserver.endpoints.health import Health
 from apiserver.endpoints.impersonation import impersonate
 from apiserver.endpoints.load_shedding import LoadShedding
 from apiserver.endpoints.openapi import OpenApi
 from apiserver.endpoints.openid import OpenId
+from apiserver.endpoints.priority_and_fairness import Fairness
 from apiserver.endpoints.representation import StatusEncoder
 from apiserver.endpoints.request_handler import request_handler
 from apiserver.endpoints.request_slots import SlotLimits
@@ -25,63 +29,87 @@ from apiserver.handlers.patch import ACCEPTED as PATCH_TYPES
 from apiserver.wire.media_types import APPLY_YAML, supported_media_types
 
 
-def build_routes(
+@dataclass(frozen=True, slots=True)
+class RequestLimits:
+    """What bounds the time and the room that requests have.
+
+    fairness: has requests wait for each other; None if it is switched off.
+    """
+
+    deadlines: middleware.Deadlines
+    bodies: BodyLimits
+    fairness: Fairness | None
+
+
+def build_endpoints(
     core: Core,
-    handlers: ResourceHandlers,
+    remote: RemoteVersions,
     health: Health,
     openid: OpenId | None,
     metrics: Callable[[], Awaitable[Iterator[bytes]]],
-    elsewhere: Elsewhere,
-    knows_everything: Callable[[], bool],
-) -> Routes:
-    """metrics: returns the text of /metrics in slices.
-
-    knows_everything: whether all stored definitions are served, and all APIServices known.
-    """
+    fairness: Fairness | None,
+) -> NonResourceEndpoints:
+    """remote: what other servers have. metrics: returns the text of /metrics in slices."""
     config, brand, served = core.config, core.brand, core.served
-    endpoints = NonResourceEndpoints(
-        discovery=Discovery(brand, served, core.meta_encoders, elsewhere.remote, has_cbor=config.cbor),
+    return NonResourceEndpoints(
+        discovery=Discovery(brand, served, core.meta_encoders, remote, has_cbor=config.cbor),
         openapi=OpenApi(
             brand,
             core.schemas,
             served,
-            elsewhere.remote,
+            remote,
             types=supported_media_types(brand, has_cbor=config.cbor),
             patch_types=(*PATCH_TYPES, APPLY_YAML),
         ),
         openid=openid,
         health=health,
         metrics=metrics,
+        debugging={} if fairness is None else fairness.dump_handlers,
     )
+
+
+def build_routes(
+    core: Core,
+    handlers: ResourceHandlers,
+    endpoints: NonResourceEndpoints,
+    elsewhere: Elsewhere,
+    knows_everything: Callable[[], bool],
+) -> Routes:
+    """knows_everything: whether all stored definitions are served, and all APIServices known."""
     shedding = LoadShedding(core.memory_budget, core.registry.count)
-    return Routes(served, handlers, endpoints, elsewhere, knows_everything, shedding)
+    return Routes(core.served, handlers, endpoints, elsewhere, knows_everything, shedding)
 
 
 def build_http_server(
     core: Core,
     access: Access,
     routes: Routes,
-    deadlines: middleware.Deadlines,
-    body_limits: BodyLimits,
-    origins: AllowedOrigins,
+    limits: RequestLimits,
+    auditor: Auditor | None,
 ) -> Server:
-    config, authorize = core.config, access.authorizers.chain
+    """auditor: None if no request is recorded."""
+    config, authorize, fairness = core.config, access.authorizers.chain, limits.fairness
     slots = SlotLimits(
-        core.request_metrics.in_flight,
+        core.metrics.requests.in_flight,
         read_only_max=config.max_requests_inflight,
         mutating_max=config.max_mutating_requests_inflight,
         lease_group=core.brand.group("coordination"),
     )
     # The middleware that every request passes, outermost first.
     chain = (
-        middleware.measure(core.request_metrics),
+        middleware.measure(core.metrics.requests),
+        *((auditor.record,) if auditor is not None else ()),
         middleware.errors_to_status(),
-        *((cors(origins),) if origins else ()),
-        middleware.authenticate(access.authentication, access.certificates),
-        deadlines.middleware,
+        *((cors(core.origins),) if core.origins else ()),
+        middleware.authenticate(
+            access.authentication.chain, access.certificates, core.metrics.authentication
+        ),
+        *((auditor.begin,) if auditor is not None else ()),
+        limits.deadlines.middleware,
         impersonate(authorize, core.brand),
-        middleware.authorize(authorize),
-        middleware.limit_in_flight(slots, body_limits),
+        *((fairness.classify(),) if fairness is not None else ()),
+        middleware.authorize(authorize, core.metrics.authorization),
+        middleware.limit_in_flight(slots, limits.bodies, fairness),
     )
     handle: Handler = routes
     for wrap in reversed(chain):
@@ -95,5 +123,5 @@ def build_http_server(
             status_encoder,
             follows_item_watch=config.deviations.item_watch,
         ),
-        loop_monitor=core.loop_monitor,
+        loop_monitor=core.metrics.event_loop,
     )

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from apiserver.app.core import Core
+from apiserver.app.secure_serving import SecureServing
 from apiserver.endpoints import health, middleware
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.connection import Server
@@ -20,7 +21,6 @@ from apiserver.endpoints.representation import StatusEncoder
 from apiserver.endpoints.request_handler import request_handler
 from apiserver.errors import ServiceUnavailable
 from apiserver.serving.listener import ConnectionLimits, Listener
-from apiserver.serving.listening import Sockets
 
 DRAIN_S: Final = 1.0
 _ENDPOINTS: Final = ("livez", "readyz", "healthz")
@@ -28,9 +28,9 @@ _ENDPOINTS: Final = ("livez", "readyz", "healthz")
 
 @asynccontextmanager
 async def waiting_room(
-    core: Core, checks: Health, sockets: Sockets, context: ssl.SSLContext
+    core: Core, checks: Health, serving: SecureServing, context: ssl.SSLContext
 ) -> AsyncIterator[None]:
-    """Serves health endpoints on the sockets, which stay open afterwards; all else is 503."""
+    """Serves health endpoints on the sockets of `serving`, which stay open afterwards; all else is 503."""
     config = core.config
     server = Server(
         request_handler(
@@ -42,8 +42,8 @@ async def waiting_room(
         )
     )
     limits = ConnectionLimits(config.max_connections, config.max_connections_per_client)
-    listener = Listener(context, server, limits.within_open_files())
-    listener.listen([each.dup() for each in sockets])
+    listener = Listener(context, server, limits.within_open_files(), serving.taking)
+    listener.listen([each.dup() for each in serving.sockets])
     try:
         yield
     finally:

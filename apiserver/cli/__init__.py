@@ -1,9 +1,20 @@
 """The command line: flags and configuration files become one frozen `Config`, and the subcommands run.
 
-config                what is configured, with the defaults
-flags                 the table of flags, and the parser that is built from it
-flag_values           parses single values
-command_line          a command line and its configuration file to a checked `Config`
-kube_apiserver_flags  flags of kube-apiserver that are accepted and have no effect
-snapshot              `apiserver snapshot`
+config                       what is configured, with the defaults
+flags                        the sections of flags together, and the parser that is built from them
+flag                         a flag: how it is written, parsed and explained
+flag_sections                the flags, a module for each section of `--help`
+flag_values                  parses single values
+command_line                 a command line and its configuration file to a checked `Config`
+authentication_files         who authenticates tokens of others, by a file or by flags
+authorization_configuration  the file of `--authorization-config`, parsed and checked
+encryption_configuration     the file of `--encryption-provider-config`, parsed and checked
+kube_apiserver_flags         flags of kube-apiserver that are accepted and have no effect
+audit                        `apiserver audit summary`
+snapshot                     `apiserver snapshot`
+storage                      `apiserver storage rewrite`
+intermixed_parser            the parser of subcommands: options anywhere
+auth_explain                 `apiserver auth explain`
+named_resources              finds the resource that a name is of, for subcommands
+api_client                   asks a running server, for subcommands
 """

@@ -22,22 +22,25 @@ import yaml
 
 from apiserver.admission import plugin_names
 from apiserver.admission.configuration.admission_configuration import read_admission_configuration
-from apiserver.admission.configuration.fields import InvalidConfiguration
-from apiserver.authz.authorizer_modes import NODE, RBAC
+from apiserver.audit.policy_file import read_policy
+from apiserver.audit_backends.options import FORMATS, InvalidOptions, check_version
+from apiserver.authz.configuration import RBAC, WEBHOOK
 from apiserver.brand import Brand
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.cli import flag_values
+from apiserver.cli.authentication_files import read_authentication
+from apiserver.cli.authorization_configuration import parse_authorization_configuration
 from apiserver.cli.config import FEATURE_GATES, Config
-from apiserver.cli.flags import UsageError, build_parser
+from apiserver.cli.encryption_configuration import read_encryption_configuration
+from apiserver.cli.flags import SECTIONS, UsageError, build_parser
 from apiserver.cli.kube_apiserver_flags import NOT_NEEDED
 from apiserver.deviations import KUBERNETES
+from apiserver.golang import urls
+from apiserver.golang.tls import INSECURE_SUITES
 from apiserver.vocabulary import GroupVersion
+from apiserver.webhooks.kubeconfig import read_kubeconfig, require_https
+from apiserver.wire.configuration_fields import InvalidConfiguration
 
-# Flags of kube-apiserver that it would be dangerous to ignore.
-_REFUSED: Final = {
-    "authorization-config": "the authorizers that it configures would not be asked",
-    "encryption-provider-config": "objects would be stored unencrypted",
-}
 KUBE_APISERVER: Final = "kube-apiserver"
 _KUBE_APISERVER_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
     {
@@ -46,10 +49,16 @@ _KUBE_APISERVER_DEFAULTS: Final[Mapping[str, Any]] = MappingProxyType(
         "service_cluster_ip_range": flag_values.networks("10.0.0.0/24"),
     }
 )
+# Flags that are given once for each of their values.
+_NO_LISTS: Final = frozenset(
+    flag.name for section in SECTIONS.values() for flag in section if flag.repeats and not flag.is_list
+)
 # Flags that older releases had, to switch off what this server does not have either.
 _ONLY_ZERO: Final = frozenset({"insecure-port"})
-_NODE_WARNING: Final = "--authorization-mode: Node grants nothing on this server; nodes need RBAC roles"
+# The shortest time that a certificate request may ask for.
+SIGNING_DURATION_S_MIN: Final = 600
 RETRY_JITTER: Final = 1.2
+TOKEN_EXPIRATION_MAX_S: Final = 1 << 32
 _DNS_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 
 
@@ -77,6 +86,7 @@ def parse(arguments: Sequence[str]) -> Config:
     gates = values.pop("feature_gates", {})
     if values.pop("strict_kube_compat", False):
         values["deviations"] = KUBERNETES
+    _check_authorization_flags(values)
     config = Config(
         **values,
         brand=brand,
@@ -87,15 +97,37 @@ def parse(arguments: Sequence[str]) -> Config:
             *plugin_names.warnings(
                 values.get("enable_admission_plugins", ()), values.get("disable_admission_plugins", ())
             ),
-            *(_NODE_WARNING for mode in values.get("authorization_mode", ()) if mode == NODE),
+            *(
+                f"--tls-cipher-suites: Use of insecure cipher '{each}' detected."
+                for each in values.get("tls_cipher_suites", ())
+                if each in INSECURE_SUITES
+            ),
         ),
     )
     _check_brand(brand)
+    config = _with_authorizers(config)
     _check_runtime_config(config)
     _check_combinations(config)
     _check_leader_election(config)
     _check_files(config)
-    return _with_plugin_configurations(config)
+    _check_audit(config)
+    config = _with_audit(_with_encryption(_with_plugin_configurations(config)))
+    return replace(config, authentication=read_authentication(config, values.keys()))
+
+
+def _with_encryption(config: Config) -> Config:
+    """Reads what is to be encrypted, and by what. Raises UsageError."""
+    path = config.encryption_provider_config
+    if path is None:
+        if config.encryption_provider_config_automatic_reload:
+            raise UsageError(
+                "--encryption-provider-config-automatic-reload must be set with --encryption-provider-config"
+            )
+        return config
+    try:
+        return replace(config, encryption=read_encryption_configuration(path, config.brand))
+    except InvalidConfiguration as error:
+        raise UsageError(f"--encryption-provider-config: {' '.join(str(error).split())}") from None
 
 
 def _with_plugin_configurations(config: Config) -> Config:
@@ -113,6 +145,51 @@ def _with_plugin_configurations(config: Config) -> Config:
         unreachable_toleration_s=config.default_unreachable_toleration_seconds,
     )
     return replace(config, plugin_configurations=configurations, warnings=(*config.warnings, *warnings))
+
+
+def _with_authorizers(config: Config) -> Config:
+    """Reads the file of authorizers, if there is one. Raises UsageError."""
+    path = config.authorization_config
+    if path is None:
+        return config
+    try:
+        content = path.read_bytes()
+        authorizers = parse_authorization_configuration(content, config.brand)
+    except OSError as error:
+        raise UsageError(f"--authorization-config: {path}: {error.strerror or error}") from None
+    except InvalidConfiguration as error:
+        raise UsageError(f"--authorization-config: {' '.join(str(error).split())}") from None
+    return replace(config, authorization_config_content=content, authorization_config_authorizers=authorizers)
+
+
+def _with_audit(config: Config) -> Config:
+    """Reads what is recorded, and the server that it is sent to. Raises UsageError."""
+    policy_file, webhook_file = config.audit_policy_file, config.audit_webhook_config_file
+    policy, server = None, None
+    if policy_file is not None:
+        try:
+            policy = read_policy(_content(policy_file), config.brand)
+        except InvalidConfiguration as error:
+            raise UsageError(f"--audit-policy-file: {policy_file}: {_one_line(error)}") from None
+    if webhook_file is not None:
+        try:
+            server = read_kubeconfig(webhook_file, _content)
+            require_https(webhook_file, server.current()[0])
+        except InvalidConfiguration as error:
+            raise UsageError(f"--audit-webhook-config-file: {_one_line(error)}") from None
+    return replace(config, audit_policy=policy, audit_webhook_server=server)
+
+
+def _content(path: Path) -> bytes:
+    """Raises InvalidConfiguration."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InvalidConfiguration(f"cannot be read: {error.strerror or error}") from None
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
 
 
 def _unneeded(unknown: Iterable[str]) -> Iterator[str]:
@@ -141,8 +218,6 @@ def _unneeded(unknown: Iterable[str]) -> Iterator[str]:
             else:
                 must_be_zero = name
             continue
-        if name in _REFUSED:
-            raise UsageError(f"--{name} is not supported yet: {_REFUSED[name]}")
         if name not in NOT_NEEDED:
             raise UsageError(f"unknown flag: --{name}")
         yield name
@@ -172,9 +247,9 @@ def _read_file(parser: argparse.ArgumentParser, path: Path) -> tuple[dict[str, A
             raise UsageError(f"{path}: {flag} cannot have the value {value!r}")
         if isinstance(value, bool):
             value = str(value).lower()
-        elif isinstance(value, list):
+        elif isinstance(value, list) and flag not in _NO_LISTS:
             value = ",".join(map(str, value))
-        arguments.append(f"{flag}={value}")
+        arguments += [f"{flag}={each}" for each in (value if isinstance(value, list) else [value])]
     given, unknown = parser.parse_known_args(arguments)
     unneeded = list(_unneeded(unknown))
     values = {name: value for name, value in vars(given).items() if value is not None and name != "config"}
@@ -199,11 +274,26 @@ def _check_runtime_config(config: Config) -> None:
     leases = GroupVersion(config.brand.group("coordination"), "v1")
     if config.elects_leader and not served.serves(leases, "leases", by_default=True):
         raise UsageError(f"--runtime-config: --leader-elect requires {leases}/leases")
-    if RBAC in config.authorization_mode:
+    if any(each.type == RBAC for each in config.authorizers):
         rbac = GroupVersion(config.brand.group("rbac.authorization"), "v1")
         for resource in ("roles", "rolebindings", "clusterroles", "clusterrolebindings"):
             if not served.serves(rbac, resource, by_default=True):
                 raise UsageError(f"--runtime-config: --authorization-mode={RBAC} requires {rbac}/{resource}")
+
+
+def _check_authorization_flags(values: Mapping[str, Any]) -> None:
+    others = [name for name in values if name.startswith(("authorization_mode", "authorization_webhook_"))]
+    if "authorization_config" in values and others:
+        raise UsageError(
+            "--authorization-config can not be specified when --authorization-mode or "
+            "--authorization-webhook-* flags are defined"
+        )
+    has_file = "authorization_webhook_config_file" in values
+    has_mode = WEBHOOK in values.get("authorization_mode", ())
+    if has_mode and not has_file:
+        raise UsageError("--authorization-mode: Webhook's authorization config file not passed")
+    if has_file and not has_mode:
+        raise UsageError("cannot specify --authorization-webhook-config-file without mode Webhook")
 
 
 def _check_combinations(config: Config) -> None:
@@ -211,10 +301,7 @@ def _check_combinations(config: Config) -> None:
         raise UsageError(
             f"--enable-admission-plugins and --disable-admission-plugins both contain {', '.join(both)}"
         )
-    if not config.service_account_issuer:
-        raise UsageError("--service-account-issuer must not be empty")
-    if 0 < config.service_account_max_token_expiration_s < 3600:
-        raise UsageError("--service-account-max-token-expiration must be 0 or at least 1h")
+    _check_service_accounts(config)
     if (config.tls_cert_file is None) is not (config.tls_private_key_file is None):
         raise UsageError("--tls-cert-file and --tls-private-key-file must be given together")
     if (config.etcd_certfile is None) is not (config.etcd_keyfile is None):
@@ -223,8 +310,41 @@ def _check_combinations(config: Config) -> None:
         raise UsageError("--kubelet-client-certificate and --kubelet-client-key must be given together")
     if (config.proxy_client_cert_file is None) is not (config.proxy_client_key_file is None):
         raise UsageError("--proxy-client-cert-file and --proxy-client-key-file must be given together")
+    if (config.cluster_signing_cert_file is None) is not (config.cluster_signing_key_file is None):
+        raise UsageError("--cluster-signing-cert-file and --cluster-signing-key-file must be given together")
+    if config.cluster_signing_duration_s < SIGNING_DURATION_S_MIN:
+        raise UsageError("--cluster-signing-duration must be at least 10m")
+    if config.enable_priority_and_fairness and not (
+        config.max_requests_inflight + config.max_mutating_requests_inflight
+    ):
+        raise UsageError(
+            "--max-requests-inflight and --max-mutating-requests-inflight must add up to more than zero "
+            "unless --enable-priority-and-fairness is false"
+        )
     if config.workers > 1 and not config.etcd_servers:
         raise UsageError("--workers requires --etcd-servers: only one process can use the embedded store")
+
+
+def _check_service_accounts(config: Config) -> None:
+    issuers = config.service_account_issuer
+    if not issuers:
+        raise UsageError("--service-account-issuer must not be empty")
+    for index, issuer in enumerate(issuers):
+        if issuer in issuers[:index]:
+            raise UsageError(f'--service-account-issuer "{issuer}" is already specified')
+        if ":" in issuer:
+            try:
+                urls.parse(issuer)
+            except urls.InvalidUrl as error:
+                raise UsageError(
+                    f"--service-account-issuer \"{issuer}\" contained a ':' but was not a valid URL: "
+                    f"{error.message}"
+                ) from None
+    most_s = config.service_account_max_token_expiration_s
+    if most_s and not 3600 <= most_s <= TOKEN_EXPIRATION_MAX_S:
+        raise UsageError(
+            "--service-account-max-token-expiration must be 0, or between 1 hour and 2^32 seconds"
+        )
 
 
 def _check_leader_election(config: Config) -> None:
@@ -240,21 +360,53 @@ def _check_leader_election(config: Config) -> None:
         raise UsageError("--leader-elect-lease-duration must be greater than --leader-elect-renew-deadline")
 
 
+def _check_audit(config: Config) -> None:
+    version = f"{config.brand.group('audit')}/v1"
+    try:
+        for plugin, options in (("log", config.audit_log), ("webhook", config.audit_webhook)):
+            if options is not None:
+                options.delivery.check(plugin)
+                options.truncation.check(plugin)
+                check_version(options.version, version, Config().audit_log_version)
+    except InvalidOptions as error:
+        raise UsageError(str(error)) from None
+    if config.audit_log is None:
+        return
+    if config.audit_log_format not in FORMATS:
+        raise UsageError(
+            f'invalid audit log format {config.audit_log_format}, allowed formats are "{",".join(FORMATS)}"'
+        )
+    for flag, amount in (
+        ("maxage", config.audit_log_maxage),
+        ("maxbackup", config.audit_log_maxbackup),
+        ("maxsize", config.audit_log_maxsize),
+    ):
+        if amount < 0:
+            raise UsageError(f"--audit-log-{flag} {amount} can't be a negative number")
+
+
 def _check_files(config: Config) -> None:
     for flag, path in (
         ("tls-cert-file", config.tls_cert_file),
         ("tls-private-key-file", config.tls_private_key_file),
+        *(("tls-sni-cert-key", path) for each in config.tls_sni_cert_key for path in each[:2]),
         ("client-ca-file", config.client_ca_file),
         ("requestheader-client-ca-file", config.requestheader_client_ca_file),
         ("proxy-client-cert-file", config.proxy_client_cert_file),
         ("proxy-client-key-file", config.proxy_client_key_file),
         ("token-auth-file", config.token_auth_file),
+        ("authorization-webhook-config-file", config.authorization_webhook_config_file),
+        ("authentication-config", config.authentication_config),
+        ("oidc-ca-file", config.oidc_ca_file),
+        ("authentication-token-webhook-config-file", config.authentication_token_webhook_config_file),
         ("etcd-cafile", config.etcd_cafile),
         ("etcd-certfile", config.etcd_certfile),
         ("etcd-keyfile", config.etcd_keyfile),
         ("kubelet-certificate-authority", config.kubelet_certificate_authority),
         ("kubelet-client-certificate", config.kubelet_client_certificate),
         ("kubelet-client-key", config.kubelet_client_key),
+        ("cluster-signing-cert-file", config.cluster_signing_cert_file),
+        ("cluster-signing-key-file", config.cluster_signing_key_file),
         ("service-account-signing-key-file", config.service_account_signing_key_file),
         *(("service-account-key-file", path) for path in config.service_account_key_file),
     ):

@@ -11,16 +11,25 @@ from typing import Final
 
 from apiserver.admission import plugin_names
 from apiserver.admission.configuration.plugin_configurations import TOLERATION_S, PluginConfigurations
+from apiserver.audit.policy import Policy as AuditPolicy
+from apiserver.audit_backends import options as audit_options
+from apiserver.authn.authentication_configuration import AuthenticationConfiguration
 from apiserver.authn.request_header import STANDARD_NAMES, RequestHeaderNames
-from apiserver.authz.authorizer_modes import RBAC
+from apiserver.authz.configuration import RBAC, V1BETA1, ConfiguredAuthorizer, WebhookSettings, of_modes
 from apiserver.brand import Brand
 from apiserver.cli import flag_values
+from apiserver.cli.flag_values import NamedCertificate
 from apiserver.deviations import SPECIFIED, Deviations
+from apiserver.golang.tls import DEFAULT_VERSION
 from apiserver.vocabulary import IPNetwork
+from apiserver.webhooks.credentials import ClientCredentials
+from apiserver.webhooks.kubeconfig import Cluster, Kubeconfig
+from storage.encryption.configuration import EncryptionConfiguration
 
 # The fields of Config that are feature gates.
 FEATURE_GATES: Final[Mapping[str, str]] = MappingProxyType(
     {
+        "AllowUnsafeMalformedObjectDeletion": "allow_unsafe_malformed_object_deletion",
         "CBORServingAndStorage": "cbor",
         "DetectCacheInconsistency": "detect_cache_inconsistency",
         "ListFromCacheSnapshot": "list_from_cache_snapshot",
@@ -34,6 +43,22 @@ _CREDENTIALS_SERVICES: Final[tuple[IPNetwork, ...]] = (
     ipaddress.ip_network("fe80::/10"),
     ipaddress.ip_network("fd00:ec2::254/128"),
 )
+
+
+_AUDIT_VERSION: Final = f"{Brand().group('audit')}/v1"
+_MEGABYTE: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class AuthenticationFiles:
+    """Who authenticates tokens of others. content: of the file of `--authentication-config`.
+
+    webhook: the server that reviews tokens; None if there is none.
+    """
+
+    configuration: AuthenticationConfiguration = AuthenticationConfiguration()  # noqa: RUF009  frozen
+    content: bytes = b""
+    webhook: tuple[Cluster, ClientCredentials] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +79,10 @@ class Config:
     cert_dir: Path | None = None
     tls_cert_file: Path | None = None
     tls_private_key_file: Path | None = None
+    tls_sni_cert_key: tuple[NamedCertificate, ...] = ()
+    tls_min_version: str = DEFAULT_VERSION
+    # Empty: those that are usual.
+    tls_cipher_suites: tuple[str, ...] = ()
     client_ca_file: Path | None = None
     # None: the CA of front proxies that is in the data directory, or shared by replicas.
     requestheader_client_ca_file: Path | None = None
@@ -69,13 +98,41 @@ class Config:
     cors_allowed_origins: tuple[str, ...] = ()
     token_auth_file: Path | None = None
     anonymous_auth: bool = True
+    authentication_config: Path | None = None
+    oidc_issuer_url: str = ""
+    oidc_client_id: str = ""
+    oidc_ca_file: Path | None = None
+    oidc_username_claim: str = "sub"
+    oidc_username_prefix: str = ""
+    oidc_groups_claim: str = ""
+    oidc_groups_prefix: str = ""
+    oidc_signing_algs: tuple[str, ...] = ("RS256",)
+    # Of each claim, the last value counts.
+    oidc_required_claim: tuple[tuple[str, str], ...] = ()
+    authentication_token_webhook_config_file: Path | None = None
+    authentication_token_webhook_version: str = "v1beta1"  # noqa: S105  no token
+    authentication_token_webhook_cache_ttl_s: float = 120.0
+    # What is in these files and flags.
+    authentication: AuthenticationFiles = field(default_factory=AuthenticationFiles)
     authorization_mode: tuple[str, ...] = (RBAC,)
+    # Instead of the modes; what is in the file, as bytes and parsed.
+    authorization_config: Path | None = None
+    authorization_config_content: bytes = b""
+    authorization_config_authorizers: tuple[ConfiguredAuthorizer, ...] = ()
+    # 0: watches are not authorized again.
+    authorization_recheck_interval_s: float = 60.0
+    authorization_webhook_config_file: Path | None = None
+    authorization_webhook_version: str = V1BETA1
+    authorization_webhook_cache_authorized_ttl_s: float = 300.0
+    authorization_webhook_cache_unauthorized_ttl_s: float = 30.0
     # The first issues service account tokens; those of all of them are accepted.
     service_account_issuer: tuple[str, ...] = ("https://kubernetes.default.svc",)
     service_account_signing_key_file: Path | None = None
     service_account_key_file: tuple[Path, ...] = ()
     service_account_max_token_expiration_s: int = 0
     service_account_jwks_uri: str = ""
+    service_account_lookup: bool = True
+    service_account_extend_token_expiration: bool = True
     api_audiences: tuple[str, ...] = ()
     etcd_servers: tuple[str, ...] = ()
     etcd_cafile: Path | None = None
@@ -84,6 +141,10 @@ class Config:
     etcd_prefix: str = "/registry"
     etcd_compaction_interval_s: float = 300.0
     etcd_db_metric_poll_interval_s: float = 30.0
+    encryption_provider_config: Path | None = None
+    encryption_provider_config_automatic_reload: bool = False
+    # What is in that file.
+    encryption: EncryptionConfiguration | None = None
     event_ttl_s: int = 3600
     # One or two networks, of different IP families; the family of the first is the default of Services.
     service_cluster_ip_range: tuple[IPNetwork, ...] = (ipaddress.ip_network("10.0.0.0/16"),)
@@ -100,6 +161,7 @@ class Config:
     max_watches: int = 10_000
     max_requests_inflight: int = 400
     max_mutating_requests_inflight: int = 200
+    enable_priority_and_fairness: bool = True
     request_timeout_s: float = 60.0
     min_request_timeout_s: float = 1800.0
     livez_grace_period_s: float = 0.0
@@ -123,9 +185,50 @@ class Config:
     admission_control_config_file: Path | None = None
     # What is in that file, and in flags of plugins.
     plugin_configurations: PluginConfigurations = field(default_factory=PluginConfigurations)
+    audit_policy_file: Path | None = None
+    # What is in that file.
+    audit_policy: AuditPolicy | None = None
+    # `-` for standard output; empty: events are written to no file.
+    audit_log_path: str = ""
+    audit_log_format: str = audit_options.JSON
+    audit_log_version: str = _AUDIT_VERSION
+    audit_log_maxage: int = 366
+    audit_log_maxbackup: int = 100
+    # In megabytes.
+    audit_log_maxsize: int = 100
+    audit_log_compress: bool = False
+    audit_log_mode: str = audit_options.BLOCKING
+    audit_log_batch_buffer_size: int = 10_000
+    audit_log_batch_max_size: int = 1
+    audit_log_batch_max_wait_s: float = 0.0
+    audit_log_batch_throttle_enable: bool = False
+    audit_log_batch_throttle_qps: float = 0.0
+    audit_log_batch_throttle_burst: int = 0
+    audit_log_truncate_enabled: bool = False
+    audit_log_truncate_max_batch_size: int = 10 * 1024 * 1024
+    audit_log_truncate_max_event_size: int = 100 * 1024
+    audit_webhook_config_file: Path | None = None
+    # What is in that file.
+    audit_webhook_server: Kubeconfig | None = None
+    audit_webhook_version: str = _AUDIT_VERSION
+    audit_webhook_initial_backoff_s: float = 10.0
+    audit_webhook_mode: str = audit_options.BATCH
+    audit_webhook_batch_buffer_size: int = 10_000
+    audit_webhook_batch_max_size: int = 400
+    audit_webhook_batch_max_wait_s: float = 30.0
+    audit_webhook_batch_throttle_enable: bool = True
+    audit_webhook_batch_throttle_qps: float = 10.0
+    audit_webhook_batch_throttle_burst: int = 15
+    audit_webhook_truncate_enabled: bool = False
+    audit_webhook_truncate_max_batch_size: int = 10 * 1024 * 1024
+    audit_webhook_truncate_max_event_size: int = 100 * 1024
     # Whether versions and resources are served, by the keys of --runtime-config.
     runtime_config: Mapping[str, bool] = field(default_factory=dict)
     controllers: tuple[str, ...] = ("*",)
+    # The CA that signs certificate requests; None: the one in the data directory, or shared by replicas.
+    cluster_signing_cert_file: Path | None = None
+    cluster_signing_key_file: Path | None = None
+    cluster_signing_duration_s: int = 365 * 24 * 3600
     leader_elect: bool = True
     leader_elect_resource_name: str = "apiserver-controllers"
     leader_elect_lease_duration_s: int = 15
@@ -134,6 +237,7 @@ class Config:
     list_from_cache_snapshot: bool = True
     detect_cache_inconsistency: bool = True
     cbor: bool = False
+    allow_unsafe_malformed_object_deletion: bool = False
     deviations: Deviations = SPECIFIED
     brand: Brand = field(default_factory=Brand)
     verbosity: int = 0
@@ -147,6 +251,77 @@ class Config:
             self.requestheader_uid_headers,
             self.requestheader_group_headers,
             self.requestheader_extra_headers_prefix,
+        )
+
+    @property
+    def authorizers(self) -> tuple[ConfiguredAuthorizer, ...]:
+        """Who is asked whether a request is allowed, one after the other."""
+        if self.authorization_config is not None:
+            return self.authorization_config_authorizers
+        webhook = None
+        if self.authorization_webhook_config_file is not None:
+            webhook = WebhookSettings(
+                kubeconfig=str(self.authorization_webhook_config_file),
+                authorized_ttl_s=self.authorization_webhook_cache_authorized_ttl_s,
+                unauthorized_ttl_s=self.authorization_webhook_cache_unauthorized_ttl_s,
+                version=self.authorization_webhook_version,
+            )
+        return of_modes(self.authorization_mode, webhook)
+
+    @property
+    def audit_log(self) -> audit_options.LogOptions | None:
+        """How audit events are written to a file; None if they are not."""
+        if not self.audit_log_path:
+            return None
+        return audit_options.LogOptions(
+            self.audit_log_path,
+            self.audit_log_format,
+            self.audit_log_version,
+            audit_options.RotationOptions(
+                self.audit_log_maxsize * _MEGABYTE,
+                self.audit_log_maxage,
+                self.audit_log_maxbackup,
+                self.audit_log_compress,
+            ),
+            audit_options.DeliveryOptions(
+                self.audit_log_mode,
+                self.audit_log_batch_buffer_size,
+                self.audit_log_batch_max_size,
+                self.audit_log_batch_max_wait_s,
+                self.audit_log_batch_throttle_enable,
+                self.audit_log_batch_throttle_qps,
+                self.audit_log_batch_throttle_burst,
+            ),
+            audit_options.TruncateOptions(
+                self.audit_log_truncate_enabled,
+                self.audit_log_truncate_max_batch_size,
+                self.audit_log_truncate_max_event_size,
+            ),
+        )
+
+    @property
+    def audit_webhook(self) -> audit_options.WebhookOptions | None:
+        """How audit events are sent to a server; None if they are not."""
+        if self.audit_webhook_config_file is None:
+            return None
+        return audit_options.WebhookOptions(
+            str(self.audit_webhook_config_file),
+            self.audit_webhook_version,
+            self.audit_webhook_initial_backoff_s,
+            audit_options.DeliveryOptions(
+                self.audit_webhook_mode,
+                self.audit_webhook_batch_buffer_size,
+                self.audit_webhook_batch_max_size,
+                self.audit_webhook_batch_max_wait_s,
+                self.audit_webhook_batch_throttle_enable,
+                self.audit_webhook_batch_throttle_qps,
+                self.audit_webhook_batch_throttle_burst,
+            ),
+            audit_options.TruncateOptions(
+                self.audit_webhook_truncate_enabled,
+                self.audit_webhook_truncate_max_batch_size,
+                self.audit_webhook_truncate_max_event_size,
+            ),
         )
 
     @property

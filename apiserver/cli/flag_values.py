@@ -9,13 +9,15 @@ import argparse
 import ipaddress
 import re
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from apiserver.admission import plugin_names
-from apiserver.authz.authorizer_modes import MODES
+from apiserver.authn.authentication_configuration import SIGNING_ALGORITHMS
+from apiserver.authz.configuration import MODES, V1, V1BETA1
 from apiserver.golang.durations import parse_duration
 from apiserver.golang.regex import InvalidPattern, compile_pattern
+from apiserver.golang.tls import SUITES
 from apiserver.vocabulary import IPNetwork
 
 # As kube-apiserver requires.
@@ -27,6 +29,7 @@ OBJECT_NAME_MAX: Final = 253
 CONTROLLERS: Final = {
     "namespace-controller": "namespace",
     "serviceaccount-controller": "serviceaccount",
+    "serviceaccount-token-controller": "serviceaccount-token",
     "root-ca-certificate-publisher-controller": "root-ca-cert-publisher",
     "resourcequota-controller": "resourcequota",
     "disruption-controller": "disruption",
@@ -37,6 +40,9 @@ CONTROLLERS: Final = {
     "clusterrole-aggregation-controller": "clusterrole-aggregation",
     "validatingadmissionpolicy-status-controller": "validatingadmissionpolicy-status",
     "garbage-collector-controller": "garbagecollector",
+    "certificatesigningrequest-signing-controller": "csrsigning",
+    "certificatesigningrequest-approving-controller": "csrapproving",
+    "certificatesigningrequest-cleaner-controller": "csrcleaner",
 }
 KNOWN_CONTROLLERS: Final = frozenset({*CONTROLLERS, *CONTROLLERS.values()})
 
@@ -93,6 +99,58 @@ def modes(text: str) -> tuple[str, ...]:
     return modes
 
 
+def access_review_version(text: str) -> str:
+    if text not in (V1, V1BETA1):
+        raise argparse.ArgumentTypeError(
+            f'unsupported webhook authorizer version "{text}", supported versions are "{V1}", "{V1BETA1}"'
+        )
+    return text
+
+
+def signing_algorithms(text: str) -> tuple[str, ...]:
+    names = texts(text)
+    for name in names:
+        if name not in SIGNING_ALGORITHMS:
+            raise argparse.ArgumentTypeError(f"{name!r} is not one of {', '.join(SIGNING_ALGORITHMS)}")
+    return names
+
+
+def required_claim(text: str) -> tuple[tuple[str, str], ...]:
+    """Parses one `claim=value`, which may have further signs and commas."""
+    name, mark, value = text.partition("=")
+    if not mark or not name.strip():
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form CLAIM=VALUE")
+    return ((name.strip(), value.strip()),)
+
+
+class NamedCertificate(NamedTuple):
+    """A certificate for some servers' names. names: without, those in the certificate."""
+
+    certificate: Path
+    key: Path
+    names: tuple[str, ...] = ()
+
+
+def named_certificate(text: str) -> tuple[NamedCertificate]:
+    """Parses `certificate,key` or `certificate,key:name,name`."""
+    pair, colon, names = (part.strip() for part in text.partition(":"))
+    if colon and not names:
+        raise argparse.ArgumentTypeError("empty names list is not allowed")
+    files = [part.strip() for part in pair.split(",")]
+    if len(files) != 2 or not all(files):
+        raise argparse.ArgumentTypeError("expected comma separated certificate and key file paths")
+    return (NamedCertificate(Path(files[0]), Path(files[1]), texts(names)),)
+
+
+def cipher_suites(text: str) -> tuple[str, ...]:
+    """Parses the names of cipher suites, comma separated."""
+    names = texts(text)
+    for name in names:
+        if name not in SUITES:
+            raise argparse.ArgumentTypeError(f"Cipher suite {name} not supported or doesn't exist")
+    return names
+
+
 def paths(text: str) -> tuple[Path, ...]:
     return tuple(map(Path, texts(text)))
 
@@ -105,6 +163,20 @@ def count(text: str) -> int:
     if not re.fullmatch(r"[0-9]{1,9}", text):
         raise argparse.ArgumentTypeError(f"{text!r} is not an integer from 0 to 999999999")
     return int(text)
+
+
+def integer(text: str) -> int:
+    """Parses an integer whose bounds depend on other flags."""
+    if not re.fullmatch(r"[-+]?[0-9]{1,18}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer")
+    return int(text)
+
+
+def number(text: str) -> float:
+    """Parses a number whose bounds depend on other flags."""
+    if not re.fullmatch(r"[-+]?([0-9]{1,18}(\.[0-9]{0,18})?|\.[0-9]{1,18})", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number")
+    return float(text)
 
 
 _SIZE_UNITS: Final = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "Ki": 2**10, "Mi": 2**20, "Gi": 2**30}

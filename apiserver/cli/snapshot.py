@@ -13,7 +13,7 @@ import orjson
 
 from apiserver.cli.command_line import parse
 from apiserver.cli.config import Config
-from apiserver.cli.flags import Parser
+from apiserver.cli.intermixed_parser import IntermixedParser
 from storage.embedded import snapshot as embedded
 from storage.snapshot_file import SnapshotError, SnapshotFile
 
@@ -163,8 +163,8 @@ def _read_optional(path: Path | None) -> bytes | None:
 # ---- the command line
 
 
-def _parser() -> Parser:
-    parser = Parser(
+def _parser() -> IntermixedParser:
+    parser = IntermixedParser(
         prog="apiserver snapshot", description="Backs up and restores the store.", allow_abbrev=False
     )
     commands = parser.add_subparsers(metavar="save|restore|status", required=True)
@@ -210,11 +210,11 @@ def _parser() -> Parser:
 
 
 def _command(
-    commands: argparse._SubParsersAction[Parser],
+    commands: argparse._SubParsersAction[IntermixedParser],
     name: str,
     text: str,
     command: Callable[[argparse.Namespace], None],
-) -> Parser:
+) -> IntermixedParser:
     parser = commands.add_parser(
         name,
         help=text.strip().partition(".")[0],

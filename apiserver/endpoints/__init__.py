@@ -6,12 +6,15 @@ On the way in:
     request_handler  one request to one `ApiCall`
     api_call         the record of a request: who asks for what, and what has been answered
     request_info     method, path and query to verb, resource, subresource, namespace and name
-    middleware       metrics, errors to Status, authentication, deadlines, authorization, slots
-    request_slots    how many requests may be in flight, and whose
+    middleware       metrics, errors to Status, authentication, deadlines, authorization, slots and seats
+    calls_under_way  which calls are being worked on, for deadlines and for lines about stalls
+    priority_and_fairness  one more: has requests wait for their seats, by their flows
+    failure_throttle how fast requests are answered whose credentials nobody accepts
+    request_slots    how many requests may be in flight, and whose, where fairness does not say it
     shared_pool      who may hold how much of what all users share
     impersonation    one more middleware: `kubectl --as`
+    auditing         two more: records requests, as the audit policy says
     cors             one more: which pages in browsers may use the API
-    running_call     which call a stack works for, for lines about stalls
     load_shedding    what is refused while the server is short of memory
     routes           a path to what answers it: fixed paths, or the table of served resources
     body_limits      how many bytes of bodies may be on their way, whose, and how slowly
@@ -26,6 +29,7 @@ On the way out:
     responses        writes a response, whole or in slices
     unread_answers   drops what clients do not take, in time and where it is too much
     watch_stream     writes a watch: events, bookmarks, its end
+    authorization_recheck  ends watches whose users have lost the right to them
     websocket        writes it as messages of a WebSocket, if the client asks for one
 
 What it answers itself: `discovery`, `openapi`, `openid`, `health`.

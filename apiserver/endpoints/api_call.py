@@ -8,11 +8,13 @@ from typing import TypeAlias, cast
 
 from aiohttp import web
 
+from apiserver.audit.request_audit import RequestAudit
 from apiserver.endpoints.body_limits import BodyLimits, BodyRoom
 from apiserver.endpoints.connection import Connection
-from apiserver.endpoints.representation import StatusEncoder
+from apiserver.endpoints.representation import Encoder, StatusEncoder
 from apiserver.endpoints.request_info import RequestInfo
-from apiserver.endpoints.request_slots import Slot
+from apiserver.endpoints.request_slots import RequestSlot
+from apiserver.flowcontrol.flow_control import Flow
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import Query, UserInfo
@@ -26,6 +28,7 @@ class ApiCall:
     offload: decides where the call's work runs, for its user once that is known.
     resource: the served resource that the path names, once it has been found.
     warnings: the texts of Warning headers.
+    malformed: why the request is none that can be served; empty if it can.
     status: the status code of the response; 0 until its first byte is written.
     body_bytes: how many bytes of its body have been sent; they are not counted for watches.
     closes_connection: the connection must not be used again after the response.
@@ -33,11 +36,16 @@ class ApiCall:
     discards_body: its body is of no use to anybody, and is being discarded.
     has_timed_out: the time for the request is up, and its task has been cancelled for that.
     is_answered: its answer is made, or being made as fast as the client takes it: only the client is slow.
-    cors_head: the lines of the response's head that tell a browser which pages may see it.
+    head_lines: the lines of the response's head that are known before it: which pages in browsers may see
+        it, and which flow the request has.
+    flow: which requests it waits with, if it has to wait; None for those that are passed on, and if API
+        Priority and Fairness is off.
     body_limits: those of the bodies of all requests, if its body may be read.
     body_room: what its body has taken of them, until the request has been answered.
-    slot: its slot among the requests in flight, if it needs one; see `take_slot`.
+    slot: its slot among the requests in flight, or its seats, if it needs any; see `take_slot`.
     deadline: when the client gives up, by the event loop's clock, if it has said so.
+    audit: the record of the call, if there is to be one; a level is not decided before it is known who asks.
+    audit_encoder: encodes the answer as it is recorded, if it is.
     status_encoder: encodes Statuses in the form that the client accepts; without it they are JSON.
     """
 
@@ -50,6 +58,7 @@ class ApiCall:
     user: UserInfo | None = None
     resource: ServedResource | None = None
     warnings: list[str] = field(default_factory=list)
+    malformed: str = ""
     status: int = 0
     body_bytes: int = 0
     closes_connection: bool = False
@@ -57,21 +66,24 @@ class ApiCall:
     discards_body: bool = False
     has_timed_out: bool = False
     is_answered: bool = False
-    cors_head: bytes = b""
-    slot: Slot | None = None
+    head_lines: bytes = b""
+    flow: Flow | None = None
+    slot: RequestSlot | None = None
     body_limits: BodyLimits | None = None
     body_room: BodyRoom | None = None
     status_encoder: StatusEncoder | None = None
     deadline: float | None = None
+    audit: RequestAudit | None = None
+    audit_encoder: Encoder | None = None
 
     @property
     def connection(self) -> Connection:
         return cast(Connection, self.request.protocol)
 
-    def take_slot(self) -> None:
-        """Take a slot, if it has none yet: the work begins. Raises TooManyRequests."""
-        if self.slot is not None:
-            self.slot.take()
+    async def take_slot(self) -> None:
+        """Take a slot, or seats, if it has none yet: the work begins. Raises TooManyRequests."""
+        if self.slot is not None and (waiting := self.slot.take()) is not None:
+            await waiting
 
     def release_slot(self) -> None:
         """Give the slot back, if it has one: the answer is made, and only has to be sent."""

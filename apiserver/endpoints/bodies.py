@@ -54,7 +54,7 @@ class BodyTooSlow(ApiError):
 
 
 async def read_body(call: ApiCall) -> Body:
-    """Reads the whole body, and takes the slot of a request that has none yet.
+    """Reads the whole body, and takes the slot, or the seats, of a request that has none yet.
 
     Raises RequestEntityTooLarge (row Q04), UnsupportedMediaType for a compressed body, BadRequest when it
     ends too early, BodyTooSlow, TooManyRequests.
@@ -83,7 +83,7 @@ async def read_body(call: ApiCall) -> Body:
         raise BadRequest(f"the body of the request cannot be read: {error}") from None
     if len(body) > BODY_BYTES_MAX:
         raise RequestEntityTooLarge(BODY_BYTES_MAX)
-    call.take_slot()
+    await call.take_slot()
     content_type = request.headers.get(hdrs.CONTENT_TYPE, "")
     return Body(body, content_type, size_class_of(body, content_type))
 

@@ -14,6 +14,7 @@ from aiohttp import StreamReader, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
 
+from apiserver.audit.request_audit import Caller
 from apiserver.authn.chain import PeerCertificate
 from apiserver.endpoints.unread_answers import UnreadAnswers
 from apiserver.errors import ApiError, BadRequest, InternalError
@@ -89,6 +90,8 @@ class Connection(web.RequestHandler):
     certificate: what the client certificate proves, once that is known.
     is_last_answer: whether it must be closed after the current response.
     asker: whose request is answered, once that is known.
+    audited: who has made the last request that was recorded: user, what three headers say of the client, and
+        what is recorded of both.
     held_bytes, is_shared, may_stall: see `unread_answers.Reader`.
     """
 
@@ -98,6 +101,7 @@ class Connection(web.RequestHandler):
         self._msg_queue_resume_size = PIPELINED_REQUESTS_MAX // 2
         self._unread_answers = manager.unread_answers
         self.asker: UserInfo | None = None
+        self.audited: tuple[UserInfo | None, tuple[str, str, str], Caller] | None = None
         self.held_bytes = 0
         self.is_shared = False
         self.may_stall = False
@@ -289,6 +293,11 @@ class Server(web.Server):
                 while any(each.is_answering for each in self._open_connections()):  # noqa: ASYNC110
                     await asyncio.sleep(DRAIN_POLL_S)
         await self.shutdown(CLOSE_WITHIN_S)
+
+    def forget_certificates(self) -> None:
+        """Have it found out again what client certificates prove: other CAs are trusted now."""
+        for connection in self._open_connections():
+            connection.certificate = None
 
     def _open_connections(self) -> list[Connection]:
         return cast(list[Connection], self.connections)

@@ -67,6 +67,7 @@ class Health:
     live_without_store: whether /livez passes while the store cannot be reached.
     live_grace_s: post-start hooks that are not done do not fail /livez until this many seconds after the
         start (row N08). clock: the event loop's.
+    kms: whether the KMS plugins are well; None if there are none.
     """
 
     storage: HealthCheck
@@ -74,12 +75,15 @@ class Health:
     live_without_store: bool
     live_grace_s: float
     clock: Callable[[], float]
+    kms: HealthCheck | None = None
     hooks: list[PostStartHook] = field(default_factory=list)
     is_shutting_down: bool = False
 
     def __post_init__(self) -> None:
         self._started_at = self.clock()
         self.storage = SharedCheck(self.storage)
+        if self.kms is not None:
+            self.kms = SharedCheck(self.kms)
 
     def add_post_start_hook(self, name: str) -> PostStartHook:
         """Register work that has to be done before the server is ready."""
@@ -94,10 +98,14 @@ class Health:
             # An unreachable store is no reason to restart the server; that would not bring it back. Who
             # excludes the check, as one does with kube-apiserver, finds it all the same.
             checks["etcd"] = _fine if self.live_without_store else self.storage
+            if self.kms is not None:
+                checks["kms-providers"] = _fine if self.live_without_store else self.kms
             checks |= {hook.name: self._within_grace(hook) for hook in self.hooks}
             return checks
         # Kubernetes' name beside our own.
         checks |= {"etcd": self.storage, "storage": self.storage}
+        if self.kms is not None:
+            checks["kms-providers"] = self.kms
         if endpoint == "readyz":
             checks["etcd-readiness"] = self.storage
             checks["watch-cache"] = self.cache

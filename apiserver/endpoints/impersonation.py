@@ -23,11 +23,17 @@ def impersonate(chain: AuthorizationChain, brand: Brand) -> Middleware:
         def impersonating(call: ApiCall) -> Awaitable[None]:
             headers = call.request.raw_headers
             if is_impersonating(headers) and (wanted := wanted_user(headers)) is not None:
-                assert call.user is not None
-                for attributes in _required_permissions(call.user, wanted, reviews_group):
-                    chain.require(attributes)
-                call.user = impersonated(wanted)
+                return impersonate_user(call, wanted)
             return handle(call)
+
+        async def impersonate_user(call: ApiCall, wanted: UserInfo) -> None:
+            assert call.user is not None
+            for attributes in _required_permissions(call.user, wanted, reviews_group):
+                await chain.require(attributes)
+            call.user = impersonated(wanted)
+            if call.audit is not None:
+                call.audit.impersonate(call.user)
+            await handle(call)
 
         return impersonating
 
@@ -50,6 +56,8 @@ def _required_permissions(caller: UserInfo, wanted: UserInfo, reviews_group: str
             subresource=subresource,
             namespace=namespace,
             name=name,
+            # Users, groups and service accounts have none here, as in Kubernetes.
+            version="v1" if group else "",
         )
 
     account = service_account_of(wanted.name)

@@ -6,22 +6,32 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import Final
 
 from aiohttp import hdrs
 
-from apiserver.authn.chain import NO_CERTIFICATE, AuthenticationChain, Credentials, PeerCertificate
+from apiserver.authn.chain import (
+    NO_CERTIFICATE,
+    AuthenticationChain,
+    Credentials,
+    Identity,
+    NoCredentials,
+    PeerCertificate,
+)
 from apiserver.authn.peer_certificates import PeerCertificates
 from apiserver.authn.token_file import bearer_token, is_token_misplaced
 from apiserver.authn.websocket_protocols import read_protocols
-from apiserver.authz.attributes import Attributes, AuthorizationChain
+from apiserver.authz.attributes import ALLOW, Attributes, AuthorizationChain, Verdict, require_allowed
 from apiserver.endpoints.api_call import ApiCall, Handler, Middleware
 from apiserver.endpoints.bodies import discard_body
 from apiserver.endpoints.body_limits import BodyLimits
+from apiserver.endpoints.calls_under_way import CallsUnderWay
 from apiserver.endpoints.connection import Connection
+from apiserver.endpoints.failure_throttle import FailureThrottle
+from apiserver.endpoints.priority_and_fairness import Fairness
 from apiserver.endpoints.request_info import selected_name
-from apiserver.endpoints.request_slots import Slot, SlotLimits
+from apiserver.endpoints.request_slots import RequestSlot, Slot, SlotLimit, SlotLimits
 from apiserver.endpoints.responses import send_error
 from apiserver.endpoints.websocket import asks_for_websocket
 from apiserver.errors import (
@@ -29,9 +39,13 @@ from apiserver.errors import (
     BadRequest,
     InternalError,
     Timeout,
+    Unauthorized,
     from_storage,
 )
 from apiserver.golang.durations import parse_duration
+from apiserver.meta.options import first
+from apiserver.metrics.authentication import ERROR, FAILURE, AuthenticationMetrics
+from apiserver.metrics.authorization import AuthorizationMetrics
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.vocabulary import GroupResource
 from storage.errors import StorageError
@@ -41,15 +55,18 @@ log = logging.getLogger(__name__)
 
 # How much longer than its timeout a request may take.
 LATE_AFTER_MAX_S: Final = 1.0
+_COLLECTION_VERBS: Final = frozenset({"list", "watch", "deletecollection"})
 _READ_VERBS: Final = frozenset({"get", "list", "watch", "head", "options"})
 
 
 def errors_to_status() -> Middleware:
-    """Turn exceptions of handlers and of inner middleware into responses."""
+    """Turn exceptions of handlers and of inner middleware into responses, and refuse malformed requests."""
 
     def middleware(handle: Handler) -> Handler:
         async def respond(call: ApiCall) -> None:
             try:
+                if call.malformed:
+                    raise BadRequest(call.malformed)
                 await handle(call)
             except ConnectionError:
                 raise  # The client is gone.
@@ -87,6 +104,8 @@ def _as_api_error(failure: Exception, call: ApiCall) -> ApiError:
         case TimeoutError():
             return Timeout.of_request()
         case _:
+            if call.audit is not None:
+                call.audit.has_panicked = True
             log.error("%s %s failed", call.info.method, call.info.path, exc_info=failure)
             return InternalError("Internal error occurred")
 
@@ -113,8 +132,11 @@ _EXTRA_SPACE: Final = (
 )
 
 
-def authenticate(chain: AuthenticationChain, certificates: PeerCertificates) -> Middleware:
+def authenticate(
+    chain: AuthenticationChain, certificates: PeerCertificates, metrics: AuthenticationMetrics
+) -> Middleware:
     """Authenticate the request. certificates: tells what client certificates prove."""
+    failures = FailureThrottle()
 
     def middleware(handle: Handler) -> Handler:
         async def authenticated(call: ApiCall) -> None:
@@ -127,7 +149,25 @@ def authenticate(chain: AuthenticationChain, certificates: PeerCertificates) -> 
                 if token and not bearer_token(authorization):
                     authorization = f"Bearer {token}"
             certificate = connection.certificate or _identify(connection, certificates)
-            call.user = await chain(Credentials(certificate, authorization, headers))
+            began = time.monotonic()
+            try:
+                found = await chain(Credentials(certificate, authorization, headers), call.info.path)
+            except ApiError as error:
+                result = FAILURE if isinstance(error, NoCredentials) else ERROR
+                metrics.refused(result, time.monotonic() - began)
+                if isinstance(error, Unauthorized):
+                    _annotate(call, error.annotations)
+                    await failures.wait()
+                raise
+            if isinstance(found, Identity):
+                user = found.user
+                _annotate(call, found.annotations)
+                if found.warning:
+                    call.warnings.append(found.warning)
+            else:
+                user = found
+            metrics.identified(user.name, time.monotonic() - began)
+            call.user = user
             connection.asker = call.user
             call.offload = call.offload.for_user(call.user.name)
             await handle(call)
@@ -135,6 +175,13 @@ def authenticate(chain: AuthenticationChain, certificates: PeerCertificates) -> 
         return authenticated
 
     return middleware
+
+
+def _annotate(call: ApiCall, annotations: Sequence[tuple[str, str]]) -> None:
+    """Have the audit event of a call tell of the credentials."""
+    if call.audit is not None:
+        for name, value in annotations:
+            call.audit.annotate(call.audit.keys.authentication + name, value)
 
 
 def _identify(connection: Connection, certificates: PeerCertificates) -> PeerCertificate:
@@ -147,28 +194,38 @@ def _identify(connection: Connection, certificates: PeerCertificates) -> PeerCer
     return found
 
 
-def limit_in_flight(limits: SlotLimits, body_limits: BodyLimits) -> Middleware:
-    """Give each request a slot, or reject it (row Q05). Those that run long need none.
+def limit_in_flight(limits: SlotLimits, body_limits: BodyLimits, fairness: Fairness | None) -> Middleware:
+    """Give each request a slot, or seats, or reject it (row Q05). Those that run long need none.
 
     Inside of authorization: who may not do what it asks for gets no slot, nor is its body read. A read takes
     its slot at once, a write when its body is there, in `bodies.read_body`.
+    fairness: None if there are only slots.
     """
+
+    def slot_of(call: ApiCall, limit: SlotLimit) -> RequestSlot:
+        assert call.user is not None
+        return Slot(limit, call.user, call.info)
+
+    seats_of = slot_of if fairness is None else fairness.seats_of
 
     def middleware(handle: Handler) -> Handler:
         async def read(call: ApiCall) -> None:
-            assert call.user is not None
-            info = call.info
-            limit = limits.read_only if info.is_resource else limits.of_path(info.path)
-            slot = call.slot = Slot(limit, call.user, info)
+            slot: RequestSlot
+            if call.info.is_resource:
+                slot = seats_of(call, limits.read_only)
+            else:
+                limit = limits.of_path(call.info.path)
+                slot = slot_of(call, limit) if limit.is_apart else seats_of(call, limit)
+            call.slot = slot
             try:
-                slot.take()
+                if (waiting := slot.take()) is not None:
+                    await waiting
                 await handle(call)
             finally:
                 slot.release()
 
         async def write(call: ApiCall) -> None:
-            assert call.user is not None
-            slot = call.slot = Slot(limits.mutating, call.user, call.info)
+            slot = call.slot = seats_of(call, limits.mutating)
             call.body_limits = body_limits
             try:
                 await handle(call)
@@ -177,13 +234,15 @@ def limit_in_flight(limits: SlotLimits, body_limits: BodyLimits) -> Middleware:
                 if call.body_room is not None:
                     call.body_room.release()
 
+        watch = handle if fairness is None else fairness.limit_watches(handle)
+
         def limited(call: ApiCall) -> Awaitable[None]:
             info = call.info
             if info.verb not in _READ_VERBS:
                 return handle(call) if info.is_long_running else write(call)
             if info.is_long_running and info.verb != "watch":
                 return handle(call)  # Its body is another server's.
-            respond = handle if info.verb == "watch" else read
+            respond = watch if info.verb == "watch" else read
             if call.request.content.is_eof():
                 return respond(call)
             return discard_body(call, respond)
@@ -201,9 +260,10 @@ class Deadlines:
     intervals, which costs each nothing; a timer for each took 4 µs.
     """
 
-    def __init__(self, request_timeout_s: float, loop: asyncio.AbstractEventLoop) -> None:
-        self._timeout_s, self._loop = request_timeout_s, loop
-        self._under_way: dict[ApiCall, asyncio.Task[object] | None] = {}  # oldest first
+    def __init__(
+        self, request_timeout_s: float, loop: asyncio.AbstractEventLoop, calls: CallsUnderWay
+    ) -> None:
+        self._timeout_s, self._loop, self._under_way = request_timeout_s, loop, calls.tasks
 
     def middleware(self, handle: Handler) -> Handler:
         under_way, loop = self._under_way, self._loop
@@ -259,13 +319,24 @@ TAKING_LONG_MAX: Final = 1_000
 QUICK_ANSWERS: Final = 100
 
 
-def authorize(chain: AuthorizationChain) -> Middleware:
+def authorize(chain: AuthorizationChain, metrics: AuthorizationMetrics) -> Middleware:
     """Reject what the user may not do, before the body is read.
 
     A user to whom ten thousand roles are bound, and who asks for ever new things, takes some of the event
     loop's turns with each question. So do not many at once: they wait for theirs.
     """
     taking_long: dict[str, int] = {}  # how many quick answers are left until each is forgotten
+
+    def require(call: ApiCall, attributes: Attributes, verdict: Verdict, began: float) -> None:
+        """Raises Forbidden, InternalError."""
+        metrics.decided(verdict, time.monotonic() - began)
+        if call.audit is not None:
+            is_allowed = verdict.decision is ALLOW
+            if is_allowed or not verdict.error:
+                call.audit.decided(is_allowed=is_allowed, reason=verdict.reason)
+            else:
+                call.audit.annotate(call.audit.keys.reason, "internal error")
+        require_allowed(attributes, verdict)
 
     def middleware(handle: Handler) -> Handler:
         async def authorized(call: ApiCall) -> None:
@@ -276,8 +347,11 @@ def authorize(chain: AuthorizationChain) -> Middleware:
                 if turn.is_over():
                     await turn.next()
             began = time.monotonic()
+            answer = None
             try:
-                chain.require(attributes)
+                answer = chain(attributes)
+                if isinstance(answer, Verdict):
+                    require(call, attributes, answer, began)
             finally:
                 if time.monotonic() - began > TURN_S:
                     if len(taking_long) >= TAKING_LONG_MAX:
@@ -287,6 +361,8 @@ def authorize(chain: AuthorizationChain) -> Middleware:
                     taking_long[user] -= 1
                     if not taking_long[user]:
                         del taking_long[user]
+            if not isinstance(answer, Verdict):
+                require(call, attributes, await answer.decide(), began)
             await handle(call)
 
         return authorized
@@ -298,14 +374,24 @@ def authorizer_attributes(call: ApiCall, verb: str = "") -> Attributes:
     """Returns the attributes by which a request is authorized. verb: instead of the request's own."""
     info = call.info
     assert call.user is not None
+    field_selector = label_selector = ""
+    if info.verb in _COLLECTION_VERBS and call.query and not info.has_watch_prefix:
+        field_selector, label_selector = (
+            first(call.query, "fieldSelector"),
+            first(call.query, "labelSelector"),
+        )
+    # By position, as by name they take every request twice as long.
     return Attributes(
-        user=call.user,
-        verb=verb or info.verb,
-        is_resource=info.is_resource,
-        path=info.path,
-        group=info.group,
-        resource=info.resource,
-        subresource=info.subresource,
-        namespace=info.namespace,
-        name=info.name or selected_name(info, call.query),
+        call.user,
+        verb or info.verb,
+        info.is_resource,
+        info.path,
+        info.group,
+        info.resource,
+        info.subresource,
+        info.namespace,
+        info.name or selected_name(info, call.query),
+        info.version,
+        field_selector,
+        label_selector,
     )

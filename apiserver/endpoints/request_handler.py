@@ -12,8 +12,7 @@ from aiohttp import HttpVersion11, web
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.representation import StatusEncoder
 from apiserver.endpoints.request_info import MalformedRequest, parse_query, parse_target
-from apiserver.endpoints.responses import send_error, sent
-from apiserver.errors import BadRequest
+from apiserver.endpoints.responses import sent
 from apiserver.meta.options import is_true
 from apiserver.registry.offload import Offload
 
@@ -36,10 +35,9 @@ def request_handler(
     async def handle_request(request: web.BaseRequest) -> web.StreamResponse:
         raw_path, _, raw_query = request.raw_path.partition("?")
         malformed = ""
-        if not raw_path.startswith("/"):
-            # Servers must accept `GET https://host/version`, as sent to a proxy (RFC 9112, 3.2.2).
-            raw_path = urlsplit(raw_path).path or "/"
         try:
+            if not raw_path.startswith("/"):
+                raw_path = _path_of(raw_path)
             if request.version is not HttpVersion11 and request.version > HttpVersion11:
                 raise MalformedRequest("the version of HTTP is not supported")
             query = parse_query(raw_query)
@@ -53,13 +51,22 @@ def request_handler(
         audit_id = request.headers.get("Audit-Id") or new_audit_id()
         call = ApiCall(request, info, query, audit_id, clock(), offload, status_encoder=status_encoder)
         if malformed:
-            call.closes_connection = True
-            await send_error(call, BadRequest(malformed))
-        else:
-            await handle(call)
+            call.malformed, call.closes_connection = malformed, True
+        await handle(call)
         return sent(call)
 
     return handle_request
+
+
+def _path_of(url: str) -> str:
+    """Returns the path of a URL. Raises MalformedRequest.
+
+    Servers must accept `GET https://host/version`, as sent to a proxy (RFC 9112, 3.2.2).
+    """
+    try:
+        return urlsplit(url).path or "/"
+    except ValueError:
+        raise MalformedRequest("the target is not a URL") from None
 
 
 def audit_id_source() -> Callable[[], str]:

@@ -143,20 +143,29 @@ _ANY_FIELD: Final = _AnyField()
 def selected_name(info: RequestInfo, query: Query) -> str:
     """Returns the name that the field selector of a list or a watch requires; empty if there is none.
 
-    Users who may read only one object may list or watch it in this way. Invalid selectors select no name: the
-    error is reported later, to authorized users. Nor do very long ones.
+    Users who may read only one object may list or watch it in this way.
     """
-    if "fieldSelector" not in query or info.verb not in _SELECTING_VERBS or info.has_watch_prefix:
+    if info.has_watch_prefix:
+        return ""
+    name = selected_value(info, query, "metadata.name")
+    return "" if names.path_segment(name) else name
+
+
+def selected_value(info: RequestInfo, query: Query, field: str) -> str:
+    """Returns the value that the field selector of a list or a watch requires; empty if there is none.
+
+    Invalid selectors require nothing: the error is reported later, to authorized users. Nor do very long
+    ones.
+    """
+    if "fieldSelector" not in query or info.verb not in _SELECTING_VERBS:
         return ""
     text = query["fieldSelector"][0]
     if len(text) > SELECTOR_LENGTH_MAX:
         return ""
     try:
-        selector = parse_field_selector(text, _ANY_FIELD)
+        return parse_field_selector(text, _ANY_FIELD).required_value(field) or ""
     except SelectorSyntaxError:
         return ""
-    name = selector.required_value("metadata.name") or ""
-    return "" if names.path_segment(name) else name
 
 
 _EMPTY: Final[Query] = MappingProxyType({})

@@ -1,5 +1,9 @@
 """The slots of requests in flight: how many reads and writes there may be, and who gets them. Row Q05.
 
+With API Priority and Fairness on, which is the default, these are the slots of what that does not bound: the
+requests of the exempt level, beside those of `system:masters`; the others have seats in their place. How both
+fit together is told by `apiserver.flowcontrol`. Scrapes have slots of their own in either case.
+
 A request gets its slot when nothing but work is left: its user may do it, and its body is there. It gives the
 slot back when its answer is made (`Slot.release`), not when the client has read it: a client that sends or
 reads slowly keeps no slot from others.
@@ -8,7 +12,8 @@ reads slowly keeps no slot from others.
 from __future__ import annotations
 
 import math
-from typing import Final
+from collections.abc import Awaitable
+from typing import Final, Protocol
 
 from apiserver.endpoints.request_info import RequestInfo
 from apiserver.endpoints.shared_pool import SharedPool
@@ -47,10 +52,12 @@ class SlotLimit:
 
     slots_max: 0 for no limit.
     in_flight: counts the requests of the kind, those too whose bodies are not there yet.
+    is_apart: who asks for these slots waits for no others, whatever else limits requests.
     """
 
-    def __init__(self, slots_max: int, in_flight: Count, *, lease_group: str) -> None:
+    def __init__(self, slots_max: int, in_flight: Count, *, lease_group: str, is_apart: bool = False) -> None:
         """lease_group: the API group of leases."""
+        self.is_apart = is_apart
         self.in_flight = in_flight
         self._shared = SharedPool(slots_max or math.inf)
         self._for_leases = SharedPool(LEASE_SLOTS)
@@ -92,8 +99,8 @@ class SlotLimits:
         """lease_group: the API group of leases."""
         self.read_only = SlotLimit(read_only_max, in_flight.read_only, lease_group=lease_group)
         self.mutating = SlotLimit(mutating_max, in_flight.mutating, lease_group=lease_group)
-        self._scrapes = SlotLimit(SCRAPES_MAX, in_flight.read_only, lease_group=lease_group)
-        self._probes = SlotLimit(0, in_flight.read_only, lease_group=lease_group)
+        self._scrapes = SlotLimit(SCRAPES_MAX, in_flight.read_only, lease_group=lease_group, is_apart=True)
+        self._probes = SlotLimit(0, in_flight.read_only, lease_group=lease_group, is_apart=True)
 
     def of_path(self, path: str) -> SlotLimit:
         """Returns the slots of reads of a path that leads to no resource."""
@@ -101,6 +108,21 @@ class SlotLimits:
         if first in _PROBES:
             return self._probes
         return self._scrapes if first == "metrics" else self.read_only
+
+
+class RequestSlot(Protocol):
+    """What a request takes before it is worked on: a `Slot`, or the seats of its flow."""
+
+    def take(self) -> Awaitable[None] | None:
+        """Take it, once. Returns None, or what has to be awaited before it is there.
+
+        Raises TooManyRequests, as what is awaited does.
+        """
+        ...
+
+    def release(self) -> None:
+        """Give it back; it may be called again."""
+        ...
 
 
 class Slot:

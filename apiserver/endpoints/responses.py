@@ -17,6 +17,7 @@ from typing import Final
 import orjson
 from aiohttp import hdrs, web
 
+from apiserver.audit.request_audit import RequestAudit
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.compression import (
     CONTENT_ENCODING,
@@ -29,6 +30,7 @@ from apiserver.endpoints.representation import Encoder
 from apiserver.endpoints.response_bodies import ResponseBody, UnsharedBody
 from apiserver.errors import ApiError
 from apiserver.meta.options import is_true
+from apiserver.registry.results import ObjectList
 from apiserver.registry.size_class import SizeClass
 from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import Document
@@ -138,6 +140,8 @@ async def send_status(
     call: ApiCall, document: Document, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> None:
     """A Status in the form that the client understands (row P04)."""
+    if call.audit is not None:
+        call.audit.record_status(document)
     status_encoder = call.status_encoder
     accept = call.request.headers.get(hdrs.ACCEPT, "")
     media_type = status_encoder.media_type(accept) if status_encoder is not None else JSON
@@ -170,7 +174,37 @@ async def send_object(call: ApiCall, encoder: Encoder, found: StoredObject, stat
         body = encoder.object(found)
     else:  # It must not hold up other calls.
         body = await call.offload.run_begun(size, encoder.object, found)
+    if call.audit is not None and call.audit.wants_response:
+        await _record_object(call, call.audit, encoder, found, body)
     await send_body(call, status, body, encoder.media_type)
+
+
+async def _record_object(
+    call: ApiCall, audit: RequestAudit, encoder: Encoder, found: StoredObject, body: bytes
+) -> None:
+    """body: of the answer. It is recorded as it is, if it is what is recorded."""
+    recorded = call.audit_encoder
+    if recorded is None:
+        return
+    if recorded is not encoder:
+        size = recorded.work(found)
+        body = await call.offload.run_begun(size, recorded.object, found)
+    audit.record_response((body,))
+
+
+async def record_list(call: ApiCall, found: ObjectList) -> None:
+    """Record a list that is about to be sent, if it is to be recorded."""
+    audit, encoder = call.audit, call.audit_encoder
+    if audit is None or encoder is None or not audit.wants_response:
+        return
+    following = UnsharedBody(BodySlices(encoder.list(found))).reader(call.offload).next
+    turn = Turn()
+    while (piece := await following()) is not None:
+        if not audit.add_to_response(piece):
+            return
+        if turn.is_over():
+            await turn.next()
+    audit.end_response()
 
 
 async def send_slices(call: ApiCall, body: ResponseBody, content_type: str = JSON, status: int = 200) -> None:
@@ -367,16 +401,22 @@ def _date(second: int) -> bytes:
     return f"Date: {formatdate(second, usegmt=True)}\r\n".encode()
 
 
-def _head(call: ApiCall, status: int, content_type: str, headers: Mapping[str, str] | None) -> bytes:
+def begin_response(call: ApiCall, status: int) -> None:
+    """Note the status of a response whose first byte is about to be written."""
     call.status = status
+    if (audit := call.audit) is not None and audit.on_response_started is not None:
+        audit.on_response_started(status)
+
+
+def _head(call: ApiCall, status: int, content_type: str, headers: Mapping[str, str] | None) -> bytes:
+    begin_response(call, status)
     caching = headers.get("Cache-Control", CACHING) if headers else CACHING
-    head = b"%b%bAudit-Id: %b\r\n" % (
+    head = b"%b%bAudit-Id: %b\r\n%b" % (
         _opening(status, content_type, _connection(call), caching),
         _date(int(time())),
         call.audit_id.encode("latin-1", "replace"),
+        call.head_lines,
     )
-    if call.cors_head:
-        head += call.cors_head
     if call.warnings:
         head += b"".join(b"Warning: %b\r\n" % value for value in warning_values(call.warnings))
     if headers:
@@ -386,13 +426,13 @@ def _head(call: ApiCall, status: int, content_type: str, headers: Mapping[str, s
 
 
 def _forwarded_head(call: ApiCall, status: int, lines: Sequence[tuple[bytes, bytes]]) -> bytes:
-    call.status = status
+    begin_response(call, status)
     head = [
         _opening(status, "", _connection(call)),
         b"Audit-Id: ",
         call.audit_id.encode("latin-1", "replace"),
     ]
-    head += [b"\r\n", call.cors_head]
+    head += [b"\r\n", call.head_lines]
     if not any(name.lower() == b"date" for name, _ in lines):
         head.append(_date(int(time())))
     head += [b"Warning: %b\r\n" % value for value in warning_values(call.warnings)]

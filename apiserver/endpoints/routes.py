@@ -13,6 +13,7 @@ from typing import Final
 
 from apiserver import EMULATED_VERSION, __version__
 from apiserver.aggregation.remote_versions import RemoteVersion, RemoteVersions
+from apiserver.audit.request_audit import RequestAudit
 from apiserver.endpoints import health
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.discovery import Discovery
@@ -75,6 +76,7 @@ class NonResourceEndpoints:
 
     openid: None if the issuer of tokens cannot be discovered.
     metrics: returns the text of /metrics in slices.
+    debugging: the handlers of paths that no index names.
     """
 
     discovery: Discovery
@@ -82,6 +84,7 @@ class NonResourceEndpoints:
     openapi: OpenApi
     health: Health
     metrics: Callable[[], Awaitable[Iterator[bytes]]]
+    debugging: Mapping[str, Handler]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +145,7 @@ class Routes:
             "metrics": self._metrics_text,
             "openapi/v2": openapi.v2,
             "openapi/v3": openapi.index,
+            **non_resources.debugging,
         }
         # Unlike the others, they answer no HEAD.
         openid = non_resources.openid
@@ -181,6 +185,8 @@ class Routes:
             self._shedding.check(call, resource)
         if resource.deprecation_warning:
             call.warnings.append(resource.deprecation_warning)
+            if call.audit is not None:
+                _record_deprecation(call.audit, resource)
         await self._handler_of(call, resource)(call)
 
     def _handler_of(self, call: ApiCall, resource: ServedResource) -> Handler:
@@ -335,6 +341,12 @@ def _supported(verbs: Mapping[str, str], method: str, supported: Collection[str]
     if verb is None or verb not in supported:
         raise MethodNotAllowed if any(verb in supported for verb in verbs.values()) else NoSuchEndpoint
     return verb
+
+
+def _record_deprecation(audit: RequestAudit, resource: ServedResource) -> None:
+    audit.annotate(audit.keys.deprecated, "true")
+    if resource.deprecation is not None and resource.deprecation.removed_in:
+        audit.annotate(audit.keys.removed_release, resource.deprecation.removed_in)
 
 
 def version_document() -> Document:

@@ -27,7 +27,7 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.size_class import SizeClass
 from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import MASTERS, UserInfo
-from storage.turns import TURN_S, Turn
+from storage.turns import TURN_S, Turn, in_turns
 from storage.watch_cache import EventType, KeyVersion, Watcher
 from storage.watch_cache.events import CacheEvent, Delivery
 
@@ -40,6 +40,9 @@ LAST_BOOKMARK_BEFORE_END_S: Final = 2.0
 # read; it is checked after each batch.
 FLUSH_BYTES_MAX: Final = 64 * 1024
 BATCH_EVENTS: Final = 16
+# Watches about which an authorizer is asked at the same time, if it has to ask others: far fewer
+# questions than may wait for a webhook, so that requests have theirs.
+ASKING_MAX: Final = 200
 
 
 class EventTransport(Protocol):
@@ -240,28 +243,44 @@ class WatchStream:
         progress: returns the revision up to which the cache has delivered changes.
         """
         self._watcher = watcher
-        self._stream = stream = await self._open()
+        try:
+            self._stream = stream = await self._open()
+            await self._run(stream, initial, initial_bookmark, progress if sends_bookmarks else None)
+            await stream.close()
+        finally:
+            # They refer to this stream, and would be kept until the next full garbage collection, with what
+            # waits in the watcher's queue.
+            self._watcher = self._stream = None
+            if self._call.connection.on_writable == self.on_event:
+                self._call.connection.on_writable = None
+
+    async def _run(
+        self,
+        stream: EventTransport,
+        initial: list[KeyVersion[StoredObject]],
+        initial_bookmark: int | None,
+        progress: Callable[[], int] | None,
+    ) -> None:
         try:
             await self._send_initial(initial)
         except ApiError as error:
             # Whatever has been sent, the client must begin again (row M04).
             stream.write(self._encoder.error(error.status()))
-            await stream.close()
             return
         initial.clear()
         if initial_bookmark is not None:
             stream.write(self._encoder.bookmark(initial_bookmark, ends_initial_events=True))
             self._metrics.observe_watch_list(self._call, self._clock() - self._call.received_at)
+        self._call.release_slot()  # It has begun: what follows is little, and lasts.
         self._is_live = True
         self.flush()
         try:
-            await self._wait_for_end(progress if sends_bookmarks else None)
+            await self._wait_for_end(progress)
         finally:
             self._is_live = False
             for preparing in (self._conversion, self._encoding):
                 if preparing is not None:
                     preparing.cancel()
-        await stream.close()
 
     async def _send_initial(self, initial: Sequence[KeyVersion[StoredObject]]) -> None:
         """Send the state as synthetic ADDED events, in slices, which bound memory and turns of the loop."""
@@ -570,6 +589,7 @@ class WatchStreams:
 
     clock: the event loop's, in seconds. origins: of the pages that may open WebSockets.
     refused_total: how many were refused because their users had their share of all there may be.
+    unauthorized_total: how many have ended because their users may not watch any more what they watched.
     """
 
     def __init__(
@@ -586,14 +606,15 @@ class WatchStreams:
         self.clock = clock
         self.flush_queue = FlushQueue()
         self.event_encodings = EventEncodings()
-        self.refused_total = 0
+        self.refused_total = self.unauthorized_total = 0
         self._places = SharedPool(watches_max or math.inf)
         self._open: set[WatchStream] = set()
         self._is_closing = False
         self._withdrawn: WeakSet[ServedResource] = WeakSet()
         # The last question of `end_unauthorized`, and when it was asked.
-        self._is_authorized: Callable[[ApiCall], bool] | None = None
+        self._is_authorized: Callable[[ApiCall], bool | Awaitable[bool]] | None = None
         self._asked_at = 0.0
+        self._asking: set[asyncio.Future[None]] = set()
 
     def take_place(self, user: UserInfo) -> str | None:
         """Take the place of a watch. Users share the places as they do slots.
@@ -616,8 +637,11 @@ class WatchStreams:
     def open(self, stream: WatchStream) -> Iterator[None]:
         self._open.add(stream)
         self.metrics.watches += 1
-        if self._is_closing or stream.resource in self._withdrawn or self._is_revoked(stream.call):
+        if self._is_closing or stream.resource in self._withdrawn:
             stream.end()
+        elif self._is_authorized is not None and stream.call.received_at <= self._asked_at:
+            # The right to it may have been revoked since it was authorized.
+            self._ask(stream, self._is_authorized)
         try:
             yield
         finally:
@@ -634,7 +658,7 @@ class WatchStreams:
             if stream.resource in resources:
                 stream.end()
 
-    async def end_unauthorized(self, is_authorized: Callable[[ApiCall], bool]) -> int:
+    async def end_unauthorized(self, is_authorized: Callable[[ApiCall], bool | Awaitable[bool]]) -> int:
         """End the watches whose users may not watch any more what they watch: their clients begin again.
 
         is_authorized: asked once of each watch that is open, in turns of the event loop, and of those that
@@ -642,22 +666,33 @@ class WatchStreams:
         Returns how many it has ended.
         """
         self._is_authorized, self._asked_at = is_authorized, self.clock()
-        ended = 0
-        turn_ends = monotonic() + TURN_S
-        for stream in list(self._open):
-            if not is_authorized(stream.call):
-                stream.end()
-                ended += 1
-            if monotonic() > turn_ends:
-                await asyncio.sleep(0)
-                turn_ends = monotonic() + TURN_S
-        return ended
+        before = self.unauthorized_total
+        async for stream in in_turns(list(self._open)):
+            self._ask(stream, is_authorized)
+            if len(self._asking) >= ASKING_MAX:
+                await asyncio.wait(self._asking, return_when=asyncio.FIRST_COMPLETED)
+        if self._asking:
+            await asyncio.wait(self._asking)
+        return self.unauthorized_total - before
 
-    def _is_revoked(self, call: ApiCall) -> bool:
-        """Whether the right to a watch that is about to begin was revoked since it was authorized."""
-        if self._is_authorized is None or call.received_at > self._asked_at:
-            return False
-        return not self._is_authorized(call)
+    def _ask(self, stream: WatchStream, is_authorized: Callable[[ApiCall], bool | Awaitable[bool]]) -> None:
+        """End a watch if its user may not watch it any more, now or when that is known."""
+        answer = is_authorized(stream.call)
+        if isinstance(answer, bool):
+            self._end_unless(answer, stream)
+            return
+
+        async def end_later(answer: Awaitable[bool]) -> None:
+            self._end_unless(await answer, stream)
+
+        asking = asyncio.ensure_future(end_later(answer))
+        self._asking.add(asking)
+        asking.add_done_callback(self._asking.discard)
+
+    def _end_unless(self, is_authorized: bool, stream: WatchStream) -> None:
+        if not is_authorized and stream in self._open:
+            self.unauthorized_total += 1
+            stream.end()
 
     def end_all(self) -> None:
         """End every watch cleanly, and those that begin from now on at once."""

@@ -29,7 +29,7 @@ from apiserver.authn.websocket_protocols import read_protocols
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.cors import AllowedOrigins
 from apiserver.endpoints.representation import Encoder
-from apiserver.endpoints.responses import warning_values
+from apiserver.endpoints.responses import begin_response, warning_values
 from apiserver.errors import BadRequest, Forbidden
 from apiserver.golang.quoting import go_quote
 from storage.turns import Turn
@@ -170,7 +170,7 @@ async def accept_websocket(
     socket.headers["Audit-Id"] = call.audit_id.encode("ascii", "replace").decode()
     for value in warning_values(call.warnings):
         socket.headers.add(hdrs.WARNING, value.decode())
-    call.status = 101
+    begin_response(call, 101)
     call.closes_connection = True
     await socket.prepare(request)
     return socket

@@ -16,6 +16,7 @@ from apiserver.endpoints.negotiation import base_type
 from apiserver.errors import AlreadyExists, NotFound
 from apiserver.handlers.apply_patcher import ApplyConversion, ApplyPatcher, NoopApplies
 from apiserver.handlers.create import Creator
+from apiserver.handlers.recording import record_patch
 from apiserver.handlers.write_requests import WriteRequests
 from apiserver.meta.options import WriteOptions
 from apiserver.registry.field_managers import FieldManagers
@@ -66,6 +67,7 @@ class Applier:
         body = await read_body(call)
         if body.size is not SizeClass.SMALL:
             resource.compile()
+        await record_patch(call, body)
         patcher = ApplyPatcher(call, body, options, self._field_managers, self._noop_applies, conversion)
         current = self._registry.cache.get_cached(self._registry.key(resource, info.namespace, info.name))
         if current is None or not patcher.is_noop(current.value):
@@ -79,7 +81,7 @@ class Applier:
             except NotFound:
                 if info.subresource:
                     raise
-            self._authorization.require(authorizer_attributes(call, "create"))
+            await self._authorization.require(authorizer_attributes(call, "create"))
             try:
                 return await self._create(call, patcher, options, body), HTTPStatus.CREATED
             except AlreadyExists:

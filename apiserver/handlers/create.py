@@ -11,6 +11,7 @@ from apiserver.endpoints.responses import send_object
 from apiserver.errors import ApiError
 from apiserver.handlers.decoding import Decoder
 from apiserver.handlers.encoders import Encoders
+from apiserver.handlers.recording import record_object
 from apiserver.handlers.write_requests import WriteRequests, draft_of
 from apiserver.meta.options import WriteOptions
 from apiserver.registry.size_class import SizeClass
@@ -34,6 +35,7 @@ def create_handler(
             call.offload, body, resource, namespace, options.field_validation
         )
         call.warnings += decoded.warnings
+        await record_object(call, body, decoded.document)
         created = await creator.create(call, draft_of(decoded.document), options, body.size)
         await send_object(call, encoder, created, HTTPStatus.CREATED)
 

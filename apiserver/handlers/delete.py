@@ -8,27 +8,33 @@ from typing import Final
 
 from apiserver.admission.chain import Operation
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
+from apiserver.authz.attributes import AuthorizationChain, Decision
 from apiserver.brand import Brand
 from apiserver.deviations import Deviations
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.bodies import Body, BodyParser, MalformedBody, read_body
+from apiserver.endpoints.middleware import authorizer_attributes
 from apiserver.endpoints.responses import send_object, send_status
-from apiserver.errors import BadRequest, NotFound, details_of
+from apiserver.errors import BadRequest, Forbidden, Invalid, NotFound, details_of
+from apiserver.field_errors import invalid
 from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.list import send_list
 from apiserver.handlers.long_selectors import wait_for_turn
+from apiserver.handlers.recording import record_object
 from apiserver.handlers.write_requests import WriteRequests
-from apiserver.meta.options import DeleteOptions, ListOptions
+from apiserver.meta.options import IGNORE_READ_ERROR, DeleteOptions, ListOptions
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.schema.compile import TypeMismatch, compile_schema
 from apiserver.schema.structural import Schema
-from apiserver.vocabulary import Document
+from apiserver.vocabulary import Document, GroupKind
 from apiserver.wire.protobuf import MessageDecoder
 
 # How many objects of a collection are deleted at the same time.
 CONCURRENT_DELETES: Final = 16
+# The verb that is asked for beside `delete` when an object cannot be read.
+UNSAFE_DELETE: Final = "unsafe-delete-ignore-read-errors"
 
 
 def delete_handler(
@@ -37,6 +43,7 @@ def delete_handler(
     options_reader: DeleteOptionsReader,
     lifecycle: NamespaceLifecycle,
     requests: WriteRequests,
+    authorization: AuthorizationChain,
 ) -> Handler:
     """Returns a handler that deletes an object. Rows G01-G10.
 
@@ -53,9 +60,15 @@ def delete_handler(
             call.warnings.append(resource.strategy.delete_warning)
         admission = requests.admission(call, Operation.DELETE, info.name, options)
         assert call.user is not None
-        deleted = await registry.delete(
-            DeleteRequest(resource, info.namespace, info.name, options, admission, call.user.name)
-        )
+        request = DeleteRequest(resource, info.namespace, info.name, options, admission, call.user.name)
+        if options.ignores_read_error:
+            if call.audit is not None:
+                call.audit.annotate(call.audit.keys.unsafe_delete, "")
+            await _require_may_delete_unread(call, authorization)
+            call.warnings += await registry.delete_unreadable(request)
+            await send_status(call, _success_status(resource, info.name, ""))
+            return
+        deleted = await registry.delete(request)
         call.warnings += deleted.warnings
         if not deleted.is_removed or resource.strategy.returns_deleted:
             await send_object(call, encoder, deleted.found)
@@ -63,6 +76,19 @@ def delete_handler(
         await send_status(call, _success_status(resource, info.name, deleted.uid))
 
     return delete
+
+
+async def _require_may_delete_unread(call: ApiCall, authorization: AuthorizationChain) -> None:
+    """Raises Forbidden unless the caller may do what is beyond deleting. Row O07.
+
+    Source: k8s.io/apiserver, pkg/endpoints/handlers/delete.go, authorizeUnsafeDelete.
+    """
+    resource = call.resource
+    assert resource is not None
+    verdict = await authorization.decide(authorizer_attributes(call, UNSAFE_DELETE))
+    if verdict.decision is not Decision.ALLOW:
+        why = f'not permitted to do "{UNSAFE_DELETE}", reason: {verdict.reason}'
+        raise Forbidden.to_resource(resource.group_resource, call.info.name, why)
 
 
 def delete_collection_handler(
@@ -87,6 +113,10 @@ def delete_collection_handler(
             limits_cached_lists=deviations.limits_cached_lists,
         )
         options = await options_reader.read(call)
+        if options.ignores_read_error:
+            why = "is not allowed with DELETECOLLECTION, try again after removing the option"
+            kind = GroupKind(brand.meta_group, "DeleteOptions")
+            raise Invalid(kind, "", [invalid(IGNORE_READ_ERROR, True, why)])
         found = await registry.list(resource, namespace, listed)
         assert call.user is not None
         user = call.user.name
@@ -123,9 +153,16 @@ class DeleteOptionsReader:
     """Reads DeleteOptions from the body if there is one, else from the query (row G09)."""
 
     def __init__(
-        self, brand: Brand, schema: Schema, deviations: Deviations, *, has_cbor: bool = False
+        self,
+        brand: Brand,
+        schema: Schema,
+        deviations: Deviations,
+        *,
+        has_cbor: bool = False,
+        allows_unsafe: bool = False,
     ) -> None:
-        """schema: of DeleteOptions."""
+        """schema: of DeleteOptions. allows_unsafe: see `DeleteOptions.from_body`."""
+        self._allows_unsafe = allows_unsafe
         self._allows_empty_dry_run = deviations.empty_dry_run
         self._brand = brand
         self._check = compile_schema(schema)
@@ -137,12 +174,19 @@ class DeleteOptionsReader:
         body = await read_body(call)
         if body.data:
             document = await call.offload.run(body.size, self._decode, body)
+            await record_object(call, body, document)
             options = DeleteOptions.from_body(
-                document, self._brand.meta_group, allows_empty_dry_run=self._allows_empty_dry_run
+                document,
+                self._brand.meta_group,
+                allows_empty_dry_run=self._allows_empty_dry_run,
+                allows_unsafe=self._allows_unsafe,
             )
         else:
             options = DeleteOptions.from_query(
-                call.query, self._brand.meta_group, allows_empty_dry_run=self._allows_empty_dry_run
+                call.query,
+                self._brand.meta_group,
+                allows_empty_dry_run=self._allows_empty_dry_run,
+                allows_unsafe=self._allows_unsafe,
             )
         call.warnings += options.warnings
         return options

@@ -53,6 +53,22 @@ class Encoders:
         encoder: Encoder | None = resource.derived.get(key)
         if encoder is None:
             encoder = resource.derived[key] = self._encoder(resource, form, include_object)
+        if call.audit is not None and call.audit.wants_response and not streams:
+            omits = form.drops_managed_fields or call.audit.omits_managed_fields
+            call.audit_encoder = self._recorder(resource, form, include_object, omits)
+        return encoder
+
+    def _recorder(self, resource: ServedResource, form: Form, include_object: str, omits: bool) -> Encoder:
+        """Returns the encoder of what is recorded of an answer: the same in compact JSON.
+
+        omits: managedFields are left out.
+        """
+        form = replace(form, media_type=JSON, is_indented=False, drops_managed_fields=omits)
+        form = FULL if form == FULL else form
+        key = (self, form, include_object)
+        encoder: Encoder | None = resource.derived.get(key)
+        if encoder is None:
+            encoder = resource.derived[key] = self._encoder(resource, form, include_object)
         return encoder
 
     def _encoder(self, resource: ServedResource, form: Form, include_object: str) -> Encoder:

@@ -34,7 +34,9 @@ def forward_handler(remote: RemoteVersions, client: ExtensionClient, forwarder: 
         if not remote.is_available(version):
             await _send_text(call, 503, _UNAVAILABLE)
             return
-        call.take_slot()
+        await call.take_slot()
+        if call.info.is_long_running:
+            call.release_slot()  # How it begins, and goes on, is the other server's work.
         try:
             target = await _target(call, version, client)
         except ServiceUnreachable:

@@ -15,7 +15,7 @@ from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.compression import BodySlices, accepts_gzip
 from apiserver.endpoints.representation import Encoder
 from apiserver.endpoints.response_bodies import ResponseBody, UnsharedBody
-from apiserver.endpoints.responses import send_slices
+from apiserver.endpoints.responses import record_list, send_slices
 from apiserver.errors import Expired
 from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.long_selectors import wait_for_turn
@@ -47,7 +47,8 @@ def list_handler(registry: Registry, encoders: Encoders, brand: Brand, deviation
         # Row J10. None and 0 mean no timeout.
         async with asyncio.timeout(options.timeout_s or None):
             is_exact = options.at.consistency is Consistency.EXACT or bool(options.continue_token)
-            if is_exact or not cache.serves_snapshots:
+            # A list that is recorded is encoded for the record, too.
+            if is_exact or not cache.serves_snapshots or call.audit_encoder is not None:
                 await send_list(call, encoder, await registry.list(resource, namespace, options))
             else:
                 body = await shared_body(resource, namespace, options, encoder, _accepts_gzip(call))
@@ -76,6 +77,8 @@ def list_handler(registry: Registry, encoders: Encoders, brand: Brand, deviation
 
 async def send_list(call: ApiCall, encoder: Encoder, found: ObjectList) -> None:
     """Send a collection as the whole answer, in slices if it is large."""
+    if call.audit_encoder is not None:
+        await record_list(call, found)
     await send_slices(call, UnsharedBody(_list_body(encoder, _accepts_gzip(call), found)), encoder.media_type)
 
 

@@ -16,6 +16,7 @@ from apiserver.handlers.apply import Applier
 from apiserver.handlers.decoding import require_name, require_namespace
 from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.patch_bodies import apply_patch, parse_patch
+from apiserver.handlers.recording import record_patch
 from apiserver.handlers.write_requests import WriteRequests, draft_of
 from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.store import Registry
@@ -54,6 +55,7 @@ def patch_handler(
         parsed = await call.offload.run(
             body.size, parse_patch, body.data, content_type, resource, options.field_validation
         )
+        await record_patch(call, body)
         condition = version_condition(call, content_type, deviations)
 
         def transform(current: StoredObject) -> Draft:

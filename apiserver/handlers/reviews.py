@@ -5,15 +5,21 @@ Source: k8s.io/kubernetes, pkg/registry/{authentication,authorization}. Rows A14
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from http import HTTPStatus
 from typing import Final, TypeAlias
 
-from apiserver.authn.token_review import TokenReviewer
-from apiserver.authz.attributes import Attributes, AuthorizationChain, Decision
+from apiserver.authn.chain import Identity
+from apiserver.authz.attributes import ANY_VERSION, Attributes, AuthorizationChain, Decision, Verdict
+from apiserver.authz.rbac.authorizer import RBAC_ALLOWED
+from apiserver.authz.rbac.explanation import allowing, own_near_misses, shown
+from apiserver.authz.rbac.policy import RbacPolicy
 from apiserver.authz.rule_resolver import RuleResolver
 from apiserver.catalogue import authentication, authorization
 from apiserver.catalogue.authorization.access_reviews import (
+    readable_field_selector,
+    readable_label_selector,
     unread_selectors,
     validate_local_review,
     validate_review,
@@ -24,10 +30,15 @@ from apiserver.errors import BadRequest, Invalid, Unauthorized
 from apiserver.field_errors import Errors
 from apiserver.handlers.virtual_kinds import VirtualKinds, send_virtual
 from apiserver.meta import timestamps
+from apiserver.registry.size_class import SizeClass, size_class
 from apiserver.vocabulary import Document, GroupKind, UserInfo
 
 # (call, the review that was sent) -> the review with its answer in `status`
 Review: TypeAlias = Callable[[ApiCall, Document], Awaitable[Document]]
+# (token, audiences) -> whose it is, and for which of the audiences. Raises Unauthorized.
+TokenReviewer: TypeAlias = Callable[[str, Sequence[str]], Awaitable[Identity]]
+# What a word of a rule is taken to have on average.
+WORD_BYTES: Final = 16
 _BAD_TOKEN: Final = "invalid bearer token"  # noqa: S105  a message
 
 
@@ -45,25 +56,40 @@ def review_handlers(
             document = await virtual.read(call, resource, options)
             await virtual.admit(call, resource, document["metadata"].get("name", ""), document, options)
             answered = await review(call, document)
-            await send_virtual(call, encoder, resource, answered, HTTPStatus.CREATED)
+            size = _size_class(answered)
+            await send_virtual(call, encoder, resource, answered, HTTPStatus.CREATED, size)
 
         return create
 
     return {definition: {"create": handler(review)} for definition, review in reviews.items()}
 
 
+def _size_class(review: Document) -> SizeClass:
+    """Returns the size of a review: rules in it may have hundred thousands of words."""
+    status = review.get("status") or {}
+    lists = (status.get("resourceRules") or (), status.get("nonResourceRules") or ())
+    words = sum(len(each) for rules in lists for rule in rules for each in rule.values())
+    return size_class(words * WORD_BYTES)
+
+
 def all_reviews(
     authorizers: AuthorizationChain,
+    policy: RbacPolicy | None,
     rules: RuleResolver,
     token_reviewer: TokenReviewer,
     clock: Callable[[], float],
 ) -> Mapping[str, Review]:
-    """Returns all reviews that the server answers, by definition. clock: seconds since 1970."""
+    """Returns all reviews that the server answers, by definition.
+
+    policy: by which the decisions of RBAC are explained to who asks about itself, if they are to be.
+    clock: seconds since 1970.
+    """
+    explain = partial(explained, policy) if policy is not None else None
     return {
         authentication.PACKAGE + "SelfSubjectReview": self_subject_review(clock),
         authentication.PACKAGE + "TokenReview": token_review(token_reviewer),
         authorization.PACKAGE + "SelfSubjectAccessReview": access_review(
-            authorizers, validate_self_review, is_about_caller=True
+            authorizers, validate_self_review, is_about_caller=True, explain=explain
         ),
         authorization.PACKAGE + "SubjectAccessReview": access_review(authorizers, validate_review),
         authorization.PACKAGE + "LocalSubjectAccessReview": access_review(authorizers, validate_local_review),
@@ -89,7 +115,7 @@ def token_review(reviewer: TokenReviewer) -> Review:
         if not spec.get("token"):
             raise BadRequest("token is required for TokenReview in authentication")
         try:
-            user, audiences = await reviewer(spec["token"], spec.get("audiences") or ())
+            user, audiences, *_ = await reviewer(spec["token"], spec.get("audiences") or ())
         except Unauthorized as error:
             text = f"[{_BAD_TOKEN}, {error.why}]" if error.why else _BAD_TOKEN
             status: Document = {"user": {}, "error": text}
@@ -116,9 +142,16 @@ def user_info(user: UserInfo) -> Document:
 
 
 def access_review(
-    authorizers: AuthorizationChain, validate: Callable[[Document], Errors], *, is_about_caller: bool = False
+    authorizers: AuthorizationChain,
+    validate: Callable[[Document], Errors],
+    *,
+    is_about_caller: bool = False,
+    explain: Callable[[Attributes, Verdict], str] | None = None,
 ) -> Review:
-    """Returns a review that says whether the caller, or the user that it names, may do what it says."""
+    """Returns a review that says whether the caller, or the user that it names, may do what it says.
+
+    explain: returns the reason that is told, instead of the verdict's.
+    """
 
     async def review(call: ApiCall, document: Document) -> Document:
         assert call.resource is not None
@@ -127,17 +160,37 @@ def access_review(
             raise Invalid(GroupKind(call.resource.group_version.group, ""), "", errors)
         spec = document["spec"]
         user = call.user if is_about_caller else reviewed_user(spec)
-        verdict = authorizers(attributes_of(spec, user))
+        attributes = attributes_of(spec, user)
+        verdict = await authorizers.decide(attributes)
         status: Document = {"allowed": verdict.decision is Decision.ALLOW}
         if verdict.decision is Decision.DENY:
             status["denied"] = True
-        if verdict.reason:
-            status["reason"] = verdict.reason
-        if problems := unread_selectors(spec):
-            status["evaluationError"] = problems
+        if reason := explain(attributes, verdict) if explain is not None else verdict.reason:
+            status["reason"] = reason
+        if problems := [each for each in (verdict.error, unread_selectors(spec)) if each]:
+            status["evaluationError"] = "; ".join(problems)
         return {**document, "status": status}
 
     return review
+
+
+def explained(policy: RbacPolicy, attributes: Attributes, verdict: Verdict) -> str:
+    """Returns the reason of a verdict for the user whom it is about: Kubernetes' words, then what we add.
+
+    Others may not know the rules of its roles. A request that another authorizer than RBAC has decided about
+    is explained by what that one said.
+    """
+    if verdict.decision is Decision.ALLOW:
+        if not verdict.reason.startswith(RBAC_ALLOWED):
+            return verdict.reason
+        found = allowing(policy, attributes)
+        return verdict.reason if found is None else f"{verdict.reason}, by its rule {shown(found.rule)}"
+    if verdict.decision is Decision.DENY or verdict.error:
+        return verdict.reason
+    nearly = own_near_misses(policy, attributes)
+    # Where there is nothing to add `kubectl auth can-i` prints a plain "no", as scripts expect.
+    told = f"nearly: {'; '.join(nearly)}" if nearly else ""
+    return "; ".join(filter(None, (verdict.reason, told)))
 
 
 def reviewed_user(spec: Document) -> UserInfo:
@@ -162,6 +215,10 @@ def attributes_of(spec: Document, user: UserInfo) -> Attributes:
         subresource=resource.get("subresource", ""),
         namespace=resource.get("namespace", ""),
         name=resource.get("name", ""),
+        # As in Kubernetes: who names none asks about all.
+        version=resource.get("version") or ANY_VERSION,
+        field_selector=readable_field_selector(resource.get("fieldSelector") or {}),
+        label_selector=readable_label_selector(resource.get("labelSelector") or {}),
     )
 
 

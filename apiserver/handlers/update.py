@@ -14,6 +14,7 @@ from apiserver.errors import Conflict, NotFound
 from apiserver.handlers.create import Creator
 from apiserver.handlers.decoding import Decoder, require_name
 from apiserver.handlers.encoders import Encoders
+from apiserver.handlers.recording import record_object
 from apiserver.handlers.write_requests import WriteRequests, as_new, draft_of
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
@@ -45,6 +46,7 @@ def update_handler(
             call.offload, body, resource, info.namespace, options.field_validation
         )
         call.warnings += decoded.warnings
+        await record_object(call, body, decoded.document)
         require_name(decoded.document, info.name)
         decoded_once = [decoded.document]
 
@@ -65,7 +67,7 @@ def update_handler(
             call.warnings += updated.warnings
             await send_object(call, encoder, updated.found)
             return
-        authorization.require(authorizer_attributes(call, "create"))
+        await authorization.require(authorizer_attributes(call, "create"))
         draft = as_new(draft_of(await call.offload.run(body.size, decode)))
         if uid := draft.document["metadata"].get("uid"):
             raise Conflict(

@@ -18,11 +18,13 @@ from apiserver.endpoints.representation import Encoder
 from apiserver.endpoints.responses import send_object, send_status
 from apiserver.handlers.decoding import Decoder
 from apiserver.handlers.encoders import Encoders
+from apiserver.handlers.recording import record_object
 from apiserver.handlers.write_requests import WriteRequests
 from apiserver.meta import table
 from apiserver.meta.options import WriteOptions
 from apiserver.meta.table import AGE, Column, Columns, columns, field_cell
 from apiserver.registry.served_resource import ALL_VERBS, ServedResource
+from apiserver.registry.size_class import SizeClass
 from apiserver.registry.stored_object import StoredObject, encode, with_revision
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import SchemaCompiler
@@ -64,6 +66,7 @@ class VirtualKinds:
             call.offload, body, kind, namespace, options.field_validation
         )
         call.warnings += decoded.warnings
+        await record_object(call, body, decoded.document)
         if kind.is_namespaced and namespace:
             decoded.document["metadata"]["namespace"] = namespace
         return decoded.document
@@ -94,10 +97,17 @@ class VirtualKinds:
 
 
 async def send_virtual(
-    call: ApiCall, encoder: Encoder, kind: ServedResource, document: Document, status: int = HTTPStatus.OK
+    call: ApiCall,
+    encoder: Encoder,
+    kind: ServedResource,
+    document: Document,
+    status: int = HTTPStatus.OK,
+    size: SizeClass = SizeClass.SMALL,
 ) -> None:
-    """Send a document that is not stored as the whole answer."""
-    await send_object(call, encoder, virtual_object(kind, document), status)
+    """Send a document that is not stored as the whole answer. size: of the document."""
+    kind.compile()
+    made = await call.offload.run(size, virtual_object, kind, document)
+    await send_object(call, encoder, made, status)
 
 
 async def send_success(call: ApiCall) -> None:

@@ -125,6 +125,7 @@ class WriteRequests:
                 options,
                 view,
                 call.deadline,
+                audit=call.audit,
             )
         )
 

@@ -1,10 +1,10 @@
 """What the server measures of itself, under the names that Kubernetes' dashboards know.
 
 Requests, calls to the store, admission and the items of work queues are counted as they happen, in plain
-numbers (`requests`, `storage`, `admission`, `work_queues`, `histograms`); the store is asked for its size at
-intervals (`storage_size`); the state of the watch cache is read when /metrics is requested (`watch_cache`),
-and `build_info` never changes. A timer and a thread measure the turns of the event loop (`event_loop`);
-`memory` tells what was refused for want of it.
+numbers (`requests`, `storage`, `encryption`, `admission`, `work_queues`, `histograms`); the store is asked
+for its size at intervals (`storage_size`); the state of the watch cache is read when /metrics is requested
+(`watch_cache`), and `build_info` never changes. A timer and a thread measure the turns of the event loop
+(`event_loop`, `thread_stacks`); `memory` tells what was refused for want of it.
 
 `exposition` writes the text of all of it in slices, between which others have their turn: families with many
 series are written by `series`, others by prometheus-client. Whoever may create definitions could make any

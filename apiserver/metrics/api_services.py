@@ -38,7 +38,7 @@ class ApiServiceMetrics:
             "gauge",
             "Gauge of APIServices which are marked as unavailable broken down by APIService name.",
             ("name",),
-            (((name,), int(is_unavailable)) for name, is_unavailable in self._unavailable.items()),
+            [((name,), int(is_unavailable)) for name, is_unavailable in self._unavailable.items()],
         )
         yield values(
             f"{_UNAVAILABLE}_total",
@@ -46,5 +46,5 @@ class ApiServiceMetrics:
             "Counter of APIServices which are marked as unavailable broken down by APIService name and "
             "reason.",
             ("name", "reason"),
-            self._times.items(),
+            list(self._times.items()),
         )

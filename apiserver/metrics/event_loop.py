@@ -14,15 +14,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
-from types import FrameType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from apiserver.metrics.histograms import Histogram
 from apiserver.metrics.series import Family, histogram_family
+from apiserver.metrics.thread_stacks import ThreadStacks
 
 log = logging.getLogger(__name__)
 
@@ -67,23 +66,36 @@ class Clocks(NamedTuple):
         return cls(time.perf_counter(), time.process_time(), time.thread_time())
 
 
+class BoundedCalls(Protocol):
+    """Calls of the event loop that may not take long."""
+
+    @property
+    def under_way(self) -> object | None:
+        """The one that is made at this moment; each is another object."""
+        ...
+
+    def end(self) -> None:
+        """Have the one that is under way return soon."""
+        ...
+
+
 class EventLoopMonitor:
     """Measures the turns of the event loop on whose thread it is started.
 
     is_resting: the loop has done nothing for a while; `wake` is to be called when work arrives.
-    operation_of: names what a stack is about, given its innermost frame; "" if that cannot be said.
-    ending_of: returns what ends the call of the innermost frame if it may not take long, else None. It is
-        called, and may end the call, on a thread beside the loop.
+    operation_of: names what a task is about, on a thread beside the loop; "" if that cannot be said.
+    bounded_calls: those that may not take long, and are ended on a thread beside the loop if they do.
     """
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        operation_of: Callable[[FrameType], str] = lambda _: "",
-        ending_of: Callable[[FrameType], Callable[[], None] | None] = lambda _: None,
+        operation_of: Callable[[asyncio.Task[Any]], str] = lambda _: "",
+        bounded_calls: BoundedCalls | None = None,
     ) -> None:
         self.is_resting = False
-        self._loop, self._operation_of, self._ending_of = loop, operation_of, ending_of
+        self._loop, self._operation_of, self._bounded_calls = loop, operation_of, bounded_calls
+        self._stacks = ThreadStacks()
         self._histograms = {clock: Histogram(BUCKETS) for clock in Clocks._fields}
         self._last = Clocks(0.0, 0.0, 0.0)
         self._due = 0.0
@@ -110,6 +122,7 @@ class EventLoopMonitor:
             self._timer.cancel()
             self._observer.join()
             gc.callbacks.remove(self._on_collection)
+        self._stacks.close()
 
     def wake(self) -> None:
         """Measure the turn that begins now."""
@@ -186,18 +199,20 @@ class EventLoopMonitor:
             self._end_what_takes_long()
 
     def _end_what_takes_long(self) -> None:
-        frame = sys._current_frames().get(self._loop_thread)
-        end = self._ending_of(frame) if frame is not None else None
-        if end is None or _CLOCK_OF is None:
+        calls = self._bounded_calls
+        if calls is None or _CLOCK_OF is None:
+            return
+        call = calls.under_way
+        if call is None:
             return
         clock = _CLOCK_OF(self._loop_thread)
         began = time.clock_gettime(clock)
         # A thread that only waits for a processor, or for the interpreter, uses no time.
         while not self._is_closed.wait(INTERVAL_S):
-            if sys._current_frames().get(self._loop_thread) is not frame:
+            if calls.under_way is not call:
                 return
             if time.clock_gettime(clock) - began >= _CALL_CPU_S:
-                end()
+                calls.end()
                 return
 
     def _note(self, operation: str) -> None:
@@ -205,13 +220,9 @@ class EventLoopMonitor:
             self._operations.append(operation)
 
     def _operation_now(self) -> str:
-        # No variable may hold all frames, its own among them: only the garbage collector would free those.
-        frame = sys._current_frames().get(self._loop_thread)
-        if frame is None:
-            return "nothing"
         task = asyncio.current_task(self._loop)
-        operation = self._operation_of(frame) or (task.get_name() if task is not None else "a callback")
-        return f"{operation} in {_place(frame)}"
+        operation = "a callback" if task is None else self._operation_of(task) or task.get_name()
+        return f"{operation} in {self._stacks.place_of(self._loop_thread) or 'nothing'}"
 
     # ---- on the thread that happens to collect
 
@@ -222,14 +233,3 @@ class EventLoopMonitor:
         took_s = time.perf_counter() - self._collection_began
         if took_s > _LOOK_AFTER_S:
             self._note(f"garbage collection of generation {info['generation']}, {took_s * 1e3:.0f} ms")
-
-
-def _place(frame: FrameType) -> str:
-    """Returns module, function and line of the innermost frame of the server's own code."""
-    each: FrameType | None = frame
-    while each is not None:
-        module = str(each.f_globals.get("__name__", ""))
-        if module.startswith(("apiserver.", "storage.")):
-            return f"{module}:{each.f_code.co_qualname}:{each.f_lineno}"
-        each = each.f_back
-    return f"{frame.f_globals.get('__name__', '')}:{frame.f_code.co_qualname}"

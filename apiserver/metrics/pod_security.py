@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from apiserver.metrics.series import Family, values
 
+AUDIT: Final = "audit"
 ENFORCE: Final = "enforce"
 WARN: Final = "warn"
 

@@ -10,8 +10,11 @@ from apiserver.metrics.series import Family, values
 class RefusalMetrics:
     """Asks for the counts when /metrics is requested."""
 
-    def __init__(self, connections: Callable[[], int], watches: Callable[[], int]) -> None:
-        self._connections, self._watches = connections, watches
+    def __init__(
+        self, connections: Callable[[], int], watches: Callable[[], int], unauthorized: Callable[[], int]
+    ) -> None:
+        """unauthorized: watches that were ended."""
+        self._connections, self._watches, self._unauthorized = connections, watches, unauthorized
 
     def families(self) -> Iterable[Family]:
         yield values(
@@ -28,4 +31,11 @@ class RefusalMetrics:
             "Watches that were refused because their users had their share of --max-watches.",
             (),
             [((), self._watches())],
+        )
+        yield values(
+            "apiserver_watches_unauthorized_total",
+            "counter",
+            "Watches that were ended because their users may not watch any more what they watched.",
+            (),
+            [((), self._unauthorized())],
         )

@@ -81,7 +81,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """How many requests are being answered now. Watches do not count."""
+    """How many requests are being answered now. Watches count until they have begun, if they need seats."""
 
     read_only: Count = field(default_factory=Count)
     mutating: Count = field(default_factory=Count)
@@ -189,7 +189,7 @@ class RequestMetrics:
         yield values(
             "apiserver_current_inflight_requests",
             "gauge",
-            "Requests that are being answered now, without watches and forwarded ones.",
+            "Requests that are being answered now, without open watches and forwarded ones.",
             ("request_kind",),
             [(("mutating",), in_flight.mutating.value), (("readOnly",), in_flight.read_only.value)],
         )
@@ -209,7 +209,7 @@ class RequestMetrics:
             (
                 f'{total}{{{each.labels},code="{code}"}} {count}\n'
                 for each in requests
-                for code, count in each.counts.items()
+                for code, count in list(each.counts.items())
             ),
         )
         yield histograms(

@@ -69,6 +69,8 @@ def histogram_family(
 def _histogram_lines(name: str, by_labels: Iterable[tuple[str, Histogram]]) -> Iterator[str]:
     for labels, histogram in by_labels:
         template = _template(name, tuple(histogram.bounds))
+        if not labels:
+            template = template.replace(f"{_LABELS},", "").replace(f"{{{_LABELS}}}", "")
         *counts, total = itertools.accumulate(histogram.buckets)
         yield template.replace(_LABELS, labels.replace("%", "%%")) % (
             *counts,

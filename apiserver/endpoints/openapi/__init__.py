@@ -6,6 +6,7 @@ kubectl reads them for the descriptions of fields (`explain`), for what the serv
     schemas         the definitions of kinds, as components of OpenAPI v3
     operations      the paths of a resource and the operations on them
     documents       both together: the document of a group version; v2 is derived from v3
+    remote_parts    merges what other servers say in v2 of their versions
     gnostic         documents as protobuf messages, for clients that ask for them
     document_cache  builds documents on first use, in a thread, and caches them compressed
     endpoint        HTTP: negotiation, hashes, conditional requests

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
@@ -19,11 +19,13 @@ from weakref import WeakValueDictionary
 
 import orjson
 
+from apiserver.aggregation.remote_versions import OpenApiPart
 from apiserver.brand import Brand
 from apiserver.endpoints.compression import GzipBytes, compress, decompress
 from apiserver.endpoints.openapi import gnostic
 from apiserver.endpoints.openapi.documents import Documents, V2Part, v2_frame, version_key
 from apiserver.endpoints.openapi.operations import Operations
+from apiserver.endpoints.openapi.remote_parts import RemoteParts
 from apiserver.registry.served_resource import ResourceTable, ServedResource, cache_keys
 from apiserver.registry.switch_interval import compute_in_thread
 from apiserver.schema.builtin import BuiltinSchemas
@@ -83,9 +85,10 @@ class _CachedDocument:
 
 @dataclass(slots=True)
 class _OfTable:
-    """What is built of a whole table, once it is asked for."""
+    """What is built of a whole table, once it is asked for. others: what of other servers is in it."""
 
     v2: _CachedDocument | None = None
+    others: Sequence[OpenApiPart] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +106,10 @@ class _CachedPart:
         paths, definitions = (zlib.compress(orjson.dumps(each)[1:-1], _PART_LEVEL) for each in part)
         return cls(source, (paths, definitions))
 
-    def paths(self) -> bytes:
-        return zlib.decompress(self.compressed[0])
-
-    def definitions(self) -> bytes:
-        return zlib.decompress(self.compressed[1])
+    def both(self) -> tuple[bytes, bytes]:
+        """Returns the members of `paths`, and of `definitions`."""
+        paths, definitions = map(zlib.decompress, self.compressed)
+        return paths, definitions
 
 
 class DocumentCache:
@@ -118,6 +120,7 @@ class DocumentCache:
         self._versions: dict[GroupVersion, _CachedDocument] = {}
         # Parts of the document of v2: one for each version of custom resources; None has all the others.
         self._parts: dict[GroupVersion | None, _CachedPart] = {}
+        self._remote_parts = RemoteParts()
         self._building = asyncio.Lock()
 
     async def digests(self, table: ResourceTable) -> Mapping[str, str]:
@@ -136,13 +139,17 @@ class DocumentCache:
                 cached = await compute_in_thread(self._build_version, group_version, resources)
             return await _in_form(cached, form, gnostic.to_v3)
 
-    async def v2(self, table: ResourceTable, form: str) -> CompressedDocument:
-        """Returns the document of all group versions. form: a media type."""
+    async def v2(
+        self, table: ResourceTable, form: str, others: Sequence[OpenApiPart] = ()
+    ) -> CompressedDocument:
+        """Returns the document of all group versions. form: a media type. others: parts of other servers."""
         async with self._building:
             # It goes with its table: nobody holds the old one while the new one is built.
             built = table.derived(self, lambda _: _OfTable())
-            if built.v2 is None:
-                built.v2 = await compute_in_thread(self._build_v2, table)
+            if built.v2 is None or built.others != others:
+                built.v2 = None  # Nobody holds it while the new one is built.
+                built.v2 = await compute_in_thread(self._build_v2, table, others)
+                built.others = others
             return await _in_form(built.v2, form, gnostic.to_v2)
 
     def _is_current(self, table: ResourceTable) -> bool:
@@ -171,7 +178,7 @@ class DocumentCache:
         self._versions[group_version] = cached
         return cached
 
-    def _build_v2(self, table: ResourceTable) -> _CachedDocument:
+    def _build_v2(self, table: ResourceTable, others: Sequence[OpenApiPart]) -> _CachedDocument:
         """Joins the parts; only those of custom resources that have changed are built anew."""
         fixed: dict[GroupVersion, tuple[ServedResource, ...]] = {}
         custom: dict[GroupVersion, tuple[ServedResource, ...]] = {}
@@ -186,13 +193,21 @@ class DocumentCache:
             build = partial(_custom_part, group_version, resources)
             parts.append(self._part(group_version, cache_keys(resources), build))
         before, after = v2_frame()
+        paths, definitions = (
+            [*filter(None, each)] for each in zip(*map(_CachedPart.both, parts), strict=True)
+        )
+        if others:
+            known = orjson.loads(b"{%b}" % b",".join(definitions))
+            for other in self._remote_parts.merged(others, known):
+                paths.append(orjson.dumps(other.paths)[1:-1])
+                definitions += filter(None, [orjson.dumps(other.definitions)[1:-1]])
         text = b"".join(
             (
                 orjson.dumps(before)[:-1],
                 b',"paths":{',
-                b",".join(part.paths() for part in parts),
+                b",".join(paths),
                 b'},"definitions":{',
-                b",".join(part.definitions() for part in parts),
+                b",".join(definitions),
                 b"},",
                 orjson.dumps(after)[1:],
             )

@@ -114,7 +114,10 @@ class OpenApi:
         if form is None:
             await _not_acceptable(call)
         else:
-            document = await self._documents.v2(self._served.current, form)
+            table, remote = self._served.current, self._remote.current
+            others = sorted(remote.openapi_v2.items(), key=lambda each: remote.versions[each[0]].rank)
+            parts = tuple(part for version, part in others if version not in table.group_versions)
+            document = await self._documents.v2(table, form, parts)
             await _send(call, document, self._plain, form)
 
 

@@ -42,6 +42,10 @@ class Kubelets:
         self._context, self._trusting = context, trusting
         self._address_types = tuple(address_types)
 
+    def use(self, context: ssl.SSLContext, trusting: ssl.SSLContext) -> None:
+        """Speak like that on connections that are made from now on."""
+        self._context, self._trusting = context, trusting
+
     def backend_of(self, node: Document, *, trusts_any: bool = False) -> Backend:
         """Returns where the kubelet of a node is. Raises NoNodeAddress."""
         status = node.get("status") or {}

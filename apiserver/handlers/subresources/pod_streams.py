@@ -234,7 +234,7 @@ async def _send_log(call: ApiCall, forwarder: Forwarder, target: Target, origins
     try:
         response = await backends.request("GET", target, [("Host", target.backend.authority)], None)
     except RequestFailed as error:
-        raise ForwardingFailed(f'Get "{target.url}": {error}') from None
+        raise ForwardingFailed(f'Get "{target.text}": {error}') from None
     except AddressDenied as error:
         raise Forbidden(str(error)) from None
     try:

@@ -22,6 +22,7 @@ from apiserver.handlers.apply_patcher import ApplyConversion
 from apiserver.handlers.decoding import Decoded, require_name, require_namespace
 from apiserver.handlers.patch import patch_type, version_condition
 from apiserver.handlers.patch_bodies import apply_patch, parse_patch
+from apiserver.handlers.recording import record_patch
 from apiserver.handlers.virtual_kinds import VirtualKinds, send_virtual, virtual_object
 from apiserver.meta import names, object_meta
 from apiserver.meta.options import WriteOptions, read_at_for_get
@@ -71,6 +72,7 @@ def scale_handlers(
         parsed = await call.offload.run(
             body.size, parse_patch, body.data, content_type, kind, options.field_validation
         )
+        await record_patch(call, body)
         condition = version_condition(call, content_type, deviations)
         resource, fields = _resource(call)
 

@@ -26,7 +26,17 @@ from apiserver.registry.store import Registry
 from apiserver.vocabulary import Document, GroupResource
 
 # What a token may be bound to, by kind: the resource, and the claim with its name.
+# The annotation of audit events that says which token was issued.
+CREDENTIAL_ID: Final = "authentication.kubernetes.io/issued-credential-id"
 _BOUND: Final = {"Pod": ("pods", "pod"), "Secret": ("secrets", "secret"), "Node": ("nodes", "node")}
+
+
+# What kubelets ask for where a pod does not say how long its token is to be valid: by this they are known.
+KUBELETS_EXPIRATION_S: Final = 3607
+# A program that reads its token only once may run for a while with it.
+EXTENDED_EXPIRATION_S: Final = 365 * 24 * 3600
+# The objects that a token is bound to, by claim.
+BoundTo = tuple[tuple[str, Reference], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +45,24 @@ class TokenSettings:
 
     audiences: of tokens whose request names none.
     expiration_max_s: the longest validity of a token; 0 for no limit.
+    extends: whether tokens that kubelets mount into pods are valid for longer than they ask for.
     """
 
     issuer: TokenIssuer
     audiences: Sequence[str]
     expiration_max_s: int = 0
+    extends: bool = False
+
+    def lifetimes_s(self, spec: Document, bound: BoundTo) -> tuple[int, int | None]:
+        """Returns for how long a token is valid, and after how long it is stale, if it is before that."""
+        asked_s: int = spec["expirationSeconds"]
+        is_extended = (
+            self.extends
+            and asked_s == KUBELETS_EXPIRATION_S
+            and any(claim == "pod" for claim, _ in bound)
+            and set(spec["audiences"]) <= set(self.audiences)
+        )
+        return (EXTENDED_EXPIRATION_S, asked_s) if is_extended else (asked_s, None)
 
 
 def token_handlers(
@@ -83,17 +106,21 @@ def token_handlers(
                 f"requested expiration of {spec['expirationSeconds']} seconds shortened to {max_s} seconds"
             )
             spec["expirationSeconds"] = max_s
+        token_id = new_token_id()
+        if call.audit is not None:
+            call.audit.annotate(CREDENTIAL_ID, f"JTI={token_id}")
         now = int(clock())
-        expires_at = now + spec["expirationSeconds"]
+        lifetime_s, stale_after_s = tokens.lifetimes_s(spec, bound)
         token = tokens.issuer.issue(
             Claims(
                 namespace=info.namespace,
                 account=Reference(info.name, account["metadata"]["uid"]),
                 audiences=tuple(spec["audiences"]),
-                expires_at=expires_at,
+                expires_at=now + lifetime_s,
                 not_before=now,
-                token_id=new_token_id(),
+                token_id=token_id,
                 bound=bound,
+                warn_after=None if stale_after_s is None else now + stale_after_s,
             ),
             now=now,
         )
@@ -104,6 +131,8 @@ def token_handlers(
             "uid": account["metadata"]["uid"],
             "creationTimestamp": timestamps.to_text(now),
         }
+        # What was asked for, also if the token is valid for longer.
+        expires_at = now + spec["expirationSeconds"]
         request["status"] = {"token": token, "expirationTimestamp": timestamps.to_text(expires_at)}
         await send_virtual(call, encoder, kind, request, HTTPStatus.CREATED)
 
@@ -116,9 +145,7 @@ class _BoundObjects:
     def __init__(self, registry: Registry, served: ServedTable) -> None:
         self._registry, self._served = registry, served
 
-    async def claims(
-        self, reference: Document | None, namespace: str, account: str
-    ) -> tuple[tuple[str, Reference], ...]:
+    async def claims(self, reference: Document | None, namespace: str, account: str) -> BoundTo:
         """Returns the claims about the object that a token is bound to.
 
         Raises BadRequest, NotFound, Conflict.

@@ -1,0 +1,149 @@
+"""Builds authentication: by certificate, and by tokens of this server's own and of others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from apiserver.app.core import Core
+from apiserver.authn.bearer_tokens import BearerTokens, TokenAuthenticator
+from apiserver.authn.chain import NO_CERTIFICATE, Anonymous, AuthenticationChain, Credentials
+from apiserver.authn.client_cert import ClientCertificateAuthenticator
+from apiserver.authn.configured_issuers import ConfiguredIssuers
+from apiserver.authn.identity_provider import Fetch
+from apiserver.authn.request_header import RequestHeaderAuthenticator
+from apiserver.authn.token_cache import SUCCESS_TTL_S, TokenCache
+from apiserver.authn.token_file import TokenFileAuthenticator, TokenFileError, read_token_file
+from apiserver.cli.authentication_files import parse_file
+from apiserver.cli.config import Config
+from apiserver.metrics.authentication import AuthenticationMetrics
+from apiserver.serving.listening import CannotStart, front_proxy_names
+from apiserver.serving.service_account_tokens import ServiceAccountTokens
+from apiserver.serving.watched_files import WatchedFiles
+from apiserver.vocabulary import UserInfo
+from apiserver.webhooks.review_server import CallerFactory, ReviewServer
+from apiserver.webhooks.token_reviews import TokenReviews
+
+
+class ForeignTokens(NamedTuple):
+    """What is needed to authenticate by the tokens of others.
+
+    fetch: gets documents of identity providers. caller_with: makes what calls webhooks.
+    """
+
+    fetch: Fetch
+    caller_with: CallerFactory
+    metrics: AuthenticationMetrics
+
+
+class Background(Protocol):
+    """What runs beside requests until it is cancelled."""
+
+    async def run(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Authentication:
+    """Who asks. background: what keeps it up to date, by name."""
+
+    chain: AuthenticationChain
+    tokens: BearerTokens
+    background: Mapping[str, Background]
+
+
+def build_authentication(
+    core: Core,
+    accounts: ServiceAccountTokens,
+    foreign: ForeignTokens,
+    of_accounts: Mapping[str, Background],
+) -> Authentication:
+    """of_accounts: what runs for the tokens of service accounts. Raises CannotStart."""
+    config, files = core.config, core.config.authentication
+    others: list[TokenAuthenticator] = []
+    background = dict(of_accounts)
+    front_proxies = RequestHeaderAuthenticator(
+        config.request_header_names, front_proxy_names(config), core.clock
+    )
+    clients = ClientCertificateAuthenticator(core.metrics.certificates.client_expiration.observe, core.clock)
+
+    def by_certificate(credentials: Credentials) -> UserInfo | None:
+        if credentials.certificate is NO_CERTIFICATE:  # as of most clients
+            return None
+        return front_proxies(credentials) or clients(credentials)
+
+    if config.authentication_config is not None or files.configuration.jwt:
+        issuers = ConfiguredIssuers(
+            files.configuration,
+            foreign.fetch,
+            foreign.metrics,
+            accounts.audiences,
+            f"authentication.{core.brand.vendor}.io",
+            core.clock,
+        )
+        # Failures are remembered only where they were costly.
+        cache = TokenCache(issuers.look_up, foreign.metrics, core.clock, failure_ttl_s=SUCCESS_TTL_S)
+        others.append(cache)
+        background["identity-providers"] = issuers
+    if files.webhook is not None:
+        others.append(_webhook(core, accounts.audiences, foreign))
+    tokens = BearerTokens(_token_file(config), accounts.authenticator, others, accounts.audiences)
+    chain = AuthenticationChain((by_certificate, tokens), _anonymous(config, files.configuration.anonymous))
+    if config.authentication_config is not None:
+        background["authentication-config"] = _reloading(config, issuers, cache, chain, foreign.metrics)
+    return Authentication(chain, tokens, background)
+
+
+def _token_file(config: Config) -> TokenFileAuthenticator:
+    """Raises CannotStart."""
+    users: Mapping[bytes, UserInfo] = {}
+    if config.token_auth_file is not None:
+        try:
+            users = read_token_file(config.token_auth_file)
+        except (OSError, TokenFileError) as error:
+            raise CannotStart(f"--token-auth-file: {error}") from None
+    return TokenFileAuthenticator(users)
+
+
+def _webhook(core: Core, audiences: Sequence[str], foreign: ForeignTokens) -> TokenCache:
+    config = core.config
+    assert config.authentication.webhook is not None
+    cluster, credentials = config.authentication.webhook
+    group = core.brand.group("authentication")
+    reviews = TokenReviews(
+        ReviewServer(cluster, credentials, foreign.caller_with),
+        f"{group}/{config.authentication_token_webhook_version}",
+        audiences,
+    )
+    ttl_s = config.authentication_token_webhook_cache_ttl_s
+    return TokenCache(reviews.look_up, foreign.metrics, core.clock, success_ttl_s=ttl_s, failure_ttl_s=ttl_s)
+
+
+def _anonymous(config: Config, of_file: Anonymous | None) -> Anonymous:
+    return Anonymous(config.anonymous_auth) if of_file is None else of_file
+
+
+def _reloading(
+    config: Config,
+    issuers: ConfiguredIssuers,
+    cache: TokenCache,
+    chain: AuthenticationChain,
+    metrics: AuthenticationMetrics,
+) -> Background:
+    path = config.authentication_config
+    assert path is not None
+
+    async def replace(contents: Sequence[bytes]) -> None:
+        (content,) = contents
+        # In a thread: it compiles expressions.
+        configuration = await asyncio.to_thread(parse_file, config, content)
+        await issuers.replace(configuration)
+        chain.anonymous = _anonymous(config, configuration.anonymous)
+        # Who was somebody by the former rules may not be by these.
+        cache.clear()
+        metrics.configured(content)
+
+    content = config.authentication.content
+    metrics.configured(content)
+    return WatchedFiles("--authentication-config", [path], [content], replace, observe=metrics.reloaded)

@@ -1,0 +1,243 @@
+"""Encryption at rest as one server has it: its plugins, their health, and the reload of its configuration.
+
+Source: k8s.io/apiserver, pkg/server/options/encryptionconfig/config.go and controller/controller.go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+
+from apiserver.brand import Brand
+from apiserver.cli.config import Config
+from apiserver.cli.encryption_configuration import digest_of, encryption_configuration
+from apiserver.endpoints.health import Unhealthy
+from apiserver.metrics.encryption import EncryptionMetrics
+from apiserver.serving.watched_files import WatchedFiles, read_file
+from apiserver.wire.configuration_fields import InvalidConfiguration
+from storage.encryption.configuration import EncryptionConfiguration, Keys, Kms
+from storage.encryption.encryption import Chains, Encryption, build_chains, plugins_of
+from storage.encryption.store import EncryptedStorage
+from storage.errors import StorageError
+from storage.interface import Storage
+
+if TYPE_CHECKING:
+    from storage.encryption.kms import KmsProvider
+
+log = logging.getLogger(__name__)
+
+# How long a start waits for plugins that do not respond.
+PRIMED_WITHIN_S: Final = 5.0
+# How long the plugins of a new configuration have, at least, to become well before it is rejected.
+HEALTHY_WITHIN_S: Final = 10.0
+HEALTH_POLL_S: Final = 0.1
+# How long to wait, after the cache was asked to read everything again, before it is asked once more.
+REFILL_S: Final = 1.0
+
+
+class _Plugins:
+    """The plugins of one configuration, with the tasks that watch over them."""
+
+    def __init__(self, providers: Mapping[str, KmsProvider], grace_s: float) -> None:
+        """grace_s: how long calls under way may take after nobody needs the plugins any more."""
+        self.providers = providers
+        self.grace_s = grace_s
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def prime(self) -> None:
+        """Get keys from those that respond soon, and go on asking all of them."""
+        self._tasks = [
+            asyncio.create_task(each.run(), name=f"kms-{name}") for name, each in self.providers.items()
+        ]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PRIMED_WITHIN_S):
+                for each in self.providers.values():
+                    await each.first_probe.wait()
+
+    async def check(self, *, anew: bool = False) -> None:
+        """Raises Unhealthy. anew: ask the plugins, whatever they said a moment ago."""
+        from storage.encryption.kms import KmsUnhealthy
+
+        errors = []
+        for index, each in enumerate(self.providers.values()):
+            try:
+                await (each.probe() if anew else each.check())
+            except KmsUnhealthy as error:
+                errors.append(f"kms-provider-{index}: {error}")
+        if errors:
+            raise Unhealthy("; ".join(errors))
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for each in self.providers.values():
+            await each.close()
+
+
+class EncryptionAtRest:
+    """Encrypts what is stored, by a configuration that may change."""
+
+    def __init__(
+        self,
+        path: Path,
+        configuration: EncryptionConfiguration,
+        brand: Brand,
+        metrics: EncryptionMetrics,
+        prefix: str,
+    ) -> None:
+        """prefix: of all keys."""
+        self._path = path
+        self._brand = brand
+        self._metrics = metrics
+        self._configuration = configuration
+        # Set when values may be decrypted that could not before.
+        self._changed = asyncio.Event()
+        self._plugins, chains = self._build(configuration)
+        self._closing: set[asyncio.Task[None]] = set()
+        self._encryption = Encryption(prefix, chains)
+        self._store: EncryptedStorage | None = None
+        metrics.digest = configuration.digest
+
+    @classmethod
+    async def start(cls, config: Config, metrics: EncryptionMetrics) -> Self | None:
+        """Returns what is configured, once each plugin was asked for a key; None if nothing is encrypted."""
+        if config.encryption is None or config.encryption_provider_config is None:
+            return None
+        self = cls(
+            config.encryption_provider_config, config.encryption, config.brand, metrics, config.etcd_prefix
+        )
+        await self._plugins.prime()
+        return self
+
+    @property
+    def has_plugins(self) -> bool:
+        return bool(self._plugins.providers)
+
+    def in_front_of(self, store: Storage) -> EncryptedStorage:
+        self._store = EncryptedStorage(store, self._encryption, self._changed.set)
+        return self._store
+
+    async def check(self) -> None:
+        """Raises Unhealthy if a plugin is not well."""
+        await self._plugins.check()
+
+    async def run(self, refill: Callable[[], Awaitable[None]]) -> None:
+        """Have the cache read everything again when values can be decrypted that could not before.
+
+        refill: does so.
+        """
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            try:
+                while await self._any_readable():
+                    log.info("values can be decrypted that could not before: all are read again")
+                    await refill()
+                    await asyncio.sleep(REFILL_S)
+            except StorageError as error:
+                log.warning("values that could not be decrypted cannot be tried again: %s", error)
+                self._changed.set()
+                await asyncio.sleep(REFILL_S)
+
+    async def _any_readable(self) -> bool:
+        return self._store is not None and await self._store.any_readable()
+
+    # ---- reload
+
+    async def follow_file(self) -> None:
+        """Use the file as it is whenever it changes, until cancelled."""
+        try:
+            content = await asyncio.to_thread(read_file, self._path)
+        except OSError:
+            content = b""  # It has been there a moment ago; who watches it says what is wrong.
+        in_use = [content] if digest_of(content) == self._configuration.digest else []
+        what = f"the encryption configuration {self._path}"
+        await WatchedFiles(what, [self._path], in_use, self.reload, observe=self._metrics.reloaded).run()
+
+    async def reload(self, contents: Sequence[bytes]) -> None:
+        """Use another configuration, if it is valid and its plugins are well. Raises InvalidConfiguration.
+
+        contents: what is in the file.
+        """
+        configuration = await asyncio.to_thread(_decoded, self._path, contents[0], self._brand)
+        plugins, chains = self._build(configuration)
+        try:
+            await plugins.prime()
+            await _require_healthy(plugins)
+        except BaseException:
+            await plugins.close()
+            raise
+        self._encryption.replace(chains)
+        self._configuration = configuration
+        self._close_later(self._plugins)
+        self._plugins = plugins
+        self._metrics.digest = configuration.digest
+        self._changed.set()
+
+    def _close_later(self, plugins: _Plugins) -> None:
+        async def close() -> None:
+            try:
+                await asyncio.sleep(plugins.grace_s)
+            finally:
+                await plugins.close()
+
+        task = asyncio.create_task(close(), name="kms-close")
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    async def close(self) -> None:
+        for task in list(self._closing):
+            task.cancel()
+        await asyncio.gather(*self._closing, return_exceptions=True)
+        await self._plugins.close()
+        if self._store is not None:
+            self._store.stop()
+
+    def _build(self, configuration: EncryptionConfiguration) -> tuple[_Plugins, Chains]:
+        named: Sequence[Kms] = plugins_of(configuration)
+        providers = {each.name: self._provider(each) for each in named}
+        plugins = _Plugins(providers, 2 * sum(each.timeout_s for each in named))
+        return plugins, build_chains(configuration, providers, self._metrics.transformed)
+
+    def _provider(self, kms: Kms) -> KmsProvider:
+        # gRPC takes a tenth of a second to import, and is not needed otherwise.
+        from storage.encryption.kms import KmsProvider
+        from storage.encryption.kms_client import KmsClient
+
+        client = KmsClient(kms.name, kms.socket, kms.timeout_s, self._metrics.called)
+        return KmsProvider(kms.name, client, self._metrics, self._changed.set)
+
+
+def _decoded(path: Path, content: bytes, brand: Brand) -> EncryptionConfiguration:
+    """Returns what is in a file. Raises InvalidConfiguration.
+
+    What its providers need is imported here, in the thread of the caller: it takes tenths of a second.
+    """
+    configuration = encryption_configuration(path, content, brand)
+    providers = [each for rule in configuration.rules for each in rule.providers]
+    if any(isinstance(each, Kms) for each in providers):
+        import_module("storage.encryption.kms")
+    if any(isinstance(each, Keys) and each.kind == "secretbox" for each in providers):
+        import_module("nacl.secret")
+    return configuration
+
+
+async def _require_healthy(plugins: _Plugins) -> None:
+    """Wait until the plugins are well. Raises InvalidConfiguration if they are not in time."""
+    ends_at = asyncio.get_running_loop().time() + max(HEALTHY_WITHIN_S, plugins.grace_s)
+    while True:
+        try:
+            await plugins.check(anew=True)
+        except Unhealthy as error:
+            if asyncio.get_running_loop().time() > ends_at:
+                why = f"health check for new transformers failed: {error}"
+                raise InvalidConfiguration(why) from None
+        else:
+            return
+        await asyncio.sleep(HEALTH_POLL_S)

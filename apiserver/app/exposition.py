@@ -1,0 +1,63 @@
+"""Builds what makes the text of /metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from time import monotonic
+
+from apiserver.app.core import Core
+from apiserver.endpoints.priority_and_fairness import Fairness
+from apiserver.endpoints.routes import version_document
+from apiserver.flowcontrol.metrics import FlowControlMetrics
+from apiserver.metrics.api_services import ApiServiceMetrics
+from apiserver.metrics.build_info import BuildInfo
+from apiserver.metrics.exposition import Exposition
+from apiserver.metrics.memory import MemoryMetrics
+from apiserver.metrics.offload import OffloadMetrics
+from apiserver.metrics.refusals import RefusalMetrics
+from apiserver.metrics.storage_size import StorageSizeMetric
+from apiserver.metrics.watch_cache import CacheMetrics
+
+
+def build_exposition(
+    core: Core, storage_size: StorageSizeMetric, api_services: ApiServiceMetrics, fairness: Fairness | None
+) -> Callable[[], Awaitable[Iterator[bytes]]]:
+    """Returns what makes the text of /metrics in slices, of all workers if there are several."""
+    metrics, serving, streams = core.metrics, core.serving, core.streams
+    exposition = Exposition(
+        (
+            metrics.requests,
+            metrics.served_names,
+            CacheMetrics(core.registry.cache, metrics.resource_of),
+            metrics.storage,
+            metrics.encryption,
+            storage_size,
+            metrics.admission,
+            metrics.authorization,
+            metrics.audit,
+            metrics.authentication,
+            metrics.certificates,
+            api_services,
+            metrics.work_queues,
+            metrics.garbage_collector,
+            metrics.leader_election,
+            OffloadMetrics(core.offload),
+            metrics.event_loop,
+            MemoryMetrics(core.memory_budget),
+            RefusalMetrics(
+                lambda: serving.refused_connections,
+                lambda: streams.refused_total,
+                lambda: streams.unauthorized_total,
+            ),
+            BuildInfo(version_document()),
+            *(() if fairness is None else (FlowControlMetrics(fairness.control, monotonic),)),
+        )
+    )
+    if serving.worker is not None:
+        serving.worker.report_metrics(exposition.slices)
+        return serving.worker.all_metrics
+
+    async def own() -> Iterator[bytes]:
+        return exposition.slices()
+
+    return own

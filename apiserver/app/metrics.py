@@ -1,0 +1,75 @@
+"""Builds the metrics of one server. `exposition` makes the text of /metrics of them."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from apiserver.app.secure_serving import SecureServing
+from apiserver.cli.config import Config
+from apiserver.endpoints.calls_under_way import CallsUnderWay
+from apiserver.metrics.admission import AdmissionMetrics
+from apiserver.metrics.audit import AuditMetrics
+from apiserver.metrics.authentication import AuthenticationMetrics
+from apiserver.metrics.authorization import AuthorizationMetrics
+from apiserver.metrics.certificates import CertificateMetrics
+from apiserver.metrics.encryption import EncryptionMetrics
+from apiserver.metrics.event_loop import EventLoopMonitor
+from apiserver.metrics.garbage_collector import GarbageCollectorMetrics
+from apiserver.metrics.leader_election import LeaderElectionMetrics
+from apiserver.metrics.requests import RequestMetrics
+from apiserver.metrics.resource_series import ServedNames
+from apiserver.metrics.storage import StorageMetrics, resources_of_keys
+from apiserver.metrics.work_queues import WorkQueueMetrics
+from apiserver.vocabulary import GroupResource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metrics:
+    """What counts and measures while a server runs.
+
+    resource_of: returns the group and the resource whose keys begin with a prefix.
+    served_names: which resources have series.
+    """
+
+    resource_of: Callable[[str], GroupResource]
+    served_names: ServedNames
+    requests: RequestMetrics
+    admission: AdmissionMetrics
+    authentication: AuthenticationMetrics
+    authorization: AuthorizationMetrics
+    audit: AuditMetrics
+    certificates: CertificateMetrics
+    storage: StorageMetrics
+    encryption: EncryptionMetrics
+    work_queues: WorkQueueMetrics
+    leader_election: LeaderElectionMetrics
+    garbage_collector: GarbageCollectorMetrics
+    calls: CallsUnderWay
+    event_loop: EventLoopMonitor
+
+
+def build_metrics(config: Config, serving: SecureServing) -> Metrics:
+    resource_of = resources_of_keys(config.etcd_prefix)
+    served_names = ServedNames()
+    calls = CallsUnderWay()
+    return Metrics(
+        resource_of=resource_of,
+        served_names=served_names,
+        requests=RequestMetrics(served_names),
+        admission=AdmissionMetrics(),
+        authentication=AuthenticationMetrics(socket.gethostname()),
+        authorization=AuthorizationMetrics(socket.gethostname()),
+        audit=AuditMetrics(),
+        certificates=CertificateMetrics(lambda: serving.failed_handshakes),
+        storage=StorageMetrics(resource_of, served_names),
+        encryption=EncryptionMetrics(platform.node()),
+        work_queues=WorkQueueMetrics(),
+        leader_election=LeaderElectionMetrics(),
+        garbage_collector=GarbageCollectorMetrics(),
+        calls=calls,
+        event_loop=EventLoopMonitor(asyncio.get_running_loop(), calls.operation_of, serving.taking),
+    )

@@ -1,0 +1,69 @@
+"""Builds the clients of other servers: of webhooks, identity providers, backends and extension servers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+
+from apiserver.app.aggregation import Aggregation, build_aggregation
+from apiserver.app.audit import Audit, build_audit
+from apiserver.app.core import Core
+from apiserver.reverse_proxy.backends import Backends
+from apiserver.reverse_proxy.forwarder import Forwarder
+from apiserver.reverse_proxy.headers import IdentityHeaders
+from apiserver.serving import pki
+from apiserver.webhooks.cached_services import CachedServices
+from apiserver.webhooks.caller import AdmissionCaller
+from apiserver.webhooks.client import WebhookClient
+from apiserver.webhooks.document_fetcher import DocumentFetcher
+from apiserver.webhooks.review_server import CallerFactory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outbound:
+    """The clients of other servers.
+
+    fetcher: gets documents of identity providers. forwarder: forwards requests.
+    audit: None if no request is recorded.
+    """
+
+    webhooks: WebhookClient
+    fetcher: DocumentFetcher
+    forwarder: Forwarder
+    aggregation: Aggregation
+    audit: Audit | None
+
+    @property
+    def caller_with(self) -> CallerFactory:
+        """Makes what calls webhooks."""
+        return partial(AdmissionCaller, self.webhooks)
+
+
+@asynccontextmanager
+async def open_outbound(core: Core, certificates: pki.Pki) -> AsyncIterator[Outbound]:
+    """Closes them in the end, the last first. Raises CannotStart."""
+    config = core.config
+    async with AsyncExitStack() as stack:
+        services = CachedServices(core.registry, core.served, core.brand)
+        webhooks = WebhookClient(core.offload, services, config.webhook_deny_cidrs)
+        stack.push_async_callback(webhooks.close)
+        fetcher = DocumentFetcher()
+        stack.push_async_callback(fetcher.close)
+        audit = build_audit(config, webhooks, core.metrics.audit)
+        if audit is not None:
+            stack.push_async_callback(audit.backend.close)
+        backends = Backends(config.proxy_deny_cidrs)
+        stack.push_async_callback(backends.close)
+        aggregation = build_aggregation(core, services, certificates)
+        stack.push_async_callback(aggregation.client.close)
+        yield Outbound(
+            webhooks=webhooks,
+            fetcher=fetcher,
+            forwarder=Forwarder(
+                backends, IdentityHeaders.of(config.request_header_names), core.metrics.requests
+            ),
+            aggregation=aggregation,
+            audit=audit,
+        )

@@ -1,0 +1,71 @@
+"""The port of one server: its sockets, and what accepts connections on them."""
+
+from __future__ import annotations
+
+from apiserver.cli.config import Config
+from apiserver.endpoints.connection import Server
+from apiserver.serving.endless_reads import RecordsTaken
+from apiserver.serving.listener import ConnectionLimits, Listener
+from apiserver.serving.listening import Sockets, bind, listen_error
+from apiserver.serving.serving_tls import ServingTls
+from apiserver.workers.worker import SupervisorClient
+
+
+class SecureServing:
+    """Binds, listens when it is told to, and closes.
+
+    worker: the client of the supervisor, if the server is one of several processes on one port.
+    sockets, port: those bound; none, and 0, before `bind`.
+    """
+
+    def __init__(self, config: Config, worker: SupervisorClient | None) -> None:
+        self._config = config
+        self.worker = worker
+        self.taking = RecordsTaken()
+        self.sockets: Sockets = ()
+        self.port = 0
+        self._listener: Listener | None = None
+
+    def bind(self) -> None:
+        """Raises CannotStart."""
+        if self.worker is None:
+            self.sockets = bind(self._config, self._config.secure_port, reuse_port=False)
+        else:
+            self.sockets = self.worker.sockets
+        self.port = self.sockets[0].getsockname()[1]
+
+    @property
+    def listens_when_ready(self) -> bool:
+        """Whether connections are not accepted before the server is ready: other workers have them."""
+        return self.worker is not None and self.worker.listens_when_ready
+
+    def listen(self, server: Server, tls: ServingTls) -> None:
+        """Accept connections from now on. Raises CannotStart."""
+        limits = ConnectionLimits(self._config.max_connections, self._config.max_connections_per_client)
+        self._listener = Listener(tls.context, server, limits.within_open_files(), self.taking)
+        try:
+            self._listener.listen(self.sockets)
+        except OSError as error:
+            raise listen_error(self._config, error) from None
+
+    def use(self, tls: ServingTls) -> None:
+        """Have handshakes that begin later use what there is now."""
+        if self._listener is not None:
+            self._listener.context = tls.context
+
+    def close(self) -> None:
+        """Accept no connections any more. Those that there are stay."""
+        if self._listener is not None:
+            self._listener.close()
+        for bound in self.sockets:
+            bound.close()
+
+    @property
+    def refused_connections(self) -> int:
+        """How many connections were refused for want of room."""
+        return 0 if self._listener is None else self._listener.refused_total
+
+    @property
+    def failed_handshakes(self) -> int:
+        """How many handshakes have failed, or have taken too long."""
+        return 0 if self._listener is None else self._listener.failed_total

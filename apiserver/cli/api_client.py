@@ -1,0 +1,181 @@
+"""A small client of an API server, for subcommands that ask a running one with their user's rights."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import os
+import ssl
+from collections.abc import Iterator, Mapping
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, urlencode, urlsplit
+
+import orjson
+
+from apiserver.webhooks.credentials import ClientCredentials, PemText
+from apiserver.webhooks.kubeconfig import Cluster, read_kubeconfig, require_https
+from apiserver.webhooks.tls import UnusableBundle, UnusableCertificate, client_context
+from apiserver.wire.configuration_fields import InvalidConfiguration
+
+TIMEOUT_S: Final = 30
+PAGE: Final = 500
+ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
+_JSON: Final = "application/json"
+
+
+class RequestFailed(Exception):
+    """The server could not be asked, or has refused. status: of its answer; 0 if there was none."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def default_kubeconfig() -> Path:
+    """Returns the file that kubectl takes: the first of $KUBECONFIG, or that in the home directory."""
+    named = os.environ.get("KUBECONFIG", "").split(os.pathsep)[0]
+    return Path(named) if named else Path.home() / ".kube" / "config"
+
+
+class ApiClient:
+    """Asks the server of a kubeconfig's current context, on one connection.
+
+    namespace: the context's; empty if it has none.
+    """
+
+    def __init__(self, kubeconfig: Path) -> None:
+        """Raises RequestFailed."""
+        try:
+            content = read_kubeconfig(kubeconfig, Path.read_bytes)
+            cluster, credentials = content.current()
+            require_https(kubeconfig, cluster)
+            self._headers = list(_headers(credentials))
+            context = _context(cluster, credentials)
+        except OSError as error:
+            raise RequestFailed(f"{error.filename or kubeconfig}: {error.strerror or error}") from None
+        except InvalidConfiguration as error:
+            raise RequestFailed(str(error)) from None
+        except (UnusableBundle, UnusableCertificate, UnicodeDecodeError) as error:
+            raise RequestFailed(f"{kubeconfig}: {error}") from None
+        self.namespace = content.contexts[content.current_context].namespace
+        self._kubeconfig, self._server = kubeconfig, cluster.server
+        self._prefix = urlsplit(cluster.server).path.rstrip("/")
+        self._connection = _Connection(cluster, context)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def get(self, path: str, query: Mapping[str, str] | None = None, accept: str = _JSON) -> Any:
+        """Raises RequestFailed."""
+        return self._ask("GET", f"{path}?{urlencode(query)}" if query else path, None, accept)
+
+    def post(self, path: str, document: Any) -> Any:
+        """Raises RequestFailed."""
+        return self._ask("POST", path, orjson.dumps(document), _JSON)
+
+    def items(self, path: str) -> Iterator[Any]:
+        """Yields the objects of a list. Raises RequestFailed."""
+        query = {"limit": str(PAGE)}
+        while True:
+            page = self.get(path, query)
+            yield from page.get("items") or ()
+            token = (page.get("metadata") or {}).get("continue")
+            if not token:
+                return
+            query["continue"] = token
+
+    def _ask(self, method: str, path: str, body: bytes | None, accept: str) -> Any:
+        headers = [*self._headers, ("Accept", accept)]
+        if body is not None:
+            headers += [("Content-Type", _JSON), ("Content-Length", str(len(body)))]
+        try:
+            self._connection.putrequest(method, self._prefix + path)
+            # One by one: groups of impersonation have the same name.
+            for name, value in headers:
+                self._connection.putheader(name, value)
+            self._connection.endheaders(body)
+            response = self._connection.getresponse()
+            content = response.read(ANSWER_BYTES_MAX + 1)
+        # ValueError: of a header or a path that cannot be sent.
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            self._connection.close()
+            raise RequestFailed(f"{self._server} cannot be asked: {_reason(error)}") from None
+        if len(content) > ANSWER_BYTES_MAX:
+            raise RequestFailed("the server's answer is too long")
+        try:
+            document = orjson.loads(content)
+        except orjson.JSONDecodeError:
+            document = None
+        if response.status == HTTPStatus.UNAUTHORIZED:
+            raise RequestFailed(
+                f"{self._server} does not accept the credentials of {self._kubeconfig}: Unauthorized",
+                response.status,
+            )
+        if response.status >= 300 or not isinstance(document, dict):
+            message = document.get("message") if isinstance(document, dict) else None
+            raise RequestFailed(message or f"the server has answered {response.status}", response.status)
+        return document
+
+
+class _Connection(http.client.HTTPSConnection):
+    """Expects the certificate of the name that a kubeconfig says, which may be another than the host's."""
+
+    def __init__(self, cluster: Cluster, context: ssl.SSLContext) -> None:
+        url = urlsplit(cluster.server)
+        assert url.hostname is not None
+        super().__init__(url.hostname, url.port or 443, context=context, timeout=TIMEOUT_S)
+        self._tls, self._name = context, cluster.tls_server_name or url.hostname
+
+    def connect(self) -> None:
+        http.client.HTTPConnection.connect(self)
+        self.sock = self._tls.wrap_socket(self.sock, server_hostname=self._name)
+
+
+def _reason(error: Exception) -> str:
+    match error:
+        case ssl.SSLCertVerificationError():
+            return f"its certificate is not trusted: {error.verify_message}"
+        case ssl.SSLError():
+            return error.reason or str(error)
+        case OSError():
+            return error.strerror or str(error)
+        case _:
+            return str(error) or type(error).__name__
+
+
+def segment(name: str) -> str:
+    """Returns a name as it stands in a path."""
+    return quote(name, safe="")
+
+
+def _context(cluster: Cluster, credentials: ClientCredentials) -> ssl.SSLContext:
+    """Raises OSError, UnusableBundle, UnusableCertificate."""
+    bundle = _pem(cluster.authorities) if cluster.authorities is not None else b""
+    certificate = None
+    if credentials.certificate is not None:
+        shown, key = credentials.certificate
+        certificate = _pem(shown), _pem(key)
+    return client_context(base64.b64encode(bundle).decode(), certificate)
+
+
+def _pem(source: PemText) -> bytes:
+    return source.text if source.path is None else source.path.read_bytes()
+
+
+def _headers(credentials: ClientCredentials) -> Iterator[tuple[str, str]]:
+    """Raises OSError, UnicodeDecodeError."""
+    yield from credentials.headers
+    token = credentials.token
+    if credentials.token_file is not None:
+        try:
+            token = credentials.token_file.read_text(encoding="utf-8").strip()
+        except OSError:
+            if not token:
+                raise
+    if token:
+        yield "Authorization", f"Bearer {token}"
+    elif credentials.basic is not None:
+        pair = ":".join(credentials.basic).encode()
+        yield "Authorization", f"Basic {base64.b64encode(pair).decode()}"

@@ -1,0 +1,181 @@
+"""`apiserver audit summary`: who did what to which objects, by the files of an audit log."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, Final
+
+import orjson
+
+from apiserver.audit.summary import DIMENSIONS, NAMES_TOLD_MAX, Row, Summary
+from apiserver.cli.flags import UsageError
+from apiserver.cli.intermixed_parser import IntermixedParser
+
+_SUMMARY: Final = """
+Sums up the requests in the files of an audit log (format json), also compressed ones; `-` is standard input.
+A request counts once, by its last event. Memory is bounded: beyond 100,000 rows the others are summed up in
+one.
+"""
+# A longer line is malformed. An event has at most the objects of a request and of an answer.
+LINE_BYTES_MAX: Final = 64 * 1024 * 1024
+ROWS_TOLD: Final = 50
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_COLUMN_WIDTH_MAX: Final = 60
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the subcommand that the arguments after `audit` name, and print the result.
+
+    Returns the exit code: 1 if a file cannot be read as a whole. Raises UsageError; exits for --help.
+    """
+    given = _parser().parse_args(arguments)
+    command: Callable[[argparse.Namespace], int] = given.command
+    return command(given)
+
+
+def _parser() -> IntermixedParser:
+    parser = IntermixedParser(prog="apiserver audit", allow_abbrev=False)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    summary = commands.add_parser("summary", description=_SUMMARY, help="who did what to which objects")
+    summary.add_argument("files", nargs="+", metavar="FILE")
+    summary.add_argument(
+        "--by",
+        default="user,verb,resource",
+        metavar="list",
+        help=f"what tells rows apart, comma separated: {', '.join(DIMENSIONS)} (default user,verb,resource)",
+    )
+    summary.add_argument(
+        "--denied", action="store_true", help="count only requests that were answered 401 or 403"
+    )
+    summary.add_argument(
+        "--top",
+        type=int,
+        default=ROWS_TOLD,
+        metavar="int",
+        help=f"rows to show, 0 for all (default {ROWS_TOLD})",
+    )
+    summary.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    summary.set_defaults(command=_summary)
+    return parser
+
+
+def _summary(given: argparse.Namespace) -> int:
+    by = [name.strip() for name in given.by.split(",")]
+    if unknown := [name for name in by if name not in DIMENSIONS]:
+        raise UsageError(f"audit summary: --by: {unknown[0]!r} is not one of {', '.join(DIMENSIONS)}")
+    if given.top < 0:
+        raise UsageError("audit summary: --top must not be negative")
+    summary = Summary(by, denied_only=given.denied)
+    exit_code = 0
+    for name in given.files:
+        try:
+            for line in _lines(name):
+                summary.add_line(line)
+        except (OSError, EOFError, zlib.error) as error:
+            why = error.strerror if isinstance(error, OSError) and error.strerror else error
+            print(f"apiserver: {name}: {why}", file=sys.stderr)
+            exit_code = 1
+    if given.output == "json":
+        sys.stdout.buffer.write(
+            orjson.dumps(_document(summary, by, given.top), option=orjson.OPT_APPEND_NEWLINE)
+        )
+    else:
+        sys.stdout.write(_table(summary, by, given.top))
+    return exit_code
+
+
+def _lines(name: str) -> Iterator[bytes]:
+    """Yields the lines of a file; what is too long comes without its end.
+
+    Raises OSError, EOFError, zlib.error.
+    """
+    if name == "-":
+        yield from _lines_of(sys.stdin.buffer)
+        return
+    with Path(name).open("rb") as file:
+        is_compressed = file.peek(2)[:2] == _GZIP_MAGIC
+        if is_compressed:
+            with gzip.GzipFile(fileobj=file) as content:
+                yield from _lines_of(content)
+        else:
+            yield from _lines_of(file)
+
+
+def _lines_of(file: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
+    is_rest = False
+    while line := file.readline(LINE_BYTES_MAX):
+        if not is_rest:
+            yield line
+        is_rest = not line.endswith(b"\n")
+
+
+def _document(summary: Summary, by: Sequence[str], top: int) -> dict[str, Any]:
+    return {
+        "events": summary.events,
+        "malformedLines": summary.malformed,
+        **_counts(summary.total),
+        "from": summary.total.first,
+        "to": summary.total.last,
+        "rows": [
+            {
+                **dict(zip(by, values, strict=True)),
+                **_counts(row),
+                "objects": len(row.names),
+                "hasMoreObjects": row.has_more_names,
+                "names": sorted(row.names)[:NAMES_TOLD_MAX],
+                "from": row.first,
+                "to": row.last,
+            }
+            for values, row in summary.rows(top)
+        ],
+        "rowCount": summary.row_count,
+        "others": _counts(summary.others),
+    }
+
+
+def _counts(row: Row) -> dict[str, int]:
+    return {"requests": row.requests, "denied": row.denied, "failed": row.failed}
+
+
+def _table(summary: Summary, by: Sequence[str], top: int) -> str:
+    rows = [
+        (*values, str(row.requests), str(row.denied), str(row.failed), _objects(row))
+        for values, row in summary.rows(top)
+    ]
+    heads = (*(name.upper() for name in by), "REQUESTS", "DENIED", "FAILED", "OBJECTS")
+    shown = [tuple(_shortened(cell) for cell in row) for row in (heads, *rows)]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    lines = [
+        "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in shown
+    ]
+    hidden = summary.row_count - len(rows)
+    if hidden:
+        lines.append(f"... {hidden} more rows")
+    if summary.others.requests:
+        lines.append(f"... {summary.others.requests} more requests, which have no row")
+    total = summary.total
+    lines.append("")
+    lines.append(
+        f"{total.requests} requests, {total.denied} denied, {total.failed} failed; "
+        f"{summary.events} events, {summary.malformed} malformed lines"
+    )
+    if total.first:
+        lines.append(f"from {total.first} to {total.last}")
+    return "\n".join([*lines, ""])
+
+
+def _shortened(cell: str) -> str:
+    return cell if len(cell) <= _COLUMN_WIDTH_MAX else f"{cell[: _COLUMN_WIDTH_MAX - 3]}..."
+
+
+def _objects(row: Row) -> str:
+    """Returns the names of the objects, or how many they are."""
+    if row.has_more_names or len(row.names) > NAMES_TOLD_MAX:
+        return f"{len(row.names)}{'+' if row.has_more_names else ''}"
+    return ", ".join(sorted(row.names))

@@ -1,0 +1,253 @@
+"""`apiserver auth explain`: why somebody may do something, or may not, and what is missing."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+
+from apiserver.authn.impersonation import service_account_of
+from apiserver.authz.attributes import Attributes, forbidden
+from apiserver.authz.rbac import explanation
+from apiserver.authz.rbac.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, RbacPolicy
+from apiserver.authz.rbac.rules import Malformed
+from apiserver.brand import Brand
+from apiserver.cli.api_client import ApiClient, RequestFailed, default_kubeconfig, segment
+from apiserver.cli.flags import UsageError
+from apiserver.cli.intermixed_parser import IntermixedParser
+from apiserver.cli.named_resources import found
+from apiserver.vocabulary import AUTHENTICATED, Document, UserInfo
+
+_ABOUT: Final = """
+Tells how a running server decides whether a user may do something: which binding, role and rule allow it, or
+what nearly does. It asks with the rights of the kubeconfig's user, and says what that one may not read.
+
+RESOURCE is as kubectl's: pods, pod, po, deployments.apps or pods/log; or a path, as /metrics. Without --as it
+is about the kubeconfig's user.
+
+The exit code is 0 if it is allowed, 1 if it is not, and 2 if the server cannot be asked
+or has no such resource.
+"""
+ALLOWED, NOT_ALLOWED, FAILED = 0, 1, 2
+# Of each kind of near misses.
+TOLD_MAX: Final = 20
+# Rules of the user that are looked at.
+RULES_MAX: Final = 100_000
+
+
+@dataclass(slots=True)
+class _Known:
+    """What the caller may read. unknown: what it may not, and why."""
+
+    policy: RbacPolicy
+    unknown: list[str] = field(default_factory=list)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command that the arguments after `auth` name, and print the result. Returns the exit code.
+
+    Raises UsageError, RequestFailed; exits for --help.
+    """
+    given = _parser().parse_args(arguments)
+    brand = Brand(*([given.group_domain] if given.group_domain else []))
+    client = ApiClient(given.kubeconfig or default_kubeconfig())
+    try:
+        return _explain(client, brand, given)
+    finally:
+        client.close()
+
+
+def _parser() -> IntermixedParser:
+    parser = IntermixedParser(prog="apiserver auth", allow_abbrev=False)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    explain = commands.add_parser(
+        "explain",
+        help="tell why a user may do something, or may not",
+        description=_ABOUT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    explain.add_argument("verb", metavar="VERB", help="get, list, create, ...; of a path: get, post, ...")
+    explain.add_argument("resource", metavar="RESOURCE[/SUBRESOURCE]")
+    explain.add_argument("name", metavar="NAME", nargs="?", default="")
+    explain.add_argument("--as", dest="user", metavar="USER", default="", help="whom it is about")
+    explain.add_argument(
+        "--as-group", dest="groups", metavar="GROUP", action="append", default=[], help="a group; repeats"
+    )
+    explain.add_argument(
+        "-n", "--namespace", metavar="NAMESPACE", default="", help="otherwise the context's, or default"
+    )
+    explain.add_argument("-A", "--all-namespaces", action="store_true", help="in all namespaces")
+    explain.add_argument("--kubeconfig", type=Path, metavar="FILE", help="as kubectl's")
+    explain.add_argument("--group-domain", metavar="DOMAIN", default="", help="the server's, if not k8s.io")
+    return parser
+
+
+# ---- what is asked
+
+
+def _explain(client: ApiClient, brand: Brand, given: argparse.Namespace) -> int:
+    user = _named(given) if given.user or given.groups else _who_am_i(client, brand)
+    asked = _attributes(client, brand, user, given)
+    status, problem = _decision(client, brand, asked, is_own=not (given.user or given.groups))
+    known = _read(client, brand, asked)
+    grant = explanation.allowing(known.policy, asked, rules_max=RULES_MAX)
+    is_allowed = bool(status.get("allowed")) if status is not None else grant is not None
+    for line in _told(asked, status, problem, known, is_allowed=is_allowed):
+        print(_printable(line))
+    return ALLOWED if is_allowed else NOT_ALLOWED
+
+
+def _named(given: argparse.Namespace) -> UserInfo:
+    """Returns the user as whom requests with these names are made: see Impersonate-User."""
+    groups = list(given.groups)
+    account = service_account_of(given.user)
+    if account is not None and not groups:
+        groups = ["system:serviceaccounts", f"system:serviceaccounts:{account[0]}"]
+    if AUTHENTICATED not in groups and "system:unauthenticated" not in groups:
+        groups.append(AUTHENTICATED)
+    return UserInfo(given.user, tuple(groups))
+
+
+def _who_am_i(client: ApiClient, brand: Brand) -> UserInfo:
+    path = f"/apis/{brand.group('authentication')}/v1/selfsubjectreviews"
+    info = (client.post(path, {}).get("status") or {}).get("userInfo") or {}
+    extra = tuple((key, tuple(values)) for key, values in (info.get("extra") or {}).items())
+    return UserInfo(info.get("username", ""), tuple(info.get("groups") or ()), info.get("uid", ""), extra)
+
+
+def _attributes(client: ApiClient, brand: Brand, user: UserInfo, given: argparse.Namespace) -> Attributes:
+    if given.resource.startswith("/"):
+        if given.name:
+            raise UsageError(f"auth explain: a path has no NAME: {given.name!r}")
+        return Attributes(user, given.verb, is_resource=False, path=given.resource)
+    whole, _, subresource = given.resource.partition("/")
+    served = found(client, brand, whole)
+    namespace = ""
+    if served.is_namespaced and not given.all_namespaces:
+        namespace = given.namespace or client.namespace or "default"
+    return Attributes(
+        user,
+        given.verb,
+        is_resource=True,
+        path="",
+        group=served.group,
+        resource=served.resource,
+        subresource=subresource,
+        namespace=namespace,
+        name=given.name,
+    )
+
+
+def _decision(
+    client: ApiClient, brand: Brand, asked: Attributes, *, is_own: bool
+) -> tuple[Document | None, str]:
+    """Returns what the server says; None, and why not, if it may not be asked."""
+    if asked.is_resource:
+        fields = ("namespace", "verb", "group", "resource", "subresource", "name")
+        about = {"resourceAttributes": {name: value for name in fields if (value := getattr(asked, name))}}
+    else:
+        about = {"nonResourceAttributes": {"path": asked.path, "verb": asked.verb}}
+    user = asked.user
+    spec: Document = dict(about) if is_own else {**about, "user": user.name, "groups": list(user.groups)}
+    kind = "selfsubjectaccessreviews" if is_own else "subjectaccessreviews"
+    try:
+        review = client.post(f"/apis/{brand.group('authorization')}/v1/{kind}", {"spec": spec})
+    except RequestFailed as failed:
+        if failed.status in (0, HTTPStatus.UNAUTHORIZED):
+            raise
+        return None, str(failed)
+    return review.get("status") or {}, ""
+
+
+def _read(client: ApiClient, brand: Brand, asked: Attributes) -> _Known:
+    group = brand.group("rbac.authorization")
+    known, root = _Known(RbacPolicy(group)), f"/apis/{group}/v1"
+    places: list[tuple[str, str, str]] = [
+        (CLUSTER_ROLE, f"{root}/clusterroles", "ClusterRoles"),
+        (CLUSTER_ROLE_BINDING, f"{root}/clusterrolebindings", "ClusterRoleBindings"),
+    ]
+    for kind, path, what in places:
+        _fill(known, kind, client.items(path), what)
+    for kind, plural in ((ROLE, "roles"), (ROLE_BINDING, "rolebindings")):
+        if not asked.is_resource:
+            break
+        try:
+            _fill_from(known, kind, client.items(f"{root}/{plural}"))
+        except RequestFailed:
+            where = f"{root}/namespaces/{segment(asked.namespace)}/{plural}" if asked.namespace else ""
+            if where:
+                _fill(known, kind, client.items(where), f"{kind}s")
+            known.unknown.append(f"{kind}s of other namespaces: they may not be read")
+    return known
+
+
+def _fill(known: _Known, kind: str, documents: Iterable[Any], what: str) -> None:
+    try:
+        _fill_from(known, kind, documents)
+    except RequestFailed as failed:
+        known.unknown.append(f"{what}: {failed}")
+
+
+def _fill_from(known: _Known, kind: str, documents: Iterable[Any]) -> None:
+    """Raises RequestFailed."""
+    for document in documents:
+        try:
+            known.policy.put(kind, document)
+        except Malformed:
+            known.unknown.append(f"a {kind} that is malformed")
+
+
+# ---- what is told
+
+
+def _told(
+    asked: Attributes, status: Document | None, problem: str, known: _Known, *, is_allowed: bool
+) -> Iterator[str]:
+    policy, user = known.policy, asked.user
+    request = forbidden(asked).message
+    if is_allowed:
+        request = (
+            request.replace(" is forbidden: ", ": ")
+            .removeprefix("forbidden: ")
+            .replace(" cannot ", " can ", 1)
+        )
+    yield f"{'yes' if is_allowed else 'no'}: {request}"
+    yield f"about: {explanation.who(asked)}"
+    if status is None:
+        yield f"The server's decision is not known: {problem}. This is what roles and bindings say."
+    else:
+        word = "denied" if status.get("denied") else "allowed" if status.get("allowed") else "not allowed"
+        reason = status.get("reason") or "it gives no reason"
+        yield f"the server: {word}; {reason}"
+        if status.get("evaluationError"):
+            yield f"with an error: {status['evaluationError']}"
+    grant = explanation.allowing(policy, asked, rules_max=RULES_MAX)
+    if grant is not None:
+        yield f"{grant.binding.describe(user)} has the rule {explanation.shown(grant.rule)}"
+    elif is_allowed:
+        yield "no role or binding that is known allows it: it is another authorizer, or system:masters"
+    else:
+        yield from _section("nearly:", iter(explanation.own_near_misses(policy, asked, rules_max=RULES_MAX)))
+        yield from _section("bound in other namespaces:", explanation.bound_elsewhere(policy, asked))
+        yield from _section("bound to others with names like it:", explanation.bound_to_others(policy, asked))
+        yield from _section("would allow it, if bound to the user:", explanation.unbound_roles(policy, asked))
+    yield from _section("not looked at:", iter(dict.fromkeys(known.unknown)))
+
+
+def _printable(line: str) -> str:
+    """Returns a line without what would control a terminal: reasons may come from anywhere."""
+    return "".join(each if each.isprintable() or each == "\n" else "?" for each in line)
+
+
+def _section(head: str, lines: Iterator[str]) -> Iterator[str]:
+    told = list(islice(lines, TOLD_MAX + 1))
+    if told:
+        yield head
+        yield from (f"  {line}" for line in told[:TOLD_MAX])
+        if len(told) > TOLD_MAX:
+            yield "  and more"

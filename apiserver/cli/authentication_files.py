@@ -1,0 +1,99 @@
+"""Reads who authenticates the tokens of others: in files, or with `--oidc-*` flags."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final
+
+from apiserver.authn import authentication_configuration
+from apiserver.authn.authentication_configuration import AuthenticationConfiguration, Issuer, Mapping
+from apiserver.cli.config import AuthenticationFiles, Config
+from apiserver.cli.flags import UsageError
+from apiserver.webhooks.credentials import ClientCredentials
+from apiserver.webhooks.kubeconfig import Cluster, read_server
+from apiserver.wire.configuration_fields import InvalidConfiguration
+
+_OIDC: Final = "oidc_"
+
+
+def read_authentication(config: Config, given: Collection[str]) -> AuthenticationFiles:
+    """given: the fields of the configuration that flags have set. Raises UsageError."""
+    has_oidc = any(name.startswith(_OIDC) for name in given)
+    path = config.authentication_config
+    if path is not None and has_oidc:
+        raise UsageError("--authentication-config and --oidc-* flags are mutually exclusive")
+    if has_oidc and not (config.oidc_issuer_url and config.oidc_client_id):
+        raise UsageError(
+            "--oidc-issuer-url and --oidc-client-id must be specified together when any --oidc-* flags "
+            "are set"
+        )
+    configuration, content = AuthenticationConfiguration(), b""
+    if path is not None:
+        content = _content("authentication-config", path)
+        try:
+            configuration = parse_file(config, content)
+        except InvalidConfiguration as error:
+            raise UsageError(f"--authentication-config: {path}: {_one_line(error)}") from None
+        if configuration.anonymous is not None and "anonymous_auth" in given:
+            raise UsageError(
+                "--anonymous-auth cannot be set when the field anonymous is in the file of "
+                "--authentication-config"
+            )
+    elif has_oidc:
+        configuration = _of_flags(config)
+    return AuthenticationFiles(configuration, content, _webhook(config))
+
+
+def parse_file(config: Config, content: bytes) -> AuthenticationConfiguration:
+    """Raises InvalidConfiguration."""
+    return authentication_configuration.parse(
+        content, config.brand.group_domain, config.service_account_issuer
+    )
+
+
+def _of_flags(config: Config) -> AuthenticationConfiguration:
+    """Raises UsageError."""
+    authorities = b""
+    if config.oidc_ca_file is not None:
+        authorities = _content("oidc-ca-file", config.oidc_ca_file)
+        if not authorities:  # which would stand for those of the system
+            raise UsageError(f"--oidc-ca-file: there is no certificate in {config.oidc_ca_file}")
+    try:
+        return authentication_configuration.of_flags(
+            Issuer(
+                config.oidc_issuer_url,
+                (config.oidc_client_id,),
+                authorities=authorities.decode("utf-8", "replace"),
+            ),
+            username=Mapping(config.oidc_username_claim, config.oidc_username_prefix),
+            groups=Mapping(config.oidc_groups_claim, config.oidc_groups_prefix),
+            required_claims=tuple(dict(config.oidc_required_claim).items()),
+            algorithms=config.oidc_signing_algs,
+            disallowed_issuers=config.service_account_issuer,
+        )
+    except InvalidConfiguration as error:
+        raise UsageError(f"--oidc-issuer-url, --oidc-ca-file: {_one_line(error)}") from None
+
+
+def _webhook(config: Config) -> tuple[Cluster, ClientCredentials] | None:
+    """Raises UsageError."""
+    flag, path = "authentication-token-webhook-config-file", config.authentication_token_webhook_config_file
+    if path is None:
+        return None
+    try:
+        return read_server(path, Path.read_bytes)
+    except (InvalidConfiguration, OSError) as error:
+        raise UsageError(f"--{flag}: {_one_line(error)}") from None
+
+
+def _content(flag: str, path: Path) -> bytes:
+    """Raises UsageError."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"--{flag}: cannot read {path}: {error.strerror or error}") from None
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

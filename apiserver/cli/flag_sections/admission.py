@@ -1,0 +1,60 @@
+"""The flags of admission: its plugins and their configuration, and addresses of webhooks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from apiserver.admission import plugin_names
+from apiserver.cli import flag_values
+from apiserver.cli.flag import Flag
+
+FLAGS: Final[Sequence[Flag]] = (
+    Flag(
+        "--enable-admission-plugins",
+        "strings",
+        flag_values.admission_plugins,
+        "Admission plugins that should be enabled in addition to default enabled ones, comma separated. "
+        f"Enabled by default: {', '.join(sorted(plugin_names.ON_BY_DEFAULT))}. "
+        f"Others: {', '.join(sorted(plugin_names.OFF_BY_DEFAULT))}. "
+        "The names of kube-apiserver's other plugins are accepted with a warning, and have no effect. "
+        "The order of plugins in this flag does not matter.",
+        repeats=True,
+    ),
+    Flag(
+        "--disable-admission-plugins",
+        "strings",
+        flag_values.admission_plugins,
+        "Admission plugins that should be disabled although they are in the default enabled plugins list, "
+        "comma separated.",
+        repeats=True,
+    ),
+    Flag(
+        "--default-not-ready-toleration-seconds",
+        "int",
+        flag_values.count,
+        "Indicates the tolerationSeconds of the toleration for notReady:NoExecute that is added by default "
+        "to every pod that does not already have such a toleration.",
+    ),
+    Flag(
+        "--default-unreachable-toleration-seconds",
+        "int",
+        flag_values.count,
+        "Indicates the tolerationSeconds of the toleration for unreachable:NoExecute that is added by "
+        "default to every pod that does not already have such a toleration.",
+    ),
+    Flag(
+        "--admission-control-config-file",
+        "string",
+        Path,
+        "File with admission control configuration, an object of the kind AdmissionConfiguration.",
+    ),
+    Flag(
+        "--webhook-deny-cidrs",
+        "cidrs",
+        flag_values.cidrs,
+        "Addresses at which no webhook is called, comma separated, whatever name or URL its configuration "
+        "has: those where clouds hand out a machine's credentials. Empty for none.",
+    ),
+)

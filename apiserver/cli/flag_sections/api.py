@@ -1,0 +1,86 @@
+"""The flags of the API: what is served, its names, controllers and the signing of certificates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from apiserver.brand import Brand
+from apiserver.cli import flag_values
+from apiserver.cli.config import FEATURE_GATES, Config
+from apiserver.cli.flag import Flag
+
+
+def _gate_default(gate: str) -> str:
+    return str(getattr(Config(), FEATURE_GATES[gate])).lower()
+
+
+FLAGS: Final[Sequence[Flag]] = (
+    Flag(
+        "--runtime-config",
+        "mapStringBool",
+        flag_values.runtime_config,
+        "A set of key=value pairs that enable or disable built-in APIs. Supported keys: v1, "
+        "<group>/<version>, <group>/<version>/<resource>, api/all, api/ga, api/beta, api/alpha.",
+    ),
+    Flag(
+        "--controllers",
+        "strings",
+        flag_values.controllers,
+        "A list of controllers to enable. '*' enables all controllers, 'foo' enables the controller named "
+        "'foo', '-foo' disables the controller named 'foo', '-*' disables all. Controllers: "
+        f"{', '.join(flag_values.CONTROLLERS)}.",
+    ),
+    Flag(
+        "--cluster-signing-cert-file",
+        "string",
+        Path,
+        "File containing a PEM-encoded X509 CA certificate, by which certificate requests are signed. If not "
+        "provided, it is the CA in --data-dir, shared by replicas. To log in with what another CA signs, it "
+        "has to be in --client-ca-file.",
+    ),
+    Flag(
+        "--cluster-signing-key-file",
+        "string",
+        Path,
+        "File containing the private key of --cluster-signing-cert-file.",
+    ),
+    Flag(
+        "--cluster-signing-duration",
+        "duration",
+        flag_values.whole_duration_s,
+        "The max length of duration signed certificates will be given. Certificate requests may ask for "
+        "shorter certificates by setting spec.expirationSeconds.",
+        field="cluster_signing_duration_s",
+    ),
+    Flag(
+        "--feature-gates",
+        "mapStringBool",
+        flag_values.gates,
+        "A set of key=value pairs that describe feature gates for alpha/experimental features. Options are: "
+        f"{', '.join(f'{gate}=true|false (default={_gate_default(gate)})' for gate in FEATURE_GATES)}.",
+    ),
+    Flag(
+        "--strict-kube-compat",
+        "bool",
+        flag_values.boolean,
+        "Behave like kube-apiserver where the specification of this server differs.",
+        default="false",
+        needs_value=False,
+    ),
+    Flag(
+        "--group-domain",
+        "string",
+        str,
+        "The domain that the names of built-in API groups end with.",
+        default=Brand.group_domain,
+    ),
+    Flag(
+        "--vendor",
+        "string",
+        str,
+        "The vendor in media types and OpenAPI extensions, as in application/vnd.kubernetes.protobuf.",
+        default=Brand.vendor,
+    ),
+)

@@ -1,0 +1,65 @@
+"""The flags of authorization: the modes, their file, and the webhook."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from apiserver.authz.configuration import MODES
+from apiserver.cli import flag_values
+from apiserver.cli.flag import Flag
+
+FLAGS: Final[Sequence[Flag]] = (
+    Flag(
+        "--authorization-mode",
+        "strings",
+        flag_values.modes,
+        "Ordered list of plug-ins to do authorization on secure port. Comma-delimited list of: "
+        f"{','.join(MODES)}.",
+    ),
+    Flag(
+        "--authorization-config",
+        "string",
+        Path,
+        "File with authorization configuration, an object of the kind AuthorizationConfiguration: the "
+        "authorizers in their order. Changes are heeded without a restart. Excludes the mode and the "
+        "webhook by flags.",
+    ),
+    Flag(
+        "--authorization-recheck-interval",
+        "duration",
+        flag_values.duration_s,
+        "How often it is asked again whether users may watch what they watch; where they may not, the watch "
+        "ends. 0 lets watches go on until they time out, as kube-apiserver does.",
+        field="authorization_recheck_interval_s",
+    ),
+    Flag(
+        "--authorization-webhook-config-file",
+        "string",
+        Path,
+        "File with webhook configuration in kubeconfig format, used with --authorization-mode=Webhook. The "
+        "server will ask the remote service whether requests are allowed.",
+    ),
+    Flag(
+        "--authorization-webhook-version",
+        "string",
+        flag_values.access_review_version,
+        "The API version of the authorization.k8s.io SubjectAccessReview to send to and expect from the "
+        "webhook.",
+    ),
+    Flag(
+        "--authorization-webhook-cache-authorized-ttl",
+        "duration",
+        flag_values.duration_s,
+        "The duration to cache 'authorized' responses from the webhook authorizer.",
+        field="authorization_webhook_cache_authorized_ttl_s",
+    ),
+    Flag(
+        "--authorization-webhook-cache-unauthorized-ttl",
+        "duration",
+        flag_values.duration_s,
+        "The duration to cache 'unauthorized' responses from the webhook authorizer.",
+        field="authorization_webhook_cache_unauthorized_ttl_s",
+    ),
+)

@@ -1,0 +1,28 @@
+"""The flags of the server's own log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from apiserver.cli import flag_values
+from apiserver.cli.flag import Flag
+
+FLAGS: Final[Sequence[Flag]] = (
+    Flag(
+        "--v",
+        "int",
+        flag_values.count,
+        "Number for the log level verbosity. 4 and above logs debug messages, 6 and above also those of "
+        "libraries.",
+        field="verbosity",
+        alias="-v",
+    ),
+    Flag(
+        "--logging-format",
+        "string",
+        str,
+        'Sets the log format. Permitted formats: "json", "text".',
+        choices=("text", "json"),
+    ),
+)

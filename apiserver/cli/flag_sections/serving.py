@@ -1,0 +1,182 @@
+"""The flags of serving: addresses, certificates, limits and times of requests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from apiserver.cli import flag_values
+from apiserver.cli.flag import Flag
+from apiserver.golang.tls import INSECURE_SUITES, PREFERRED_SUITES, TLS13_SUITES, VERSIONS
+
+FLAGS: Final[Sequence[Flag]] = (
+    Flag("--bind-address", "ip", str, "The IP address on which to listen for the --secure-port port."),
+    Flag(
+        "--advertise-address",
+        "ip",
+        flag_values.address,
+        "The IP address on which to advertise the server to members of the cluster, in the endpoints of the "
+        "Service kubernetes. If not provided, it is --bind-address; if that is a loopback address or all "
+        "addresses, it is that of this machine's default route.",
+    ),
+    Flag(
+        "--external-hostname",
+        "string",
+        str,
+        "The hostname in URLs of this server that others are told, as in OpenID discovery. If not provided, "
+        "it is --advertise-address.",
+    ),
+    Flag("--secure-port", "int", flag_values.port, "The port on which to serve HTTPS. 0 picks a free port."),
+    Flag(
+        "--workers",
+        "int",
+        flag_values.workers,
+        f"The number of processes that serve the port, at most {flag_values.WORKERS_MAX}. Each is a replica "
+        "with a watch cache of its own. More than one requires --etcd-servers.",
+    ),
+    Flag(
+        "--data-dir",
+        "string",
+        Path,
+        "The directory for generated keys and certificates, the administrator's kubeconfig, and the "
+        "embedded store. If only --cert-dir is provided, it is a directory in there.",
+    ),
+    Flag(
+        "--cert-dir",
+        "string",
+        Path,
+        "The directory with the serving certificate and its key, apiserver.crt and apiserver.key, which are "
+        "made if there are none. Ignored where others are named.",
+    ),
+    Flag(
+        "--tls-cert-file",
+        "string",
+        Path,
+        "File containing the x509 certificate for HTTPS (CA certificates, if any, concatenated after the "
+        "server certificate). If not provided, a certificate is generated in --cert-dir or --data-dir.",
+    ),
+    Flag(
+        "--tls-private-key-file",
+        "string",
+        Path,
+        "File containing the x509 private key matching --tls-cert-file.",
+    ),
+    Flag(
+        "--tls-sni-cert-key",
+        "namedCertKey",
+        flag_values.named_certificate,
+        "A pair of x509 certificate and private key file paths, for clients that ask for one of its names: "
+        "fully qualified domain names, possibly with a wildcard as the first label, or IP addresses. If none "
+        "are given after a colon, they are taken from the certificate. Names without a wildcard go before "
+        "those with one, and given names before those from certificates. May be given more than once. "
+        'Examples: "example.crt,example.key" or "foo.crt,foo.key:*.foo.com,foo.com".',
+        repeats=True,
+        is_list=False,
+    ),
+    Flag(
+        "--tls-min-version",
+        "string",
+        str,
+        f"Minimum TLS version supported: one of {', '.join(VERSIONS)}.",
+        choices=VERSIONS,
+    ),
+    Flag(
+        "--tls-cipher-suites",
+        "strings",
+        flag_values.cipher_suites,
+        "List of cipher suites for TLS 1.2 and before, comma separated; those of TLS 1.3 cannot be chosen. "
+        f"Preferred values: {', '.join(sorted({*PREFERRED_SUITES, *TLS13_SUITES}))}. Insecure values: "
+        f"{', '.join(INSECURE_SUITES)}.",
+        repeats=True,
+    ),
+    Flag(
+        "--cors-allowed-origins",
+        "strings",
+        flag_values.origin_patterns,
+        "List of allowed origins for CORS, comma separated. An allowed origin is a regular expression, which "
+        "must pin to the start of the host by ^ or // and to its end by $ or :, as in //localhost(:|$) or "
+        "^https://example\\.com$. Pages of these origins may also open WebSockets; those of other origins "
+        "may not.",
+        repeats=True,
+    ),
+    Flag(
+        "--max-connections",
+        "int",
+        flag_values.count,
+        "The maximum number of connections open at a given time. Beyond it a new one takes the place of that "
+        "which has been idle for longest; if none is idle, it is refused. Each worker has this limit for "
+        "itself. 0 for no limit but that of open files.",
+    ),
+    Flag(
+        "--max-connections-per-client",
+        "int",
+        flag_values.count,
+        "The maximum number of connections open at a given time from one address, or from one IPv6 network "
+        "of 64 bits, like --max-connections. A watch is a connection, and all clients behind a proxy or load "
+        "balancer have one address. 0 for no limit.",
+    ),
+    Flag(
+        "--max-watches",
+        "int",
+        flag_values.count,
+        "The maximum number of watches open at a given time, without those of system:masters. One user gets "
+        "four fifths of it at most, less when others have many; the service accounts of a namespace count as "
+        "one. Beyond it watches are refused. Each worker has this limit for itself. 0 for no limit.",
+    ),
+    Flag(
+        "--max-requests-inflight",
+        "int",
+        flag_values.count,
+        "The maximum number of non-mutating requests in flight at a given time. With priority and fairness "
+        "it is added to that of mutating requests, and all of them share the sum. Without, the server "
+        "rejects what exceeds it; one user gets four fifths of it at most, less when others ask. 0 for no "
+        "limit.",
+    ),
+    Flag(
+        "--max-mutating-requests-inflight",
+        "int",
+        flag_values.count,
+        "The maximum number of mutating requests in flight at a given time, like that of non-mutating ones. "
+        "0 for no limit.",
+    ),
+    Flag(
+        "--enable-priority-and-fairness",
+        "bool",
+        flag_values.boolean,
+        "If true, requests share the server by their FlowSchemas and priority levels, and wait for each "
+        "other. If false, there are only the limits of requests in flight.",
+    ),
+    Flag(
+        "--request-timeout",
+        "duration",
+        flag_values.duration_s,
+        "The duration a handler keeps a request open before timing it out. Does not apply to watches: see "
+        "--min-request-timeout.",
+        field="request_timeout_s",
+    ),
+    Flag(
+        "--min-request-timeout",
+        "int",
+        flag_values.seconds,
+        "The minimum number of seconds a watch is kept open before timing it out. The actual timeout is "
+        "random, up to twice this value, to spread out load.",
+        field="min_request_timeout_s",
+    ),
+    Flag(
+        "--livez-grace-period",
+        "duration",
+        flag_values.duration_s,
+        "The maximum time the server may take to complete its startup sequence. Until then, /livez assumes "
+        "that unfinished post-start hooks will complete successfully.",
+        field="livez_grace_period_s",
+    ),
+    Flag(
+        "--shutdown-delay-duration",
+        "duration",
+        flag_values.duration_s,
+        "Time to delay the termination. During that time the server keeps serving requests normally; /livez "
+        "returns success, but /readyz immediately returns failure.",
+        field="shutdown_delay_s",
+    ),
+)

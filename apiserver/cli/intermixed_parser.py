@@ -1,0 +1,58 @@
+"""The parser of subcommands, whose options may stand before, between and after their positional arguments."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from apiserver.cli.flags import Parser
+
+
+class IntermixedParser(Parser):
+    """Takes options anywhere, as kubectl does: `auth explain get pods --as alice web`.
+
+    By itself argparse gives a positional argument that may be left out its default as soon as an option
+    follows those before it; and `parse_intermixed_args`, which does not, knows no subcommands and loses a
+    leading `--`. So arguments are put in order first. What follows `--` is never an option.
+    """
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        if args is not None and not self._has_subcommands():
+            args = self._options_first(list(args))
+        return super().parse_known_args(args, namespace)
+
+    def _has_subcommands(self) -> bool:
+        return any(isinstance(action, argparse._SubParsersAction) for action in self._actions)
+
+    def _options_first(self, arguments: list[str]) -> list[str]:
+        """Returns the options with their values, `--`, and the positional arguments."""
+        options: list[str] = []
+        positional: list[str] = []
+        remaining = iter(arguments)
+        for argument in remaining:
+            if argument == "--":
+                positional += remaining
+            elif argument == "-" or not argument.startswith("-"):
+                positional.append(argument)
+            elif self._parse_optional(argument) is None:
+                # Numbers and what has spaces: argparse would take it for the first positional argument.
+                self.error(f"unrecognized arguments: {argument}")
+            else:
+                options.append(argument)
+                if self._takes_next(argument):
+                    options += [value for value in [next(remaining, None)] if value is not None]
+        return [*options, "--", *positional] if positional else options
+
+    def _takes_next(self, option: str) -> bool:
+        """Tells whether the value of an option is the argument after it. Those not known are for argparse."""
+        actions = self._option_string_actions
+        if option in actions:
+            return actions[option].nargs is None
+        if option.startswith("--"):
+            return False
+        # Short options together: the first one that takes a value has all the letters after it.
+        for position, letter in enumerate(option[1:], start=2):
+            action = actions.get(f"-{letter}")
+            if action is None or action.nargs is None:
+                return action is not None and position == len(option)
+        return False

@@ -1,0 +1,96 @@
+"""Finds the resource that somebody names as kubectl's users do, among those that a server serves."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+from apiserver.brand import Brand
+from apiserver.cli.api_client import ApiClient, RequestFailed
+
+_ALL: Final = "*"
+# What is authorized, without a namespace, though it is not served: impersonation, signers of certificates.
+_NEVER_SERVED: Final = frozenset({"users", "groups", "uids", "userextras", "signers"})
+
+
+@dataclass(frozen=True, slots=True)
+class NamedResource:
+    group: str
+    resource: str
+    is_namespaced: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Served:
+    resource: NamedResource
+    version: str
+    singular: str
+    short_names: tuple[str, ...]
+
+
+def found(client: ApiClient, brand: Brand, name: str) -> NamedResource:
+    """Returns the resource of a name: plural, singular or short, maybe with `.GROUP` or `.VERSION.GROUP`.
+
+    If the server does not let the caller see what it serves, the name is taken as a plural. Raises
+    RequestFailed, also if no resource has the name.
+    """
+    short, _, qualifier = name.lower().partition(".")
+    accept = (
+        f"application/json;g={brand.group('apidiscovery')};v=v2;as=APIGroupDiscoveryList,application/json"
+    )
+    try:
+        documents = [client.get(path, accept=accept) for path in ("/api", "/apis")]
+    except RequestFailed as failed:
+        if failed.status != HTTPStatus.FORBIDDEN:
+            raise
+        return NamedResource(qualifier, short)
+    try:
+        served = [each for document in documents for each in _served(document)]
+    except (LookupError, TypeError, AttributeError):
+        raise RequestFailed("the server does not say what it serves") from None
+    candidates = [each for each in served if _is_of(each, qualifier)]
+    # A plural counts more than another resource's short name.
+    for names in (
+        lambda each: (each.resource.resource,),
+        lambda each: (each.singular,),
+        lambda each: each.short_names,
+    ):
+        for each in candidates:
+            if short in names(each):
+                return each.resource
+    if short == _ALL or short in _NEVER_SERVED:
+        return NamedResource(qualifier, short, is_namespaced=short == _ALL)
+    raise RequestFailed(_not_found(name, short, candidates or served))
+
+
+def _served(document: Any) -> Iterator[_Served]:
+    """Raises LookupError, TypeError, AttributeError if the document is no discovery document."""
+    for group in document["items"]:
+        name = group.get("metadata", {}).get("name", "")
+        for version in group["versions"]:
+            for each in version.get("resources", ()):
+                yield _Served(
+                    NamedResource(name, each["resource"], each.get("scope") == "Namespaced"),
+                    version["version"],
+                    each.get("singularResource", ""),
+                    tuple(each.get("shortNames", ())),
+                )
+
+
+def _is_of(served: _Served, qualifier: str) -> bool:
+    """qualifier: a group, `VERSION.GROUP`, or nothing; of the core group `VERSION.`, or the version alone."""
+    group = served.resource.group
+    return qualifier in ("", group, f"{served.version}.{group}", group or served.version)
+
+
+def _not_found(name: str, short: str, served: list[_Served]) -> str:
+    plurals = {each.resource.resource: each.resource for each in served}
+    near = difflib.get_close_matches(short, plurals, n=1)
+    text = f"the server doesn't have a resource type {name!r}"
+    if not near:
+        return text
+    nearest = plurals[near[0]]
+    return f"{text}; did you mean {nearest.resource}{'.' if nearest.group else ''}{nearest.group}?"

@@ -1,0 +1,483 @@
+"""`apiserver storage rewrite`: has a running server write its objects again, as it would write them now.
+
+It goes through the API, as any client: the embedded store belongs to the server, replicas see the writes, and
+nothing is written that the server would refuse. An object that is up to date is not written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import base64
+import shlex
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any, Final, NamedTuple
+
+import aiohttp
+import orjson
+
+from apiserver.cli.command_line import parse
+from apiserver.cli.config import Config
+from apiserver.cli.flags import UsageError
+from apiserver.cli.intermixed_parser import IntermixedParser
+from apiserver.webhooks.credential_files import CredentialFiles
+from apiserver.webhooks.errors import CallFailed
+from apiserver.webhooks.kubeconfig import read_server
+from apiserver.webhooks.tls import UnusableBundle, UnusableCertificate, client_context
+from apiserver.wire.configuration_fields import InvalidConfiguration
+
+_REWRITE: Final = """
+Writes the objects of a running server again, where it would store them in another form now: encrypted by
+another provider or key of --encryption-provider-config, or in another storage version. Objects that are up to
+date are read and not written. RESOURCE is a name as in `secrets` or `widgets.example.com`; without one it is
+all resources that the server stores, but for events, which expire by themselves.
+
+The server is found by a kubeconfig, by default the administrator's in --data-dir. Interrupted, the command
+says how to go on; to begin again does no harm. It fails if an object could not be written, and names it.
+"""
+RATE: Final = 100
+RATE_MAX: Final = 100_000
+PAGE_OBJECTS: Final = 500
+# Objects that are written at the same time.
+CONCURRENT_WRITES: Final = 8
+ATTEMPTS_MAX: Final = 5
+RETRY_FIRST_S: Final = 0.5
+RETRY_MAX_S: Final = 10.0
+REQUEST_TIMEOUT_S: Final = 60.0
+PROGRESS_S: Final = 5.0
+FAILURES_SHOWN_MAX: Final = 100
+_BUSY: Final = frozenset({429, 500, 502, 503, 504})
+_CORRUPT: Final = "StorageReadError"
+_METADATA: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+_MERGE_PATCH: Final = {"Content-Type": "application/merge-patch+json"}
+_EVENTS: Final = "events"
+
+
+class RewriteFailed(Exception):
+    """The command cannot go on. The message is for who has called it."""
+
+
+class Interrupted(Exception):
+    """The command was told to stop. position: what comes next is behind it; empty if nothing was done."""
+
+    def __init__(self, position: str) -> None:
+        super().__init__(position)
+        self.position = position
+
+
+class Resource(NamedTuple):
+    """A resource as it is served. name: as users write it. path: of its objects in all namespaces."""
+
+    name: str
+    path: str
+    is_namespaced: bool
+
+    def object_path(self, namespace: str, name: str) -> str:
+        if not self.is_namespaced:
+            return f"{self.path}/{name}"
+        root, _, resource = self.path.rpartition("/")
+        return f"{root}/namespaces/{namespace}/{resource}/{name}"
+
+
+@dataclass
+class Counts:
+    """What became of the objects of one resource."""
+
+    rewritten: int = 0
+    unchanged: int = 0
+    gone: int = 0
+    failed: int = 0
+
+    @property
+    def done(self) -> int:
+        return self.rewritten + self.unchanged + self.gone + self.failed
+
+    def __str__(self) -> str:
+        parts = [f"{self.rewritten} rewritten", f"{self.unchanged} up to date"]
+        if self.failed:
+            parts.append(f"{self.failed} failed")
+        return ", ".join(parts)
+
+
+class Answer(NamedTuple):
+    """What the server has answered. retry_after_s: 0 if it does not say."""
+
+    status: int
+    document: Mapping[str, Any]
+    retry_after_s: float = 0.0
+
+    @property
+    def why(self) -> str:
+        return str(self.document.get("message") or f"status {self.status}")
+
+    @property
+    def is_busy(self) -> bool:
+        return self.status in _BUSY and self.document.get("reason") != _CORRUPT
+
+
+# Sends a request: method, path and query, headers, body. Raises RewriteFailed if there is no answer.
+Send = Callable[[str, str, Mapping[str, str], bytes], Awaitable[Answer]]
+
+
+class Rewriter:
+    """Rewrites the objects of a server. tell: prints a line. warn: prints one that is no result."""
+
+    def __init__(
+        self,
+        send: Send,
+        *,
+        rate: int,
+        tell: Callable[[str], None],
+        warn: Callable[[str], None],
+        retry_first_s: float = RETRY_FIRST_S,
+    ) -> None:
+        """rate: how many objects are written in a second at most.
+
+        retry_first_s: after how long what has failed is tried again; after twice as long then, and so on.
+        """
+        self._retry_first_s = retry_first_s
+        self._send = send
+        self._interval_s = 1 / rate
+        self._tell, self._warn = tell, warn
+        self._next_at = 0.0
+        self._position = ""
+        self.failed = 0
+        self._is_stopped = False
+        self._told_at = monotonic()
+
+    def stop(self) -> None:
+        """Have the run end after the objects that are being written."""
+        self._is_stopped = True
+
+    async def run(self, names: Sequence[str], after: str) -> None:
+        """Rewrite the resources of these names, or all; after: as `Interrupted.position`.
+
+        Raises RewriteFailed, Interrupted.
+        """
+        resources = await self._resources(names)
+        first, _, begin = after.partition("/")
+        if first:
+            if first not in [each.name for each in resources]:
+                raise RewriteFailed(f"--after: {first} is none of the resources that are rewritten")
+            while resources[0].name != first:
+                resources.pop(0)
+        for resource in resources:
+            if self._is_stopped:
+                raise Interrupted(self._position)
+            counts = await self._rewrite(resource, begin)
+            self._tell(f"{resource.name}: {counts}")
+            begin = ""
+
+    # ---- what there is
+
+    async def _resources(self, names: Sequence[str]) -> list[Resource]:
+        """Returns the resources in the order of their names. Raises RewriteFailed."""
+        found = {each.name: each async for each in self._stored()}
+        if not names:
+            found.pop(_EVENTS, None)
+            return [found[name] for name in sorted(found)]
+        if unknown := sorted({*names} - found.keys()):
+            raise RewriteFailed(f"the server has no resource {', '.join(unknown)} that can be rewritten")
+        return [found[name] for name in sorted({*names})]
+
+    async def _stored(self) -> AsyncIterator[Resource]:
+        """Yields the resources that are stored here, each in the first version of its group that has it."""
+        elsewhere = await self._versions_elsewhere()
+        roots = [("", "/api/v1")]
+        for group in (await self._get("/apis")).document.get("groups", ()):
+            preferred = group["preferredVersion"]["groupVersion"]
+            others = [each["groupVersion"] for each in group["versions"] if each["groupVersion"] != preferred]
+            roots += [(group["name"], f"/apis/{each}") for each in (preferred, *others)]
+        seen: set[str] = set()
+        for group, root in roots:
+            # Events are stored in the core group alone.
+            if root in elsewhere or group == "events.k8s.io":
+                continue
+            for each in (await self._get(root)).document.get("resources", ()):
+                name = f"{each['name']}.{group}" if group else each["name"]
+                if "/" not in name and name not in seen and {"list", "patch"} <= {*each["verbs"]}:
+                    seen.add(name)
+                    yield Resource(name, f"{root}/{each['name']}", each["namespaced"])
+
+    async def _versions_elsewhere(self) -> set[str]:
+        """Returns the roots of the versions that other servers serve: their objects are not here.
+
+        There are none if the server has no such resource, or does not tell this user.
+        Raises RewriteFailed.
+        """
+        path = "/apis/apiregistration.k8s.io/v1/apiservices"
+        answer = await self._with_patience("GET", path, {}, b"")
+        if answer.status not in (200, 403, 404):
+            raise RewriteFailed(f"{path}: {answer.why}")
+        return {
+            f"/apis/{each['spec']['group']}/{each['spec']['version']}"
+            for each in answer.document.get("items", ())
+            if each["spec"].get("service")
+        }
+
+    # ---- one resource
+
+    async def _rewrite(self, resource: Resource, begin: str) -> Counts:
+        """Rewrite the objects of a resource behind `begin`. Raises RewriteFailed, Interrupted."""
+        counts = Counts()
+        async for page, remaining in self._pages(resource):
+            items = [each for each in page if _place(each).encode() > begin.encode()]
+            for start in range(0, len(items), CONCURRENT_WRITES):
+                if self._is_stopped:
+                    raise Interrupted(self._position)
+                part = items[start : start + CONCURRENT_WRITES]
+                writing = [self._rewrite_one(resource, each, counts) for each in part]
+                for failure in await asyncio.gather(*writing, return_exceptions=True):
+                    if failure is not None:
+                        raise failure
+                begin = _place(part[-1])
+                self._position = f"{resource.name}/{begin}"
+                self._tell_progress(resource, counts, len(items) - start - len(part) + remaining)
+        return counts
+
+    async def _pages(self, resource: Resource) -> AsyncIterator[tuple[list[Mapping[str, Any]], int]]:
+        """Yields the metadata of objects, and about how many come behind. Raises RewriteFailed.
+
+        If the list expires before its end, it begins again.
+        """
+        token = ""
+        while True:
+            query = f"?limit={PAGE_OBJECTS}" + (f"&continue={token}" if token else "")
+            answer = await self._with_patience("GET", resource.path + query, {"Accept": _METADATA}, b"")
+            if answer.status == 410 and token:
+                token = ""
+                continue
+            if answer.status == 404:
+                return  # Its definition was deleted meanwhile.
+            if answer.status != 200:
+                causes = (answer.document.get("details") or {}).get("causes") or ()
+                corrupt = ", ".join(each.get("field", "") for each in causes if each.get("field"))
+                self._fail(f"{resource.name}: {answer.why}{corrupt and f': {corrupt}'}")
+                return
+            metadata = answer.document["metadata"]
+            page = [each["metadata"] for each in answer.document.get("items") or ()]
+            yield page, metadata.get("remainingItemCount") or 0
+            token = metadata.get("continue") or ""
+            if not token:
+                return
+
+    async def _rewrite_one(self, resource: Resource, metadata: Mapping[str, Any], counts: Counts) -> None:
+        """Write an object unchanged, which the server does only if it would store other bytes."""
+        await self._await_turn()
+        path = resource.object_path(metadata.get("namespace", ""), metadata["name"])
+        answer = await self._with_patience("PATCH", path, _MERGE_PATCH, b"{}")
+        if answer.status == 404:
+            counts.gone += 1
+        elif answer.status >= 300:
+            counts.failed += 1
+            self._fail(f"{resource.name}/{_place(metadata)}: {answer.why}")
+        elif answer.document["metadata"].get("resourceVersion") != metadata.get("resourceVersion"):
+            counts.rewritten += 1
+        else:
+            counts.unchanged += 1
+
+    async def _await_turn(self) -> None:
+        now = monotonic()
+        at = max(now, self._next_at)
+        self._next_at = at + self._interval_s
+        if at > now:
+            await asyncio.sleep(at - now)
+
+    def _fail(self, line: str) -> None:
+        self.failed += 1
+        if self.failed <= FAILURES_SHOWN_MAX:
+            self._warn(line)
+        elif self.failed == FAILURES_SHOWN_MAX + 1:
+            self._warn("… and more")
+
+    def _tell_progress(self, resource: Resource, counts: Counts, left: int) -> None:
+        if monotonic() > self._told_at + PROGRESS_S:
+            self._told_at = monotonic()
+            total = counts.done + left
+            self._warn(f"{resource.name}: {counts.done} of about {total} ({counts}), at {self._position}")
+
+    # ---- requests
+
+    async def _get(self, path: str) -> Answer:
+        """Raises RewriteFailed."""
+        answer = await self._with_patience("GET", path, {}, b"")
+        if answer.status != 200:
+            raise RewriteFailed(f"{path}: {answer.why}")
+        return answer
+
+    async def _with_patience(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        """Send a request; again, if the server is busy. Raises RewriteFailed if it does not respond."""
+        wait_s = self._retry_first_s
+        for attempt in range(1, ATTEMPTS_MAX + 1):
+            try:
+                answer = await self._send(method, path, headers, body)
+            except RewriteFailed:
+                if attempt == ATTEMPTS_MAX:
+                    raise
+            else:
+                if not answer.is_busy or attempt == ATTEMPTS_MAX:
+                    return answer
+                wait_s = max(wait_s, min(answer.retry_after_s, RETRY_MAX_S))
+            await asyncio.sleep(wait_s)
+            wait_s = min(2 * wait_s, RETRY_MAX_S)
+        raise AssertionError("the last attempt returns or raises")
+
+
+def _place(metadata: Mapping[str, Any]) -> str:
+    """Returns where an object is among those of its resource; lists have their order."""
+    namespace = metadata.get("namespace", "")
+    return f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])
+
+
+# ---- the server
+
+
+@asynccontextmanager
+async def _server(path: Path) -> AsyncIterator[Send]:
+    """Yields what sends requests to the server that a kubeconfig names. Raises RewriteFailed."""
+    try:
+        cluster, credentials = read_server(path, Path.read_bytes)
+        files = CredentialFiles()
+        authorities = b"" if cluster.authorities is None else await files.pem(cluster.authorities)
+        proof = await files.proof(credentials)
+        context = client_context(base64.b64encode(authorities).decode(), proof.certificate)
+    except OSError as error:
+        raise RewriteFailed(f"cannot read {path}: {error.strerror or error}") from None
+    except (InvalidConfiguration, CallFailed, UnusableBundle, UnusableCertificate) as error:
+        raise RewriteFailed(str(error)) from None
+    timeout = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_S)
+    url = cluster.server.rstrip("/")
+    connector = aiohttp.TCPConnector(ssl=context, limit=CONCURRENT_WRITES)
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+
+        async def send(method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+            try:
+                async with session.request(
+                    method,
+                    url + target,
+                    headers=[*headers.items(), *proof.headers],
+                    data=body or None,
+                    server_hostname=cluster.tls_server_name or None,
+                    allow_redirects=False,
+                ) as response:
+                    content = await response.read()
+            except (aiohttp.ClientError, TimeoutError) as error:
+                raise RewriteFailed(f"{url} does not respond: {error or type(error).__name__}") from None
+            try:
+                document = orjson.loads(content)
+            except orjson.JSONDecodeError:
+                document = {}
+            retry_after = response.headers.get("Retry-After", "")
+            seconds = float(retry_after) if retry_after.isdigit() else 0.0
+            return Answer(response.status, document if isinstance(document, dict) else {}, seconds)
+
+        yield send
+
+
+# ---- the command line
+
+
+def run(arguments: Sequence[str]) -> bool:
+    """Run the subcommand that the arguments after `storage` name. Returns False if objects have failed.
+
+    Raises UsageError, RewriteFailed, Interrupted; exits for --help.
+    """
+    given = _parser().parse_args(arguments)
+    return asyncio.run(_run(given))
+
+
+async def _run(given: argparse.Namespace) -> bool:
+    async with _server(given.kubeconfig or _administrators(given.data_dir)) as send:
+        rewriter = Rewriter(send, rate=given.rate, tell=_print, warn=_print_error)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, rewriter.stop)
+        await rewriter.run([*dict.fromkeys(given.resources)], given.after)
+        return not rewriter.failed
+
+
+def _administrators(data_dir: str | None) -> Path:
+    """Returns the kubeconfig that a server writes into its data directory. Raises UsageError."""
+    config = parse([] if data_dir is None else [f"--data-dir={data_dir}"])
+    path = config.data_dir / "admin.kubeconfig"
+    if not path.is_file():
+        raise UsageError(
+            f"storage rewrite: there is no {path}; name the server by --kubeconfig or --data-dir"
+        )
+    return path
+
+
+def _print(line: str) -> None:
+    print(line, flush=True)
+
+
+def _print_error(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _rate(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) <= RATE_MAX:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {RATE_MAX}")
+    return int(text)
+
+
+def _parser() -> IntermixedParser:
+    parser = IntermixedParser(
+        prog="apiserver storage", description="Works on what is stored.", allow_abbrev=False
+    )
+    commands = parser.add_subparsers(metavar="rewrite", required=True)
+    rewrite = commands.add_parser(
+        "rewrite",
+        help=_REWRITE.strip().partition(":")[0],
+        description=_REWRITE,
+        allow_abbrev=False,
+        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
+            prog, max_help_position=40, width=110
+        ),
+    )
+    rewrite.add_argument("resources", nargs="*", metavar="RESOURCE")
+    rewrite.add_argument("--kubeconfig", type=Path, metavar="FILE", help="The file that names the server.")
+    rewrite.add_argument(
+        "--data-dir",
+        metavar="DIR",
+        help=f"The data directory of the server, which has a kubeconfig. (default {Config().data_dir})",
+    )
+    rewrite.add_argument(
+        "--rate",
+        type=_rate,
+        default=RATE,
+        metavar="N",
+        help="How many objects are written in a second at most. (default %(default)s)",
+    )
+    rewrite.add_argument(
+        "--after",
+        default="",
+        metavar="POSITION",
+        help="Go on behind this object, as the command says when it is interrupted.",
+    )
+    return parser
+
+
+def resume_hint(arguments: Sequence[str], interrupted: Interrupted) -> Iterator[str]:
+    """Yields the lines that say how to go on. arguments: after `storage`, as they were given."""
+    yield "interrupted"
+    if interrupted.position:
+        again = shlex.join([*_without_after(arguments), f"--after={interrupted.position}"])
+        yield f"go on with: apiserver storage {again}"
+
+
+def _without_after(arguments: Sequence[str]) -> Iterator[str]:
+    skips = False
+    for each in arguments:
+        if skips:
+            skips = False
+        elif each == "--after":
+            skips = True
+        elif not each.startswith("--after="):
+            yield each

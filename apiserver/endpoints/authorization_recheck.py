@@ -1,0 +1,94 @@
+"""Ends watches whose users have lost the right to them, within a bounded time.
+
+Kubernetes asks once, when a watch begins, and lets it go on until it times out, which is after up to an hour.
+Other requests that run long (logs, exec, proxied ones) are not asked about again, as in Kubernetes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from apiserver.authz.attributes import AuthorizationChain, Decision, Undecided, Verdict
+from apiserver.endpoints.api_call import ApiCall
+from apiserver.endpoints.middleware import authorizer_attributes
+from apiserver.endpoints.watch_stream import WatchStreams
+from apiserver.errors import TooManyRequests
+
+log = logging.getLogger(__name__)
+
+INTERVAL_S: Final = 60.0
+# Until all watches have been asked about that are open: as long as a webhook has by default for one question.
+ANSWERED_WITHIN_S: Final = 30.0
+
+
+class AuthorizationRecheck:
+    """Asks about all watches at intervals, if any answer may be another than before.
+
+    A watch goes on if it would be allowed to begin. If an authorizer cannot be asked, that is as its failure
+    policy says: a webhook that hangs must not keep up the watches of those who have lost the right to them.
+    """
+
+    def __init__(
+        self,
+        chain: AuthorizationChain,
+        streams: WatchStreams,
+        stamp: Callable[[], object],
+        interval_s: float = INTERVAL_S,
+        answered_within_s: float = ANSWERED_WITHIN_S,
+    ) -> None:
+        """stamp: returns something that is not equal to what it was if answers may have changed."""
+        self._chain, self._streams, self._stamp = chain, streams, stamp
+        self._interval_s, self._answered_within_s = interval_s, answered_within_s
+        # Until when authorizers may answer that are asked about all watches now.
+        self._deadline: float | None = None
+
+    async def run(self) -> None:
+        """Ask until cancelled."""
+        asked_about = self._stamp()
+        while True:
+            await asyncio.sleep(self._interval_s)
+            stamp = self._stamp()
+            if stamp == asked_about:
+                continue
+            self._deadline = self._new_deadline()
+            try:
+                ended = await self._streams.end_unauthorized(self._is_authorized)
+            except Exception:  # It must not stop the server.
+                log.exception("watches cannot be authorized again")
+                continue
+            finally:
+                self._deadline = None
+            asked_about = stamp
+            if ended:
+                log.info("%d watches have ended: their users may not watch any more what they watched", ended)
+
+    def _new_deadline(self) -> float:
+        return asyncio.get_running_loop().time() + self._answered_within_s
+
+    def _is_authorized(self, call: ApiCall) -> bool | Awaitable[bool]:
+        try:
+            answer = self._chain(authorizer_attributes(call))
+        except Exception:
+            log.exception("a watch cannot be authorized again")
+            return False
+        if isinstance(answer, Verdict):
+            return answer.decision is Decision.ALLOW
+        # Of watches that begin it is asked one by one, at any time.
+        return _may_go_on(answer, self._new_deadline() if self._deadline is None else self._deadline)
+
+
+async def _may_go_on(answer: Undecided, deadline: float) -> bool:
+    try:
+        verdict = await answer.decide(deadline)
+    except TooManyRequests as refused:
+        log.warning("a watch ends that cannot be authorized again: %s", refused)
+        return False
+    except Exception:
+        log.exception("a watch cannot be authorized again")
+        return False
+    if verdict.error and verdict.decision is not Decision.ALLOW:
+        log.warning("a watch ends that cannot be authorized again: %s", verdict.error)
+    return verdict.decision is Decision.ALLOW

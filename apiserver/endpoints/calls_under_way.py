@@ -1,0 +1,40 @@
+"""The calls that are being worked on: which are late, and which a stall of the event loop was."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from apiserver.endpoints.api_call import ApiCall
+
+# Paths are clients' own words.
+_PATH_LENGTH_MAX: Final = 100
+
+
+class CallsUnderWay:
+    """The calls whose time is bounded by the server, with their tasks.
+
+    tasks: oldest first.
+    """
+
+    def __init__(self) -> None:
+        self.tasks: dict[ApiCall, asyncio.Task[object] | None] = {}
+
+    def operation_of(self, task: asyncio.Task[Any]) -> str:
+        """Returns verb and resource of a task's call, or method and path; "" if it has none.
+
+        It may be asked on another thread. The variables of frames say it too, but CPython 3.11 ends with a
+        segmentation fault if they are read while the thread that they belong to goes on.
+        """
+        for call, of in self.tasks.copy().items():
+            if of is task:
+                return _operation(call)
+        return ""
+
+
+def _operation(call: ApiCall) -> str:
+    info = call.info
+    if call.resource is None:
+        return f"{ascii(info.method)[1:-1]} {ascii(info.path[:_PATH_LENGTH_MAX])[1:-1]}"
+    resource = str(call.resource.group_resource)
+    return f"{info.verb} {resource}/{info.subresource}" if info.subresource else f"{info.verb} {resource}"

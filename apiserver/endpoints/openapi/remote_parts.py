@@ -1,0 +1,104 @@
+"""Merges what other servers' documents of OpenAPI v2 say of their versions into this server's.
+
+A definition that is another than the one of the same name here gets another name, `…_v2`, as everything in
+its document that refers to it. What other servers say breaks nothing but their own part: one of which no
+protobuf message can be made, which readers of the whole would stumble over, is left out.
+Source: k8s.io/kube-openapi, pkg/aggregator, MergeSpecsIgnorePathConflictRenamingDefinitionsAndParameters.
+"""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import orjson
+
+from apiserver.aggregation.openapi_v2 import KINDS, references
+from apiserver.aggregation.remote_versions import OpenApiPart
+from apiserver.endpoints.openapi import gnostic
+from apiserver.endpoints.openapi.documents import V2Part, v2_frame
+from apiserver.vocabulary import Document
+
+log = logging.getLogger(__name__)
+
+# Of all other servers together; what is more is left out.
+MERGED_BYTES_MAX: Final = 16 * 1024 * 1024
+_DEFINITIONS: Final = "#/definitions/"
+
+
+class RemoteParts:
+    """Merges parts. To find out whether one can be read takes up to seconds, and is done once for each."""
+
+    def __init__(self) -> None:
+        self._readable: dict[str, bool] = {}  # by digest
+
+    def merged(self, parts: Sequence[OpenApiPart], known: dict[str, Any]) -> Iterator[V2Part]:
+        """Yields the parts as they go into a document.
+
+        known: the definitions that the document has; those of the parts are added.
+        """
+        self._readable = {each.digest: self._is_readable(each) for each in _within_bounds(parts)}
+        for each in parts:
+            if self._readable.get(each.digest):
+                part = _renamed(_document(each), known)
+                known |= part.definitions
+                yield part
+
+    def _is_readable(self, part: OpenApiPart) -> bool:
+        known = self._readable.get(part.digest)
+        if known is not None:
+            return known
+        before, after = v2_frame()
+        try:
+            gnostic.to_v2({**before, **_document(part), **after})
+        except Exception as error:  # Anything may be in it.
+            log.warning("the OpenAPI v2 of another server is left out: %s: %s", type(error).__name__, error)
+            return False
+        return True
+
+
+def _within_bounds(parts: Iterable[OpenApiPart]) -> Iterator[OpenApiPart]:
+    size = 0
+    for each in parts:
+        size += each.size
+        if size > MERGED_BYTES_MAX:
+            log.warning(
+                "OpenAPI v2 of other servers is left out: it has more than %d bytes", MERGED_BYTES_MAX
+            )
+            return
+        yield each
+
+
+def _document(part: OpenApiPart) -> Document:
+    found: Document = orjson.loads(zlib.decompress(part.compressed))
+    return found
+
+
+def _renamed(document: Document, known: dict[str, Any]) -> V2Part:
+    """Returns what is new in a document, its definitions by names that are not taken."""
+    definitions: dict[str, Any] = document["definitions"]
+    names = {name: _free_name(name, definitions, known) for name in definitions}
+    new = {names[name]: each for name, each in definitions.items() if names[name] not in known}
+    for each in (*references(document["paths"]), *references(list(new.values()))):
+        name = each["$ref"].removeprefix(_DEFINITIONS)
+        each["$ref"] = _DEFINITIONS + names.get(name, name)
+    return V2Part(document["paths"], new)
+
+
+def _free_name(name: str, definitions: dict[str, Any], known: dict[str, Any]) -> str:
+    """Returns a name under which nothing else is known."""
+    wanted, found, number = _without_kinds(definitions[name]), name, 1
+    while found in known and _without_kinds(known[found]) != wanted:
+        number += 1
+        found = f"{name}_v{number}"
+        while found in definitions:
+            number += 1
+            found = f"{name}_v{number}"
+    return found
+
+
+def _without_kinds(definition: Any) -> Any:
+    """Of what all servers have, each tells for which kinds."""
+    return {key: value for key, value in definition.items() if key != KINDS}

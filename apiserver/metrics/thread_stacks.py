@@ -1,0 +1,69 @@
+"""Where another thread is at this moment, told without looking at its frames from Python.
+
+What `sys._current_frames` returns are objects made for frames that go on meanwhile. With CPython 3.11 the
+frames that they lead to are now and then no frames at all, and the process ends with a segmentation fault.
+`faulthandler` makes no objects, and lets no other thread go on before it has written everything.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+from typing import IO, Final
+
+_ROOT: Final = Path(__file__).parents[2]
+_THREAD: Final = re.compile(r"^(?:Current thread|Thread) 0x([0-9a-f]+)\b", re.MULTILINE)
+_FRAME: Final = re.compile(r'^  File "(.*)", line (\d+|\?\?\?) in (.*)$', re.MULTILINE)
+# A hundred threads of a hundred frames each, which is what is written at most.
+_TEXT_BYTES_MAX: Final = 2 * 1024 * 1024
+
+
+class ThreadStacks:
+    """Has a file in memory for what is written, once it has been asked."""
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] | None = None
+
+    def place_of(self, thread: int) -> str:
+        """Returns module, function and line of the innermost frame of the server's own code, or of any.
+
+        thread: its identifier. "" if it runs no Python code, or there can be no file.
+        """
+        try:
+            file = self._file = self._file or _file_in_memory()
+            file.seek(0)
+            file.truncate()
+            faulthandler.dump_traceback(file)
+            file.seek(0)
+            text = file.read(_TEXT_BYTES_MAX)
+        except OSError:
+            return ""
+        return place_in(text.decode(errors="replace"), thread, f"{_ROOT}/")
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def _file_in_memory() -> IO[bytes]:
+    """Returns a file without a name; on a disk where the system has no others. Raises OSError."""
+    if sys.platform == "linux":
+        return open(os.memfd_create("apiserver-stacks"), "w+b", buffering=0)
+    return tempfile.TemporaryFile(buffering=0)
+
+
+def place_in(text: str, thread: int, root: str) -> str:
+    """Returns the place that `faulthandler` has written of a thread. root: of the server's own packages."""
+    headings = list(_THREAD.finditer(text))
+    for heading, following in zip(headings, [*headings[1:], None], strict=True):
+        if int(heading[1], 16) == thread:
+            frames = _FRAME.findall(text, heading.end(), following.start() if following else len(text))
+            own = [frame for frame in frames if frame[0].startswith((f"{root}apiserver/", f"{root}storage/"))]
+            for path, line, function in own[:1] or frames[:1]:
+                module = path.removeprefix(root).removesuffix(".py").replace("/", ".").strip(".")
+                return f"{module}:{function}:{line}"
+    return ""
