@@ -12,15 +12,19 @@ import uvloop
 
 from benchmarks import report, workloads
 from benchmarks.applies import apply_workload
+from benchmarks.collecting import collect
 from benchmarks.custom_resources import custom_resources
 from benchmarks.encodings import encodings, openapi
+from benchmarks.features import features
 from benchmarks.scale import scale
 from benchmarks.workloads import Settings
 
 WORKLOADS = {
     **workloads.WORKLOADS,
     "apply": apply_workload,
+    "collect": collect,
     "custom": custom_resources,
+    "features": features,
     "forms": encodings,
     "openapi": openapi,
     "scale": scale,

@@ -241,10 +241,13 @@ def request(
     token: str = "admin-token",
     headers: Mapping[str, str] = NO_HEADERS,
 ) -> bytes:
-    """A request as bytes. headers: in addition to those of all requests."""
-    head = (
-        f"{method} {target} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {token}\r\nUser-Agent: bench\r\n"
-    )
+    """A request as bytes.
+
+    token: empty for an anonymous one. headers: in addition to those of all requests.
+    """
+    head = f"{method} {target} HTTP/1.1\r\nHost: bench\r\nUser-Agent: bench\r\n"
+    if token:
+        head += f"Authorization: Bearer {token}\r\n"
     head += "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     if body:
         if "Content-Type" not in headers:

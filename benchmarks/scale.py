@@ -7,8 +7,8 @@ import itertools
 import statistics
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from operator import truediv
 from pathlib import Path
 from typing import Final
@@ -29,6 +29,7 @@ from benchmarks.workloads import (
     Settings,
     compare_get_with_bare,
     delay_result,
+    etcd,
     fan_outs,
     fill,
     full_speed_result,
@@ -40,7 +41,6 @@ from benchmarks.workloads import (
 from storage.embedded import EmbeddedStore
 from storage.interface import Put
 from storage.watch_cache import EVERYTHING, WatchCache
-from tests.support.etcd_process import EtcdProcess, etcd_binaries
 from tests.support.server_process import ServerProcess
 
 CROWD: Final = 1_000
@@ -71,24 +71,9 @@ async def scale(settings: Settings) -> AsyncIterator[Result]:
             yield result
 
 
-@contextmanager
-def _etcd(settings: Settings) -> Iterator[str]:
-    """Run an etcd and yield its URL; empty if there is no etcd."""
-    binary = next(iter(etcd_binaries().values()), None)
-    if binary is None:
-        yield ""
-        return
-    with tempfile.TemporaryDirectory(dir=settings.directory) as directory:
-        etcd = EtcdProcess(binary, Path(directory)).start()
-        try:
-            yield etcd.url
-        finally:
-            etcd.stop()
-
-
 async def _on_etcd(settings: Settings) -> AsyncIterator[Result]:
     """Consistent gets, and the time to fill the watch cache."""
-    with _etcd(settings) as url:
+    with etcd(settings) as url:
         if not url:
             yield Result("GET consistent, etcd", "/s", 0, note="NOT MEASURED: this machine has no etcd")
             return

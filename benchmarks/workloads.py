@@ -74,6 +74,21 @@ def server(settings: Settings, *flags: str) -> Iterator[tuple[ServerProcess, Mea
 
 
 @contextmanager
+def etcd(settings: Settings) -> Iterator[str]:
+    """Run an etcd and yield its URL; empty if there is no etcd."""
+    binary = next(iter(etcd_binaries().values()), None)
+    if binary is None:
+        yield ""
+        return
+    with tempfile.TemporaryDirectory(dir=settings.directory) as directory:
+        etcd = EtcdProcess(binary, Path(directory)).start()
+        try:
+            yield etcd.url
+        finally:
+            etcd.stop()
+
+
+@contextmanager
 def bare_bytes(settings: Settings, body: bytes, kind: str = "bytes") -> Iterator[Measured]:
     path = settings.directory / "body"
     path.write_bytes(body)

@@ -57,6 +57,7 @@ def flags(directory: Path) -> tuple[str, ...]:
         "--controllers=-*",
         "--service-cluster-ip-range=10.0.0.0/16",
         "--disable-admission-plugins=",
+        "--authorization-mode=Node,RBAC",
         f"--service-account-signing-key-file={key}",
     )
 

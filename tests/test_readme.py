@@ -33,6 +33,8 @@ OTHERS: Final = {
         "raw",
     }
     | {"recursive", "resource", "role", "type", "user", "verb", "watch"},
+    "apiserver audit": {"by", "denied"},
+    "apiserver storage": {"after", "rate"},
     "etcdutl": {"bump-revision", "mark-compacted"},
     "mypy": {"strict"},
 }

@@ -18,6 +18,7 @@ import yaml
 
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.vocabulary import GroupVersion
+from tests.support.yaml_loader import YAML_LOADER
 
 _HERE: Final = Path(__file__).parent
 GROUNDWORK: Final = "groundwork"
@@ -95,4 +96,4 @@ def reviews() -> Sequence[Manifest]:
 
 def _documents(name: str) -> list[Manifest]:
     with (_HERE / f"{name}.yaml").open() as file:
-        return [Manifest(name, document) for document in yaml.safe_load_all(file)]
+        return [Manifest(name, document) for document in yaml.load_all(file, YAML_LOADER)]

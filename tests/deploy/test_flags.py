@@ -101,11 +101,16 @@ def test_a_config_file_and_the_lines_that_it_offers_are_understood(tmp_path: Pat
     """The unit's config.yaml, with what is commented out there taken in."""
     text = (DEPLOY / "systemd" / "config.yaml").read_text()
     with_offers = "\n".join(
-        line.removeprefix("# ") if line.startswith("# etcd-") else line for line in text.splitlines()
+        line.removeprefix("# ") if line.startswith(("# etcd-", "# audit-")) else line
+        for line in text.splitlines()
     )
     for name in ("ca.crt", "tls.crt", "tls.key"):
         (tmp_path / name).touch()
     path = tmp_path / "config.yaml"
+    (logs,) = unit()["Service"]["LogsDirectory"]
+    assert f"/var/log/{logs}/audit.log" in with_offers, "the unit can write nowhere else"
+    policy = str(DEPLOY / "audit-policy.yaml")
+    with_offers = with_offers.replace("/etc/apiserver/audit-policy.yaml", policy)
     path.write_text(with_offers.replace("/etc/apiserver/etcd", str(tmp_path)))
     made = parse([f"--config={path}"])
     assert (len(made.etcd_servers), made.etcd_cafile) == (3, tmp_path / "ca.crt")

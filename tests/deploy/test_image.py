@@ -17,6 +17,7 @@ import pytest
 
 from tests.deploy.artefacts import DEPLOY, ROOT, dockerfile
 from tests.support.eventually import WITHIN_S
+from tests.support.required import BY_EXTRA
 from tests.support.server_process import ServerProcess
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def test_the_dockerfile(rule: Callable[[Stages], bool], offender: str) -> None:
 def test_hadolint_has_nothing_to_say() -> None:
     program = shutil.which("hadolint", path=str(Path(sys.executable).parent)) or shutil.which("hadolint")
     if program is None:
-        pytest.skip("hadolint is missing; the rules above are checked all the same")
+        pytest.skip(f"hadolint is missing: {BY_EXTRA}")
     said = subprocess.run(
         [program, "--no-color", "Dockerfile"], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -220,7 +221,9 @@ def need_engine() -> None:
             probe.settimeout(5)
             probe.connect(where.path if is_local else (where.hostname, where.port or 2375))
     except OSError as error:
-        pytest.skip(f"no container engine answers at {where.geturl()}: {error}")
+        pytest.skip(
+            f"no container engine answers at {where.geturl()}: {error}; DOCKER_HOST names another one"
+        )
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ import yaml
 from tests.deploy.artefacts import KUBERNETES, example_secrets, file_flags, manifests, yaml_documents
 from tests.support.api import Api
 from tests.support.definitions import define, definition, version
-from tests.support.required import missing
+from tests.support.required import KUBECTL, missing
 from tests.support.server_process import ServerProcess
 
 MANIFESTS: Final = manifests()
@@ -29,7 +29,7 @@ RELEASES: Final = ("1.32", "1.34")
 def run(*command: str, stdin: str = "") -> str:
     kubectl = shutil.which("kubectl")
     if kubectl is None:
-        missing("kubectl")
+        missing("kubectl", KUBECTL)
     said = subprocess.run(
         [kubectl, *command], input=stdin, capture_output=True, text=True, check=False, timeout=60
     )

@@ -144,7 +144,7 @@ def test_the_loss_of_a_replica_and_of_all_are_told_apart() -> None:
 def test_prometheus_itself_takes_the_files(tmp_path: Path) -> None:
     program = shutil.which("promtool")
     if program is None:
-        pytest.skip("promtool is missing; expressions are parsed all the same")
+        pytest.skip("promtool is missing: it comes with Prometheus, and has to be on PATH")
     for name in ("prometheus.yml", "alerts.yml"):
         (tmp_path / name).write_text(
             (DIRECTORY / name).read_text().replace("/etc/apiserver/scrape", str(tmp_path))

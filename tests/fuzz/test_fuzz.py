@@ -1,4 +1,4 @@
-"""Every target holds for its corpus, and for some thousands of mutations that are the same on each run."""
+"""Every target holds for its corpus, and for a thousand mutations that are the same on each run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.fuzz import corpus, mutations, targets
 
-MUTATIONS: Final = 3000
+MUTATIONS: Final = 1000
 NAMES: Final = targets.names()
 
 

@@ -44,6 +44,8 @@ from tests.support.server_process import ServerProcess
 
 # Faults in one recording: the time of checking grows faster than the length of the recording.
 BATCH_MAX: Final = 20
+# What is answered before each fault.
+WRITES_PER_FAULT: Final = 20
 READY_AGAIN_S: Final = 40.0
 # How long readyz may take: its checks have 4 s, and other processes use the machine.
 PROBE_S: Final = 10.0
@@ -140,7 +142,8 @@ async def run_trials(
                 namespace = f"guarantees-{row.times}"
                 recorder = Recorder([rig.server], LIGHT, namespace, seed=rng.randrange(1 << 30))
                 async with recorder.recording():
-                    for _ in range(min(BATCH_MAX, times - row.times)):
+                    for done in range(min(BATCH_MAX, times - row.times)):
+                        await _under_load(recorder, WRITES_PER_FAULT * (done + 1))
                         await asyncio.sleep(rng.uniform(0.1, 1.0))
                         row.times += 1
                         row.ready_again_s.append(await _trial(fault, rig, recorder))
@@ -151,6 +154,15 @@ async def run_trials(
     if rig.problems:
         row.problems["the fault itself"] = rig.problems
     return row
+
+
+async def _under_load(recorder: Recorder, writes: int) -> None:
+    """Wait until so many writes have been answered: a machine with much to do takes longer over them."""
+    ends_at = time.monotonic() + READY_AGAIN_S
+    while recorder.answered_writes < writes:
+        if time.monotonic() > ends_at:
+            raise NotRecovered(f"{recorder.answered_writes} answered writes after {READY_AGAIN_S:.0f} s")
+        await asyncio.sleep(0.05)
 
 
 async def _trial(fault: Fault, rig: Rig, recorder: Recorder) -> float:
@@ -241,7 +253,7 @@ def _on_etcd(*etcd_flags: str, has_proxy: bool = False) -> Callable[[Path, Async
         stack.callback(_end, etcd)
         proxy = await stack.enter_async_context(Proxy(etcd.url)) if has_proxy else None
         url = proxy.url if proxy else etcd.url
-        server = ServerProcess(directory / "data", *_flags(f"--etcd-servers={url}"))
+        server = ServerProcess(directory / "data", *_flags(f"--etcd-servers={url}"), module="apiserver")
         stack.enter_context(await asyncio.to_thread(server.start))
         return Rig(directory, server, random.Random(), etcd, proxy=proxy)
 
@@ -252,7 +264,8 @@ async def _on_three(directory: Path, stack: AsyncExitStack) -> Rig:
     cluster = await asyncio.to_thread(EtcdCluster(_binary(), directory).start)
     for member in cluster.members:
         stack.callback(_end, member)
-    server = ServerProcess(directory / "data", *_flags(f"--etcd-servers={','.join(cluster.urls)}"))
+    flags = _flags(f"--etcd-servers={','.join(cluster.urls)}")
+    server = ServerProcess(directory / "data", *flags, module="apiserver")
     stack.enter_context(await asyncio.to_thread(server.start))
     return Rig(directory, server, random.Random(), cluster=cluster)
 

@@ -45,7 +45,7 @@ TIERS: Final = ("a", "b", "c")
 SELECTORS: Final = (EVERYTHING, Selector(("a",)), Selector(("a", "b")), Selector(name="k0"))
 WATCH_S: Final = 3  # the last bookmark comes 2 s before the end
 PAUSE_S: Final = 0.05  # before the next attempt after a failure
-CATCH_UP_S: Final = 30.0
+CATCH_UP_S: Final = 60.0
 
 
 @dataclass(frozen=True)

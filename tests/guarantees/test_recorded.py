@@ -15,11 +15,13 @@ from tests.guarantees.checkers import check
 from tests.guarantees.history import EventType, History, Outcome, ReadKind, WatchEnd
 from tests.guarantees.recorder import REQUEST_TIMEOUT_S, Recorder
 from tests.support.etcd_process import EtcdProcess, etcd_binaries
+from tests.support.eventually import eventually
 from tests.support.required import missing
 from tests.support.server_process import ServerProcess
 
-SHORT_S: Final = 4.0
-LONG_S: Final = 60.0
+SHORT_S: Final = 3.0
+RESTARTS: Final = 8
+WRITES_MIN: Final = 500
 
 Setup = Callable[[Path, ExitStack], list[ServerProcess]]
 
@@ -67,25 +69,33 @@ def assert_sound(history: History, directory: Path) -> None:
         pytest.fail(f"{shown}\nthe history is in {directory / 'history.json'}")
 
 
+def has_all_kinds_of_requests(recorder: Recorder) -> bool:
+    """Whether the run has had them; otherwise it proves nothing. A busy machine takes longer over them."""
+    history = recorder.history
+    return (
+        recorder.answered_writes > 50
+        and {read.kind for read in history.reads} == set(ReadKind)
+        and any(len(set(read.pages)) == 1 and len(read.pages) > 1 for read in history.reads)
+        and {event.type for watch in history.watches for event in watch.events} == set(EventType)
+        and any(watch.resumes and watch.changes for watch in history.watches)
+        # Two clients have conflicted.
+        and any(write.status == 409 for write in history.writes)
+    )
+
+
 @pytest.mark.parametrize("setup", SETUPS)
 async def test_all_guarantees_hold_under_load(setup: Setup, tmp_path: Path) -> None:
     with ExitStack() as stack:
         recorder = Recorder(setup(tmp_path, stack))
         async with recorder.recording():
             await asyncio.sleep(SHORT_S)
+            await eventually(lambda: has_all_kinds_of_requests(recorder))
     history = recorder.history
     assert_sound(history, tmp_path)
     assert not [answer for answer in history.answers if answer.cut or answer.status >= 500]
     assert {watch.end for watch in history.watches} == {WatchEnd.OPEN, WatchEnd.FINISHED}, (
         "no history was lost"
     )
-    # The run must have had all kinds of requests, or it proves nothing.
-    assert recorder.answered_writes > 50
-    assert {read.kind for read in history.reads} == set(ReadKind)
-    assert any(len(set(read.pages)) == 1 and len(read.pages) > 1 for read in history.reads)
-    assert {event.type for watch in history.watches for event in watch.events} == set(EventType)
-    assert any(watch.resumes and watch.changes for watch in history.watches)
-    assert any(write.status == 409 for write in history.writes), "no two clients ever conflicted"
 
 
 @pytest.mark.slow
@@ -93,20 +103,15 @@ async def test_all_guarantees_hold_under_load(setup: Setup, tmp_path: Path) -> N
 async def test_all_guarantees_hold_over_restarts(setup: Setup, tmp_path: Path) -> None:
     """Servers are killed, or shut down gracefully, and started again all the time."""
     rng = random.Random(1)
-    loop = asyncio.get_running_loop()
     with ExitStack() as stack:
         servers = setup(tmp_path, stack)
         recorder = Recorder(servers)
-        restarts = 0
         async with recorder.recording():
-            ends_at = loop.time() + LONG_S
-            while loop.time() < ends_at:
-                await asyncio.sleep(rng.uniform(1, 6))
+            for _ in range(RESTARTS):
+                await asyncio.sleep(rng.uniform(0.5, 3))
                 one = rng.choice(servers)
                 await asyncio.to_thread(rng.choice([one.kill, one.stop]))
                 await asyncio.to_thread(one.start)
-                restarts += 1
+            await eventually(lambda: recorder.answered_writes > WRITES_MIN)
     assert_sound(recorder.history, tmp_path)
-    assert restarts > 5
-    assert recorder.answered_writes > 500
     assert any(write.outcome is not Outcome.ANSWERED for write in recorder.history.writes)

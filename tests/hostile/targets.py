@@ -54,7 +54,8 @@ def this_server(*flags: str, on_etcd: bool = False) -> Target:
         tokens.write_text(token_file())
         tokens.chmod(0o600)
         store = (f"--etcd-servers={_etcd(directory, stack).url}",) if on_etcd else ()
-        server = ServerProcess(directory / "data", f"--token-auth-file={tokens}", *store, *flags, *more_flags)
+        flags_of_all = (f"--token-auth-file={tokens}", *store, *flags, *more_flags)
+        server = ServerProcess(directory / "data", *flags_of_all, module="apiserver")
         stack.enter_context(server)
         where = urlsplit(server.url)
         assert where.hostname is not None

@@ -18,7 +18,9 @@ from tests.hostile.trial import Bound, run_trial
 from tests.support.etcd_process import etcd_binaries
 from tests.support.required import missing
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="addresses and clocks are those of Linux")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="Linux is missing: addresses and clocks are its own"
+)
 
 # All 75 would take longer than all other tests together.
 OF_EACH_KIND: Final = (

@@ -145,6 +145,22 @@ def test_pods_tolerate_only_what_their_namespace_allows(api: Api, path: str) -> 
     )
 
 
+def test_pods_that_ask_for_no_cpu_and_no_memory_are_best_effort(api: Api, path: str) -> None:
+    key = "node.kubernetes.io/memory-pressure"
+    for name, amount, tolerated in (("a", "0", False), ("b", "1m", True)):
+        containers = [{"name": "c", "image": "i", "resources": {"requests": {"cpu": amount}}}]
+        made = api.post(f"{path}/pods", pod(name, containers=containers)).ok()["spec"]
+        assert any(each.get("key") == key for each in made.get("tolerations", ())) is tolerated
+
+
+def test_of_annotations_only_tolerations_are_taken(api: Api, path: str) -> None:
+    annotate(api, path, defaultTolerations='[{"key": "k", "operator": "Exists", "x": [{}], "value": null}]')
+    made = api.post(f"{path}/pods", pod()).ok()["spec"]
+    assert [each for each in made["tolerations"] if each["key"] == "k"] == [
+        {"key": "k", "operator": "Exists"}
+    ]
+
+
 @pytest.mark.parametrize("text", ["garbage", "{}", '["a"]', '[{"key": 5}]', '[{"tolerationSeconds": "1"}]'])
 def test_an_annotation_that_means_nothing_refuses_pods(api: Api, path: str, text: str) -> None:
     annotate(api, path, tolerationsWhitelist=text)
@@ -402,6 +418,18 @@ def test_nodes_report_about_their_own_pods(api: Api, path: str, node: str) -> No
         api.patch(f"{path}/pods/mine", {"metadata": {"labels": {"a": "b"}}}, **caller),
         f'unexpected operation "UPDATE", node "{node}" can only create and delete mirror pods',
     )
+    claimed = {"requestMappings": [{"containerName": "c", "resourceName": "a.b/c", "requestName": "r"}]}
+    for status, what in (
+        ({"resourceClaimStatuses": [{"name": "c", "resourceClaimName": "d"}]}, "resource claim statues"),
+        (
+            {"extendedResourceClaimStatus": {"resourceClaimName": "d", **claimed}},
+            "extended resource claim status",
+        ),
+    ):
+        assert_refused(
+            api.patch(f"{path}/pods/mine/status", {"status": status}, **caller),
+            f'node "{node}" cannot update {what}',
+        )
     assert_refused(
         api.patch(f"{path}/pods/mine/resize", {"spec": {}}, **caller),
         "unexpected pod subresource \"resize\", only 'status' and 'eviction' are allowed",

@@ -30,6 +30,7 @@ from tests.support.server_process import ServerProcess
 from tests.support.websocket_client import connected
 
 GROUP: Final = "ext.example.com"
+CONTROLLERS: Final = "--controllers=namespace-controller,garbage-collector-controller"
 WIDGETS: Final = f"/apis/{GROUP}/v1/namespaces/default/widgets"
 AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
@@ -49,7 +50,7 @@ def widget(name: str, **fields: Any) -> dict[str, Any]:
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     directory = tmp_path_factory.mktemp("aggregation")
     with (
-        ServerProcess(directory / "front") as front_server,
+        ServerProcess(directory / "front", CONTROLLERS) as front_server,
         ServerProcess(directory / "extension", *extension_flags(front_server)) as extension_server,
         closing(Api(front_server)) as front,
         closing(Api(extension_server)) as extension,
@@ -191,6 +192,18 @@ def groups(answer: Answer) -> dict[str, Any]:
     return {each["metadata"]["name"]: each for each in answer.ok()["items"]}
 
 
+def test_the_garbage_collector_asks_there_for_owners(servers: Servers) -> None:
+    front, extension = servers
+    maps = "/api/v1/namespaces/default/configmaps"
+    uid = extension.post(WIDGETS, widget("owner")).ok()["metadata"]["uid"]
+    owner = {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "name": "owner"}
+    for name, owned_by in (("kept", uid), ("gone", "another")):
+        meta = {"name": name, "ownerReferences": [{**owner, "uid": owned_by}]}
+        front.post(maps, {"metadata": meta}).ok()
+    until(lambda: front.get(f"{maps}/gone").status, lambda status: status == 404, "is collected")
+    assert front.get(f"{maps}/kept").status == 200
+
+
 def test_discovery_has_the_group_in_all_forms(servers: Servers) -> None:
     front = servers.front
     plain = {each["name"]: each for each in front.get("/apis").ok()["groups"]}
@@ -207,6 +220,20 @@ def test_discovery_has_the_group_in_all_forms(servers: Servers) -> None:
     # Behind all that is built in, before custom resources, by its priority.
     names = list(plain)
     assert names.index(GROUP) > names.index("flowcontrol.apiserver.k8s.io")
+
+
+def test_openapi_v2_tells_of_what_the_extension_server_has(front: Api) -> None:
+    path = f"{WIDGETS}/{{name}}".replace("default", "{namespace}")
+    document = until(
+        lambda: front.get("/openapi/v2").ok(), lambda found: path in found["paths"], "in the document"
+    )
+    schema = document["paths"][path]["get"]["responses"]["200"]["schema"]["$ref"]
+    definition = document["definitions"][schema.removeprefix("#/definitions/")]
+    assert definition["x-kubernetes-group-version-kind"] == [
+        {"group": GROUP, "kind": "Widget", "version": "v1"}
+    ]
+    assert not [name for name in document["definitions"] if name.endswith("_v2")], "the same as here"
+    front.get("/openapi/v2", headers={"Accept": "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"})
 
 
 def test_openapi_leads_to_the_extension_server(servers: Servers) -> None:

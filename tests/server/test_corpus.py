@@ -60,7 +60,9 @@ class Stored:
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
     data_dir = tmp_path_factory.mktemp("corpus") / "data"
-    with ServerProcess(data_dir, "--feature-gates=CBORServingAndStorage=true") as server:
+    # Nobody but the test writes: with fairness the server keeps the status of FlowSchemas.
+    flags = ("--feature-gates=CBORServingAndStorage=true", "--enable-priority-and-fairness=false")
+    with ServerProcess(data_dir, *flags) as server:
         api = Api(server)
         yield Stored(api, {each.id: create(api, each) for each in corpus.manifests()})
         api.close()

@@ -47,7 +47,7 @@ def full_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProc
         yield server
 
 
-@pytest.fixture(params=each_version(0, -1))
+@pytest.fixture(params=each_version(-1))
 def kubectl_of(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[ServerProcess], Kubectl]:
     """kubectl without a namespace: each document names its own."""
     return lambda server: Kubectl(program(request.param), server.kubeconfig, "", tmp_path)

@@ -26,12 +26,13 @@ import yaml
 
 from tests.support.api import Answer, Api
 from tests.support.server_process import ServerProcess
+from tests.support.yaml_loader import YAML_LOADER
 
 CORPUS: Final = Path(__file__).parents[1] / "corpus_policies"
 CASES: Final = {
     f"{path.stem}/{case['name']}": case
     for path in sorted(CORPUS.glob("*.yaml"))
-    for case in yaml.safe_load(path.read_text())
+    for case in yaml.load(path.read_text(), YAML_LOADER)
 }
 GROUP: Final = "/apis/admissionregistration.k8s.io/v1"
 POD: Final = {"containers": [{"name": "c", "image": "i:1"}]}

@@ -33,6 +33,7 @@ AGGREGATED: Final = {"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=A
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 SCHEMAS: Final = BuiltinSchemas((1, 34))
 SERVED_WITHIN_S: Final = 0.1
+TRIES_MAX: Final = 50
 
 
 @pytest.fixture(scope="module")
@@ -56,15 +57,19 @@ def _is_gone(api: Api, path: str) -> None:
 
 def test_a_definition_is_served_at_once(api: Api) -> None:
     """Within 100 ms of its creation, if nothing else is in its way, and without a restart."""
-    waited = []
-    for _ in range(9):
-        group = new_group()
-        api.post(DEFINITIONS, definition(group)).ok()
-        began = time.monotonic()
-        path = f"/apis/{group}/v1/widgets"
-        until(lambda path=path: api.get(path), lambda answer: answer.status == 200)  # type: ignore[misc]
-        waited.append(time.monotonic() - began)
-    assert min(waited) < SERVED_WITHIN_S
+    waited = [time_until_served_s(api)]
+    # On a machine with much to do something is in the way of most.
+    while waited[-1] >= SERVED_WITHIN_S and len(waited) < TRIES_MAX:
+        waited.append(time_until_served_s(api))
+    assert waited[-1] < SERVED_WITHIN_S, waited
+
+
+def time_until_served_s(api: Api) -> float:
+    group = new_group()
+    api.post(DEFINITIONS, definition(group)).ok()
+    began = time.monotonic()
+    until(lambda: api.get(f"/apis/{group}/v1/widgets"), lambda answer: answer.status == 200)
+    return time.monotonic() - began
 
 
 def test_paths_of_unserved_versions_are_not_found(defined: Defined, api: Api) -> None:

@@ -211,14 +211,14 @@ def _every_way_leads_to_the_same(api: Api, own: dict[str, Any], specs: list[Any]
         api.delete(defined.path).ok()
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, suppress_health_check=list(HealthCheck))
 @given(samples())
 def test_all_schemas_and_all_objects(api: Api, sample: tuple[dict[str, Any], list[Any]]) -> None:
     _every_way_leads_to_the_same(api, *sample)
 
 
 @pytest.mark.slow
-@settings(max_examples=1_000, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, suppress_health_check=list(HealthCheck))
 @given(samples())
 def test_all_schemas_and_all_objects_at_length(api: Api, sample: tuple[dict[str, Any], list[Any]]) -> None:
     _every_way_leads_to_the_same(api, *sample)

@@ -137,7 +137,11 @@ def test_evictions_use_up_the_budget_until_there_are_more_pods(api: Api, namespa
     # It is still there, and does not count any more; nor is it waited for.
     await_counts(api, budget, 3, 2, 2, 0)
     assert evict("b") == 429
-    assert "disruptedPods" not in api.get(budget).ok()["status"]
+    until(
+        lambda: api.get(budget).ok()["status"],
+        lambda status: "disruptedPods" not in status,
+        what="the evicted pod is seen to be on its way out",
+    )
     add_pods(api, namespace, "d")
     await_counts(api, budget, 4, 2, 3, 1)
     assert evict("b") == 201

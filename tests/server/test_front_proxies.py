@@ -25,15 +25,20 @@ from tests.support.eventually import WITHIN_S
 from tests.support.server_process import ServerProcess
 
 REVIEWS: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+UID: Final = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
 EVERYBODY: Final = "system:authenticated"
 
 
 class Shown(NamedTuple):
-    """A certificate that a client shows. ca: the name of who has signed it; empty: none is shown."""
+    """A certificate that a client shows. ca: the name of who has signed it; empty: none is shown.
+
+    uids: as Kubernetes has them in certificates, of which there may be one.
+    """
 
     ca: str
     common_name: str = ""
     organization: str = ""
+    uids: tuple[str, ...] = ()
 
 
 FRONT_PROXY: Final = Shown("front-proxy-ca", "front-proxy-client")
@@ -46,6 +51,7 @@ def certificate(directory: Path, shown: Shown, target: Path) -> Path:
     assert isinstance(ca_key, ec.EllipticCurvePrivateKey)
     key = ec.generate_private_key(ec.SECP256R1())
     attributes = [(NameOID.ORGANIZATION_NAME, shown.organization), (NameOID.COMMON_NAME, shown.common_name)]
+    attributes += [(UID, uid) for uid in shown.uids]
     subject = x509.Name([x509.NameAttribute(oid, value) for oid, value in attributes if value])
     now = datetime.now(UTC)
     made = (
@@ -93,6 +99,7 @@ TOKEN: Final = (("Authorization", "Bearer alice-token"),)
 CASES: Final[dict[str, tuple[Shown, Sequence[tuple[str, str | bytes]], str]]] = {
     "a front proxy is believed": (FRONT_PROXY, BOB, "bob"),
     "names of headers have no case": (FRONT_PROXY, (("x-remote-USER", "bob"),), "bob"),
+    "the first of two names counts": (FRONT_PROXY, (*BOB, ("X-REMOTE-USER", "eve")), "bob"),
     "its headers come before a token": (FRONT_PROXY, (*BOB, *TOKEN), "bob"),
     "a front proxy that names nobody is nobody": (FRONT_PROXY, (), ""),
     "an empty name is none": (FRONT_PROXY, (("X-Remote-User", ""),), ""),
@@ -124,6 +131,21 @@ def test_who_is_believed(
         assert found["username"] == user
     else:
         assert status == 401
+
+
+def test_what_is_known_of_the_user_of_a_certificate(server: ServerProcess, tmp_path: Path) -> None:
+    """Source: k8s.io/apiserver, pkg/authentication/request/x509, CommonNameUserConversion."""
+    _, found = identified(server, Shown("ca", "carol", "dev", ("7",)), (), tmp_path)
+    shown = x509.load_pem_x509_certificate((tmp_path / "client.pem").read_bytes())
+    digest = shown.fingerprint(hashes.SHA256()).hex()
+    assert found == {
+        "username": "carol",
+        "uid": "7",
+        "groups": ["dev", EVERYBODY],
+        "extra": {"authentication.kubernetes.io/credential-id": [f"X509SHA256={digest}"]},
+    }
+    status, _ = identified(server, Shown("ca", "carol", "dev", ("7", "8")), (), tmp_path)
+    assert status == 401, "two uids are none"
 
 
 def test_all_that_is_known_of_a_user_is_passed_on(server: ServerProcess, tmp_path: Path) -> None:

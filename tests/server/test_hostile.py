@@ -238,6 +238,7 @@ def test_absolute_targets_are_understood(server: ServerProcess) -> None:
 ADMIN: Final = "Authorization: Bearer admin-token"
 REFUSED_HEADS: Final = {
     "another version": ("GET /livez HTTP/2.0\r\nHost: x\r\n\r\n", 400),
+    "a target that is no URL": (f"CONNECT http://@] HTTP/1.1\r\nHost: x\r\n{ADMIN}\r\n\r\n", 400),
     "a host that is no text": (f"GET /api HTTP/1.1\r\nHost: \xff\r\n{ADMIN}\r\n\r\n", 400),
     "a coding that nobody undoes": (
         (
@@ -360,9 +361,10 @@ async def test_hostile_requests_leave_no_traceback_in_the_log(tmp_path: Path) ->
         api.post(path, b'{"metadata":{"name":"b"},"x":' + deep(400) + b"}")
         api.patch(f"{path}/b", json.dumps({"data": nested(300)}).encode())
         api.post(path, {"metadata": {"name": "c", **MANY["controllers"][0]}})
-        with raw_connection(server) as connection:
-            connection.sendall(REFUSED_HEADS["a host that is no text"][0].encode("latin-1"))
-            assert received(connection).status == 400
+        for each in ("a host that is no text", "a target that is no URL"):
+            with raw_connection(server) as connection:
+                connection.sendall(REFUSED_HEADS[each][0].encode("latin-1"))
+                assert received(connection).status == 400
         await eventually(lambda: api.get("/livez").status == 200)
         server.stop()
     assert "Traceback" not in server.stderr

@@ -17,6 +17,7 @@ import pytest
 
 from tests.support.api import JSON_PATCH, MERGE_PATCH, Answer, Api
 from tests.support.bystander import Bystander
+from tests.support.processor import slowness
 from tests.support.protobuf_writer import envelope, field, key
 from tests.support.server_process import ServerProcess
 
@@ -30,7 +31,8 @@ STRATEGIC: Final = "application/strategic-merge-patch+json"
 ANSWERED_WITHIN_S: Final = 2.0
 # Of the processor, too; usually it is a tenth.
 LIVE_WITHIN_S: Final = 0.5
-GROWTH_BYTES_MAX: Final = 40_000_000
+# All bodies of a round together are 23 MB.
+GROWTH_BYTES_MAX: Final = 10_000_000
 # A thousand errors are told, each twice.
 ANSWER_BYTES_MAX: Final = 200_000
 
@@ -262,7 +264,7 @@ def refused(
     assert 400 <= answer.status < 500, where
     assert (answer.json["kind"], answer.json["code"]) == ("Status", answer.status)
     assert len(answer.body) < ANSWER_BYTES_MAX, where
-    assert took_s < ANSWERED_WITHIN_S, where
+    assert took_s < ANSWERED_WITHIN_S or took_s < ANSWERED_WITHIN_S * slowness(), where
     return answer
 
 
@@ -336,7 +338,7 @@ def test_large_objects_keep_nobody_waiting(
 
 
 def test_nothing_is_left_in_memory(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What one round of all of them leaves, another does not add to."""
+    """What two rounds of all of them leave, another does not add to."""
     data_dir = tmp_path_factory.mktemp("memory") / "data"
     with ServerProcess(data_dir, "--feature-gates=CBORServingAndStorage=true") as server:
         api, process = Api(server), psutil.Process(server.pid)
@@ -346,6 +348,7 @@ def test_nothing_is_left_in_memory(tmp_path_factory: pytest.TempPathFactory) -> 
                 refused(api, *SOME_ENDPOINTS[0], body, media_type)
             return int(process.memory_info().rss)
 
+        round_()  # The allocator keeps some of what the first ones needed at most.
         before = round_()
         assert round_() - before < GROWTH_BYTES_MAX
         metrics = api.get("/metrics").body.decode().splitlines()

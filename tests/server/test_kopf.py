@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from apiserver.serving import pki
 from tests.support.api import Answer, Api
-from tests.support.eventually import eventually, until
+from tests.support.eventually import WITHIN_S, eventually, until
 from tests.support.required import missing
 from tests.support.server_process import ServerProcess
 
@@ -90,7 +90,7 @@ def operator(
             raise
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(WITHIN_S)
 
 
 async def test_an_operator(tmp_path: Path) -> None:

@@ -104,7 +104,9 @@ class Client:
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     def send(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-        connection = http.client.HTTPSConnection("127.0.0.1", self._port, context=self._context, timeout=20)
+        connection = http.client.HTTPSConnection(
+            "127.0.0.1", self._port, context=self._context, timeout=WITHIN_S
+        )
         try:
             connection.request(method, path, json.dumps(body) if body is not None else None, self._headers)
             response = connection.getresponse()

@@ -1,4 +1,4 @@
-"""Unmodified kubectl, in every version that is on this machine."""
+"""Unmodified kubectl: the newest of this machine, and with the slow tests the oldest."""
 
 from __future__ import annotations
 
@@ -13,13 +13,10 @@ from tests.support.api import Api
 from tests.support.eventually import WITHIN_S
 from tests.support.kubectl import (
     DEPLOYMENT,
-    MISSING,
     Kubectl,
-    each_version,
-    kubectls,
+    oldest_and_newest,
     program,
     rows,
-    usable_versions,
 )
 from tests.support.served import BUILT_IN
 from tests.support.server_process import ServerProcess
@@ -27,14 +24,7 @@ from tests.support.server_process import ServerProcess
 pytestmark = pytest.mark.kubectl
 
 
-def versions() -> list[str]:
-    """The oldest, the one of PATH, the newest; those between differ in little."""
-    usable = usable_versions()
-    on_path = [version for version in kubectls() if version in usable]
-    return list(dict.fromkeys([*usable[:1], *on_path[:1], *usable[-1:]])) or [MISSING]
-
-
-@pytest.fixture(params=versions())
+@pytest.fixture(params=oldest_and_newest())
 def kubectl(request: pytest.FixtureRequest, server: ServerProcess, namespace: str, tmp_path: Path) -> Kubectl:
     return Kubectl(program(request.param), server.kubeconfig, namespace, tmp_path)
 
@@ -200,7 +190,7 @@ def assert_explains_everything(kubectl: Kubectl, types: list[tuple[str, str]]) -
     )
 
 
-@pytest.mark.parametrize("version", each_version(-1))
+@pytest.mark.parametrize("version", oldest_and_newest(pytest.mark.slow))
 def test_every_type_is_explained(
     version: str, server: ServerProcess, api: Api, namespace: str, tmp_path: Path
 ) -> None:

@@ -16,9 +16,11 @@ from typing import Any, Final
 from urllib.request import urlopen
 
 import pytest
+from cryptography import x509
 
+from apiserver.serving import pki
 from tests.support.api import Api
-from tests.support.eventually import WITHIN_S
+from tests.support.eventually import WITHIN_S, until
 from tests.support.fake_kubelet import FakeKubelet
 from tests.support.kubectl import Kubectl, each_version, program
 from tests.support.raw import raw_connection
@@ -98,6 +100,18 @@ def test_a_log(api: Api, pod: str, namespace: str, kubelet: FakeKubelet) -> None
     assert asked.target == f"/containerLogs/{namespace}/p/c?{parameters}"
     assert asked.certificate == "kubernetes-admin"
     assert "authorization" not in asked.headers
+
+
+def test_a_renewed_certificate_is_shown(api: Api, pod: str, kubelet: FakeKubelet) -> None:
+    kubelet.pki.admin_cert.unlink()
+    assert pki.renew(kubelet.pki.ca_cert.parent, ["127.0.0.1", "localhost"])
+    renewed = x509.load_pem_x509_certificate(kubelet.pki.admin_cert.read_bytes()).serial_number
+
+    def serial() -> int:
+        assert api.get(f"{pod}/log").status == 200
+        return int(kubelet.asked[-1].serial, 16)
+
+    until(serial, lambda shown: shown == renewed, "the renewed certificate")
 
 
 def test_a_log_is_followed(api: Api, pod: str, kubelet: FakeKubelet) -> None:

@@ -11,6 +11,7 @@ import gzip
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing
 from functools import partial
 from typing import Any, Final
 
@@ -46,6 +47,11 @@ METRICS: Final[dict[str, tuple[str, set[str]]]] = {
     "watch_cache_capacity": ("gauge", {"group", "resource"}),
     "apiserver_watch_cache_initializations_total": ("counter", {"group", "resource"}),
     "apiserver_watch_cache_events_received_total": ("counter", {"group", "resource"}),
+    "authentication_attempts": ("counter", {"result"}),
+    "authentication_duration_seconds": ("histogram", {"result"}),
+    "authenticated_user_requests": ("counter", {"username"}),
+    "authorization_attempts_total": ("counter", {"result"}),
+    "authorization_duration_seconds": ("histogram", {"result"}),
     "workqueue_depth": ("gauge", {"name"}),
     "workqueue_adds_total": ("counter", {"name"}),
     "workqueue_retries_total": ("counter", {"name"}),
@@ -151,6 +157,7 @@ HISTOGRAMS: Final[dict[str, set[float]]] = {
 @pytest.mark.parametrize(("name", "bounds"), HISTOGRAMS.items(), ids=HISTOGRAMS)
 def test_histograms(api: Api, configmaps: str, name: str, bounds: set[float]) -> None:
     """Buckets as in Kubernetes, each holding those before it, the last one all."""
+    api.get(configmaps).ok()  # so that there is an answer with a size
     series: dict[frozenset[tuple[str, str]], dict[float, float]] = {}
     scrape = Scrape(api)
     for sample in scrape.samples:
@@ -204,6 +211,42 @@ def test_the_format(api: Api) -> None:
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     helps = [line.split()[2] for line in answer.body.decode().splitlines() if line.startswith("# HELP")]
     assert len(set(helps)) == len(helps)
+
+
+# ---- who asks
+
+# The token, and under which result and user its request is counted.
+CALLERS: Final = {
+    "one of the names that are counted": ("admin-token", "success", "admin"),
+    "another name": ("alice-token", "success", "other"),
+    "no credentials where some are needed": ("", "failure", None),
+    "credentials that are not valid": ("nonsense", "error", None),
+}
+
+
+@pytest.fixture(scope="module")
+def strict_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with ServerProcess(tmp_path_factory.mktemp("strict"), "--anonymous-auth=false") as server:
+        yield server
+
+
+@pytest.mark.parametrize(("token", "result", "user"), CALLERS.values(), ids=CALLERS)
+def test_callers_are_counted(strict_server: ServerProcess, token: str, result: str, user: str | None) -> None:
+    with closing(Api(strict_server)) as admin, closing(Api(strict_server, token)) as caller:
+        before = Scrape(admin)
+        caller.get("/version")
+        after = Scrape(admin)
+    # The administrator has asked for the second scrape, and is counted in it.
+    wanted = Counter({("success", "admin"): 1}) + Counter([(result, user)])
+    # The parser adds the suffix to counters that have none.
+    for name in ("authentication_attempts_total", "authentication_duration_seconds_count"):
+        for each in ("success", "failure", "error"):
+            count = sum(number for (found, _), number in wanted.items() if found == each)
+            assert after.value(name, result=each) - before.value(name, result=each) == count
+    for each in ("admin", "other", "email_id"):
+        name = "authenticated_user_requests_total"
+        found = after.value(name, username=each) - before.value(name, username=each)
+        assert found == wanted["success", each]
 
 
 # ---- requests

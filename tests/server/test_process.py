@@ -24,9 +24,11 @@ import pytest
 import yaml
 
 from apiserver.cli.config import Config
+from tests.support import forked_server
 from tests.support.api import Api
 from tests.support.etcd_process import EtcdProcess, etcd_binaries
 from tests.support.eventually import WITHIN_S, until
+from tests.support.logged_secrets import MARK
 from tests.support.raw import raw_connection, read_all
 from tests.support.required import missing
 from tests.support.server_process import DidNotStart, ServerProcess
@@ -55,8 +57,13 @@ def refused(data_dir: Path, *flags: str) -> DidNotStart:
     return caught.value
 
 
-def run(*arguments: str, through: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
-    """Run the command line until it ends by itself. through: a program that starts it, with arguments."""
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the command line until it ends by itself."""
+    return forked_server.run(arguments, WITHIN_S)
+
+
+def run_interpreter(*arguments: str, through: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+    """Run it as users do. through: a program that starts it, with arguments."""
     return subprocess.run(
         [*through, sys.executable, "-m", "apiserver", *arguments],
         capture_output=True,
@@ -84,7 +91,7 @@ def await_status(api: Api, path: str, status: int) -> None:
 
 def test_the_first_start_creates_certificates_and_a_kubeconfig(tmp_path: Path) -> None:
     """One line on stdout, a kubeconfig that works, private files that nobody else can read."""
-    with ServerProcess(tmp_path / "data") as server:
+    with ServerProcess(tmp_path / "data", module="apiserver") as server:
         files = [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
         private = [
             path for path in files if path.suffix == ".key" or path.name in ("admin.kubeconfig", "sa.pub")
@@ -101,7 +108,7 @@ def test_the_first_start_creates_certificates_and_a_kubeconfig(tmp_path: Path) -
 
 
 def test_a_restart_keeps_certificates_objects_and_rising_versions(tmp_path: Path) -> None:
-    server = ServerProcess(tmp_path / "data")
+    server = ServerProcess(tmp_path / "data", module="apiserver")
     with server, speaking_to(server) as api:
         made = api.post(CONFIGMAPS, {"metadata": {"name": "a"}, "data": {"k": "v"}}).ok()
         kubeconfig = server.kubeconfig.read_text()
@@ -115,7 +122,7 @@ def test_a_restart_keeps_certificates_objects_and_rising_versions(tmp_path: Path
 
 def test_a_start_costs_little(tmp_path: Path) -> None:
     """`make bench` measures how long it takes; here only that it has not become something else."""
-    with ServerProcess(tmp_path / "data") as server:
+    with ServerProcess(tmp_path / "data", module="apiserver") as server:
         assert server.cpu_s < START_CPU_S_MAX
 
 
@@ -272,7 +279,7 @@ def test_flags_of_kube_apiserver_without_effect_are_warned_about(tmp_path: Path)
     ("argument", "shown"), [("--help", "--etcd-servers"), ("version", "serves Kubernetes 1.")]
 )
 def test_help_and_version(argument: str, shown: str) -> None:
-    end = run(argument)
+    end = run_interpreter(argument)
     assert (end.returncode, end.stderr) == (0, "")
     assert shown in end.stdout
 
@@ -294,7 +301,7 @@ def test_tokens_never_reach_the_log(tmp_path: Path) -> None:
             assert stranger.get("/api/v1/namespaces").status == 401
         api.post(
             "/api/v1/namespaces/default/secrets",
-            {"metadata": {"name": "s"}, "stringData": {"k": "hush-hush"}},
+            {"metadata": {"name": "s"}, "stringData": {"k": f"hush-hush {MARK}"}},
         )
         server.stop()
     assert not re.search("admin-token|wrong-secret-token|hush-hush", server.stderr)
@@ -306,7 +313,7 @@ def test_tokens_never_reach_the_log(tmp_path: Path) -> None:
 def test_graceful_shutdown(tmp_path: Path) -> None:
     """SIGTERM: readyz fails while requests are still served, watches end with a proper end of stream,
     what is under way finishes, and the exit code is 0."""
-    server = ServerProcess(tmp_path / "data", "--shutdown-delay-duration=4s")
+    server = ServerProcess(tmp_path / "data", "--shutdown-delay-duration=4s", module="apiserver")
     body = json.dumps({"metadata": {"name": "slow"}}).encode()
     head = (
         f"POST {CONFIGMAPS} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admin-token\r\n"
@@ -335,7 +342,7 @@ def test_graceful_shutdown(tmp_path: Path) -> None:
 
 
 def test_stopping_an_idle_server_is_quick(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path / "data") as server, speaking_to(server) as api:
+    with ServerProcess(tmp_path / "data", module="apiserver") as server, speaking_to(server) as api:
         api.get("/api/v1/namespaces").ok()
         began = time.monotonic()
         assert server.stop() == 0
@@ -344,7 +351,7 @@ def test_stopping_an_idle_server_is_quick(tmp_path: Path) -> None:
 
 def test_the_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     with (
-        ServerProcess(tmp_path / "data", "--shutdown-delay-duration=60s") as server,
+        ServerProcess(tmp_path / "data", "--shutdown-delay-duration=60s", module="apiserver") as server,
         speaking_to(server) as api,
     ):
         server.send_signal(signal.SIGTERM)
@@ -417,13 +424,14 @@ def heeding_permissions() -> list[str]:
     """A program that starts others without root's right to write anywhere. Skips if there is none."""
     if os.geteuid() != 0:
         return []
-    program = shutil.which("setpriv") or missing("setpriv, without which root may write anywhere,")
+    program = shutil.which("setpriv") or missing("setpriv", "it comes with util-linux; or do not be root")
     return [program, "--bounding-set=-dac_override,-dac_read_search"]
 
 
 def test_a_data_directory_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir(mode=0o500)
-    end = run(f"--data-dir={tmp_path / 'data'}", "--secure-port=0", through=heeding_permissions())
+    flags = (f"--data-dir={tmp_path / 'data'}", "--secure-port=0")
+    end = run_interpreter(*flags, through=heeding_permissions())
     assert end.returncode == 1
     assert len(end.stderr.splitlines()) == 1
 

@@ -154,6 +154,41 @@ def test_a_backend_does_not_learn_who_asks(api: Api, pod: str) -> None:
     assert seen["host"] == api.server.url.removeprefix("https://")
 
 
+BODIES: Final = {
+    "without a body": (b"", b""),
+    "with a body": (b"Content-Length: 5\r\n", b"hello"),
+    "with a body of any length": (b"Transfer-Encoding: chunked\r\n", b"5\r\nhello\r\n0\r\n\r\n"),
+    "for an upgrade": (b"Connection: Upgrade\r\nUpgrade: a\xe9\r\n", b""),
+}
+
+
+@pytest.mark.parametrize(("framing", "body"), BODIES.values(), ids=BODIES)
+def test_headers_that_are_not_utf8_are_passed_on_as_they_are(
+    api: Api, raw_pod: str, backend: BackendServer, framing: bytes, body: bytes
+) -> None:
+    """Browsers send headers that a page sets, and cookies, as latin-1."""
+    seen: list[bytes] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.append(await reader.readuntil(b"\r\n\r\n"))
+        if body:
+            seen.append(await reader.readuntil(body))
+        writer.write(b"HTTP/1.1 418 T\r\nContent-Length: 0\r\n\r\n")
+        await writer.drain()
+
+    backend.speaking = answer
+    given = [b"Cookie: name=Jos\xe9", b"X-Own: \xff", b"X-Own: \xc3\xa9\xe9", b"X-Forwarded-For: \xe9"]
+    with raw_connection(api.server) as connection:
+        head = f"PUT {raw_pod}/x HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer admin-token\r\n".encode()
+        connection.sendall(head + b"\r\n".join(given) + b"\r\n" + framing + b"\r\n" + body)
+        assert connection.recv(12) == b"HTTP/1.1 418"
+    lines = seen[0].split(b"\r\n")
+    assert set(given[:-1]) < set(lines)
+    assert b"X-Forwarded-For: \xe9, 127.0.0.1" in lines
+    assert lines.count(b"Upgrade: a\xe9") == framing.count(b"Upgrade: a")
+    assert seen[1:] == [body] * bool(body)
+
+
 def test_what_a_client_sees_of_an_answer(api: Api, pod: str, backend: BackendServer) -> None:
     async def answer(_: web.BaseRequest) -> web.StreamResponse:
         response = web.Response(status=418, text="short and stout")

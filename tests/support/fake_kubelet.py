@@ -10,15 +10,12 @@ import base64
 import hashlib
 import json
 import ssl
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
-from apiserver.serving import pki
-from tests.support.eventually import WITHIN_S
+from tests.support.server_thread import ServerThread
 from tests.support.spdy import Session, Stream
 
 _WEBSOCKET: Final = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
@@ -38,15 +35,19 @@ _STDIN, _STDOUT, _STDERR, _ERROR = range(4)
 
 @dataclass(frozen=True)
 class Asked:
-    """A request that the kubelet has had. certificate: its client's common name, if it has shown one."""
+    """A request that the kubelet has had.
+
+    certificate: its client's common name, if it has shown one. serial: the number of that certificate.
+    """
 
     method: str
     target: str
     headers: Mapping[str, str]
     certificate: str
+    serial: str = ""
 
 
-class FakeKubelet:
+class FakeKubelet(ServerThread):
     """answers: what other answers than 200 it gives, by path: status and body.
 
     breaks_off: it hangs up as soon as a connection has been upgraded.
@@ -54,51 +55,29 @@ class FakeKubelet:
 
     def __init__(self, directory: Path, client_ca: Path | None = None) -> None:
         """client_ca: who has signed the certificates of its clients; its own authority if it is None."""
-        self.pki = pki.ensure(directory, ["127.0.0.1", "localhost"])
+        super().__init__(directory)
         self._client_ca = client_ca or self.pki.ca_cert
         self.asked: list[Asked] = []
         self.answers: dict[str, tuple[int, bytes]] = {}
         self.breaks_off = False
         self.more_log: asyncio.Event | None = None
         self.port = 0
-        self._started = threading.Event()
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stopping: asyncio.Event | None = None
         self._writers: list[asyncio.StreamWriter] = []
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        assert self._started.wait(WITHIN_S)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._call(self._stopping)
-        self._thread.join()
 
     def go_on(self) -> None:
         """Let a log that is followed have its second line."""
-        self._call(self.more_log)
+        assert self.more_log is not None
+        self.call(self.more_log.set)
 
-    def _call(self, event: asyncio.Event | None) -> None:
-        assert self._loop is not None
-        assert event is not None
-        self._loop.call_soon_threadsafe(event.set)
-
-    async def _serve(self) -> None:
-        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+    async def open(self) -> None:
         self.more_log = asyncio.Event()
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=self._client_ca)
-        context.load_cert_chain(self.pki.serving_cert, self.pki.serving_key)
+        context = self.tls_context(self._client_ca)
         context.verify_mode = ssl.CERT_OPTIONAL
-        server = await asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=context)
-        self.port = server.sockets[0].getsockname()[1]
-        self._started.set()
-        await self._stopping.wait()
-        server.close()
-        # Closing would wait for the other side, and the loop ends before that.
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=context)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def close(self) -> None:
+        self._server.close()
         for writer in self._writers:
             writer.transport.abort()
 
@@ -109,9 +88,10 @@ class FakeKubelet:
             first, *lines = head.rstrip().split("\r\n")
             method, target, _ = first.split(" ")
             headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
-            subject = (writer.get_extra_info("peercert") or {}).get("subject", ())
-            names = [value for rdn in subject for key, value in rdn if key == "commonName"]
-            self.asked.append(Asked(method, target, headers, "".join(names)))
+            shown = writer.get_extra_info("peercert") or {}
+            names = [value for rdn in shown.get("subject", ()) for key, value in rdn if key == "commonName"]
+            asked = Asked(method, target, headers, "".join(names), shown.get("serialNumber", ""))
+            self.asked.append(asked)
             path = target.partition("?")[0]
             if path in self.answers:
                 await self._answer(writer, *self.answers[path])

@@ -12,7 +12,7 @@ from apiserver.catalogue.builtins import builtin_resources
 from apiserver.registry.offload import Offload
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.store import Registry
+from apiserver.registry.store import ObjectStorage, Registry
 from apiserver.registry.stored_object import ObjectDecoder, StoredObject
 from apiserver.schema.builtin import BuiltinSchemas
 from storage.interface import Storage
@@ -28,6 +28,11 @@ def resource(name: str, group: str = "rbac.authorization.k8s.io") -> ServedResou
     return found
 
 
+async def caught_up(registry: Registry) -> None:
+    """Returns when the watch cache, which controllers read, has all that was written before the call."""
+    await registry.cache.revision_at()
+
+
 @asynccontextmanager
 async def server(
     store: Storage, cache_class: type[WatchCache[StoredObject]] = WatchCache
@@ -38,6 +43,7 @@ async def server(
     cache = cache_class(store, prefix=PREFIX, decode=decode, size_of=lambda found: len(found.tail))
     running = asyncio.create_task(cache.run())
     await cache.wait_until_filled()
-    yield Registry(store, cache, own_writes, brand=Brand(), prefix=PREFIX, offload=Offload())
+    storage = ObjectStorage(store=store, cache=cache, own_writes=own_writes, prefix=PREFIX)
+    yield Registry(storage, Brand(), Offload())
     running.cancel()
     await asyncio.wait([running])

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import importlib
 import os
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import pytest
 
+BY_EXTRA: Final = "pip install --editable '.[test]' installs it"
+KUBECTL: Final = "https://kubernetes.io/docs/tasks/tools/ says how to install it; it has to be on PATH"
 
-def missing(what: str) -> NoReturn:
+
+def missing(what: str, how: str = BY_EXTRA) -> NoReturn:
+    """Skip the test, or fail it. how: to get it."""
     if os.environ.get("APISERVER_TESTS_REQUIRE_TOOLS") == "1":
-        pytest.fail(f"{what} is missing, and this run requires it")
-    pytest.skip(f"{what} is missing")
+        pytest.fail(f"{what} is missing, and this run requires it: {how}")
+    pytest.skip(f"{what} is missing: {how}")
 
 
 def library(name: str) -> Any:

@@ -15,6 +15,7 @@ from apiserver.vocabulary import Document, GroupKind, GroupResource
 from storage import errors as storage_errors
 from storage.errors import (
     DataDirectoryError,
+    EncryptionFailed,
     KeyExists,
     LeaseNotFound,
     OutcomeUnknown,
@@ -329,6 +330,7 @@ STORAGE: Final[dict[str, tuple[StorageError, int, str, str, int | None]]] = {
     "no store": (StorageUnavailable("no etcd"), 503, "ServiceUnavailable", "no etcd", 1),
     "no room": (StorageFull("no room"), 503, "ServiceUnavailable", "no room", 1),
     "cut off": (OutcomeUnknown("cut"), 504, "Timeout", "the outcome of the write is unknown", None),
+    "no key": (EncryptionFailed("/k", "no key"), 500, "InternalError", "error occurred: no key", None),
     "no lease": (LeaseNotFound(1), 500, "InternalError", "Internal error occurred: ", None),
     "no files": (DataDirectoryError("in use"), 500, "InternalError", "Internal error occurred: ", None),
 }

@@ -14,6 +14,7 @@ _MODULES: Final = (
     "expressions",
     "fields",
     "http",
+    "openid",
     "patches",
     "queries",
     "texts",

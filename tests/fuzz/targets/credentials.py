@@ -14,7 +14,14 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from apiserver.authn.chain import NO_CERTIFICATE, AuthenticationChain, Credentials
+from apiserver.authn.bearer_tokens import BearerTokens
+from apiserver.authn.chain import (
+    NO_CERTIFICATE,
+    Anonymous,
+    AuthenticationChain,
+    Credentials,
+    Identity,
+)
 from apiserver.authn.client_cert import user_of
 from apiserver.authn.impersonation import impersonated, is_impersonating, wanted_user
 from apiserver.authn.service_account import (
@@ -28,7 +35,6 @@ from apiserver.authn.service_account import (
     read_public_keys,
 )
 from apiserver.authn.token_file import TokenFileAuthenticator, is_token_misplaced
-from apiserver.authn.token_review import TokenReviewer
 from apiserver.authn.websocket_protocols import TOKEN_PREFIX, read_protocols
 from apiserver.catalogue.certificates import certificate_signing_requests as signing
 from apiserver.errors import BadRequest, Unauthorized
@@ -51,11 +57,8 @@ _ACCOUNTS: Final = ServiceAccountAuthenticator(
     _get,
     lambda: float(_NOW),
 )
-_CHAIN: Final = AuthenticationChain(
-    (lambda credentials: credentials.certificate.user, _ACCOUNTS, TokenFileAuthenticator({})),
-    allows_anonymous=True,
-)
-_REVIEWER: Final = TokenReviewer(_CHAIN, _ACCOUNTS, (_AUDIENCE,))
+_TOKENS: Final = BearerTokens(TokenFileAuthenticator({}), _ACCOUNTS, (), (_AUDIENCE,))
+_CHAIN: Final = AuthenticationChain((lambda credentials: credentials.certificate.user, _TOKENS), Anonymous())
 _TOKEN: Final = TokenIssuer(_KEY, issuer=_ISSUER, claim=_CLAIM).issue(
     Claims("ns", Reference("bot", "u"), (_AUDIENCE,), _NOW + 3600, _NOW, "id"), now=_NOW
 )
@@ -65,7 +68,8 @@ def _identified(authorization: str) -> UserInfo | None:
     """Returns the user; None if the credentials are refused."""
 
     async def identify() -> UserInfo:
-        return await _CHAIN(Credentials(NO_CERTIFICATE, authorization))
+        found = await _CHAIN(Credentials(NO_CERTIFICATE, authorization), "/api")
+        return found.user if isinstance(found, Identity) else found
 
     try:
         return asyncio.run(identify())
@@ -93,7 +97,7 @@ def bearer_tokens(data: bytes) -> None:
     assert user is None or user.name == "system:anonymous" or _TOKEN.split(".")[1] in header
     token = data.decode("utf-8", "replace")
     try:
-        asyncio.run(_REVIEWER(token, ()))
+        asyncio.run(_TOKENS.review(token, ()))
     except Unauthorized:
         return
 

@@ -13,7 +13,6 @@ import logging
 import re
 import shutil
 import socket
-import ssl
 import tempfile
 from pathlib import Path
 from typing import Final
@@ -23,6 +22,7 @@ import orjson
 from apiserver.app import App
 from apiserver.cli.command_line import parse
 from apiserver.endpoints.connection import Connection, Server
+from apiserver.serving.serving_tls import ServingTls
 from tests.fuzz.target import fuzzer
 from tests.support.server_process import TOKENS
 
@@ -39,7 +39,7 @@ class _PlainApp(App):
 
     http: Server | None = None
 
-    def _listen(self, server: Server, context: ssl.SSLContext) -> None:
+    def _listen(self, server: Server, tls: ServingTls) -> None:
         self.http = server
 
 

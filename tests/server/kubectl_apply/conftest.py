@@ -8,11 +8,11 @@ import pytest
 
 from tests.server.kubectl_apply.applier import Applier
 from tests.support.api import Api
-from tests.support.kubectl import each_version, program
+from tests.support.kubectl import oldest_and_newest, program
 from tests.support.server_process import ServerProcess
 
 
-@pytest.fixture(params=each_version(0, -1))
+@pytest.fixture(params=oldest_and_newest())
 def kubectl(
     request: pytest.FixtureRequest, server: ServerProcess, api: Api, namespace: str, tmp_path: Path
 ) -> Applier:

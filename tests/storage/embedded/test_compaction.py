@@ -17,6 +17,7 @@ from storage.embedded import EmbeddedStore
 from storage.embedded.compaction import BATCH_S
 from storage.embedded.database import Database
 from storage.embedded.writer import (
+    FOREIGN_READS_WAIT_MS,
     LOG_BYTES_MAX,
     LOG_RETRY_S,
     Transaction,
@@ -199,15 +200,18 @@ async def test_a_reader_in_another_process_does_not_block_writes(
     with contextlib.closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as reader:
         reader.execute("BEGIN")
         reader.execute("SELECT * FROM numbers").fetchall()
-        took_s = []
         while log.stat().st_size < 2 * LOG_BYTES_MAX:
-            began = time.perf_counter()
             await store.transact([], [Put(f"{P}{m}", b"x" * 100_000) for m in range(30)])
+        took_s = []
+        for n in range(5):
+            monotonic.now += LOG_RETRY_S
+            began = time.perf_counter()
+            await store.create(f"{P}waited-{n}", b"")
+            await store.create(f"{P}behind-{n}", b"")  # The log is looked after behind each group.
             await store.get(P + "a")
             took_s.append(time.perf_counter() - began)
-    # One of them waited; the others tell how long they take on this machine.
-    *_, second, slowest = sorted(took_s)
-    assert slowest - second < 0.9, "a wait of 0.05 s, and none of a second or more"
+    # Each of them waited. On a busy machine some take longer, but not all.
+    assert FOREIGN_READS_WAIT_MS / 1_000 <= min(took_s) < 0.9, "none of a second or more"
     assert warnings_about_the_log(caplog) == 1
     monotonic.now += LOG_RETRY_S
     await store.create(P + "b", b"")
@@ -261,22 +265,20 @@ async def test_a_key_that_is_not_text_fails_alone(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_an_hour_of_updates_does_not_fill_the_disk(tmp_path: Path) -> None:
-    """An hour of 30 updates a second with a compaction every 5 minutes, in less time."""
+    """An hour of 15 updates a second with a compaction every 5 minutes, in less time."""
     store = await EmbeddedStore.open(tmp_path, durable=False)
     revisions = [await store.create(f"{P}{n:03}", b"") for n in range(100)]
-    cycles, updates = 12, 9_000
-    largest, slowest_s = 0, []
+    cycles, updates = 12, 4_500
+    largest, written_meanwhile = 0, []
     for cycle in range(cycles):
         oldest_kept = await store.current_revision()
         compacting: asyncio.Task[None] | None = None
-        slowest_s.append(0.0)
+        written_meanwhile.append(0)
         for n in range(updates):
-            began = time.perf_counter()
             key = n % len(revisions)
             value = b"%d-%d" % (cycle, n) + b"x" * 1_000
             revisions[key] = await store.compare_and_put(f"{P}{key:03}", value, expected=revisions[key])
-            if compacting is not None and not compacting.done():
-                slowest_s[-1] = max(slowest_s[-1], time.perf_counter() - began)
+            written_meanwhile[-1] += compacting is not None and not compacting.done()
             if n == updates // 2:
                 compacting = asyncio.create_task(store.compact(oldest_kept))
         assert compacting is not None
@@ -284,5 +286,7 @@ async def test_an_hour_of_updates_does_not_fill_the_disk(tmp_path: Path) -> None
         largest = max(largest, sum(path.stat().st_size for path in tmp_path.iterdir()))
     # At most two intervals of versions, in the file and once more in the log; all twelve are 120 MB.
     assert largest < 2 * 2 * updates * 1_200 + 20_000_000 < cycles * updates * 1_000
-    assert statistics.median(slowest_s) < 0.25, "writers pass between the batches"
+    # There are at least 9 batches, but for the first cycle, which has nothing to forget. Counted, as a
+    # machine with much else to do may hold up any of the updates.
+    assert statistics.median(written_meanwhile) >= 8, "writers pass between the batches"
     await store.close()

@@ -126,7 +126,7 @@ asyncio.run(main())
     try:
         subprocess.run([*isolated, "true"], check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError):
-        pytest.skip("no mounts in a user namespace here")
+        pytest.skip("unshare may not mount in a user namespace: allow user namespaces")
     done = subprocess.run([*isolated, sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "recovered\n", done.stderr
 
@@ -167,7 +167,7 @@ asyncio.run(main())
     try:
         subprocess.run([*isolated, "true"], check=True, capture_output=True)
     except (OSError, subprocess.CalledProcessError):
-        pytest.skip("no mounts in a user namespace here")
+        pytest.skip("unshare may not mount in a user namespace: allow user namespaces")
     done = subprocess.run([*isolated, sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "refused\n", done.stderr
     assert done.stderr.count("writes failed") <= done.stderr.count("were compacted") + 1, (

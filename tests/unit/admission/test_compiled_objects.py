@@ -9,9 +9,11 @@ import pytest
 
 from apiserver.admission.compiled_objects import CompiledObjects
 from apiserver.admission.listers import Lister
+from apiserver.errors import InternalError
 from apiserver.registry.offload import Offload
-from apiserver.registry.stored_object import StoredObject, encode
+from apiserver.registry.stored_object import DamagedObject, StoredObject, encode
 from apiserver.vocabulary import Document
+from storage.interface import Stored
 from tests.unit.handlers.calls import CONFIG_MAPS
 
 
@@ -35,7 +37,13 @@ class Listed(Lister):
     def on_change(self, changed: Callable[[], None]) -> None:
         self.changed.append(changed)
 
-    async def list_undamaged(self) -> Sequence[StoredObject]:
+    def damage(self, name: str) -> None:
+        place = next(place for place, each in enumerate(self.objects) if each.key == name)
+        self.objects[place] = DamagedObject.undecodable(Stored(name, b"{", 1, 2), "it ends")
+        for changed in self.changed:
+            changed()
+
+    async def list_with_damaged(self) -> Sequence[StoredObject]:
         return list(self.objects)
 
 
@@ -94,3 +102,23 @@ async def test_who_waits_for_one_that_is_cancelled_compiles(offload: Offload) ->
     await asyncio.sleep(0)
     first.cancel()
     assert await second == ["a"]
+
+
+async def test_one_that_cannot_be_read_is_not_as_if_it_were_not_there(offload: Offload) -> None:
+    """Else whatever it refuses would be admitted. What it said when it could be read holds."""
+
+    def compile_(document: Document) -> Sequence[str]:
+        return [document["metadata"]["name"]]
+
+    listed = Listed("a", "b")
+    objects = CompiledObjects(listed, compile_, offload)
+    assert await objects.current() == ["a", "b"]
+    listed.damage("a")
+    assert await objects.current() == ["a", "b"]
+    assert await objects.current() == ["a", "b"]
+    after_restart = CompiledObjects(listed, compile_, offload)
+    with pytest.raises(InternalError, match="admission is configured by what cannot be read: a"):
+        await after_restart.current()
+    assert after_restart.known is None
+    del listed.objects[0]
+    assert await after_restart.current() == ["b"]

@@ -9,7 +9,6 @@ from typing import Any, Final
 import pytest
 
 from apiserver.admission.configuration.image_policy import ImagePolicy
-from apiserver.admission.configuration.kubeconfig import Cluster
 from apiserver.admission.configuration.plugin_configurations import PluginConfigurations
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.plugin_context import PluginContext
@@ -23,7 +22,8 @@ from apiserver.admission.plugin_names import (
     ON_BY_DEFAULT,
 )
 from apiserver.admission.plugins import builtin_plugins
-from apiserver.authz.authorizer_modes import RBAC, build_authorizers
+from apiserver.authz.authorizer_modes import Authorizers
+from apiserver.authz.configuration import RBAC, of_modes
 from apiserver.brand import Brand
 from apiserver.cli.command_line import parse
 from apiserver.cli.flags import UsageError
@@ -33,6 +33,7 @@ from apiserver.registry.served_resource import ServedTable
 from apiserver.webhooks.client_config import ClientConfig
 from apiserver.webhooks.credentials import ClientCredentials
 from apiserver.webhooks.errors import CallFailed
+from apiserver.webhooks.kubeconfig import Cluster
 from storage.embedded import EmbeddedStore
 from tests.support.in_process import TABLE, server
 
@@ -65,7 +66,7 @@ async def test_those_listed_as_implemented_are_those_that_are_built(store: Embed
     async with server(store) as registry:
 
         def built(*names: str, modes: Sequence[str] = ()) -> list[str]:
-            authorizers = build_authorizers(modes, "rbac.authorization.k8s.io", lambda: True)
+            authorizers = Authorizers(of_modes(modes), Brand(), lambda: True)
             context = PluginContext(registry, ServedTable(TABLE), Brand(), authorizers, Offload())
             plugins = builtin_plugins(
                 context,

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from apiserver.aggregation.remote_versions import DiscoveredVersion, RemoteVersion, RemoteVersions
+from apiserver.aggregation.remote_versions import (
+    DiscoveredVersion,
+    OpenApiPart,
+    RemoteVersion,
+    RemoteVersions,
+)
 from apiserver.vocabulary import GroupVersion
 
 VERSION = GroupVersion("g.io", "v1")
@@ -71,12 +76,17 @@ def test_what_was_asked_of_a_version_that_is_another_by_now_is_dropped() -> None
     versions, first = RemoteVersions(), remote(api_service())
     versions.replace(None, first)
     versions.set_discovered([(first, DiscoveredVersion(({"resource": "a"},), is_current=True))])
+    versions.set_openapi_v2([(first, OpenApiPart("digest", 2, b"{}"))])
     before = versions.current
     assert before.discovered[VERSION].is_current
+    assert before.openapi_v2[VERSION].digest == "digest"
     moved = remote(api_service(service={"namespace": "n", "name": "t"}))
     versions.replace(first, moved)
     assert VERSION not in versions.current.discovered
+    assert VERSION not in versions.current.openapi_v2
     versions.set_discovered([(first, DiscoveredVersion(is_current=True))])
+    versions.set_openapi_v2([(first, OpenApiPart("digest", 2, b"{}"))])
     assert VERSION not in versions.current.discovered
+    assert VERSION not in versions.current.openapi_v2
     # A table that somebody has taken stays as it was.
     assert before.versions[VERSION] == first

@@ -9,15 +9,21 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from multidict import CIMultiDict
 
 from apiserver.authn import client_cert
+from apiserver.authn.bearer_tokens import BearerTokens
 from apiserver.authn.chain import (
+    Anonymous,
     AuthenticationChain,
     Authenticator,
     Credentials,
     PeerCertificate,
     authenticated,
 )
+from apiserver.authn.client_cert import ClientCertificateAuthenticator
+from apiserver.authn.request_header import STANDARD_NAMES, RequestHeaderAuthenticator
+from apiserver.authn.service_account import AcceptedTokens, ServiceAccountAuthenticator
 from apiserver.authn.token_file import (
     CACHED_HEADERS_MAX,
     TokenFileAuthenticator,
@@ -44,9 +50,19 @@ def token_file(tmp_path: Path) -> Path:
     return path
 
 
+def bearer_tokens(path: Path) -> BearerTokens:
+    """Those of a file alone."""
+
+    async def nothing(*_: object) -> None:
+        return None
+
+    accounts = ServiceAccountAuthenticator(AcceptedTokens([], (), (), "", ""), nothing, lambda: 0.0)
+    return BearerTokens(TokenFileAuthenticator(read_token_file(path)), accounts, (), ())
+
+
 @pytest.fixture
-def tokens(token_file: Path) -> TokenFileAuthenticator:
-    return TokenFileAuthenticator(read_token_file(token_file))
+def tokens(token_file: Path) -> BearerTokens:
+    return bearer_tokens(token_file)
 
 
 # ---- the file
@@ -74,7 +90,7 @@ LINES: Final[dict[str, tuple[str, UserInfo]]] = {
 def test_lines_of_a_token_file(tmp_path: Path, text: str, user: UserInfo) -> None:
     path = tmp_path / "tokens.csv"
     path.write_bytes(text.encode())
-    assert TokenFileAuthenticator(read_token_file(path))(shown("Bearer t")) == user
+    assert bearer_tokens(path)(shown("Bearer t")) == user
 
 
 BAD_LINES: Final = {
@@ -135,25 +151,25 @@ def test_bearer_tokens(header: str, token: str) -> None:
     assert bearer_token(header) == token
 
 
-def test_a_known_token_is_its_user(tokens: TokenFileAuthenticator) -> None:
+def test_a_known_token_is_its_user(tokens: BearerTokens) -> None:
     assert tokens(shown("Bearer a-token")) == ALICE
     assert tokens(shown("Bearer b-token")) == BOB
     assert tokens(shown("Bearer a-token")) == ALICE
 
 
 @pytest.mark.parametrize("header", ["", "Basic YTpi", "Bearer", "nonsense"])
-def test_no_bearer_token_is_somebody_elses_business(tokens: TokenFileAuthenticator, header: str) -> None:
+def test_no_bearer_token_is_somebody_elses_business(tokens: BearerTokens, header: str) -> None:
     assert tokens(shown(header)) is None
 
 
 @pytest.mark.parametrize("token", ["A-token", "a-token2", "a-toke", "alice", "a-token,alice", "\udcff"])
-def test_an_unknown_token_is_refused_every_time(tokens: TokenFileAuthenticator, token: str) -> None:
+def test_an_unknown_token_is_refused_every_time(tokens: BearerTokens, token: str) -> None:
     for _ in range(2):
         with pytest.raises(Unauthorized):
             tokens(shown(f"Bearer {token}"))
 
 
-def test_many_headers_do_not_displace_the_truth(tokens: TokenFileAuthenticator) -> None:
+def test_many_headers_do_not_displace_the_truth(tokens: BearerTokens) -> None:
     """More than are remembered, known and unknown ones."""
     for number in range(CACHED_HEADERS_MAX + 10):
         assert tokens(shown("Bearer a-token" + " " * number)) == ALICE
@@ -217,35 +233,109 @@ def test_whoever_has_shown_who_they_are_is_in_one_more_group_once() -> None:
     assert authenticated("a", ["x", AUTHENTICATED, "y"]).groups == ("x", "y", AUTHENTICATED)
 
 
-def chain(*authenticators: Authenticator, allows_anonymous: bool = True) -> AuthenticationChain:
-    return AuthenticationChain(authenticators, allows_anonymous=allows_anonymous)
+@pytest.mark.parametrize(
+    ("name", "groups"),
+    [
+        (ANONYMOUS, (UNAUTHENTICATED,)),
+        (ANONYMOUS, ()),
+        (ANONYMOUS, ("x",)),
+        ("a", (UNAUTHENTICATED,)),
+        ("a", ("x", UNAUTHENTICATED)),
+    ],
+)
+def test_who_is_said_to_have_shown_nothing_is_in_no_other_group(name: str, groups: tuple[str, ...]) -> None:
+    """Source: k8s.io/apiserver, pkg/authentication/group/authenticated_group_adder.go."""
+    assert authenticated(name, groups) == UserInfo(name, groups)
 
 
-async def test_the_first_who_knows_the_caller_wins(tokens: TokenFileAuthenticator) -> None:
+def test_the_anonymous_callers_of_a_front_proxy_stay_anonymous() -> None:
+    believed = RequestHeaderAuthenticator(STANDARD_NAMES, (), lambda: 0.0)
+    headers = CIMultiDict([("X-Remote-User", ANONYMOUS), ("X-Remote-Group", UNAUTHENTICATED)])
+    front_proxy = PeerCertificate(None, "front-proxy-client")
+    assert believed(Credentials(front_proxy, "", headers)) == UserInfo(ANONYMOUS, (UNAUTHENTICATED,))
+
+
+def chain(*authenticators: Authenticator, anonymous: Anonymous = Anonymous()) -> AuthenticationChain:  # noqa: B008
+    return AuthenticationChain(authenticators, anonymous)
+
+
+def by_certificate(now: float = 0.0) -> Authenticator:
+    return ClientCertificateAuthenticator(lambda remaining_s: None, lambda: now)
+
+
+REFUSED: Final = "refused"
+PROVEN: Final[dict[str, tuple[PeerCertificate, UserInfo | str | None]]] = {
+    "valid": (PeerCertificate(ALICE, None, True, 100.0), ALICE),
+    "valid to the last": (PeerCertificate(ALICE, None, True, 50.0), ALICE),
+    "expired since": (PeerCertificate(ALICE, None, True, 49.0), REFUSED),
+    "its CA is not trusted any more": (PeerCertificate(None, None, False, 100.0), REFUSED),
+    "good for a front proxy only": (PeerCertificate(None, "proxy", True, 100.0), REFUSED),
+    "names nobody": (PeerCertificate(None, None, True, 100.0), None),
+    "names nobody, and has expired": (PeerCertificate(None, None, True, 49.0), REFUSED),
+}
+
+
+@pytest.mark.parametrize("authorization", ["", "Bearer token"])
+@pytest.mark.parametrize(("certificate", "proven"), PROVEN.values(), ids=PROVEN)
+def test_a_certificate_is_judged_again_for_each_request(
+    certificate: PeerCertificate, proven: UserInfo | str | None, authorization: str
+) -> None:
+    """As in Kubernetes: another proof may be good where the certificate is not."""
+    remaining: list[float] = []
+    authenticator = ClientCertificateAuthenticator(remaining.append, lambda: 50.0)
+    credentials = Credentials(certificate, authorization)
+    if proven == REFUSED and not authorization:
+        with pytest.raises(Unauthorized):
+            authenticator(credentials)
+    else:
+        assert authenticator(credentials) == (None if proven == REFUSED else proven)
+    assert remaining == [certificate.expires_at - 50.0]
+
+
+async def test_the_first_who_knows_the_caller_wins(tokens: BearerTokens) -> None:
     both = shown("Bearer b-token", certificate_user=ALICE)
-    assert await chain(client_cert.authenticate, tokens)(both) == ALICE
-    assert await chain(tokens, client_cert.authenticate)(both) == BOB
+    assert await chain(by_certificate(), tokens)(both, "/api") == ALICE
+    assert await chain(tokens, by_certificate())(both, "/api") == BOB
 
 
-async def test_one_who_knows_nothing_passes_on(tokens: TokenFileAuthenticator) -> None:
-    asked = chain(client_cert.authenticate, tokens)
-    assert await asked(shown("Bearer a-token")) == ALICE
-    assert await asked(shown(certificate_user=BOB)) == BOB
+async def test_one_who_knows_nothing_passes_on(tokens: BearerTokens) -> None:
+    asked = chain(by_certificate(), tokens)
+    assert await asked(shown("Bearer a-token"), "/api") == ALICE
+    assert await asked(shown(certificate_user=BOB), "/api") == BOB
 
 
-async def test_a_wrong_token_is_never_anonymous(tokens: TokenFileAuthenticator) -> None:
+async def test_a_wrong_token_is_never_anonymous(tokens: BearerTokens) -> None:
     with pytest.raises(Unauthorized):
-        await chain(tokens)(shown("Bearer wrong"))
+        await chain(tokens)(shown("Bearer wrong"), "/api")
 
 
 @pytest.mark.parametrize("header", ["", "Basic YTpi", "Bearer"])
-async def test_who_shows_nothing_is_anonymous_if_that_is_allowed(
-    tokens: TokenFileAuthenticator, header: str
-) -> None:
-    assert await chain(tokens)(shown(header)) == NOBODY
+async def test_who_shows_nothing_is_anonymous_if_that_is_allowed(tokens: BearerTokens, header: str) -> None:
+    assert await chain(tokens)(shown(header), "/api") == NOBODY
     with pytest.raises(Unauthorized):
-        await chain(tokens, allows_anonymous=False)(shown(header))
+        await chain(tokens, anonymous=Anonymous(is_enabled=False))(shown(header), "/api")
+
+
+# https://kubernetes.io/docs/reference/access-authn-authz/authentication/#anonymous-authenticator-configuration
+PATHS: Final = {
+    "/livez": True,
+    "/livez/": False,
+    "/livez/ping": False,
+    "/LIVEZ": False,
+    "//livez": False,
+    "/api": False,
+}
+
+
+@pytest.mark.parametrize(("path", "is_allowed"), PATHS.items(), ids=PATHS)
+async def test_the_anonymous_may_be_so_on_some_paths_only(path: str, is_allowed: bool) -> None:
+    asked = chain(anonymous=Anonymous(paths=frozenset({"/livez"})))
+    if is_allowed:
+        assert await asked(shown(), path) == NOBODY
+    else:
+        with pytest.raises(Unauthorized):
+            await asked(shown(), path)
 
 
 async def test_no_way_of_authentication_at_all() -> None:
-    assert await chain()(shown("Bearer x")) == NOBODY
+    assert await chain()(shown("Bearer x"), "/api") == NOBODY

@@ -7,7 +7,7 @@ account private claims".
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -17,21 +17,23 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from apiserver.authn.chain import NO_CERTIFICATE, AuthenticationChain, Credentials
+from apiserver.authn.bearer_tokens import BearerTokens
+from apiserver.authn.chain import NO_CERTIFICATE, Credentials, Identity
 from apiserver.authn.service_account import (
     LEEWAY_S,
     AcceptedTokens,
     Claims,
+    NoTokenUses,
     PrivateKey,
     Reference,
     ServiceAccountAuthenticator,
     TokenIssuer,
     UnusableKey,
+    key_id,
     read_private_key,
     read_public_keys,
 )
 from apiserver.authn.token_file import TokenFileAuthenticator
-from apiserver.authn.token_review import TokenReviewer
 from apiserver.errors import Unauthorized
 from apiserver.meta import timestamps
 from apiserver.vocabulary import AUTHENTICATED, Document, UserInfo
@@ -90,8 +92,8 @@ def issued(claims: Claims = ACCOUNT, key: PrivateKey = KEY, issuer: str = ISSUER
 
 
 async def shown(believer: ServiceAccountAuthenticator, token: str) -> UserInfo | None:
-    found = believer(Credentials(NO_CERTIFICATE, f"Bearer {token}"))
-    return None if found is None else await found
+    claims = believer.claims(token)
+    return None if claims is None else await believer.user(claims)
 
 
 # ---- what is issued
@@ -148,6 +150,33 @@ def pem_of(key: Any) -> bytes:
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     return encoded
+
+
+def public_pem_of(key: Any) -> bytes:
+    encoded: bytes = key.public_key().public_bytes(
+        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+    return encoded
+
+
+CURVE_PARAMETERS: Final = b"-----BEGIN EC PARAMETERS-----\nBggqhkjOPQMBBw==\n-----END EC PARAMETERS-----\n"
+TRADITIONAL: Final = KEY.private_bytes(
+    serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+)
+SEVERAL: Final = {
+    "a private key, then a public one": pem_of(KEY) + public_pem_of(OTHER_KEY),
+    "a public key, then a private one": public_pem_of(KEY) + pem_of(OTHER_KEY),
+    "private keys": pem_of(KEY) + pem_of(OTHER_KEY),
+    "a private key as OpenSSL writes it, with its curve": CURVE_PARAMETERS
+    + TRADITIONAL
+    + public_pem_of(OTHER_KEY),
+}
+
+
+@pytest.mark.parametrize("pem", SEVERAL.values(), ids=SEVERAL)
+def test_a_file_gives_all_its_public_keys(pem: bytes) -> None:
+    """The keys of tokens that were issued before stay in it when the key to sign with is replaced."""
+    assert [*map(key_id, read_public_keys(pem))] == [key_id(each.public_key()) for each in (KEY, OTHER_KEY)]
 
 
 UNUSABLE: Final = {
@@ -299,7 +328,7 @@ async def test_others_tokens_are_others_business(objects: Objects, token: str) -
 
 @pytest.mark.parametrize("header", ["", "Basic YTpi", "Bearer"])
 def test_no_bearer_token_is_somebody_elses_business(objects: Objects, header: str) -> None:
-    assert believer(objects)(Credentials(NO_CERTIFICATE, header)) is None
+    assert reviewer(objects)(Credentials(NO_CERTIFICATE, header)) is None
 
 
 TIMES: Final = {
@@ -394,6 +423,159 @@ async def test_a_token_for_a_node_needs_the_node(objects: Objects) -> None:
     assert await shown(believer(objects), token) is not None
 
 
+# ---- tokens in Secrets
+
+LEGACY: Final = TokenIssuer(KEY, issuer=ISSUER, claim=CLAIM).issue_legacy("ns", ACCOUNT.account, "s")
+HELD: Final = {"token": base64.b64encode(LEGACY.encode()).decode()}
+INVALID: Final = {"kubernetes.io/legacy-token-invalid-since": "2026-01-01"}
+
+
+class Uses(NoTokenUses):
+    """What was told of uses."""
+
+    def __init__(self) -> None:
+        self.told: list[object] = []
+
+    def legacy(self, namespace: str, secret: Document | None, *, is_of_account: bool) -> None:
+        self.told.append((namespace, secret is not None, is_of_account))
+
+    def invalidated(self, namespace: str, secret: Document) -> None:
+        self.told.append(("invalidated", namespace, secret["metadata"]["name"]))
+
+    def timed(self, *, is_stale: bool) -> None:
+        self.told.append("stale" if is_stale else "timed")
+
+
+def held(objects: Objects, secret: Document | None = None, *, looks_up: bool = True) -> tuple[Any, Uses]:
+    """Returns who decides about tokens in Secrets. secret: what is changed of the Secret."""
+    uses = Uses()
+    if secret is not None:
+        document = {"metadata": {"name": "s", "uid": "uid-s"}, "data": HELD, **secret}
+        objects.stored["secrets", "ns", "s"] = objects.cached["secrets", "ns", "s"] = document
+    accepted = AcceptedTokens(
+        [KEY.public_key()], (ISSUER,), (AUDIENCE,), CLAIM, "authentication.kubernetes.io", looks_up
+    )
+    return ServiceAccountAuthenticator(accepted, objects.find, lambda: float(NOW), uses), uses
+
+
+async def test_a_token_in_a_secret_is_valid_as_long_as_it_stands_there(objects: Objects) -> None:
+    """Source: k8s.io/kubernetes, pkg/serviceaccount/legacy.go."""
+    asked, uses = held(objects, {})
+    user = await shown(asked, LEGACY)
+    assert user == UserInfo(
+        "system:serviceaccount:ns:bot",
+        ("system:serviceaccounts", "system:serviceaccounts:ns", AUTHENTICATED),
+        "uid-1",
+    )
+    assert uses.told == [("ns", True, False)]
+    objects.cached["serviceaccounts", "ns", "bot"]["secrets"] = [{"name": "s"}]
+    await shown(asked, LEGACY)
+    assert uses.told[-1] == ("ns", True, True)
+    # One that was made a moment ago is not cached yet.
+    del objects.cached["secrets", "ns", "s"]
+    assert await shown(asked, LEGACY) is not None
+
+
+ACCOUNT_NAME: Final = ("legacy-token", "system:serviceaccount:ns:bot")
+
+
+async def test_what_audit_events_tell_of_a_token_in_a_secret(objects: Objects) -> None:
+    """Source: k8s.io/kubernetes, pkg/serviceaccount/{jwt,legacy}.go."""
+    asked, _ = held(objects, {})
+    claims = asked.claims(LEGACY)
+    by_hand = await asked.identity(claims, (AUDIENCE,))
+    assert by_hand.annotations == (ACCOUNT_NAME, ("legacy-token-manual-secret", "s"))
+    assert by_hand.warning == ""
+    objects.cached["serviceaccounts", "ns", "bot"]["secrets"] = [{"name": "s"}]
+    of_account = await asked.identity(claims, (AUDIENCE,))
+    assert of_account.annotations == (ACCOUNT_NAME, ("legacy-token-autogenerated-secret", "s"))
+    assert of_account.warning.startswith("Use tokens from the TokenRequest API")
+    unknown, _ = held(objects, {}, looks_up=False)
+    assert (await unknown.identity(claims, (AUDIENCE,))).annotations == (ACCOUNT_NAME,)
+
+
+async def test_what_audit_events_tell_of_a_token_that_is_refused(objects: Objects) -> None:
+    """Also if others are asked about it."""
+    asked, uses = held(objects, {"metadata": {"name": "s", "uid": "u", "labels": INVALID}})
+
+    async def knows_nobody(token: str, audiences: Sequence[str]) -> Identity | None:
+        return None
+
+    everybody = BearerTokens(TokenFileAuthenticator({}), asked, [knows_nobody], [AUDIENCE])
+    with pytest.raises(Unauthorized) as refused:
+        await everybody.review(LEGACY, ())
+    assert refused.value.annotations == (ACCOUNT_NAME, ("legacy-token-invalidated", "s/ns"))
+    assert uses.told == [("invalidated", "ns", "s")]
+
+
+REFUSED: Final[dict[str, tuple[Document | None, str]]] = {
+    "without its Secret": (None, "Token has been invalidated"),
+    "in one that is being deleted": (
+        {"metadata": {"name": "s", "uid": "u", "deletionTimestamp": timestamps.to_text(NOW)}},
+        "Token has been invalidated",
+    ),
+    "in one that has another": ({"data": {"token": "b3RoZXI="}}, "Token does not match server's copy"),
+    "in one that has none": ({"data": {}}, "Token does not match server's copy"),
+    "in one without data": ({"data": None}, "Token does not match server's copy"),
+    "in one with something else": ({"data": {"token": "*"}}, "Token does not match server's copy"),
+    "in one that is marked": (
+        {"metadata": {"name": "s", "uid": "u", "labels": INVALID}},
+        "the token in secret ns/s for service account ns/bot has been marked invalid",
+    ),
+}
+
+
+@pytest.mark.parametrize(("secret", "why"), REFUSED.values(), ids=REFUSED)
+async def test_tokens_in_secrets_that_are_refused(
+    objects: Objects, secret: Document | None, why: str
+) -> None:
+    asked, _ = held(objects, secret)
+    with pytest.raises(Unauthorized) as refused:
+        await shown(asked, LEGACY)
+    assert refused.value.why.startswith(why)
+
+
+@pytest.mark.parametrize("change", ["gone", "deleted", "another"])
+async def test_a_token_in_a_secret_whose_account_has_gone(objects: Objects, change: str) -> None:
+    asked, _ = held(objects, {})
+    objects.remove("serviceaccounts", "ns", "bot")
+    if change == "deleted":
+        deleted = timestamps.to_text(NOW)
+        objects.add("serviceaccounts", "ns", "bot", "uid-1", deletionTimestamp=deleted)
+    elif change == "another":
+        objects.add("serviceaccounts", "ns", "bot", "uid-2")
+    with pytest.raises(Unauthorized):
+        await shown(asked, LEGACY)
+
+
+async def test_without_lookup_a_token_in_a_secret_is_valid_for_ever(objects: Objects) -> None:
+    objects.remove("serviceaccounts", "ns", "bot")
+    asked, uses = held(objects, looks_up=False)
+    assert await shown(asked, LEGACY) is not None
+    assert uses.told == [("ns", False, False)]
+
+
+async def test_the_issuer_of_tokens_in_secrets_issues_no_others(objects: Objects) -> None:
+    """A token that says it is one of theirs, and has the claims of the others, would never be looked up."""
+    asked, _ = held(objects, {})
+    assert await shown(asked, issued(issuer="kubernetes/serviceaccount")) is None
+
+
+async def test_uses_after_the_time_that_was_asked_for_are_told(objects: Objects) -> None:
+    asked, uses = held(objects)
+    for warn_after in (NOW - 1, NOW + 1):
+        assert await shown(asked, issued(replace(ACCOUNT, warn_after=warn_after))) is not None
+    assert uses.told == ["stale", "timed"]
+
+
+async def test_audit_events_tell_for_how_long_a_token_is_older_than_was_asked_for(objects: Objects) -> None:
+    asked, _ = held(objects)
+    text = "subject: system:serviceaccount:ns:bot, seconds after warning threshold: 7"
+    for warn_after, told in ((NOW - 7, (("stale-token", text),)), (NOW, ()), (NOW + 1, ())):
+        claims = asked.claims(issued(replace(ACCOUNT, warn_after=warn_after)))
+        assert (await asked.identity(claims, (AUDIENCE,))).annotations == told
+
+
 # ---- asked by others: TokenReview
 
 FILE_USER: Final = UserInfo("alice", (AUTHENTICATED,))
@@ -405,14 +587,10 @@ REVIEWS: Final[dict[str, tuple[tuple[str, ...], tuple[str, ...] | None]]] = {
 }
 
 
-def reviewer(objects: Objects) -> TokenReviewer:
-    accounts = believer(objects)
+def reviewer(objects: Objects) -> BearerTokens:
     # The token "t" by its digest, as the file of tokens has it.
     digest = bytes.fromhex("e3b98a4da31a127d4bde6e43033f66ba274cab0eb7eb1c70ec41402bf6273dd8")
-    chain = AuthenticationChain(
-        (accounts, TokenFileAuthenticator({digest: FILE_USER})), allows_anonymous=True
-    )
-    return TokenReviewer(chain, accounts, (AUDIENCE,))
+    return BearerTokens(TokenFileAuthenticator({digest: FILE_USER}), believer(objects), (), (AUDIENCE,))
 
 
 @pytest.mark.parametrize(("asked", "expected"), REVIEWS.values(), ids=REVIEWS)
@@ -421,15 +599,15 @@ async def test_a_review_tells_the_audiences(
 ) -> None:
     if expected is None:
         with pytest.raises(Unauthorized):
-            await reviewer(objects)(issued(), asked)
+            await reviewer(objects).review(issued(), asked)
     else:
-        user, audiences = await reviewer(objects)(issued(), asked)
+        user, audiences, *_ = await reviewer(objects).review(issued(), asked)
         assert (user.name, audiences) == ("system:serviceaccount:ns:bot", expected)
 
 
 async def test_tokens_of_other_kinds_are_meant_for_the_server(objects: Objects) -> None:
-    asked = reviewer(objects)
-    assert await asked("t", ()) == (FILE_USER, (AUDIENCE,))
+    asked = reviewer(objects).review
+    assert await asked("t", ()) == Identity(FILE_USER, (AUDIENCE,))
     for token, audiences in (("t", ("x",)), ("nope", ()), ("a.b.c", ())):
         with pytest.raises(Unauthorized):
             await asked(token, audiences)

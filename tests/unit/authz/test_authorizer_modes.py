@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Final
 
 import pytest
@@ -12,20 +13,27 @@ from apiserver.authz.attributes import (
     AuthorizationChain,
     Authorizer,
     Decision,
+    Undecided,
     Verdict,
     forbidden,
 )
 from apiserver.authz.authorizer_modes import (
+    Authorizers,
+    NotEnabledAtStart,
+    authorize_health,
+    authorize_masters,
+)
+from apiserver.authz.configuration import (
     ALWAYS_ALLOW,
     ALWAYS_DENY,
     NODE,
     RBAC,
-    authorize_health,
-    authorize_masters,
-    build_authorizers,
+    ConfiguredAuthorizer,
+    of_modes,
 )
 from apiserver.authz.rule_resolver import NonResourceRule, ResourceRule, RuleSet, all_rules
-from apiserver.errors import Forbidden
+from apiserver.brand import Brand
+from apiserver.errors import Forbidden, InternalError
 from apiserver.vocabulary import ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, UserInfo
 
 ADMIN: Final = UserInfo("admin", (MASTERS, AUTHENTICATED))
@@ -87,25 +95,49 @@ MODE_DECISIONS: Final = {
     "one that has no opinion leaves it to the next": ([RBAC, ALWAYS_ALLOW], Verdict(Decision.ALLOW)),
     "and so does saying no to all": ([ALWAYS_DENY, ALWAYS_ALLOW], Verdict(Decision.ALLOW)),
     "no role": ([RBAC], Verdict(Decision.NO_OPINION)),
-    "nodes have what roles give them": ([NODE, RBAC], Verdict(Decision.NO_OPINION)),
+    "who is no node has what roles give": ([NODE, RBAC], Verdict(Decision.NO_OPINION)),
 }
+
+
+def built(*modes: str) -> Authorizers:
+    return Authorizers(of_modes(modes), Brand(), lambda: True)
 
 
 @pytest.mark.parametrize(("modes", "verdict"), MODE_DECISIONS.values(), ids=MODE_DECISIONS)
 def test_modes(modes: list[str], verdict: Verdict) -> None:
-    authorizers = build_authorizers(modes, "rbac.authorization.k8s.io", lambda: True)
+    authorizers = built(*modes)
     assert authorizers.chain(configmaps(BOB)) == verdict
     assert authorizers.chain(configmaps(ADMIN)) == ALLOW, "masters may whatever the modes are"
 
 
 def test_modes_know_their_rules() -> None:
-    group = "rbac.authorization.k8s.io"
-    assert build_authorizers([RBAC], group, lambda: True).rule_resolver(BOB, "default") == RuleSet(
-        [], [], False, []
-    )
-    everything = build_authorizers([ALWAYS_ALLOW], group, lambda: True).rule_resolver(BOB, "default")
+    assert built(RBAC).rules(BOB, "default") == RuleSet([], [], False, [])
+    everything = built(ALWAYS_ALLOW).rules(BOB, "default")
     assert everything.resource_rules == [ResourceRule(("*",), ("*",), ("*",))]
     assert everything.non_resource_rules == [NonResourceRule(("*",), ("*",))]
+
+
+def test_nodes_are_told_that_their_rules_are_not_all() -> None:
+    node = UserInfo("system:node:n1", ("system:nodes",))
+    found = built(NODE, RBAC).rules(node, "default")
+    assert found.is_incomplete
+    assert found.problems == ["node authorizer does not support user rule resolution"]
+    assert not built(NODE, RBAC).rules(BOB, "default").is_incomplete
+
+
+def test_what_is_configured_is_replaced_while_the_server_runs() -> None:
+    authorizers = built(RBAC)
+    before = authorizers.chain.generation
+    authorizers.configure(of_modes([ALWAYS_ALLOW]))
+    assert authorizers.chain(configmaps(BOB)) == ALLOW
+    assert authorizers.chain.generation > before
+    assert [(each.type, each.name, each.allowed) for each in authorizers.counts] == [
+        (RBAC, "rbac", 0),
+        (ALWAYS_ALLOW, "alwaysallow", 1),
+    ]
+    with pytest.raises(NotEnabledAtStart, match="type Node is not allowed if it was not enabled at"):
+        authorizers.configure([ConfiguredAuthorizer(NODE, "node")])
+    assert authorizers.chain(configmaps(BOB)) == ALLOW, "what is refused changes nothing"
 
 
 # ---- the chain
@@ -113,6 +145,14 @@ def test_modes_know_their_rules() -> None:
 
 def says(verdict: Verdict) -> Authorizer:
     return lambda attributes: verdict
+
+
+def says_later(verdict: Verdict) -> Authorizer:
+    async def decide(deadline: float) -> Verdict:
+        await asyncio.sleep(0)
+        return verdict
+
+    return lambda attributes: Undecided(decide)
 
 
 DENY: Final = Verdict(Decision.DENY, "not on Sundays")
@@ -144,13 +184,46 @@ def test_nobody_is_asked_after_a_decision() -> None:
     assert asked == []
 
 
-def test_only_what_is_allowed_goes_on() -> None:
-    AuthorizationChain([says(ALLOW)]).require(configmaps(BOB))
+async def test_only_what_is_allowed_goes_on() -> None:
+    await AuthorizationChain([says(ALLOW)]).require(configmaps(BOB))
     for verdict in (NO_OPINION, DENY):
         with pytest.raises(Forbidden):
-            AuthorizationChain([says(verdict)]).require(configmaps(BOB))
+            await AuthorizationChain([says(verdict)]).require(configmaps(BOB))
     with pytest.raises(Forbidden, match="not on Sundays"):
-        AuthorizationChain([says(DENY)]).require(configmaps(BOB))
+        await AuthorizationChain([says(DENY)]).require(configmaps(BOB))
+
+
+@pytest.mark.parametrize(("verdicts", "result"), CHAINS.values(), ids=CHAINS)
+async def test_chains_of_authorizers_that_have_to_wait(verdicts: list[Verdict], result: Verdict) -> None:
+    """The answer is the same, whichever of them have to."""
+    for waits in range(2 ** len(verdicts)):
+        authorizers = [
+            says_later(each) if waits >> number & 1 else says(each) for number, each in enumerate(verdicts)
+        ]
+        assert await AuthorizationChain(authorizers).decide(configmaps(BOB)) == result
+
+
+FAILED: Final = Verdict(Decision.NO_OPINION, "", "no answer")
+FAILURES: Final = {
+    "nobody else allows it": ([FAILED, NO_OPINION], InternalError),
+    "nobody else allows it, though one has a reason": (
+        [Verdict(Decision.NO_OPINION, "why"), FAILED],
+        InternalError,
+    ),
+    "somebody else allows it": ([FAILED, ALLOW], None),
+    "somebody else denies it": ([FAILED, DENY], Forbidden),
+    "a failure that denies": ([Verdict(Decision.DENY, "", "no answer"), ALLOW], InternalError),
+}
+
+
+@pytest.mark.parametrize(("verdicts", "error"), FAILURES.values(), ids=FAILURES)
+async def test_what_cannot_be_decided_fails(verdicts: list[Verdict], error: type[Exception] | None) -> None:
+    chain = AuthorizationChain([says(each) for each in verdicts])
+    if error is None:
+        await chain.require(configmaps(BOB))
+    else:
+        with pytest.raises(error):
+            await chain.require(configmaps(BOB))
 
 
 # ---- what is told. Source: k8s.io/apiserver, pkg/endpoints/handlers/responsewriters/errors.go; row O03

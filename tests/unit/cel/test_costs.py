@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from apiserver.cel import types
 from apiserver.cel.compiler import Program
+from apiserver.cel.costs import PER_CALL_LIMIT
 from apiserver.cel.environment import Environment
 from apiserver.cel.library.comprehensions import BINDINGS, TWO_VARIABLES
 from apiserver.cel.library.optionals import OPTIONALS
@@ -243,8 +244,8 @@ FAILING: Final = {
 def test_failing_is_not_free(text: str, values: dict[str, Any]) -> None:
     started = time.process_time()  # whatever else the machine does
     with pytest.raises(CostExceeded):
-        program(f"l.all(x, {text} || true)")({"l": [0] * 200_000, **values})
-    assert time.process_time() - started < 10
+        program(f"l.all(x, {text} || true)")({"l": [0] * 200_000, **values}, budget=PER_CALL_LIMIT // 5)
+    assert time.process_time() - started < 2
 
 
 def test_values_that_are_nested_in_themselves_are_not_compared_without_end() -> None:

@@ -107,6 +107,36 @@ def test_what_is_made_may_be_changed() -> None:
     assert JsonValues(1_000).of(program({}).value) == {"a": {"b": []}}
 
 
+# k8s.io/apiserver, pkg/cel/mutation/jsonpatch.go (JSONPatchVal) and dynamic/objects.go (ObjectType.Field).
+UNSET: Final[dict[str, tuple[str, Any]]] = {
+    "a text": ("JSONPatch{}.op", ""),
+    "another, of a variable": ("[JSONPatch{op: 'add'}].map(p, p.op + p.path + p.from)", ["add"]),
+    "a value of any type": ("JSONPatch{op: 'add'}.value == null", True),
+    "is there one": ("has(JSONPatch{}.op) || has(JSONPatch{}.value)", False),
+    "an empty text is none": (
+        "has(JSONPatch{op: ''}.op) || JSONPatch{op: '', path: ''}.?op.hasValue()",
+        False,
+    ),
+    "nor does it tell patches apart": ("JSONPatch{op: '', path: 'p'} == JSONPatch{path: 'p'}", True),
+    "but null is a value": ("has(JSONPatch{value: null}.value)", True),
+    "an object without fields is zero": (
+        "[{}]".format(
+            ", ".join(
+                f"optional.ofNonZeroValue({each}).hasValue()"
+                for each in ("Object{}", "Object{a: ''}", "JSONPatch{}")
+            )
+        ),
+        [False, True, True],
+    ),
+    "of an object": ("Object{a: 1}.b == null && !has(Object{a: 1}.b) && Object{a: ''}.a == ''", True),
+}
+
+
+@pytest.mark.parametrize(("text", "value"), UNSET.values(), ids=UNSET)
+def test_fields_that_are_not_set(text: str, value: Any) -> None:
+    assert document(text) == value
+
+
 TYPES: Final[dict[str, tuple[str, Any, str]]] = {
     "a part is no configuration": (
         "Object.spec{}",

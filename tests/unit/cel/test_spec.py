@@ -1,10 +1,12 @@
 """The language's own conformance tests.
 
 https://github.com/google/cel-spec/tree/master/tests/simple: those without protobuf messages. Each file is a
-list of cases: `expr` with variables (`env`: their types, `bindings`: their values) becomes `want`, or is of
-the type `want_type`. Values are `[kind, value]`.
+JSON list of cases: `expr` with variables (`env`: their types, `bindings`: their values) becomes `want`, or is
+of the type `want_type`. Values are `[kind, value]`.
 
     CEL_SPEC_DIR=/where/they/are python -m pytest tests/unit/cel/test_spec.py
+
+They are also found in `shared/cel-spec` beside the checkout.
 """
 
 from __future__ import annotations
@@ -38,9 +40,8 @@ from apiserver.cel.values import (
     type_of,
 )
 
-FOLDER: Final = Path(
-    os.environ.get("CEL_SPEC_DIR", Path(__file__).resolve().parents[3] / "../shared/cel-spec")
-)
+NAMED: Final = os.environ.get("CEL_SPEC_DIR", "")
+BESIDE: Final = Path(__file__).resolve().parents[4] / "shared/cel-spec"
 
 # Cases that cannot pass, and why.
 _MAPPED = "Kubernetes takes no IPv4-mapped address, however it is written (pkg/cel/library/ip.go: Is4In6)"
@@ -53,9 +54,16 @@ EXPECTED_FAILURES: Final[Mapping[str, str]] = {
 }
 
 
+WITHOUT: Final = "cel-spec's cases are missing: CEL_SPEC_DIR names a directory with them, converted to JSON"
+
+
 def cases() -> list[Any]:
+    """Returns the cases that are here. Raises FileNotFoundError if CEL_SPEC_DIR names none."""
+    paths = sorted((Path(NAMED) if NAMED else BESIDE).glob("*.json"))
+    if NAMED and not paths:
+        raise FileNotFoundError(f"CEL_SPEC_DIR: no *.json in {NAMED}")
     found = []
-    for path in sorted(FOLDER.glob("*.json")):
+    for path in paths:
         for case in json.loads(path.read_bytes()):
             name = f"{case['file']}/{case['sec']}/{case['name']}"
             reason = EXPECTED_FAILURES.get(name)
@@ -174,7 +182,7 @@ def wanted(data: Any) -> Any:
     return ("type", data[1]) if data[0] == "type" else shown(value_from(data))
 
 
-@pytest.mark.skipif(not CASES, reason="cel-spec's cases are not here; CEL_SPEC_DIR says where they are")
+@pytest.mark.skipif(not CASES, reason=WITHOUT)
 @pytest.mark.parametrize("case", CASES)
 def test_case(case: Mapping[str, Any]) -> None:
     variables, functions = declared(case["env"])

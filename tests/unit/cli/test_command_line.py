@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.brand import Brand
 from apiserver.cli.command_line import parse
 from apiserver.cli.config import FEATURE_GATES, Config
-from apiserver.cli.flag_values import duration_s
-from apiserver.cli.flags import SECTIONS, Flag, UsageError
+from apiserver.cli.flag import Flag
+from apiserver.cli.flag_values import NamedCertificate, duration_s
+from apiserver.cli.flags import SECTIONS, UsageError
 from apiserver.cli.kube_apiserver_flags import NOT_NEEDED
 from apiserver.deviations import KUBERNETES, SPECIFIED
 
@@ -35,6 +37,11 @@ FLAGS: Final[dict[str, tuple[list[str], dict[str, Any]]]] = {
     "a value of its own": (["--bind-address", "::1"], {"bind_address": "::1"}),
     "a port": (["--secure-port=0"], {"secure_port": 0}),
     "a path": (["--data-dir=/x/y"], {"data_dir": Path("/x/y")}),
+    "the oldest TLS": (["--tls-min-version=VersionTLS13"], {"tls_min_version": "VersionTLS13"}),
+    "cipher suites": (
+        ["--tls-cipher-suites=TLS_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"],
+        {"tls_cipher_suites": ("TLS_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256")},
+    ),
     "a number": (["--max-requests-inflight=0"], {"max_requests_inflight": 0}),
     "another": (["--default-watch-cache-size=100"], {"default_watch_cache_size": 100}),
     "a duration in seconds": (["--request-timeout=1m30s"], {"request_timeout_s": 90.0}),
@@ -75,10 +82,7 @@ FLAGS: Final[dict[str, tuple[list[str], dict[str, Any]]]] = {
     "who decides": (["--authorization-mode=AlwaysAllow"], {"authorization_mode": ("AlwaysAllow",)}),
     "who decides, one after another": (
         ["--authorization-mode=Node,RBAC"],
-        {
-            "authorization_mode": ("Node", "RBAC"),
-            "warnings": ("--authorization-mode: Node grants nothing on this server; nodes need RBAC roles",),
-        },
+        {"authorization_mode": ("Node", "RBAC")},
     ),
     "kube-apiserver's defaults": (
         ["kube-apiserver"],
@@ -147,6 +151,47 @@ def test_what_a_flag_sets(arguments: list[str], expected: dict[str, Any]) -> Non
 
 
 BAD: Final = {
+    "an issuer of tokens twice": (
+        ["--service-account-issuer=a", "--service-account-issuer=a"],
+        '--service-account-issuer "a" is already specified',
+    ),
+    "an issuer of tokens that is no URL": (["--service-account-issuer=https://a b"], "was not a valid URL"),
+    "tokens for longer than time": (
+        ["--service-account-max-token-expiration=2000000h"],
+        "must be 0, or between 1 hour and 2^32 seconds",
+    ),
+    "an issuer without a client": (
+        ["--oidc-issuer-url=https://a.example"],
+        "--oidc-issuer-url and --oidc-client-id must be specified together",
+    ),
+    "a claim of no issuer": (["--oidc-username-claim=email"], "must be specified together"),
+    "an issuer without https": (
+        ["--oidc-issuer-url=http://a.example", "--oidc-client-id=c"],
+        "URL scheme must be https",
+    ),
+    "the own issuer": (
+        ["--oidc-issuer-url=https://kubernetes.default.svc", "--oidc-client-id=c"],
+        "must not overlap with disallowed issuers",
+    ),
+    "no authority of an issuer": (
+        ["--oidc-issuer-url=https://a.example", "--oidc-client-id=c", "--oidc-ca-file=tests/__init__.py"],
+        "--oidc-ca-file: there is no certificate in tests/__init__.py",
+    ),
+    "a shared secret": (["--oidc-signing-algs=HS256"], "'HS256' is not one of ES256"),
+    "an issuer in a file and in flags": (
+        ["--authentication-config=README.md", "--oidc-client-id=c"],
+        "--authentication-config and --oidc-* flags are mutually exclusive",
+    ),
+    "a file that is no configuration": (["--authentication-config=README.md"], "--authentication-config: "),
+    "a required claim without a value": (["--oidc-required-claim=a"], "is not of the form CLAIM=VALUE"),
+    "a version of reviews that there is not": (
+        ["--authentication-token-webhook-version=v2"],
+        "invalid choice: 'v2'",
+    ),
+    "a webhook for tokens that is nowhere": (
+        ["--authentication-token-webhook-config-file=LICENSE"],
+        "--authentication-token-webhook-config-file: ",
+    ),
     "a network that is none": (["--webhook-deny-cidrs=10.0.0.1/8"], "has host bits set"),
     "an origin that is no pattern": (["--cors-allowed-origins=//(.com$"], "missing closing )"),
     "an origin whose start is open": (
@@ -202,11 +247,27 @@ BAD: Final = {
     "a vendor of two words": (["--vendor=a b"], "must be a DNS label"),
     "another format of logs": (["--logging-format=xml"], "xml"),
     "no way to decide": (["--authorization-mode="], "at least one authorization mode must be passed"),
-    "a way to decide that is not there": (["--authorization-mode=RBAC,Webhook"], "'Webhook' is not one of"),
+    "a way to decide that is not there": (["--authorization-mode=RBAC,ABAC"], "'ABAC' is not one of"),
+    "a webhook that is nowhere": (
+        ["--authorization-mode=Webhook"],
+        "Webhook's authorization config file not passed",
+    ),
+    "a webhook that nobody would ask": (
+        ["--authorization-webhook-config-file=x"],
+        "cannot specify --authorization-webhook-config-file without mode Webhook",
+    ),
+    "a version of reviews that is none": (
+        ["--authorization-webhook-version=v2"],
+        'unsupported webhook authorizer version "v2", supported versions are "v1", "v1beta1"',
+    ),
     "a way to decide, twice": (["--authorization-mode=RBAC,RBAC"], "contains a mode twice"),
-    "deciders nobody would ask": (
-        ["--authorization-config=x"],
-        "authorizers that it configures would not be",
+    "deciders in a file that is not there": (
+        ["--authorization-config=/no/such"],
+        "--authorization-config: /no/such: No such file or directory",
+    ),
+    "deciders in a file and by flags": (
+        ["--authorization-config=x", "--authorization-mode=RBAC"],
+        "--authorization-config can not be specified when --authorization-mode or",
     ),
     "no roles where they decide": (
         ["--runtime-config=rbac.authorization.k8s.io/v1=false"],
@@ -214,6 +275,14 @@ BAD: Final = {
     ),
     "a certificate without its key": (["--tls-cert-file=x"], "must be given together"),
     "a key without its certificate": (["--etcd-keyfile=x"], "must be given together"),
+    "a certificate for names without its key": (["--tls-sni-cert-key=x"], "certificate and key file paths"),
+    "a certificate for no names": (["--tls-sni-cert-key=x,y:"], "empty names list is not allowed"),
+    "a certificate for names that is not there": (
+        ["--tls-sni-cert-key=/no/such,y"],
+        "/no/such is not a file",
+    ),
+    "no such version of TLS": (["--tls-min-version=1.2"], "VersionTLS12"),
+    "no such cipher suite": (["--tls-cipher-suites=RC4"], "Cipher suite RC4 not supported or doesn't exist"),
     "a file that is not there": (
         ["--client-ca-file=/no/such"],
         "--client-ca-file: /no/such is not a file",
@@ -223,10 +292,6 @@ BAD: Final = {
     "an address that is none": (["--advertise-address=here"], "'here' is not an IP address"),
     "keys at a place that is none": (["--service-account-jwks-uri=http://a/"], "https://HOST/PATH"),
     "no configuration file": (["--config=/no/such"], "cannot read /no/such"),
-    "what would store secrets in the clear": (
-        ["--encryption-provider-config=x"],
-        "--encryption-provider-config is not supported yet: objects would be stored unencrypted",
-    ),
 }
 
 
@@ -246,14 +311,42 @@ def test_files_that_are_there_are_taken(tmp_path: Path) -> None:
     assert (config.tls_cert_file, config.client_ca_file, config.token_auth_file) == (file, file, file)
 
 
+def test_certificates_for_names(tmp_path: Path) -> None:
+    """One by one on the command line, in a list in the file."""
+    files = [tmp_path / name for name in ("a.crt", "a.key", "b.crt", "b.key")]
+    for file in files:
+        file.write_text("x")
+    a_cert, a_key, b_cert, b_key = files
+    values = [f"{a_cert}, {a_key}: *.a.example,::1", f"{b_cert},{b_key}"]
+    expected = (NamedCertificate(a_cert, a_key, ("*.a.example", "::1")), NamedCertificate(b_cert, b_key))
+    assert parse([f"--tls-sni-cert-key={each}" for each in values]).tls_sni_cert_key == expected
+    in_file = yaml.safe_dump({"tls-sni-cert-key": values})
+    assert from_file(tmp_path, in_file).tls_sni_cert_key == expected
+
+
+def test_insecure_cipher_suites_are_warned_about() -> None:
+    suites = "TLS_RSA_WITH_AES_128_CBC_SHA,TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
+    assert parse([f"--tls-cipher-suites={suites}"]).warnings == (
+        "--tls-cipher-suites: Use of insecure cipher 'TLS_RSA_WITH_AES_128_CBC_SHA' detected.",
+    )
+
+
 # ---- flags of kube-apiserver that have no effect
 
 IGNORED: Final = {
-    "with a value": (["--audit-policy-file=a.yaml"], ["audit-policy-file"]),
-    "with a value of its own": (["--audit-policy-file", "a.yaml"], ["audit-policy-file"]),
+    "with a value": (["--tracing-config-file=a.yaml"], ["tracing-config-file"]),
+    "with a value of its own": (["--tracing-config-file", "a.yaml"], ["tracing-config-file"]),
     "without a value": (["--allow-privileged", "--secure-port=1"], ["allow-privileged"]),
-    "two of them": (["--profiling", "false", "--audit-log-path", "-"], ["profiling", "audit-log-path"]),
+    "two of them": (["--profiling", "false", "--vmodule", "-"], ["profiling", "vmodule"]),
     "before the command": (["--profiling=false", "serve"], ["profiling"]),
+    "of aggregation": (
+        ["--aggregator-reject-forwarding-redirect=true"],
+        ["aggregator-reject-forwarding-redirect"],
+    ),
+    "of a later release": (
+        ["--min-compatibility-version=1.34", "--tls-curve-preferences=X25519"],
+        ["min-compatibility-version", "tls-curve-preferences"],
+    ),
 }
 
 
@@ -325,7 +418,6 @@ BAD_FILES: Final = {
     "a word": ("serve", "must contain a mapping of flags to values"),
     "a flag nobody knows": ("sekure-port: 1", "unknown flag: --sekure-port"),
     "a bad value": ("secure-port: https", "'https' is not an integer"),
-    "what is refused": ("encryption-provider-config: x", "is not supported yet"),
 }
 
 
@@ -436,8 +528,11 @@ def test_every_flag_sets_a_field_of_the_configuration() -> None:
     destinations = {flag.destination for flag in FLAG_TABLE.values()}
     fields = {field.name for field in dataclasses.fields(Config)}
     assert destinations - composed <= fields
-    set_otherwise = {"deviations", "brand", "warnings", "plugin_configurations", *FEATURE_GATES.values()}
-    assert fields - destinations == set_otherwise
+    set_otherwise = {"deviations", "brand", "warnings", *FEATURE_GATES.values()}
+    of_files = {"plugin_configurations", "encryption", "authentication"}
+    of_files |= {"audit_policy", "audit_webhook_server"}
+    of_files |= {"authorization_config_content", "authorization_config_authorizers"}
+    assert fields - destinations == set_otherwise | of_files
 
 
 DEFAULTS: Final = {
@@ -459,3 +554,30 @@ def test_defaults_are_shown_once(flag: str, default: str, capsys: pytest.Capture
     _, _, rest = help_text(capsys).partition(f"  {flag} ")
     described = " ".join(re.split(r"\n  --|\n\n", rest)[0].split())
     assert re.findall(r"\(default [^)]*\)", described) == ([default] if default else [])
+
+
+def test_flags_of_an_openid_issuer(tmp_path: Path) -> None:
+    """As kube-apiserver understands them. A required claim may be given again, and may have commas."""
+    config = parse(
+        [
+            *("--oidc-issuer-url=https://a.example", "--oidc-client-id=c", "--oidc-groups-claim=groups"),
+            *("--oidc-groups-prefix=g:", "--oidc-signing-algs=ES256,RS256"),
+            *("--oidc-required-claim=a=b=c,d", "--oidc-required-claim=hd=x", "--oidc-required-claim=hd=y"),
+        ]
+    )
+    (found,) = config.authentication.configuration.jwt
+    assert (found.issuer.url, found.issuer.audiences) == ("https://a.example", ("c",))
+    assert (found.username.claim, found.username.prefix) == ("sub", "https://a.example#")
+    assert (found.groups.claim, found.groups.prefix) == ("groups", "g:")
+    assert found.algorithms == ("ES256", "RS256")
+    assert found.required_claims == (("a", "b=c,d"), ("hd", "y"))
+
+
+def test_the_anonymous_are_in_a_file_or_in_a_flag(tmp_path: Path) -> None:
+    path = tmp_path / "authentication.yaml"
+    head = "apiVersion: apiserver.config.k8s.io/v1\nkind: AuthenticationConfiguration\n"
+    path.write_text(head)
+    assert not parse([f"--authentication-config={path}", "--anonymous-auth=false"]).anonymous_auth
+    path.write_text(f"{head}anonymous: {{enabled: true}}\n")
+    with pytest.raises(UsageError, match="--anonymous-auth cannot be set when the field anonymous"):
+        parse([f"--authentication-config={path}", "--anonymous-auth=true"])

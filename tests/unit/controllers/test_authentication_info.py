@@ -47,6 +47,28 @@ async def test_servers_with_different_cas_add_theirs(tmp_path: Path, store: Embe
         assert await store.current_revision() == before
 
 
+async def test_a_change_of_cas_is_published_without_waiting(tmp_path: Path, store: EmbeddedStore) -> None:
+    one, other = ca(tmp_path / "one"), ca(tmp_path / "other")
+    async with server(store) as registry:
+        info = AuthenticationInfo(registry, ServedTable(TABLE), TrustedClients(one, ""), lambda: 0.0)
+        has_begun = asyncio.Event()
+        task = asyncio.create_task(info.run(has_begun.set))
+        await has_begun.wait()
+        assert await published(registry) == one
+        info.trust(TrustedClients(other, ""))
+        key = registry.key(resource("configmaps", ""), *CONFIG_MAP)
+
+        def is_published() -> bool:
+            found = registry.cache.get_cached(key)
+            assert found is not None
+            assert found.value is not None
+            return bool(found.value.document()["data"]["client-ca-file"] == one + other)
+
+        await eventually(is_published)
+        task.cancel()
+        await asyncio.wait([task])
+
+
 async def test_expired_cas_are_removed(tmp_path: Path, store: EmbeddedStore) -> None:
     one = ca(tmp_path)
     ends_at = x509.load_pem_x509_certificate(one.encode()).not_valid_after_utc.timestamp()

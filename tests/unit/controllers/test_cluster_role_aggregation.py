@@ -19,7 +19,7 @@ from apiserver.registry.write_request import Draft, WriteRequest
 from storage.embedded import EmbeddedStore
 from storage.interface import VALUE_BYTES_MAX
 from tests.support.eventually import eventually
-from tests.support.in_process import PREFIX, TABLE, resource, server
+from tests.support.in_process import PREFIX, TABLE, caught_up, resource, server
 
 
 def rule(word: str) -> PolicyRule:
@@ -148,6 +148,7 @@ async def test_neither_damage_nor_size_stops_the_others(store: EmbeddedStore) ->
         await create("c", "some")
         await create("all-of-them", selector="all")
         await create("some-of-them", selector="some")
+        await caught_up(registry)
         running = asyncio.create_task(ClusterRoleAggregation(registry, ServedTable(TABLE), Brand()).run())
 
         def is_aggregated() -> bool:

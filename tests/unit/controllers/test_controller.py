@@ -69,7 +69,7 @@ async def test_a_key_is_reconciled_at_once() -> None:
 FAILURES: Final = {
     "of a client's kind": BadRequest("no"),
     "of the store": StorageUnavailable("no"),
-    "a damaged object": CorruptObject("/k", 1, "no"),
+    "a damaged object": CorruptObject("/k", "no"),
     "a mistake of ours": ZeroDivisionError("no"),
 }
 

@@ -209,6 +209,8 @@ async def test_nothing_is_delivered_while_there_is_no_room(store: EmbeddedStore)
 
 # ---- what is lost
 
+UNTIL_TOLD_OTHERWISE: Final = 1_000_000
+
 
 class Flaky(WatchCache[StoredObject]):
     """A cache whose lists fail as often as is asked, and whose watchers can be lost."""
@@ -276,8 +278,10 @@ async def test_a_deletion_that_was_missed_is(store: EmbeddedStore, reports: bool
         informed(cache, recorder, reports_missed_deletions=reports) as informer,
     ):
         await synced(informer)
+        cache.failures = UNTIL_TOLD_OTHERWISE
         cache.lose()
         await store.compare_and_delete(f"{SECRETS}ns/a", expected=revision)
+        cache.failures = 0
         await recorder.wait_for(*told)
         cache.lose()
         await recorder.wait_for(*told, "+ns/b")

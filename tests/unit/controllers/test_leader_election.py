@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -69,6 +70,38 @@ class Cut:
         if self.is_cut:
             raise StorageUnavailable("cut off")
         return getattr(self._store, name)
+
+
+class Replaced:
+    """A store in whose place another one is put, as when a snapshot is restored. gets: reads of objects."""
+
+    def __init__(self, store: Storage) -> None:
+        self._store = store
+        self.gets = 0
+
+    def replace(self, store: Storage) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        self.gets += name == "get"
+        return getattr(self._store, name)
+
+
+async def renew_as_stranger(registry: Registry, number: int) -> None:
+    """number: of the renewal; 0 creates the Lease."""
+    request = WriteRequest(resource=LEASES, namespace=NAMESPACE, name=NAME)
+    spec = {
+        "holderIdentity": "stranger",
+        "leaseDurationSeconds": 1,
+        "renewTime": f"2026-01-01T00:00:00.{number:06}Z",
+    }
+    if number:
+        await registry.update(request, lambda now: Draft({**now.document(), "spec": spec}))
+    else:
+        described = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "spec": spec}
+        await registry.create(
+            request, Draft({**described, "metadata": {"namespace": NAMESPACE, "name": NAME}})
+        )
 
 
 class Candidate:
@@ -182,6 +215,31 @@ async def test_a_leader_whose_lease_another_has_stops_at_once(store: EmbeddedSto
         await leaders.wait_for("one")
 
 
+async def test_after_a_restore_the_store_is_not_asked_all_the_time(
+    store: EmbeddedStore, tmp_path: Path
+) -> None:
+    """Its revisions are lower than those that were seen, and another holds the Lease, and renews it."""
+    restored = await EmbeddedStore.open(tmp_path / "restored", durable=False)
+    replaced = Replaced(store)
+    times = ElectionTimes(1, 0.5, 0.1)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(restored.close)
+        registries = [await stack.enter_async_context(server(each)) for each in (store, restored)]
+        for number in range(100):
+            await store.create(f"/elsewhere/{number}", b"{}")
+        for each in registries:
+            await renew_as_stranger(each, 0)
+        candidate = Candidate("one", await stack.enter_async_context(server(replaced)), Leaders(), times)
+        stack.push_async_callback(candidate.stop)
+        await eventually(candidate.cached)
+        replaced.replace(restored)
+        await store.close()  # With it end its watches.
+        for number in range(1, 30):
+            await renew_as_stranger(registries[1], number)
+            await asyncio.sleep(0.05)
+        assert replaced.gets < 30
+
+
 async def test_a_lease_that_is_deleted_stays_its_holders(store: EmbeddedStore) -> None:
     leaders = Leaders()
     async with candidates(leaders, store, store) as (one, two):
@@ -207,6 +265,16 @@ async def test_a_failure_of_what_the_leader_runs_is_a_failure_of_the_server(stor
         assert lease["spec"]["holderIdentity"] == ""
 
 
+def test_what_the_store_says_counts_whatever_its_revision() -> None:
+    """A store that was restored from a snapshot has lower ones."""
+    observed = ObservedLease("one")
+    observed.see(lease(renewTime="b"), 8, 100.0)
+    observed.see(lease(renewTime="a"), 7, 110.0, is_latest=True)
+    assert observed.free_in_s(110.0) == 15
+    observed.see(lease(renewTime="c"), 8, 120.0)
+    assert observed.free_in_s(120.0) == 15
+
+
 def lease(**spec: Any) -> LeaseRecord:
     return LeaseRecord.of({"spec": {"holderIdentity": "two", "leaseDurationSeconds": 15, **spec}})
 
@@ -227,6 +295,9 @@ SEEN: Final[dict[str, tuple[list[LeaseRecord], float]]] = {
     "for no time": ([lease(leaseDurationSeconds=None)], -1),
     "of another after another": ([lease(), lease(holderIdentity="three")], 14),
     "without a spec": ([LeaseRecord.of({})], 0),
+    "with a spec that is none": ([LeaseRecord.of({"spec": "x"})], 0),
+    "for what is no time": ([lease(leaseDurationSeconds="15")], -1),
+    "of what is no holder": ([lease(holderIdentity={})], 0),
 }
 
 

@@ -10,7 +10,11 @@ from functools import partial
 
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.controllers.controller import Runnable
-from apiserver.controllers.namespace_default_objects import NamespaceDefaultObjects, default_service_account
+from apiserver.controllers.namespace_default_objects import (
+    NamespaceDefaultObjects,
+    default_service_account,
+    root_ca_config_map,
+)
 from apiserver.controllers.namespaces import NamespaceController
 from apiserver.controllers.undone_writes import FREE_MAX
 from apiserver.registry.delete_path import DeleteRequest
@@ -46,6 +50,27 @@ def was_undone(controller: NamespaceDefaultObjects, times: int) -> bool:
 async def create_namespace(registry: Registry, name: str) -> None:
     request = WriteRequest(resource=NAMESPACES, namespace="")
     await registry.create(request, Draft({"metadata": {"name": name}}))
+
+
+async def test_the_root_ca_of_all_namespaces_changes(store: EmbeddedStore) -> None:
+    current = "one"
+    config_maps = resource("configmaps", "")
+    async with server(store) as registry:
+        may_create = NamespaceLifecycle(registry, NAMESPACES).check_create
+        objects = [root_ca_config_map(lambda: current)]
+        publisher = NamespaceDefaultObjects(registry, ServedTable(TABLE), may_create, objects, name="root-ca")
+
+        def published(namespace: str) -> str:
+            found = registry.cache.get_cached(registry.key(config_maps, namespace, "kube-root-ca.crt"))
+            return "" if found is None or found.value is None else found.value.document()["data"]["ca.crt"]
+
+        async with running(publisher):
+            for name in ("a", "b"):
+                await create_namespace(registry, name)
+            await eventually(lambda: published("a") == published("b") == "one")
+            current = "two"
+            publisher.look_again()
+            await eventually(lambda: published("a") == published("b") == "two")
 
 
 async def test_a_namespace_that_is_made_anew_again_and_again_is_no_undone_write(store: EmbeddedStore) -> None:

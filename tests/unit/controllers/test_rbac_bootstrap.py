@@ -20,7 +20,7 @@ from storage.embedded import EmbeddedStore
 from storage.interface import VALUE_BYTES_MAX
 from storage.keys import prefix_range
 from tests.support.eventually import WITHIN_S
-from tests.support.in_process import PREFIX, TABLE, resource, server
+from tests.support.in_process import PREFIX, TABLE, caught_up, resource, server
 
 NAME: Final = "system:basic-user"
 
@@ -67,6 +67,7 @@ async def test_several_servers_add_what_is_missing_once(store: EmbeddedStore) ->
             WriteRequest(resource=ROLES, namespace="", name=NAME),
             lambda found: Draft({**found.document(), "rules": []}),
         )
+        await asyncio.gather(*(caught_up(each) for each in (one, other)))
         await asyncio.gather(*(hook().run(each) for each in (one, other)))
         found = (await role(other))["rules"]
         assert len(found) == sum(len(rule["resources"]) for rule in rules)
@@ -84,6 +85,7 @@ async def test_several_servers_remake_a_binding_at_once(store: EmbeddedStore) ->
             WriteRequest(resource=bindings, namespace=""),
             Draft({"metadata": {"name": NAME}, "roleRef": role_ref}),
         )
+        await asyncio.gather(*(caught_up(each) for each in (one, other)))
         await asyncio.gather(*(hook().run(each) for each in (one, other)))
         assert (await other.get(bindings, "", NAME)).document()["roleRef"]["name"] == NAME
 

@@ -11,11 +11,12 @@ import orjson
 import pytest
 
 from apiserver.authz.attributes import Attributes, Decision
-from apiserver.authz.rbac.authorizer import RbacAuthorizer
 from apiserver.authz.rbac.policy import RbacPolicy
 from apiserver.controllers.rbac_policy import RbacPolicyInformer
+from apiserver.registry.size_class import LARGE_BYTES
 from apiserver.vocabulary import Document, UserInfo
 from storage.embedded import EmbeddedStore
+from tests.support.authorizers import RbacAtOnce
 from tests.support.eventually import WITHIN_S, eventually
 from tests.support.in_process import PREFIX, TABLE, server
 
@@ -25,7 +26,7 @@ TO: Final[Document] = {"roleRef": {"kind": "ClusterRole", "name": "reader"}}
 ALICE: Final[Document] = {"subjects": [{"kind": "User", "name": "alice"}]}
 
 
-def may(authorize: RbacAuthorizer, user: str, namespace: str = "ns") -> bool:
+def may(authorize: RbacAtOnce, user: str, namespace: str = "ns") -> bool:
     asked = Attributes(UserInfo(user), "get", True, "", resource="pods", namespace=namespace, name="a")
     return authorize(asked).decision is Decision.ALLOW
 
@@ -73,7 +74,7 @@ async def test_what_is_no_role_or_binding_gives_nobody_anything_and_stops_nothin
     store: EmbeddedStore, caplog: pytest.LogCaptureFixture, place: str, document: object
 ) -> None:
     policy = RbacPolicy(GROUP)
-    authorize = RbacAuthorizer(policy)
+    authorize = RbacAtOnce(policy)
     await put(store, "clusterroles/reader", named("reader", rules=[RULE]))
     await put(
         store,
@@ -106,16 +107,52 @@ async def test_what_is_no_role_or_binding_gives_nobody_anything_and_stops_nothin
         await asyncio.wait([running])
 
 
-async def test_a_role_that_is_damaged_gives_nothing_any_more(store: EmbeddedStore) -> None:
+# So long that it is not decoded when it is read from the store.
+PADDING: Final = "x" * LARGE_BYTES
+
+BECOMES: Final[dict[str, object]] = {
+    "no JSON": b"k8s\x00",
+    "encrypted with a key that is lost": b"k8s:enc:aesgcm:v1:key1:" + bytes(40),
+    "no object": [],
+    "no metadata": {"rules": [RULE], **TO, **ALICE},
+    "metadata without a name": {"metadata": {}, "rules": [RULE], **TO, **ALICE},
+    "metadata that are none": {"metadata": None, "rules": [RULE], **TO, **ALICE},
+    "a key that ends as metadata do": {'"metadata': {"name": "x"}, "rules": [RULE], **TO, **ALICE},
+    "a long list": [named("x", TO, ALICE, rules=[RULE], padding=PADDING)],
+    "metadata twice": orjson.dumps(named("x", TO, ALICE, rules=[RULE], padding=PADDING))[:-1]
+    + b',"metadata":null}',
+    "another name": named("y", TO, ALICE, rules=[RULE]),
+    "no rule, and no role": named("x", ALICE, rules=[RULE, None]),
+}
+PLACES: Final[dict[str, tuple[str, Document]]] = {
+    "clusterroles/x": ("", {}),
+    "roles/ns/x": ("ns", {}),
+    "clusterrolebindings/x": ("", TO),
+    "rolebindings/ns/x": ("ns", TO),
+}
+
+
+@pytest.mark.parametrize("damaged", BECOMES.values(), ids=BECOMES)
+@pytest.mark.parametrize("place", PLACES)
+async def test_what_becomes_unreadable_gives_nothing_any_more(
+    store: EmbeddedStore, caplog: pytest.LogCaptureFixture, place: str, damaged: object
+) -> None:
     policy = RbacPolicy(GROUP)
-    authorize = RbacAuthorizer(policy)
-    revision = await put(store, "clusterroles/reader", named("reader", rules=[RULE]))
-    await put(store, "clusterrolebindings/x", named("x", TO, ALICE))
+    authorize = RbacAtOnce(policy)
+    namespace, role = PLACES[place]
+    plural = place.partition("/")[0]
+    sound = named("x", role or {"rules": [RULE]}, ALICE, namespace=namespace)
+    revision = await put(store, place, sound)
+    await put(store, "clusterroles/reader", named("reader", rules=[RULE]))
+    of_x = {"kind": "Role" if plural == "roles" else "ClusterRole", "name": "x"}
+    if not role:
+        await put(store, "rolebindings/ns/of-x", named("of-x", ALICE, roleRef=of_x, namespace="ns"))
     async with server(store) as registry:
         running = asyncio.create_task(RbacPolicyInformer(registry, TABLE, GROUP, policy).run())
         await eventually(lambda: may(authorize, "alice"))
-        damaged = orjson.dumps(named("reader", rules=[RULE, None]))
-        await store.compare_and_put(f"{PREFIX}/{GROUP}/clusterroles/reader", damaged, expected=revision)
+        value = damaged if isinstance(damaged, bytes) else orjson.dumps(damaged)
+        await store.compare_and_put(f"{PREFIX}/{GROUP}/{place}", value, expected=revision)
         await eventually(lambda: not may(authorize, "alice"))
+        assert f"stored at {place.partition('/')[2]} gives nobody anything" in caplog.text
         running.cancel()
         await asyncio.wait([running])

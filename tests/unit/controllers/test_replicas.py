@@ -74,6 +74,19 @@ async def test_one_that_has_left_is_no_obstacle(store: EmbeddedStore) -> None:
     assert await first.alive() == [second]
 
 
+async def test_a_record_that_changes_is_written_with_the_next_renewal(store: EmbeddedStore) -> None:
+    replicas = Replicas(store, PREFIX, ONE)
+    await replicas.join()
+    changed = replace(ONE, root_ca="renewed")
+    replicas.tell(changed)
+    await replicas.join()
+    assert await replicas.alive() == [changed]
+    revision = await store.current_revision()
+    replicas.tell(changed)
+    await replicas.join()
+    assert await store.current_revision() == revision, "to renew a lease is no write"
+
+
 async def test_records_of_others_that_cannot_be_read_are_passed_over(store: EmbeddedStore) -> None:
     await store.create("/registry/-/replicas/damaged", b'{"address": 1}')
     replicas = Replicas(store, PREFIX, ONE)

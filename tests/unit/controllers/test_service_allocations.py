@@ -92,7 +92,7 @@ async def cluster(store: EmbeddedStore) -> AsyncIterator[Cluster]:
         yield Cluster(store, registry)
 
 
-PARENT: Final = {"group": "", "resource": "services", "namespace": "default", "name": "a"}
+PARENT: Final = {"resource": "services", "namespace": "default", "name": "a"}
 
 
 async def test_what_a_service_has_is_recorded_with_it_and_goes_with_it(cluster: Cluster) -> None:
@@ -151,8 +151,8 @@ async def test_what_is_lost_is_repaired(cluster: Cluster, lost: tuple[str, ...])
         await cluster.create("b", ports=[{"port": 80}])
 
 
-def _address(parent: Document | None = None, *, is_managed: bool = False) -> bytes:
-    meta: Document = {"name": IP, "uid": "u"}
+def _address(parent: Document | None = None, *, is_managed: bool = False, name: str = IP) -> bytes:
+    meta: Document = {"name": name, "uid": "u"}
     if is_managed:
         meta["labels"] = {
             "ipaddress.kubernetes.io/ip-family": "IPv4",
@@ -190,6 +190,53 @@ async def test_what_nobody_has_any_more_is_free_again(cluster: Cluster) -> None:
     )
     await cluster.compare()
     assert await cluster.claims() == {IP_CLAIM: OWNER, PORT_CLAIM: OWNER}
+
+
+# What is no Service as the API makes them.
+MALFORMED: Final[dict[str, Document]] = {
+    "addresses that are a number": {"clusterIPs": 7},
+    "an address that is none": {"clusterIPs": ["x"]},
+    "ports that are a text": {"clusterIPs": [IP], "type": "NodePort", "ports": "x"},
+    "a port that is no number": {"clusterIPs": [IP], "type": "NodePort", "ports": [{"nodePort": "x"}]},
+}
+
+
+@pytest.mark.parametrize("spec", MALFORMED.values(), ids=MALFORMED)
+async def test_a_malformed_service_keeps_its_claims_and_hides_no_other(
+    cluster: Cluster, spec: Document
+) -> None:
+    await cluster.create("b", clusterIP="10.0.0.8", ports=[{"port": 80, "nodePort": 30008}])
+    value = {"apiVersion": "v1", "kind": "Service", "metadata": {"namespace": "default", "name": "a"}}
+    await cluster.write(
+        Put(OWNER, orjson.dumps({**value, "spec": spec})),
+        Put(IP_CLAIM, OWNER.encode()),
+        Put(PORT_CLAIM, OWNER.encode()),
+        Put(RECORD, _address(PARENT, is_managed=True)),
+        Delete(f"{CLAIMS}nodeport/30008"),
+    )
+    is_first = asyncio.Event()
+    running = asyncio.create_task(cluster.repair.run(is_first.set))
+    await eventually(lambda: is_first.is_set() or running.done())
+    running.cancel()
+    await asyncio.wait([running])
+    other = OWNER.replace("/a", "/b")
+    assert await cluster.claims() == {
+        IP_CLAIM: OWNER,
+        PORT_CLAIM: OWNER,
+        f"{CLAIMS}clusterip/10.0.0.8": other,
+        f"{CLAIMS}nodeport/30008": other,
+    }
+    assert await cluster.record() is not None
+
+
+@pytest.mark.parametrize(
+    "value", [b'{"metadata":{"name":7},"spec":7}', b'{"metadata":{},"spec":{"parentRef":7}}']
+)
+async def test_a_malformed_address_hides_no_other(cluster: Cluster, value: bytes) -> None:
+    orphan = f"{PREFIX}/networking.k8s.io/ipaddresses/10.0.0.9"
+    await cluster.write(Put(RECORD, value), Put(orphan, _address(PARENT, is_managed=True, name="10.0.0.9")))
+    await cluster.compare()
+    assert await cluster.record(orphan) is None
 
 
 # An IPAddress without a Service, and whether it stays.

@@ -30,7 +30,7 @@ from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.vocabulary import Document
 from storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
-from tests.support.in_process import server
+from tests.support.in_process import caught_up, server
 
 FINALIZER: Final = "networking.k8s.io/service-cidr-finalizer"
 # Six addresses.
@@ -189,9 +189,11 @@ async def test_the_service_cidr_of_the_command_line(
         cluster = Cluster(registry)
         if before:
             await cluster.add_cidr("kubernetes", *before)
+            await caught_up(registry)
         networks = [ipaddress.ip_network(each) for each in own]
         default = DefaultServiceCidr(registry, cluster.cidrs, networks, time.time)
         await default.reconcile()
+        await caught_up(registry)
         await default.reconcile()
         document = (await registry.get(cluster.cidrs, "", "kubernetes")).document()
         assert document["spec"]["cidrs"] == after

@@ -14,6 +14,7 @@ import pytest
 
 from apiserver.controllers.ttl_after_finished import TtlAfterFinished, time_left_s
 from apiserver.meta import timestamps
+from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.strategy import UpdateStrategy
@@ -128,3 +129,16 @@ async def test_one_whose_time_was_prolonged_is_kept(store: EmbeddedStore) -> Non
             await eventually(lambda: jobs.deleted() >= {"young"})
             await eventually(lambda: controller.queue.is_delayed(("default", "old")))
         assert "old" not in jobs.deleted()
+
+
+async def test_one_that_is_gone_or_has_no_time_to_live_any_more_is_forgotten(store: EmbeddedStore) -> None:
+    """Else all that were deleted within a day would be remembered."""
+    async with server(store) as registry:
+        jobs = Jobs(registry)
+        for name in ("old", "young"):
+            await jobs.add(name, job(100_000, condition()))
+        async with running(registry) as controller:
+            await eventually(lambda: len(controller.queue) == 2)
+            await registry.delete(DeleteRequest(JOBS, "default", "old"))
+            await jobs.change("young", ttlSecondsAfterFinished=None)
+            await eventually(lambda: not len(controller.queue))

@@ -219,7 +219,7 @@ async def test_whoever_adds_very_much_waits_for_room(clock: FakeClock) -> None:
     queue = WorkQueue[str]("test", BACKOFF, clock=clock, keys_max=2)
     await queue.wait_for_room()
     queue.add("a")
-    queue.add_after("b", 5)
+    queue.add("b")
     waiting = asyncio.create_task(queue.wait_for_room())
     await asyncio.sleep(0)
     assert not waiting.done()
@@ -230,6 +230,24 @@ async def test_whoever_adds_very_much_waits_for_room(clock: FakeClock) -> None:
     await asyncio.sleep(0)
     queue.shut_down()
     await asyncio.wait_for(waiting, WITHIN_S)
+
+
+async def test_keys_that_wait_for_a_time_leave_room_for_others(clock: FakeClock) -> None:
+    """What is done now makes no room of theirs; and their time may be long after that of others."""
+    queue = WorkQueue[str]("test", BACKOFF, clock=clock, keys_max=1)
+    for key in "abc":
+        queue.add_after(key, 86_400)
+    await asyncio.wait_for(queue.wait_for_room(), WITHIN_S)
+
+
+async def test_a_key_that_is_taken_back_does_not_come(queue: WorkQueue[str], clock: FakeClock) -> None:
+    queue.add_after("a", 5)
+    queue.add_rate_limited("b")
+    for key in "abc":
+        queue.cancel(key)
+    assert (len(queue), queue.failures("b")) == (0, 0)
+    clock.advance(1_000)
+    assert not queue.depth
 
 
 # ---- the end
@@ -346,6 +364,12 @@ class AnyOrder(RuleBasedStateMachine):
     @rule(key=KEYS)
     def forget(self, key: str) -> None:
         self.queue.forget(key)
+
+    @rule(key=KEYS)
+    def cancel(self, key: str) -> None:
+        self.queue.cancel(key)
+        if key not in self.queue:
+            self.owed.discard(key)
 
     @rule(seconds=st.floats(0, 100))
     def pass_time(self, seconds: float) -> None:

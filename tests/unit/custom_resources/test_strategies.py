@@ -38,11 +38,11 @@ def document(spec: Any) -> dict[str, Any]:
 
 
 async def longest_wait_s(work: asyncio.Task[Any]) -> float:
-    """The longest time, of this process's CPU, that the event loop was blocked while `work` was done."""
-    longest, last = 0.0, time.process_time()
+    """The most processor time that the event loop's thread used at once while `work` was done."""
+    longest, last = 0.0, time.thread_time()
     while not work.done():
         await asyncio.sleep(0.001)
-        now = time.process_time()
+        now = time.thread_time()
         longest, last = max(longest, now - last), now
     return longest
 

@@ -11,14 +11,17 @@ from apiserver.authz.attributes import Attributes, AuthorizationChain, Decision,
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.middleware import QUICK_ANSWERS, authorize
 from apiserver.endpoints.request_info import RequestInfo
+from apiserver.metrics.authorization import AuthorizationMetrics
 from apiserver.vocabulary import UserInfo
 from storage.turns import TURN_S, Turn
+from tests.support.eventually import WITHIN_S
 
 
 class _Call:
     """What authorization looks at."""
 
     info = RequestInfo("GET", "/version", "get", name="a")
+    audit = None
 
     def __init__(self, user: str) -> None:
         self.user = UserInfo(user)
@@ -37,7 +40,7 @@ async def test_users_whose_authorization_takes_long_take_turns() -> None:
     async def handle(_: ApiCall) -> None:
         pass
 
-    authorized = authorize(AuthorizationChain([authorizer]))(handle)
+    authorized = authorize(AuthorizationChain([authorizer]), AuthorizationMetrics("server"))(handle)
     await authorized(cast(ApiCall, _Call("bound")))
     asked.clear()
     questions = [asyncio.ensure_future(authorized(cast(ApiCall, _Call("bound")))) for _ in range(20)]
@@ -76,10 +79,17 @@ async def test_users_whose_authorization_took_long_once_need_no_turns_for_ever()
         request.close()
         return True
 
-    authorized = authorize(AuthorizationChain([authorizer]))(handle)
+    authorized = authorize(AuthorizationChain([authorizer]), AuthorizationMetrics("server"))(handle)
     await authorized(cast(ApiCall, _Call("user")))
     pause_s = 0
     assert waits()
-    for _ in range(QUICK_ANSWERS):
-        await authorized(cast(ApiCall, _Call("user")))
-    assert not waits()
+
+    async def needs_no_turns() -> bool:
+        for _ in range(QUICK_ANSWERS):
+            await authorized(cast(ApiCall, _Call("user")))
+        return not waits()
+
+    # On a busy machine one of the answers may have taken long, too.
+    async with asyncio.timeout(WITHIN_S):
+        while not await needs_no_turns():
+            await asyncio.sleep(0)

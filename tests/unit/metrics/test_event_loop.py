@@ -11,8 +11,7 @@ import time
 import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 import pytest
 import uvloop
@@ -45,7 +44,7 @@ def work(seconds: float, clock: Callable[[], float] = time.thread_time) -> None:
 
 @asynccontextmanager
 async def monitored(
-    operation_of: Callable[[FrameType], str] = lambda _: "",
+    operation_of: Callable[[asyncio.Task[Any]], str] = lambda _: "",
 ) -> AsyncIterator[EventLoopMonitor]:
     monitor = EventLoopMonitor(asyncio.get_running_loop(), operation_of)
     monitor.start()
@@ -103,12 +102,13 @@ async def test_a_resting_loop_measures_the_turn_that_wakes_it() -> None:
         await eventually(lambda: counts(monitor)["thread_cpu"] == 1)
 
 
-async def test_the_operation_is_what_the_stack_says(caplog: pytest.LogCaptureFixture) -> None:
-    async with monitored(lambda frame: f"asked for {frame.f_code.co_name}") as monitor:
+async def test_the_operation_is_that_of_the_task(caplog: pytest.LogCaptureFixture) -> None:
+    async with monitored(lambda task: f"asked for {task.get_name()}") as monitor:
         await asyncio.sleep(0)
+        asyncio.current_task().set_name("a call")  # type: ignore[union-attr]
         work(LONG_S)
         await eventually(lambda: counts(monitor)["wall"])
-    assert "asked for work" in caplog.text
+    assert "asked for a call in " in caplog.text
 
 
 class Held:
@@ -119,8 +119,8 @@ async def test_what_a_stack_holds_is_free_when_it_returns() -> None:
     """And not only when the garbage collector comes."""
     seen: list[str] = []
 
-    def operation_of(frame: FrameType) -> str:
-        seen.append(frame.f_code.co_name)
+    def operation_of(task: asyncio.Task[Any]) -> str:
+        seen.append(task.get_name())
         return ""
 
     def compute() -> weakref.ref[Held]:
@@ -140,36 +140,55 @@ def test_nothing_is_left_when_it_ends() -> None:
         async with monitored():
             await asyncio.sleep(0)
 
-    before = threading.active_count()
+    before = set(threading.enumerate())  # Those of other tests may end meanwhile.
     asyncio.run(run())
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before
 
 
-def endless(ended: threading.Event) -> None:
-    while not ended.is_set():
+class Calls:
+    """Calls of which one is under way."""
+
+    def __init__(self) -> None:
+        self.under_way: object | None = object()
+        self.ended = threading.Event()
+
+    def end(self) -> None:
+        self.ended.set()
+
+
+def endless(calls: Calls) -> None:
+    """One call, for as long as it is not ended."""
+    while not calls.ended.is_set():
         pass
 
 
-def resting(_: threading.Event) -> None:
+def resting(_: Calls) -> None:
     time.sleep(LONG_S)
 
 
-CALLS: Final = {"works": (endless, True), "only waits": (resting, False)}
+def many_short(calls: Calls) -> None:
+    ends_at = time.thread_time() + LONG_S
+    while time.thread_time() < ends_at:
+        calls.under_way = object()
+
+
+CALLS: Final = {
+    "works": (endless, True),
+    "only waits": (resting, False),
+    "is followed by others": (many_short, False),
+}
 
 
 @pytest.mark.parametrize(("call", "is_ended"), CALLS.values(), ids=CALLS)
 async def test_a_call_that_may_not_take_long_is_ended_if_it(
-    call: Callable[[threading.Event], None], is_ended: bool
+    call: Callable[[Calls], None], is_ended: bool
 ) -> None:
-    ended = threading.Event()
-    monitor = EventLoopMonitor(
-        asyncio.get_running_loop(),
-        ending_of=lambda frame: ended.set if frame.f_code is call.__code__ else None,
-    )
+    calls = Calls()
+    monitor = EventLoopMonitor(asyncio.get_running_loop(), bounded_calls=calls)
     monitor.start()
     try:
         await asyncio.sleep(0)
-        call(ended)
-        assert ended.is_set() is is_ended
+        call(calls)
+        assert calls.ended.is_set() is is_ended
     finally:
         monitor.close()

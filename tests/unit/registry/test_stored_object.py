@@ -13,6 +13,7 @@ from apiserver.catalogue.builtin_type import field_texts
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.size_class import LARGE_BYTES
 from apiserver.registry.stored_object import (
+    DAMAGED_LOGGED_MAX,
     FIRST_LOOK_BYTES,
     MANY_LABELS_KEPT_MAX,
     CorruptObject,
@@ -317,3 +318,13 @@ def test_what_is_stored_comes_back(metadata: dict[str, Any], rest: dict[str, Any
     assert found.document() == expected
     assert found.resource_version == str(revision)
     assert orjson.loads(found.head + found.at_revision(9))["metadata"]["resourceVersion"] == "9"
+
+
+def test_many_damaged_values_are_not_all_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """A key that is lost damages any number at once."""
+    decode = ObjectDecoder(OwnWrites())
+    for number in range(2 * DAMAGED_LOGGED_MAX + 1):
+        decode(Stored(f"/registry/core/secrets/ns/{number}", b"k8s:enc:aesgcm:v1:lost:", 1, 1))
+    assert len(caplog.records) == DAMAGED_LOGGED_MAX + 1
+    assert caplog.records[-1].getMessage().endswith(f"({2 * DAMAGED_LOGGED_MAX} so far)")
+    assert "identity transformer tried to read encrypted data" in caplog.records[0].getMessage()

@@ -1,17 +1,24 @@
-"""How many requests are forwarded at the same time, and whose they are."""
+"""How many requests are forwarded at the same time, whose they are, and which are not forwarded."""
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import ExitStack
+from typing import Final
 
 import pytest
+from aiohttp import web
 
-from apiserver.errors import TooManyRequests
+from apiserver.endpoints.connection import Server
+from apiserver.errors import BadRequest, TooManyRequests
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.reverse_proxy.backends import Backends
 from apiserver.reverse_proxy.forwarder import Forwarder
 from apiserver.reverse_proxy.headers import NO_OTHERS
+from apiserver.reverse_proxy.target import Backend, Target
 from apiserver.vocabulary import UserInfo
+from tests.support.eventually import WITHIN_S
+from tests.unit.endpoints.connections import connected
 from tests.unit.handlers.calls import call
 
 
@@ -30,3 +37,26 @@ def test_no_user_takes_all_places() -> None:
     assert metrics.forwarded == 0
     with forwarder.place(alice):
         pass
+
+
+PATH: Final = "/api/v1/namespaces/ns/pods/p/proxy/x"
+NO_UTF_8: Final = {"a request": b"", "an upgrade": b"Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"}
+
+
+@pytest.mark.parametrize("given", NO_UTF_8.values(), ids=NO_UTF_8)
+async def test_who_asks_is_told_as_text_only(given: bytes) -> None:
+    """A backend might read other bytes as the name of another user than the one that was authorized."""
+    forwarder = Forwarder(Backends(), NO_OTHERS, RequestMetrics())
+    target = Target(Backend("192.0.2.1", 80), "/x", headers=[("X-Remote-User", "alice\udcff")])
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        asked = call("GET", PATH)
+        asked.request = request
+        with pytest.raises(BadRequest) as refused:
+            await forwarder.forward(asked, target)
+        return web.Response(text=str(refused.value))
+
+    async with connected(Server(handle)) as (reader, writer):
+        writer.write(b"GET %b HTTP/1.0\r\n%b\r\n" % (PATH.encode(), given))
+        answer = await asyncio.wait_for(reader.read(), WITHIN_S)
+    assert answer.endswith(b"the header X-Remote-User cannot be passed on: it is not UTF-8")

@@ -38,7 +38,7 @@ TO_BACKEND: Final = {
         [("Sec-WebSocket-Protocol", "v4.channel.k8s.io")],
     ),
     "what this server answers": ([("Expect", "100-continue")], []),
-    "bytes that are no text": ([("X-Own", "a\udcffb")], [("X-Own", "ab")]),
+    "bytes that are no text": ([("X-Own", "a\udcffb")],) * 2,
 }
 
 

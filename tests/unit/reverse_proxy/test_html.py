@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Final
 
 import pytest
@@ -24,6 +25,11 @@ DOCUMENTS: Final = {
     "text that looks like markup": (b"1 < 2 <3 <", b"1 < 2 <3 <"),
     "a tag that never ends": (b'a<a href="/x', b'a<a href="/x'),
     "bytes that are no text": (b'\xff<a href="/\xfe">\x00', b'\xff<a href="/P/\xfe">\x00'),
+    "attributes without values": (b'<a hidden href="/x" download >', b'<a hidden href="/P/x" download >'),
+    "a character of too many digits": (
+        b'<a href="/&#' + b"9" * 5000 + b';" href="/x">',
+        b'<a href="/&#' + b"9" * 5000 + b';" href="/P/x">',
+    ),
     "nothing": (b"", b""),
 }
 
@@ -53,3 +59,11 @@ def test_a_tag_without_end_is_not_kept() -> None:
         sent += len(piece)
         passed += len(links.feed(piece))
         assert sent - passed <= TAG_BYTES_MAX + len(piece)
+
+
+def test_a_long_tag_is_read_once() -> None:
+    """A backend chooses what is in a tag; one long word in it took five seconds of the event loop."""
+    document = b"<a " + b"x" * (TAG_BYTES_MAX - 4) + b">"
+    began = time.thread_time()
+    assert rewriter().feed(document) == document
+    assert time.thread_time() - began < 0.5

@@ -16,7 +16,7 @@ from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.go_fields import GoField, fields_of, go_struct
 from apiserver.schema.structural import Schema
 from tests.support import go_types
-from tests.support.required import missing
+from tests.support.required import KUBECTL, missing
 
 DEFINITIONS: Final = sorted(orjson.loads(go_types.FACTS.read_bytes()))
 SCHEMAS: Final = BuiltinSchemas(go_types.RELEASE)
@@ -185,11 +185,11 @@ def test_numbers_are_those_of_kubectl() -> None:
     """An independent witness of any release: numbers, once given, stay."""
     kubectl = shutil.which("kubectl")
     if kubectl is None:
-        missing("kubectl")
+        missing("kubectl", KUBECTL)
     try:
         theirs = go_types.facts(go_types.GoBinary(Path(kubectl)))
     except ValueError:
-        missing("a kubectl that is a 64-bit ELF program with Go's type descriptions")
+        missing("a kubectl that is a 64-bit ELF program with Go's type descriptions", KUBECTL)
     ours = orjson.loads(go_types.FACTS.read_bytes())
     assert len(theirs) > 400
     different = [

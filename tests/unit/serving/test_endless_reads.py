@@ -4,37 +4,30 @@ from __future__ import annotations
 
 import socket
 import ssl
-import sys
 import threading
 
-from apiserver.serving.endless_reads import ending_of
-from tests.support.eventually import WITHIN_S
+import pytest
+
+from apiserver.serving.endless_reads import RecordsTaken
 
 
-def test_a_call_that_takes_records_is_ended() -> None:
+def test_the_call_that_is_under_way_is_ended() -> None:
     own, peer = socket.socketpair()
+    taking = RecordsTaken()
     with own, peer:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).wrap_socket(
             own, server_side=True, do_handshake_on_connect=False
         )
-        failures: list[Exception] = []
-
-        def take() -> None:
-            try:
-                tls.do_handshake()  # The client never begins.
-            except OSError as error:
-                failures.append(error)
-
-        taking = threading.Thread(target=take)
-        taking.start()
-        end = None
-        while end is None:
-            end = ending_of(sys._current_frames()[taking.ident or 0])
-        end()
-        taking.join(WITHIN_S)
-        assert len(failures) == 1
+        taking.under_way = (tls,)
+        ending = threading.Timer(0.05, taking.end)
+        ending.start()
+        with pytest.raises(OSError):  # noqa: PT011
+            tls.do_handshake()  # The client never begins.
+        ending.join()
         tls.close()
 
 
-def test_other_calls_are_not_ended() -> None:
-    assert ending_of(sys._getframe()) is None
+def test_without_a_call_nothing_is_ended() -> None:
+    taking = RecordsTaken()
+    taking.end()
+    assert taking.under_way is None

@@ -11,12 +11,13 @@ import struct
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 import psutil
 import pytest
 
 from apiserver.serving import pki
+from apiserver.serving.endless_reads import RecordsTaken
 from apiserver.serving.listener import IDLE_SEARCH_S, ConnectionLimits, Listener, client_of
 from apiserver.serving.tls_transport import TURN_BYTES
 from tests.support.eventually import WITHIN_S, eventually
@@ -60,6 +61,30 @@ class Served(asyncio.Protocol):
         self.is_paused = False
 
 
+class Watched(ssl.SSLSocket):
+    """Tells which of its calls that take records were noted while they were made."""
+
+    taking: ClassVar[RecordsTaken]
+    noted: ClassVar[set[str]]
+
+    def _note(self, call: str) -> None:
+        under_way = self.taking.under_way
+        if under_way is not None and under_way[0] is self:
+            self.noted.add(call)
+
+    def do_handshake(self, block: bool = False) -> None:
+        self._note("do_handshake")
+        super().do_handshake(block)
+
+    def read(self, *arguments: Any) -> Any:
+        self._note("read")
+        return super().read(*arguments)
+
+    def unwrap(self) -> socket.socket:
+        self._note("unwrap")
+        return super().unwrap()
+
+
 class Site:
     """A listener, its connections, and clients of it."""
 
@@ -69,6 +94,8 @@ class Site:
         self.port = 0
         self.fails_next = False
         self.looks = 0  # at whether a connection is idle
+        self.taking = RecordsTaken()
+        self.socket_class: type[ssl.SSLSocket] = ssl.SSLSocket
         self._writers: list[asyncio.StreamWriter] = []
 
     def __call__(self) -> Served:
@@ -87,9 +114,10 @@ class Site:
     async def listening(self, limits: ConnectionLimits = UNLIMITED, **options: float) -> AsyncIterator[None]:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.certificates.serving_cert, self.certificates.serving_key)
+        context.sslsocket_class = self.socket_class
         bound = socket.create_server(("127.0.0.1", 0))
         self.port = bound.getsockname()[1]
-        listener = Listener(context, self, limits, **options)  # type: ignore[arg-type]
+        listener = Listener(context, self, limits, self.taking, **options)  # type: ignore[arg-type]
         listener.listen([bound])
         try:
             async with asyncio.timeout(WITHIN_S):
@@ -381,3 +409,20 @@ async def test_a_protocol_that_fails_loses_its_connection(site: Site) -> None:
         with contextlib.suppress(ConnectionError):
             assert await reader.read() == b""
         await eventually(lambda: site.served[0].is_lost)
+
+
+async def test_calls_that_take_records_are_noted(site: Site) -> None:
+    """So that one with which a client keeps OpenSSL busy can be ended."""
+
+    class OfTest(Watched):
+        taking, noted = site.taking, set()
+
+    site.socket_class = OfTest
+    async with site.listening():
+        client = await site.connect()
+        await site.use(client, b"a")
+        assert OfTest.noted == {"do_handshake", "read"}
+        client[1].close()
+        await eventually(lambda: not site.open)
+        await eventually(lambda: "unwrap" in OfTest.noted)
+        assert site.taking.under_way is None

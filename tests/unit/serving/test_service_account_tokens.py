@@ -7,7 +7,6 @@ from typing import Final
 
 import pytest
 
-from apiserver.authn.chain import NO_CERTIFICATE, Credentials
 from apiserver.authn.service_account import Claims, Reference
 from apiserver.cli.command_line import parse
 from apiserver.cli.config import Config
@@ -35,8 +34,10 @@ def token_of(issuing: ServiceAccountTokens) -> str:
 
 
 async def believes(asked: ServiceAccountTokens, token: str) -> bool:
-    found = asked.authenticator(Credentials(NO_CERTIFICATE, f"Bearer {token}"))
-    return found is not None and (await found).name == "system:serviceaccount:ns:a"
+    claims = asked.authenticator.claims(token)
+    return (
+        claims is not None and (await asked.authenticator.user(claims)).name == "system:serviceaccount:ns:a"
+    )
 
 
 def test_what_holds_without_flags() -> None:

@@ -17,8 +17,12 @@ from yarl import URL
 
 from apiserver.registry.offload import Offload
 from apiserver.vocabulary import Document
+from apiserver.webhooks.caller import AdmissionCaller
 from apiserver.webhooks.client import ANSWER_BYTES_MAX, Channel, WebhookClient
+from apiserver.webhooks.credentials import HostCredentials
 from apiserver.webhooks.errors import CallFailed
+from apiserver.webhooks.event_server import EventServer
+from apiserver.webhooks.kubeconfig import Cluster
 from apiserver.webhooks.service_resolver import Services
 from apiserver.wire.json_text import VALUES_MAX
 
@@ -125,6 +129,29 @@ async def test_answers_that_are_not_read(answering: Answering, message: str, cli
     async with serving(answering) as (url, _):
         with pytest.raises(CallFailed, match=message):
             await client.post(url, b"{}", CHANNEL, 30)
+
+
+async def _breaks_off(request: web.BaseRequest) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Length": "10"})
+    await response.prepare(request)
+    assert request.transport is not None
+    request.transport.close()
+    return response
+
+
+TAKEN: Final[dict[str, Answering]] = {
+    **{name: answering for name, (answering, _) in FAILURES.items()},
+    "broken off": _breaks_off,
+}
+
+
+@pytest.mark.parametrize("answering", TAKEN.values(), ids=TAKEN)
+async def test_what_a_server_has_taken_is_not_sent_again(answering: Answering, client: WebhookClient) -> None:
+    """Audit events: nothing of the answer counts but its status."""
+    async with serving(answering) as (url, requests):
+        caller = AdmissionCaller(client, HostCredentials())
+        await EventServer(Cluster(url), caller, backoff_s=0.0).tell(b"{}")
+        assert len(requests) == 1
 
 
 UNPARSED: Final = {

@@ -24,6 +24,7 @@ from apiserver.webhooks.client_config import ClientConfig
 from apiserver.webhooks.credential_files import REREAD_S, CredentialFiles
 from apiserver.webhooks.credentials import ClientCredentials, HostCredentials, PemText
 from apiserver.webhooks.errors import CallFailed
+from tests.support.server_thread import end
 
 NAMES: Final = (
     *("a.b.svc:443", "*.b.svc:443", "*.svc:443", "a.b.svc", "*.b.svc", "*.svc", "*", "x.y:8443", "*.y:8443"),
@@ -159,7 +160,7 @@ async def serving(certificates: pki.Pki) -> AsyncIterator[tuple[ClientConfig, Se
     try:
         yield ClientConfig(f"https://127.0.0.1:{port}/call", bundle), seen
     finally:
-        await runner.cleanup()
+        await end(runner)
 
 
 @asynccontextmanager
@@ -226,3 +227,10 @@ async def test_a_certificate_that_is_none(certificates: pki.Pki) -> None:
     ):
         with pytest.raises(CallFailed, match="unable to load the client certificate"):
             await caller.post(client, b"{}", 30)
+
+
+async def test_an_empty_file_of_authorities_does_not_stand_for_those_of_the_system(tmp_path: Path) -> None:
+    empty = tmp_path / "ca.crt"
+    empty.touch()
+    with pytest.raises(CallFailed, match="there is nothing in"):
+        await CredentialFiles().pem(PemText(path=empty))

@@ -13,12 +13,12 @@ import pytest
 
 from apiserver.admission.configuration.admission_configuration import read_admission_configuration
 from apiserver.admission.configuration.event_rate_limit import EventLimit
-from apiserver.admission.configuration.fields import InvalidConfiguration
 from apiserver.admission.configuration.plugin_configurations import PluginConfigurations
 from apiserver.admission.configuration.pod_security import LevelVersion
 from apiserver.admission.configuration.resource_quota import LimitedResource
 from apiserver.brand import Brand
 from apiserver.vocabulary import GroupResource
+from apiserver.wire.configuration_fields import InvalidConfiguration
 
 FILE: Final = Path("/etc/server/admission.yaml")
 KIND: Final = {"apiVersion": "apiserver.config.k8s.io/v1", "kind": "AdmissionConfiguration"}

@@ -29,8 +29,9 @@ def allows(verb: str, signer: str) -> AuthorizationChain:
     """Whoever asks may do this, and nothing else."""
 
     def authorize(asked: Attributes) -> Verdict:
-        wanted = (verb, "certificates.k8s.io", "signers", signer)
-        is_it = (asked.verb, asked.group, asked.resource, asked.name) == wanted and asked.is_resource
+        wanted = (verb, "certificates.k8s.io", "*", "signers", signer)
+        told = (asked.verb, asked.group, asked.version, asked.resource, asked.name)
+        is_it = told == wanted and asked.is_resource
         return Verdict(Decision.ALLOW) if is_it else NO_OPINION
 
     return AuthorizationChain((authorize,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, Final
 
 import orjson
@@ -9,14 +10,15 @@ import pytest
 
 from apiserver.admission.chain import AdmissionAttributes, Operation
 from apiserver.admission.configuration.image_policy import ImagePolicy
-from apiserver.admission.configuration.kubeconfig import Cluster
-from apiserver.admission.plugins.image_policy_webhook import ANSWERS_MAX, ATTEMPTS_MAX, ImagePolicyWebhook
+from apiserver.admission.plugins.image_policy_webhook import ANSWERS_MAX, ImagePolicyWebhook
 from apiserver.brand import Brand
 from apiserver.errors import Forbidden
 from apiserver.vocabulary import GroupResource, UserInfo
 from apiserver.webhooks.client_config import ClientConfig
 from apiserver.webhooks.credentials import ClientCredentials, HostCredentials, PemText
 from apiserver.webhooks.errors import CallFailed
+from apiserver.webhooks.kubeconfig import Cluster
+from apiserver.webhooks.review_server import ATTEMPTS_MAX
 from tests.support.in_process import TABLE
 
 PODS: Final = TABLE.find("", "v1", "pods")
@@ -137,7 +139,10 @@ async def test_what_refuses_a_pod(answer: Any, why: str) -> None:
 
 @pytest.mark.parametrize("answer", [CallFailed("no route"), {}])
 async def test_pods_may_pass_if_nobody_can_be_asked(answer: Any) -> None:
-    assert await passes(plugin(Server(answer), allows_by_default=True), pod("a")) == ""
+    document = pod("a", other="2")
+    assert await passes(plugin(Server(answer), allows_by_default=True), document) == ""
+    failed_open = {"alpha.image-policy.k8s.io/failed-open": "true"}
+    assert document["metadata"]["annotations"] == {"other": "2", **failed_open}, "as in Kubernetes"
     assert await passes(plugin(Server(DENIED), allows_by_default=True), pod("a")) != ""
 
 
@@ -185,6 +190,16 @@ async def test_not_for_ever() -> None:
     assert await passes(plugin(server), pod("a")) == "overloaded"
     assert len(server.reviews) == ATTEMPTS_MAX
     assert len(server.pauses_s) == ATTEMPTS_MAX - 1
+
+
+@pytest.mark.parametrize(("left_s", "attempts"), [(90.0, 1), (140.0, 2)])
+async def test_it_is_not_tried_again_when_the_client_has_given_up(left_s: float, attempts: int) -> None:
+    """The second attempt is 100 to 120 s after the first, and the third 150 to 180 s after that."""
+    server = Server(CallFailed("overloaded", is_transient=True))
+    given = attributes()._replace(deadline=asyncio.get_running_loop().time() + left_s)
+    with pytest.raises(Forbidden, match="overloaded"):
+        await plugin(server, backoff_s=100.0).validate(given, pod("a"), None)
+    assert len(server.reviews) == attempts
 
 
 def test_what_it_handles() -> None:

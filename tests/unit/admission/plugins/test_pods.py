@@ -12,6 +12,7 @@ from apiserver.admission.configuration.pod_node_selector import LABELS_MAX, Inva
 from apiserver.admission.plugins.always_pull_images import always_pull, problems
 from apiserver.admission.plugins.default_toleration_seconds import add_tolerations
 from apiserver.admission.plugins.extended_resource_toleration import tolerate_resources
+from apiserver.admission.plugins.pod_toleration_restriction import tolerations_of
 from apiserver.admission.plugins.runtime_class import COMPARED_MAX, includes, merged
 from apiserver.admission.plugins.service_account import mirror_problem, mount_token, unmountable_secret
 
@@ -307,6 +308,44 @@ def test_tolerations_that_are_allowed(wide: Any, narrow: Any, *, is_included: bo
     assert includes(wide, narrow) is is_included
 
 
+# ---- PodTolerationRestriction
+
+ANNOTATIONS: Final[dict[str, tuple[str, list[dict[str, Any]]]]] = {
+    "all fields": (
+        '[{"key": "k", "operator": "Equal", "value": "v", "effect": "NoExecute", "tolerationSeconds": 5}]',
+        [toleration("k", "NoExecute", "Equal", value="v", tolerationSeconds=5)],
+    ),
+    "fields that it does not have": ('[{"key": "k", "operator": "Exists", "x": [{}]}]', [toleration("k")]),
+    "letters of the other case": ('[{"Key": "k", "OPERATOR": "Exists"}]', [toleration("k")]),
+    "null": ('[{"key": "k", "operator": "Exists", "value": null}, null]', [toleration("k"), {}]),
+    "empty": ('[{"key": "", "operator": "Exists"}]', [toleration()]),
+    "nothing": ("null", []),
+}
+
+
+@pytest.mark.parametrize(("text", "tolerations"), ANNOTATIONS.values(), ids=ANNOTATIONS)
+def test_tolerations_of_a_namespace(text: str, tolerations: list[dict[str, Any]]) -> None:
+    found = tolerations_of(text)
+    assert found == tolerations
+    assert merged(found, []) == tolerations
+
+
+NO_TOLERATIONS: Final = (
+    "x",
+    "{}",
+    "[1]",
+    '[{"key": 1}]',
+    '[{"tolerationSeconds": 1.0}]',
+    '[{"tolerationSeconds": 9223372036854775808}]',
+)
+
+
+@pytest.mark.parametrize("text", NO_TOLERATIONS)
+def test_what_is_no_list_of_tolerations(text: str) -> None:
+    with pytest.raises(ValueError, match=r"\S"):
+        tolerations_of(text)
+
+
 # ---- PodNodeSelector
 
 SELECTORS: Final[dict[str, tuple[str, dict[str, str]]]] = {
@@ -326,6 +365,13 @@ def test_selectors_of_nodes(text: str, labels: dict[str, str]) -> None:
 def test_what_is_no_selector_of_nodes(text: str) -> None:
     with pytest.raises(InvalidSelector):
         labels_of(text)
+
+
+@pytest.mark.parametrize("part", ["x" * 100_000, f"{'x' * 100_000}=y"])
+def test_what_is_no_selector_of_nodes_is_told_by_its_beginning(part: str) -> None:
+    with pytest.raises(InvalidSelector) as refused:
+        labels_of(part)
+    assert len(str(refused.value)) < 10_000
 
 
 def test_a_selector_of_nodes_has_a_bound() -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.admission.policies.budget import COST_BUDGET, Budget
-from apiserver.admission.policies.evaluation import Denial, denials
+from apiserver.admission.policies.evaluation import Denial, evaluate
 from apiserver.admission.policies.policy import ValidatingPolicy
 from apiserver.registry.findings import TakesLong
 from apiserver.vocabulary import Document
@@ -29,7 +29,7 @@ def said(
     policy: ValidatingPolicy, params: Any = None, *, bounded: int | None = None, total: int = COST_BUDGET
 ) -> list[Denial]:
     variables = {"object": OBJECT, "oldObject": None, "request": {"operation": "CREATE"}}
-    return denials(policy, variables, params, Budget(total, bounded))
+    return list(evaluate(policy, variables, params, Budget(total, bounded)).denials)
 
 
 def messages(*validations: Document, **spec: Any) -> list[str]:
@@ -130,7 +130,7 @@ def test_variables_are_evaluated_when_they_are_used() -> None:
 def test_a_variable_is_evaluated_once() -> None:
     costly = [{"name": "costly", "expression": COSTLY}]
     budget = Budget(COST_BUDGET, None)
-    denials(policy({"expression": "variables.costly"}, variables=costly), {}, None, budget)
+    evaluate(policy({"expression": "variables.costly"}, variables=costly), {}, None, budget)
     once = COST_BUDGET - budget.left
     assert said(policy(*[{"expression": "variables.costly"}] * 20, variables=costly), total=2 * once) == []
 
@@ -159,7 +159,7 @@ def test_a_variable_that_takes_long_does_so_too() -> None:
 
 def test_the_budget_of_a_policy_is_spent_by_all_its_expressions() -> None:
     budget = Budget(COST_BUDGET, None)
-    denials(policy({"expression": COSTLY}), {}, None, budget)
+    evaluate(policy({"expression": COSTLY}), {}, None, budget)
     cost = COST_BUDGET - budget.left
     assert said(policy({"expression": COSTLY}), total=cost) == []
     texts = [each.message for each in said(policy(*[{"expression": COSTLY}] * 3), total=cost + 10)]
@@ -177,3 +177,20 @@ def test_an_annotation_that_fails_denies_unless_the_policy_may_fail() -> None:
 def test_what_does_not_compile_is_an_error_when_it_is_needed() -> None:
     (text,) = messages({"expression": "object.("})
     assert text.startswith("compilation error: compilation failed: ")
+
+
+ANNOTATIONS: dict[str, tuple[str, list[tuple[str, str]]]] = {
+    "a text": ("' image ' + object.spec.image", [("key", "image nginx")]),
+    "nothing": ("null", []),
+    "a blank": ("' '", []),
+    "what fails is no annotation": ("string(object.spec.none)", []),
+    "one that is too long is cut": (f"'{'x' * 10_241}'", [("key", "x" * 10_240)]),
+}
+
+
+@pytest.mark.parametrize(("expression", "expected"), ANNOTATIONS.values(), ids=ANNOTATIONS)
+def test_what_a_policy_adds_to_the_record(expression: str, expected: list[tuple[str, str]]) -> None:
+    annotation = {"key": "key", "valueExpression": expression}
+    variables = {"object": OBJECT, "oldObject": None, "request": {}}
+    found = evaluate(policy(auditAnnotations=[annotation]), variables, None, Budget(COST_BUDGET, None))
+    assert list(found.annotations) == expected

@@ -13,13 +13,14 @@ from apiserver.admission.listers import Lister
 from apiserver.admission.webhooks.configurations import WebhookConfigurations
 from apiserver.admission.webhooks.plugins import Collaborators, ValidatingAdmissionWebhook
 from apiserver.admission.webhooks.requests import EquivalentResources
-from apiserver.admission.webhooks.webhook import AdmissionWebhook, Caller
+from apiserver.admission.webhooks.webhook import AdmissionWebhook
 from apiserver.authz.attributes import NO_OPINION, Attributes, AuthorizationChain, Verdict
 from apiserver.brand import Brand
 from apiserver.metrics.webhooks import WebhookMetrics
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ResourceTable, ServedTable
 from apiserver.registry.size_class import HUGE_BYTES, LARGE_BYTES
+from apiserver.webhooks.review_server import Caller
 from tests.unit.handlers.calls import ALICE, CONFIG_MAPS
 
 RULE: Final = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}

@@ -12,9 +12,9 @@ from typing import Any, Final
 import pytest
 
 from apiserver.apiextensions.schema_rules.compilation import Rule, RuleCompiler
-from apiserver.apiextensions.schema_rules.references import References
 from apiserver.apiextensions.schema_rules.schema_types import SchemaTypes
 from apiserver.apiextensions.schema_rules.value_adapters import adapter
+from apiserver.cel.references import References
 from apiserver.schema.extensions import Extensions
 from tests.unit.apiextensions.schema_rules.schemas import (
     INT,

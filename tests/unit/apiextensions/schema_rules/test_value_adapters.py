@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.apiextensions.schema_rules.references import References
 from apiserver.apiextensions.schema_rules.value_adapters import adapter
+from apiserver.cel.references import References
 from apiserver.cel.values import Duration, MapList, SetList, Timestamp
 from apiserver.schema.extensions import Extensions
 

@@ -13,13 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.authz.attributes import NO_OPINION, Attributes, Decision, Verdict
-from apiserver.authz.rbac.authorizer import RbacAuthorizer
+from apiserver.authz.attributes import NO_OPINION, Attributes, Decision, Undecided, Verdict, decided
+from apiserver.authz.rbac.authorizer import PIECES_AT_ONCE, RULES_AT_ONCE, RbacAuthorizer
 from apiserver.authz.rbac.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, RbacPolicy
 from apiserver.authz.rbac.rules import PolicyRule
 from apiserver.authz.rule_resolver import NonResourceRule, ResourceRule
 from apiserver.errors import NotFound
 from apiserver.vocabulary import UserInfo
+from tests.support.authorizers import RbacAtOnce
 
 GROUP: Final = "rbac.authorization.k8s.io"
 ALICE: Final = UserInfo("alice", ("dev", "system:authenticated"))
@@ -195,14 +196,14 @@ DECISIONS: Final[dict[str, tuple[Iterable[tuple[str, Document]], Attributes, Ver
 def test_decisions(
     documents: Iterable[tuple[str, Document]], attributes: Attributes, verdict: Verdict
 ) -> None:
-    authorize = RbacAuthorizer(policy(*documents))
+    authorize = RbacAtOnce(policy(*documents))
     assert authorize(attributes) == verdict
     assert authorize(attributes) == verdict, "and the same when it is remembered"
 
 
 def test_names_are_told_apart_when_remembered() -> None:
     named = {**READ, "resourceNames": ["a"]}
-    authorize = RbacAuthorizer(
+    authorize = RbacAtOnce(
         policy(
             role("one", named),
             role("two", {**READ, "resourceNames": ["b"]}),
@@ -219,7 +220,7 @@ def test_names_are_told_apart_when_remembered() -> None:
 
 def test_changes_count_at_once() -> None:
     made = policy(IN_NS)
-    authorize = RbacAuthorizer(made)
+    authorize = RbacAtOnce(made)
     assert authorize(pods()) == NO_OPINION
     bound = binding("b", "r", user("alice"), namespace="ns")
     made.put(*bound)
@@ -250,7 +251,7 @@ def test_what_changes_nothing_forgets_nothing() -> None:
 
 def test_what_was_forgotten_is_found_again() -> None:
     """Callers choose what they ask about: neither many questions nor long ones are kept."""
-    authorize = RbacAuthorizer(policy(EVERYWHERE, binding("b", "c", user("alice"))), remembered_max=10)
+    authorize = RbacAtOnce(policy(EVERYWHERE, binding("b", "c", user("alice"))), remembered_max=10)
     for number in (*range(100), *range(100)):
         assert authorize(pods(namespace=f"ns-{number}")).decision is Decision.ALLOW
         assert authorize(pods(UserInfo("u" * 600), namespace=f"ns-{number}")) == NO_OPINION
@@ -260,7 +261,7 @@ def test_of_very_many_names_not_all_are_remembered() -> None:
     """Who may see ten thousand objects by their names may ask for them in as many namespaces."""
     names = [f"name-{number}" for number in range(100)]
     made = policy(role("c", {**READ, "resourceNames": names}), binding("b", "c", user("alice")))
-    authorize = RbacAuthorizer(made, remembered_names_max=300)
+    authorize = RbacAtOnce(made, remembered_names_max=300)
     tracemalloc.start()
     try:
         for number in range(1_000):
@@ -287,18 +288,16 @@ def test_a_role_that_is_bound_often_counts_once() -> None:
     rule = PolicyRule.of(READ)
     assert made.rules_of(ALICE, "") == ([rule], [])
     assert made.rules_of(ALICE, "ns") == ([rule, rule], []), "that of the role in the namespace, too"
-    assert RbacAuthorizer(made)(pods()) == allowed(
-        'ClusterRoleBinding "b0" of ClusterRole "c" to User "alice"'
-    )
+    assert RbacAtOnce(made)(pods()) == allowed('ClusterRoleBinding "b0" of ClusterRole "c" to User "alice"')
 
 
 def test_a_missing_role_is_told_of_once() -> None:
     bindings = [binding(f"b{number}", "gone", user("alice"), namespace="ns") for number in range(3)]
-    assert RbacAuthorizer(policy(*bindings))(pods()).reason == f'RBAC: role.{GROUP} "gone" not found'
+    assert RbacAtOnce(policy(*bindings))(pods()).reason == f'RBAC: role.{GROUP} "gone" not found'
 
 
 def test_the_rules_of_a_user() -> None:
-    authorize = RbacAuthorizer(
+    authorize = RbacAtOnce(
         policy(
             role("c", READ, VERSION),
             role("r", {**READ, "resourceNames": ["a"]}, namespace="ns"),
@@ -385,7 +384,7 @@ def test_as_going_through_all_of_them(
 ) -> None:
     """However it came to be as it is, and whatever was asked before."""
     made = RbacPolicy(GROUP)
-    authorize = RbacAuthorizer(made)
+    authorize = RbacAtOnce(made)
     stored: dict[tuple[str, str, str], Document] = {}
     for kind, document in changes:
         key = (kind, document["metadata"].get("namespace", ""), document["metadata"]["name"])
@@ -422,3 +421,65 @@ def _is(who: UserInfo, subject: Document, namespace: str) -> bool:
         case _:
             where = subject.get("namespace") or namespace
             return bool(where) and who.name == f"system:serviceaccount:{where}:{subject['name']}"
+
+
+class _Turns:
+    """Turns that are always over. taken: how many there have been."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    def is_over(self) -> bool:
+        return True
+
+    async def next(self) -> None:
+        self.taken += 1
+
+
+async def test_an_answer_from_thousands_of_bindings_is_given_in_turns() -> None:
+    """Who has so many holds up nobody else, and is answered as anybody; the next time at once."""
+    many = [binding(f"b{number:04}", f"r{number}", user("alice"), namespace="ns") for number in range(5_000)]
+    made = policy(IN_NS, *many, binding("last", "r", user("alice"), namespace="ns"))
+    turns = _Turns()
+    authorize = RbacAuthorizer(made, lambda: turns)
+    answer = authorize(pods())
+    assert isinstance(answer, Undecided)
+    verdict = await answer.decide()
+    assert verdict == allowed('RoleBinding "last/ns" of Role "r" to User "alice"')
+    assert turns.taken > 5_000 / RULES_AT_ONCE - PIECES_AT_ONCE - 1
+    assert authorize(pods()) == verdict, "it is remembered"
+    # While another is found the policy changes.
+    made.remove(ROLE_BINDING, "ns", "b4000")
+    answer = authorize(pods())
+    assert isinstance(answer, Undecided)
+    made.remove(ROLE_BINDING, "ns", "last")
+    assert (await answer.decide()).decision is Decision.NO_OPINION
+    assert isinstance(authorize(pods()), Undecided), "what may be outdated is not remembered"
+
+
+HUGE: Final = {
+    "names": {**READ, "resourceNames": [f"name-{number}" for number in range(100_000)]},
+    "verbs": {**READ, "verbs": [f"verb-{number}" for number in range(100_000)]},
+}
+
+
+@pytest.mark.parametrize("rule", HUGE.values(), ids=HUGE)
+async def test_rules_of_very_many_words_hold_up_nobody(rule: Document) -> None:
+    """Who may write roles for itself may write them so, and has no answers of others forgotten by that."""
+    roles = [
+        each
+        for number in range(PIECES_AT_ONCE + 1)
+        for each in (
+            role(f"r{number}", rule, namespace="ns"),
+            binding(f"b{number}", f"r{number}", user("alice"), namespace="ns"),
+        )
+    ]
+    made = policy(*roles, EVERYWHERE, binding("c", "c", user("bob")))
+    turns = _Turns()
+    authorize = RbacAuthorizer(made, lambda: turns)
+    of_bob = authorize(pods(UserInfo("bob")))
+    for name, is_allowed in (("name-0", True), ("name-99999", True), ("other", False), ("", False)):
+        verdict = await decided(authorize, pods(name=name))
+        assert (verdict.decision is Decision.ALLOW) is (is_allowed and "resourceNames" in rule)
+    assert turns.taken
+    assert authorize(pods(UserInfo("bob"))) is of_bob, "it is remembered"

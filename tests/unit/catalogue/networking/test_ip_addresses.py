@@ -16,5 +16,6 @@ def test_an_address_belongs_to_something_for_ever() -> None:
     assert IP_ADDRESS.create().errors == []
     assert IP_ADDRESS.cells()["ParentRef"] == "services/default/s"
     assert IP_ADDRESS.create({"spec.parentRef": None}).texts == ["spec.parentRef: Required value"]
+    assert IP_ADDRESS.update({"spec.parentRef.group": ""}).errors == []
     (text,) = IP_ADDRESS.update({"spec.parentRef.name": "t"}).texts
     assert text.endswith("field is immutable")

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.controllers.garbage_collector.garbage_collector import GarbageCollector
+from apiserver.controllers.garbage_collector.owners_elsewhere import ASK_AGAIN_S, OtherServers
 from apiserver.errors import NotFound
 from apiserver.meta.options import DeleteOptions
 from apiserver.metrics.garbage_collector import GarbageCollectorMetrics
@@ -43,12 +44,22 @@ class Name(NamedTuple):
 class Cluster:
     """The objects of one server, and its garbage collector."""
 
-    def __init__(self, registry: Registry, served: ServedTable) -> None:
+    def __init__(
+        self, registry: Registry, served: ServedTable, others: OtherServers | None, ask_again_s: float
+    ) -> None:
         self.registry = registry
         self.served = served
         self.events = EventRecorder(registry, served, _anywhere, lambda: 0.0, component="gc")
         self.metrics = GarbageCollectorMetrics()
-        self._collector = GarbageCollector(registry, served, self.events, WorkQueueMetrics(), self.metrics)
+        self._collector = GarbageCollector(
+            registry,
+            served,
+            self.events,
+            WorkQueueMetrics(),
+            self.metrics,
+            others,
+            ask_again_s=ask_again_s,
+        )
         self.builder = self._collector.builder
         self._running: asyncio.Task[None] | None = None
 
@@ -136,10 +147,16 @@ def reference(name: Name, uid: str, *, blocks: bool = False, **other: Any) -> Do
 
 
 @asynccontextmanager
-async def cluster(store: Storage, *, starts: bool = True) -> AsyncIterator[Cluster]:
+async def cluster(
+    store: Storage,
+    *,
+    starts: bool = True,
+    others: OtherServers | None = None,
+    ask_again_s: float = ASK_AGAIN_S,
+) -> AsyncIterator[Cluster]:
     """One of the servers on a store. starts: its collector runs."""
     async with server(store) as registry:
-        found = Cluster(registry, ServedTable(TABLE))
+        found = Cluster(registry, ServedTable(TABLE), others, ask_again_s)
         if starts:
             found.start()
         try:

@@ -247,3 +247,20 @@ async def test_servers_die_while_they_collect(store: EmbeddedStore, policy: str)
         left = await third.left([NAMESPACE])
         assert len(left) == (COUNT if policy == "Orphan" else 0)
         assert not any(map(owners, left.values()))
+
+
+async def test_an_owner_waits_for_dependents_whose_type_is_not_served_for_now(alone: Cluster) -> None:
+    """They cannot be released, and it is tried again now and then; when they can, their owner goes."""
+    owner = Name("", "a")
+    uid = await alone.create(owner)
+    await alone.create(name("b"), reference(owner, uid))
+    await alone.rest()
+    table = alone.served.current
+    alone.served.replace(table.changed([CONFIG_MAP], []))
+    await alone.delete(owner, "Orphan")
+    queue = alone.builder.attempt_to_orphan
+    key = alone.registry.key(owner.resource, "", "a")
+    await eventually(lambda: queue.failures(key) > 2)
+    alone.served.replace(table)
+    await eventually(lambda: alone.registry.cache.get_cached(key) is None)
+    assert owners((await alone.left([NAMESPACE]))[name("b")]) == []

@@ -9,9 +9,9 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from apiserver.admission.configuration.fields import InvalidConfiguration
-from apiserver.admission.configuration.kubeconfig import Cluster, Kubeconfig, read_kubeconfig
 from apiserver.webhooks.credentials import ClientCredentials, PemText
+from apiserver.webhooks.kubeconfig import Cluster, Kubeconfig, read_kubeconfig, require_https
+from apiserver.wire.configuration_fields import InvalidConfiguration
 
 FILE: Final = Path("/etc/server/kubeconfig")
 
@@ -103,8 +103,34 @@ def test_the_server_of_the_current_context() -> None:
     assert found.current() == (cluster, ClientCredentials())
 
 
+IN_USE: Final = {"name": "c", "context": {"cluster": "s", "user": "u"}}
+WITHOUT_SERVER: Final[dict[str, tuple[dict[str, Any], str]]] = {
+    "no context": ({}, 'current-context: no context is named "c"'),
+    "no cluster": ({"contexts": [IN_USE]}, 'contexts: no cluster is named "s"'),
+    "no user": (
+        {"contexts": [IN_USE], "clusters": [{"name": "s", "cluster": {"server": "https://a"}}]},
+        'contexts: no user is named "u"',
+    ),
+}
+
+
+@pytest.mark.parametrize(("fields", "message"), WITHOUT_SERVER.values(), ids=WITHOUT_SERVER)
+def test_what_is_missing_is_told_with_the_file(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidConfiguration) as refused:
+        read(**fields, **{"current-context": "c"}).current()
+    assert str(refused.value) == f"{FILE}: {message}"
+
+
 @pytest.mark.parametrize("field", ["insecure-skip-tls-verify", "proxy-url"])
 def test_servers_that_are_refused(field: str) -> None:
     value = True if field == "insecure-skip-tls-verify" else "http://proxy"
     with pytest.raises(InvalidConfiguration, match=f"{field}: is not supported"):
         read(clusters=[{"name": "s", "cluster": {"server": "https://a", field: value}}])
+
+
+@pytest.mark.parametrize(
+    "server", ["http://a", "https://", "https://[::1", "https://a:b", "https://a:65536", ""]
+)
+def test_servers_that_cannot_be_called(server: str) -> None:
+    with pytest.raises(InvalidConfiguration, match="is no URL with https"):
+        require_https(FILE, Cluster(server))

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from apiserver.apiextensions.schema_rules.references import References, merged, references
 from apiserver.cel import types
 from apiserver.cel.environment import Environment
 from apiserver.cel.library.kubernetes import KUBERNETES
+from apiserver.cel.references import References, merged, references
 
 ENVIRONMENT = Environment({"self": types.DYN, "oldSelf": types.DYN}, KUBERNETES)
 

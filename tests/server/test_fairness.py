@@ -1,0 +1,206 @@
+"""API Priority and Fairness on a real server: who waits, who is refused, and who is not. Row Q05."""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from functools import partial
+from typing import Any, Final
+
+import pytest
+
+from tests.support.api import Answer, Api
+from tests.support.eventually import until
+from tests.support.raw import raw_connection
+from tests.support.server_process import ServerProcess
+
+GROUP: Final = "/apis/flowcontrol.apiserver.k8s.io/v1"
+SCHEMAS: Final = f"{GROUP}/flowschemas"
+LEVELS: Final = f"{GROUP}/prioritylevelconfigurations"
+BINDINGS: Final = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+CONFIG_MAPS: Final = "/api/v1/namespaces/default/configmaps"
+DUMPS: Final = "/debug/api_priority_and_fairness"
+# Waits for a state that is far away, and has its seat meanwhile.
+FUTURE: Final = f"{CONFIG_MAPS}?resourceVersion=999999999"
+# By the share of one of 246.
+SEATS: Final = 3
+
+
+def schema(name: str, level: str) -> dict[str, Any]:
+    """A schema for all that a user of this name does."""
+    rule = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"], "clusterScope": True}
+    subject = {"kind": "User", "user": {"name": name}}
+    return {
+        "metadata": {"name": name},
+        "spec": {
+            "priorityLevelConfiguration": {"name": level},
+            "matchingPrecedence": 500,
+            "distinguisherMethod": {"type": "ByUser"},
+            "rules": [{"subjects": [subject], "resourceRules": [rule]}],
+        },
+    }
+
+
+def level(name: str, response: dict[str, Any]) -> dict[str, Any]:
+    limited = {"nominalConcurrencyShares": 1, "borrowingLimitPercent": 0, "limitResponse": response}
+    return {"metadata": {"name": name}, "spec": {"type": "Limited", "limited": limited}}
+
+
+QUEUES: Final[dict[str, Any]] = {
+    "type": "Queue",
+    "queuing": {"queues": 1, "handSize": 1, "queueLengthLimit": 2},
+}
+# User and level of the same name.
+USERS: Final[dict[str, dict[str, Any]]] = {"queued": QUEUES, "refused": {"type": "Reject"}}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with ServerProcess(tmp_path_factory.mktemp("server")) as server, closing(Api(server)) as admin:
+        subjects = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name} for name in USERS]
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+        admin.post(BINDINGS, {"metadata": {"name": "u"}, "roleRef": role, "subjects": subjects}).ok()
+        for name, response in USERS.items():
+            admin.post(LEVELS, level(name, response)).ok()
+            admin.post(SCHEMAS, schema(name, name)).ok()
+        for name in USERS:
+            uid = admin.get(f"{LEVELS}/{name}").ok()["metadata"]["uid"]
+            until(partial(is_at, admin, name, uid))
+        yield server
+
+
+@pytest.fixture
+def admin(server: ServerProcess) -> Iterator[Api]:
+    with closing(Api(server)) as api:
+        until(lambda: in_use(api) == dict.fromkeys(USERS, (0, 0)))
+        yield api
+
+
+def as_user(admin: Api, name: str, path: str = CONFIG_MAPS) -> Answer:
+    return admin.get(path, headers={"Impersonate-User": name})
+
+
+def level_of(answer: Answer) -> str:
+    return answer.headers["x-kubernetes-pf-prioritylevel-uid"]
+
+
+def is_at(admin: Api, name: str, level_uid: str) -> bool:
+    """Whether the requests of a user have reached a level."""
+    return level_of(as_user(admin, name)) == level_uid
+
+
+def in_use(admin: Api) -> dict[str, tuple[int, int]]:
+    """How many requests of each of our levels wait, and are executed."""
+    table = admin.get(f"{DUMPS}/dump_priority_levels").body.decode().splitlines()[1:]
+    rows = [[cell.strip() for cell in line.split(",")] for line in table]
+    return {row[0]: (int(row[4]), int(row[5])) for row in rows if row[0] in USERS}
+
+
+Fill = Callable[[str, int], list[ssl.SSLSocket]]
+
+
+@pytest.fixture
+def fill(server: ServerProcess) -> Iterator[Fill]:
+    """Sends requests of a user that have their seats for seconds, each on a connection of its own."""
+    with ExitStack() as stack:
+
+        def send(name: str, count: int) -> list[ssl.SSLSocket]:
+            connections = [stack.enter_context(raw_connection(server)) for _ in range(count)]
+            for connection in connections:
+                connection.sendall(
+                    f"GET {FUTURE} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admin-token\r\n"
+                    f"Impersonate-User: {name}\r\n\r\n".encode()
+                )
+            return connections
+
+        yield send
+
+
+def rejected(admin: Api, name: str) -> dict[str, int]:
+    """How many requests of a user have been refused, by reason."""
+    lines = admin.get("/metrics").body.decode().splitlines()
+    metric = f'apiserver_flowcontrol_rejected_requests_total{{flow_schema="{name}",priority_level="{name}",'
+    found = (line.removeprefix(metric) for line in lines if line.startswith(metric))
+    return {line.split('"')[1]: int(line.split()[-1]) for line in found}
+
+
+def assert_refused(answer: Answer, level_uid: str) -> None:
+    assert (answer.status, answer.reason, level_of(answer)) == (429, "TooManyRequests", level_uid)
+    assert int(answer.headers["retry-after"]) >= 1
+
+
+def test_a_level_with_queues(admin: Api, fill: Fill) -> None:
+    """Those that find no seat wait; the queue has an end, and so has the wait; who goes is forgotten."""
+    uid = admin.get(f"{LEVELS}/queued").ok()["metadata"]["uid"]
+    begun = fill("queued", SEATS)
+    until(lambda: in_use(admin)["queued"] == (0, SEATS))
+    assert_refused(as_user(admin, "queued", f"{CONFIG_MAPS}?timeout=400ms"), uid)
+    assert rejected(admin, "queued") == {"time-out": 1}
+    waiting = fill("queued", 2)
+    until(lambda: in_use(admin)["queued"] == (2, SEATS))
+    assert_refused(as_user(admin, "queued"), uid)
+    assert rejected(admin, "queued") == {"time-out": 1, "queue-full": 1}
+    details = admin.get(f"{DUMPS}/dump_requests?includeRequestDetails=1").body.decode()
+    assert sum(line.startswith("queued, ") for line in details.splitlines()) == SEATS + 2
+    assert "/namespaces/default/configmaps" in details
+    waiting.pop().close()
+    until(lambda: in_use(admin)["queued"] == (1, SEATS))
+    assert rejected(admin, "queued")["cancelled"] == 1
+    for connection in begun:
+        assert connection.recv(100).startswith(b"HTTP/1.1 504 ")
+    until(lambda: in_use(admin)["queued"] == (0, 1))
+    assert as_user(admin, "queued").status == 200
+
+
+def test_a_level_without_queues(admin: Api, fill: Fill) -> None:
+    """Watches have their seats only until they have begun, and forwarded requests have none."""
+    uid = admin.get(f"{LEVELS}/refused").ok()["metadata"]["uid"]
+    with ExitStack() as stack:
+        caller = {"Impersonate-User": "refused"}
+        for _ in range(SEATS + 2):
+            events = stack.enter_context(admin.watch(f"{CONFIG_MAPS}?watch=1", **caller))
+            assert events.status == 200
+        fill("refused", SEATS)
+        until(lambda: in_use(admin)["refused"] == (0, SEATS))
+        assert_refused(as_user(admin, "refused"), uid)
+        assert_refused(admin.post(CONFIG_MAPS, {"metadata": {"generateName": "a"}}, headers=caller), uid)
+        assert as_user(admin, "refused", "/readyz").status == 200
+        assert as_user(admin, "queued").status == 200
+        assert admin.get(CONFIG_MAPS).status == 200
+    assert rejected(admin, "refused") == {"concurrency-limit": 2}
+
+
+def test_dumps_are_for_administrators(admin: Api) -> None:
+    for name in ("dump_priority_levels", "dump_queues", "dump_requests"):
+        assert as_user(admin, "somebody", f"{DUMPS}/{name}").status == 403
+        answer = admin.get(f"{DUMPS}/{name}")
+        assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+        assert answer.body.startswith(b"PriorityLevelName, ")
+
+
+def test_a_schema_tells_whether_its_level_exists(admin: Api) -> None:
+    """And is used only while it does."""
+    before = level_of(as_user(admin, "dangling"))
+    admin.post(SCHEMAS, schema("dangling", "nowhere")).ok()
+
+    def condition() -> tuple[str, str]:
+        conditions = admin.get(f"{SCHEMAS}/dangling").ok().get("status", {}).get("conditions", [])
+        return next(((each["status"], each["reason"]) for each in conditions), ("", ""))
+
+    until(lambda: condition() == ("True", "NotFound"))
+    assert level_of(as_user(admin, "dangling")) == before
+    uid = admin.post(LEVELS, level("nowhere", QUEUES)).ok()["metadata"]["uid"]
+    until(lambda: condition() == ("False", "Found"))
+    assert level_of(as_user(admin, "dangling")) == uid
+    admin.delete(f"{LEVELS}/nowhere").ok()
+    until(lambda: condition() == ("True", "NotFound"))
+    assert level_of(as_user(admin, "dangling")) == before
+
+
+def test_a_status_that_somebody_spoils_is_put_right(admin: Api) -> None:
+    path = f"{SCHEMAS}/probes"
+    spoilt = [{"type": "Dangling", "status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z"}]
+    admin.patch(f"{path}/status", {"status": {"conditions": spoilt}}).ok()
+    until(lambda: json.loads(admin.get(path).body)["status"]["conditions"][0]["status"] == "False")

@@ -1,0 +1,181 @@
+"""The first provider and key write, all read, and what another wrote is stale."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from storage.encryption.chains import Chain
+from storage.encryption.ciphers import Undecryptable
+from storage.encryption.configuration import (
+    ANY,
+    EncryptionConfiguration,
+    Key,
+    Keys,
+    NoEncryption,
+    Provider,
+    Rule,
+)
+from storage.encryption.encryption import Encryption, build_chains
+
+OLD: Final = Key("old", b"o" * 32)
+NEW: Final = Key("new", b"n" * 32)
+WHERE: Final = b"/registry/core/secrets/default/a"
+KEY: Final = WHERE.decode()
+VALUE: Final = b'{"kind":"Secret"}'
+
+
+class Observed:
+    """The transformations that were told: direction, prefix and code."""
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str, str]] = []
+
+    def __call__(self, direction: str, prefix: str, began: float, code: str) -> None:
+        self.seen.append((direction, prefix, code))
+
+
+def chain(*providers: Provider, observed: Observed | None = None) -> Chain:
+    rule = Rule((("", "secrets"),), providers)
+    chains = build_chains(EncryptionConfiguration((rule,), ""), {}, observed or Observed())
+    found = Encryption("/registry", chains).chain_of(KEY)
+    assert found is not None
+    return found
+
+
+GCM_NEW: Final = Keys("aesgcm", (NEW,))
+GCM_OLD: Final = Keys("aesgcm", (OLD,))
+PREFIXES: Final[dict[str, tuple[Provider, bytes]]] = {
+    "aescbc": (Keys("aescbc", (NEW, OLD)), b"k8s:enc:aescbc:v1:new:"),
+    "aesgcm": (Keys("aesgcm", (NEW, OLD)), b"k8s:enc:aesgcm:v1:new:"),
+    "secretbox": (Keys("secretbox", (NEW, OLD)), b"k8s:enc:secretbox:v1:new:"),
+    "identity": (NoEncryption(), b"{"),
+}
+
+
+@pytest.mark.parametrize(("provider", "prefix"), PREFIXES.values(), ids=PREFIXES)
+def test_a_value_tells_who_wrote_it(provider: Provider, prefix: bytes) -> None:
+    stored = chain(provider).encrypt(VALUE, WHERE)
+    assert stored.startswith(prefix)
+    assert chain(provider).decrypt(stored, WHERE) == (VALUE, False)
+
+
+# Who wrote, who reads, and whether the value is stale then.
+READERS: Final[dict[str, tuple[tuple[Provider, ...], tuple[Provider, ...], bool]]] = {
+    "the same": ((GCM_NEW,), (GCM_NEW, NoEncryption()), False),
+    "a second key": ((GCM_OLD,), (Keys("aesgcm", (NEW, OLD)),), True),
+    "a key of a second element": ((GCM_OLD,), (GCM_NEW, GCM_OLD), True),
+    "another provider": ((GCM_OLD,), (Keys("secretbox", (NEW,)), GCM_OLD), True),
+    "plain, to be encrypted": ((NoEncryption(),), (GCM_NEW, NoEncryption()), True),
+    "encrypted, to be plain": ((GCM_NEW,), (NoEncryption(), GCM_NEW), True),
+    "a key that was renamed behind one of its name": (
+        (Keys("aesgcm", (Key("new", b"o" * 32),)),),
+        (GCM_NEW, Keys("aesgcm", (Key("new", b"o" * 32),))),
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize(("writers", "readers", "is_stale"), READERS.values(), ids=READERS)
+def test_all_read(writers: tuple[Provider, ...], readers: tuple[Provider, ...], is_stale: bool) -> None:
+    stored = chain(*writers).encrypt(VALUE, WHERE)
+    assert chain(*readers).decrypt(stored, WHERE) == (VALUE, is_stale)
+
+
+UNREADABLE: Final[dict[str, tuple[tuple[Provider, ...], tuple[Provider, ...], str]]] = {
+    "by a key that is gone": (
+        (GCM_OLD,),
+        (GCM_NEW,),
+        "no matching key was found for the provided AES transformer",
+    ),
+    "by a secretbox key that is gone": (
+        (Keys("secretbox", (OLD,)),),
+        (Keys("secretbox", (NEW,)),),
+        "no matching key was found for the provided Secretbox transformer",
+    ),
+    "by a provider that is gone": ((GCM_OLD,), (Keys("aescbc", (OLD,)),), "no matching prefix found"),
+    "by one that is gone, with identity": (
+        (GCM_OLD,),
+        (NoEncryption(),),
+        "no matching prefix found",
+    ),
+    "plain, where nothing may be": ((NoEncryption(),), (GCM_NEW,), "no matching prefix found"),
+    "by another key of the name": (
+        (Keys("aesgcm", (Key("new", b"x" * 32),)),),
+        (GCM_NEW,),
+        "cipher: message authentication failed",
+    ),
+    "by two other keys of the name": (
+        (Keys("aesgcm", (Key("new", b"x" * 32),)),),
+        (GCM_NEW, GCM_OLD),
+        "[cipher: message authentication failed, no matching key was found for the provided AES transformer]",
+    ),
+}
+
+
+@pytest.mark.parametrize(("writers", "readers", "why"), UNREADABLE.values(), ids=UNREADABLE)
+def test_what_cannot_be_read(writers: tuple[Provider, ...], readers: tuple[Provider, ...], why: str) -> None:
+    stored = chain(*writers).encrypt(VALUE, WHERE)
+    with pytest.raises(Undecryptable) as raised:
+        chain(*readers).decrypt(stored, WHERE)
+    assert str(raised.value) == why
+
+
+def test_each_key_is_counted() -> None:
+    observed = Observed()
+    both = chain(Keys("aesgcm", (NEW, OLD)), NoEncryption(), observed=observed)
+    both.encrypt(VALUE, WHERE)
+    both.decrypt(chain(GCM_OLD).encrypt(VALUE, WHERE), WHERE)
+    both.decrypt(VALUE, WHERE)
+    with pytest.raises(Undecryptable):
+        both.decrypt(b"k8s:enc:kms:v2:other:", WHERE)
+    assert observed.seen == [
+        ("to_storage", "new:", "OK"),
+        ("to_storage", "k8s:enc:aesgcm:v1:", "OK"),
+        ("from_storage", "old:", "OK"),
+        ("from_storage", "k8s:enc:aesgcm:v1:", "OK"),
+        ("from_storage", "identity", "OK"),
+        ("from_storage", "unknown", "unknown-non-grpc"),
+    ]
+
+
+RULES: Final = EncryptionConfiguration(
+    (
+        Rule((("", "secrets"), ("example.com", ANY)), (Keys("aesgcm", (Key("one", b"1" * 32),)),)),
+        Rule((("apps", "deployments"),), (Keys("aesgcm", (Key("two", b"2" * 32),)),)),
+        Rule((("apps", ANY), ("", ANY)), (Keys("aesgcm", (Key("three", b"3" * 32),)),)),
+        Rule(((ANY, ANY),), (Keys("aesgcm", (Key("four", b"4" * 32),)),)),
+    ),
+    "",
+)
+RESOURCES: Final = {
+    "/registry/core/secrets/ns/a": "one",
+    "/registry/core/configmaps/ns/a": "three",
+    "/registry/core/nodes/a": "three",
+    "/registry/apps/deployments/ns/a": "two",
+    "/registry/apps/daemonsets/ns/a": "three",
+    "/registry/example.com/widgets/ns/a": "one",
+    "/registry/batch/jobs/ns/a": "four",
+    # The server's own records.
+    "/registry/-/etcd/fence": "",
+    "/registry/-/cluster/identity": "",
+    "/registry/other": "",
+}
+
+
+@pytest.mark.parametrize(("key", "name"), RESOURCES.items(), ids=RESOURCES)
+def test_the_most_special_rule_counts(key: str, name: str) -> None:
+    found = Encryption("/registry", build_chains(RULES, {}, Observed())).chain_of(key)
+    if not name:
+        assert found is None
+    else:
+        assert found is not None
+        assert found.encrypt(VALUE, key.encode()).startswith(f"k8s:enc:aesgcm:v1:{name}:".encode())
+
+
+def test_rules_are_replaced_at_once() -> None:
+    encryption = Encryption("/registry", build_chains(RULES, {}, Observed()))
+    assert encryption.chain_of(KEY) is not None
+    encryption.replace({})
+    assert encryption.chain_of(KEY) is None

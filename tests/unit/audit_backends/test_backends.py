@@ -1,0 +1,382 @@
+"""Backends: who waits, what is lost, and what is sent together."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Sequence
+from typing import Any, Final
+
+import orjson
+import pytest
+
+from apiserver.audit_backends.backends import Backend, Backends, TruncatingBackend
+from apiserver.audit_backends.batches import HELD_BYTES_MAX, Batches, Throttle
+from apiserver.audit_backends.log_backend import LogBackend, WriterThread
+from apiserver.audit_backends.losses import Losses
+from apiserver.audit_backends.options import DeliveryOptions, TruncateOptions
+from apiserver.audit_backends.webhook_backend import WebhookBackend
+from apiserver.metrics.audit import AuditMetrics
+from apiserver.webhooks.client_config import ClientConfig
+from apiserver.webhooks.errors import CallFailed
+from apiserver.webhooks.event_server import EventServer
+from apiserver.webhooks.kubeconfig import Cluster
+from tests.support.eventually import WITHIN_S, eventually
+from tests.unit.audit_backends.events import event, large_event
+
+HEAD: Final = b'{"kind":"Event",'
+
+
+def delivery(mode: str = "batch", **options: Any) -> DeliveryOptions:
+    return DeliveryOptions(
+        **{
+            "mode": mode,
+            "buffer_size": 100,
+            "max_size": 1,
+            "max_wait_s": 0.0,
+            "is_throttled": False,
+            "qps": 0.0,
+            "burst": 0,
+            **options,
+        }
+    )
+
+
+class Output:
+    """Remembers what is written. Each write waits until it may go on; then it may fail."""
+
+    def __init__(self) -> None:
+        self.writes: list[list[str]] = []
+        self.may_go_on = threading.Event()
+        self.may_go_on.set()
+        self.fails = False
+        self.is_closed = False
+
+    @property
+    def lines(self) -> list[str]:
+        return [line for write in self.writes for line in write]
+
+    def write(self, pieces: Sequence[bytes]) -> None:
+        assert self.may_go_on.wait(WITHIN_S)
+        if self.fails:
+            raise OSError(28, "No space left on device", "audit.log")
+        documents = [orjson.loads(line) for line in b"".join(pieces).splitlines()]
+        self.writes.append([each["auditID"] for each in documents])
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+def log_backend(output: Output, metrics: AuditMetrics, options: DeliveryOptions) -> LogBackend:
+    writer = WriterThread(output, asyncio.get_running_loop())
+    return LogBackend(writer, options, metrics, head=HEAD, line_format="json")
+
+
+async def test_in_batch_mode_nobody_waits_and_all_is_written_at_the_end() -> None:
+    output, metrics = Output(), AuditMetrics()
+    output.may_go_on.clear()
+    backend = log_backend(output, metrics, delivery())
+    for number in range(3):
+        assert backend.process(event(f"{number}")) is None
+    output.may_go_on.set()
+    await backend.close()
+    assert output.lines == ["0", "1", "2"]
+    assert output.is_closed
+    assert not metrics.lost
+
+
+async def test_what_finds_no_room_is_lost_counted_and_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    output, metrics = Output(), AuditMetrics()
+    output.may_go_on.clear()
+    backend = log_backend(output, metrics, delivery(buffer_size=4))
+    # Nothing is taken out of the buffer before the event loop runs.
+    for number in range(10):
+        backend.process(event(f"{number}"))
+    assert metrics.lost == {"buffered": 6}
+    said = [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR]
+    assert said == ["audit plugin buffered has lost 1 events: 4 events wait already"]
+    output.may_go_on.set()
+    await backend.close()
+    assert output.lines == ["0", "1", "2", "3"]
+
+
+async def test_a_disk_that_is_full_loses_events_but_fails_no_request(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    output, metrics = Output(), AuditMetrics()
+    backend = log_backend(output, metrics, delivery("blocking"))
+    output.fails = True
+    for number in range(3):
+        waiting = backend.process(event(f"{number}"))
+        assert waiting is not None
+        assert await waiting
+    output.fails = False
+    waiting = backend.process(event("3"))
+    assert waiting is not None
+    assert await waiting
+    await backend.close()
+    assert output.lines == ["3"]
+    assert metrics.lost == {"log": 3}
+    assert [each.getMessage() for each in caplog.records] == [
+        "audit plugin log has lost 1 events: audit.log: No space left on device"
+    ]
+
+
+async def test_in_blocking_mode_each_waits_and_those_that_come_together_are_written_together() -> None:
+    output, metrics = Output(), AuditMetrics()
+    backend = log_backend(output, metrics, delivery("blocking"))
+    output.may_go_on.clear()
+    first = backend.process(event("0"))
+    await asyncio.sleep(0)
+    others = [backend.process(event(f"{number}")) for number in range(1, 50)]
+    assert first is not None
+    assert not first.done()
+    output.may_go_on.set()
+    assert all([await each for each in (first, *others) if each is not None])
+    assert [len(each) for each in output.writes] == [1, 49]
+    await backend.close()
+
+
+async def test_in_strict_mode_a_failure_is_told() -> None:
+    output, metrics = Output(), AuditMetrics()
+    output.fails = True
+    backend = log_backend(output, metrics, delivery("blocking-strict"))
+    waiting = backend.process(event("0"))
+    assert waiting is not None
+    assert not await waiting
+    await backend.close()
+
+
+async def test_who_gives_up_waiting_does_not_disturb_others() -> None:
+    output, metrics = Output(), AuditMetrics()
+    output.may_go_on.clear()
+    backend = log_backend(output, metrics, delivery("blocking"))
+    gone, stays = backend.process(event("0")), backend.process(event("1"))
+    assert gone is not None
+    assert stays is not None
+    gone.cancel()
+    output.may_go_on.set()
+    assert await stays
+    assert output.lines == ["0", "1"]
+    await backend.close()
+
+
+async def test_events_of_requests_that_are_gone_are_written_when_the_server_stops() -> None:
+    output, metrics = Output(), AuditMetrics()
+    output.may_go_on.clear()
+    backend = log_backend(output, metrics, delivery("blocking"))
+    backend.process(event("0"))
+    await asyncio.sleep(0)
+    gone = backend.process(event("1"))
+    assert gone is not None
+    gone.cancel()
+    closing = asyncio.create_task(backend.close())
+    await asyncio.sleep(0.05)  # It waits for the disk.
+    output.may_go_on.set()
+    await closing
+    assert output.lines == ["0", "1"]
+    assert not metrics.lost
+
+
+def test_what_goes_on_is_said_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    times, metrics = [0.0, 1.0, 59.9, 60.0, 61.0], AuditMetrics()
+    losses = Losses("log", metrics, iter(times).__next__)
+    for _ in times:
+        losses.lost(2, "a\nb")
+    assert metrics.lost == {"log": 10}
+    assert [each.getMessage() for each in caplog.records] == [
+        "audit plugin log has lost 2 events: a b",
+        "audit plugin log has lost 6 events: a b",
+    ]
+
+
+# ---- batches
+
+
+class Deliveries:
+    """Remembers batches, each of which is delivered when it may be."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+        self.may_end = asyncio.Event()
+        self.may_end.set()
+
+    async def __call__(self, batch: Sequence[Any]) -> None:
+        self.batches.append([orjson.loads(b"{%b}" % each.opening)["auditID"].rstrip(".") for each in batch])
+        await self.may_end.wait()
+
+
+def batches(found: Deliveries, metrics: AuditMetrics, options: DeliveryOptions, **more: int) -> Batches:
+    limits = {"deliveries_max": 2, "batch_bytes_max": 10_000, **more}
+    return Batches(options, found, Losses("buffered", metrics), **limits)
+
+
+async def test_a_batch_is_sent_when_it_is_full_or_its_first_event_has_waited() -> None:
+    found = Deliveries()
+    buffer = batches(found, AuditMetrics(), delivery(max_size=3, max_wait_s=0.05))
+    for number in range(7):
+        buffer.add(event(f"{number}"))
+    running = asyncio.create_task(buffer.run())
+    await eventually(lambda: len(found.batches) == 3)
+    assert found.batches == [["0", "1", "2"], ["3", "4", "5"], ["6"]]
+    buffer.close()
+    await running
+
+
+async def test_a_batch_is_bounded_in_bytes_and_one_event_may_be_larger() -> None:
+    found = Deliveries()
+    buffer = batches(found, AuditMetrics(), delivery(max_size=50), batch_bytes_max=250)
+    for name, padding in (("a", 100), ("b", 100), ("c", 100), ("d", 1000), ("e", 0)):
+        buffer.add(event(name, padding))
+    running = asyncio.create_task(buffer.run())
+    buffer.close()
+    await running
+    assert found.batches == [["a", "b"], ["c"], ["d"], ["e"]]
+
+
+async def test_events_that_are_held_are_bounded_in_bytes() -> None:
+    found, metrics = Deliveries(), AuditMetrics()
+    buffer = batches(found, metrics, delivery(max_size=50))
+    half = large_event("x", HELD_BYTES_MAX // 2)
+    for _ in range(3):
+        buffer.add(half)
+    assert metrics.lost == {"buffered": 2}
+
+
+async def test_as_many_batches_are_under_way_as_may_be() -> None:
+    found = Deliveries()
+    found.may_end.clear()
+    buffer = batches(found, AuditMetrics(), delivery(max_size=2, max_wait_s=0.01))
+    for number in range(8):
+        buffer.add(event(f"{number}"))
+    running = asyncio.create_task(buffer.run())
+    await eventually(lambda: len(found.batches) == 2)
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert len(found.batches) == 2
+    assert buffer.abandon() == 8
+    running.cancel()
+
+
+def test_a_throttle_lets_a_burst_through_and_then_so_many_per_second() -> None:
+    now = 0.0
+    throttle = Throttle(10, 3, lambda: now)
+    assert [round(throttle.take(), 3) for _ in range(5)] == [0, 0, 0, 0.1, 0.2]
+    now = 10.0
+    assert [round(throttle.take(), 3) for _ in range(4)] == [0, 0, 0, 0.1]
+
+
+# ---- the webhook
+
+
+class Server:
+    """Remembers what it is told. fails: how many attempts."""
+
+    def __init__(self, fails: int = 0) -> None:
+        self.fails, self.attempts = fails, 0
+        self.bodies: list[Any] = []
+
+    async def tell(self, client: ClientConfig, body: bytes, timeout_s: int) -> None:
+        self.attempts += 1
+        if self.attempts <= self.fails:
+            raise CallFailed("connection refused")
+        self.bodies.append(orjson.loads(body))
+
+
+def webhook(
+    server: Server, metrics: AuditMetrics, options: DeliveryOptions
+) -> tuple[WebhookBackend, list[float]]:
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+
+    told = EventServer(Cluster("https://audit"), server, 10.0, sleep)
+    head = b'{"kind":"EventList","items":['
+    return WebhookBackend(told, options, metrics, head=head, batch_bytes_max=10_000), pauses
+
+
+async def test_events_are_posted_as_a_list() -> None:
+    server, metrics = Server(), AuditMetrics()
+    backend, _ = webhook(server, metrics, delivery(max_size=400, max_wait_s=30))
+    backend.process(event("a"))
+    backend.process(large_event("b", 10))
+    await backend.close()
+    assert server.bodies == [
+        {"kind": "EventList", "items": [{"auditID": "a"}, {"auditID": "b", "requestObject": "x" * 8}]}
+    ]
+
+
+async def test_what_fails_is_tried_again_after_pauses_that_grow() -> None:
+    server, metrics = Server(fails=3), AuditMetrics()
+    backend, pauses = webhook(server, metrics, delivery())
+    backend.process(event("a"))
+    await backend.close()
+    assert len(server.bodies) == 1
+    for pause, expected in zip(pauses, (10, 15, 22.5), strict=True):
+        assert expected <= pause <= expected * 1.2
+    assert not metrics.lost
+
+
+@pytest.mark.parametrize("mode", ["batch", "blocking", "blocking-strict"])
+async def test_a_server_that_is_dead_loses_events(mode: str) -> None:
+    server, metrics = Server(fails=99), AuditMetrics()
+    backend, _ = webhook(server, metrics, delivery(mode))
+    waiting = backend.process(event("a"))
+    if waiting is not None:
+        assert await waiting is (mode == "blocking")
+    await backend.close()
+    assert server.attempts == 5
+    assert metrics.lost == {"webhook": 1}
+
+
+@pytest.mark.parametrize("mode", ["blocking", "blocking-strict"])
+async def test_what_is_written_without_a_buffer_is_bounded_too(mode: str) -> None:
+    """Clients that do not wait for the answer leave their events to a disk that hangs, or a dead server."""
+    output, metrics = Output(), AuditMetrics()
+    backends: dict[str, Backend] = {
+        "log": log_backend(output, metrics, delivery(mode)),
+        "webhook": webhook(Server(), metrics, delivery(mode))[0],
+    }
+    for plugin, backend in backends.items():
+        for _ in range(2):
+            taken = backend.process(event("a")._replace(size=HELD_BYTES_MAX))
+            lost = backend.process(event("b"))
+            assert isinstance(lost, asyncio.Future)
+            assert lost.done()
+            assert await lost is (mode == "blocking")
+            assert taken is not None
+            assert await taken
+        assert metrics.lost[plugin] == 2
+        await backend.close()
+
+
+# ---- all of them
+
+
+async def test_an_event_goes_to_all_and_who_waits_waits_for_all() -> None:
+    outputs, metrics = [Output(), Output(), Output()], AuditMetrics()
+    modes = ("batch", "blocking", "blocking-strict")
+    outputs[2].fails = True
+    every = [
+        log_backend(output, metrics, delivery(mode)) for output, mode in zip(outputs, modes, strict=True)
+    ]
+    backends = Backends(every)
+    waiting = backends.process(event("a"))
+    assert waiting is not None
+    assert not await waiting
+    await backends.close()
+    assert [output.lines for output in outputs] == [["a"], ["a"], []]
+
+
+async def test_events_that_are_too_large_are_shortened_or_lost() -> None:
+    output, metrics = Output(), AuditMetrics()
+    options = TruncateOptions(is_enabled=True, max_batch_size=1000, max_event_size=300)
+    backend = TruncatingBackend(log_backend(output, metrics, delivery()), options, "x/truncated", metrics)
+    backend.process(large_event("a", 500))
+    backend.process(event("b", 500))
+    backend.process(event("c"))
+    await backend.close()
+    assert output.lines == ["a", "c"]
+    assert metrics.lost == {"truncate": 1}

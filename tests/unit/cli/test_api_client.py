@@ -1,0 +1,184 @@
+"""What subcommands say, in one line, of a kubeconfig that is of no use or a server that cannot be asked."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from apiserver.cli.api_client import ApiClient, RequestFailed
+from tests.support.authority import Authority
+from tests.support.etcd_process import TlsFiles, free_port
+
+CONTEXT: Final = {"name": "x", "context": {"cluster": "c", "user": "u"}}
+_HOUR: Final = datetime.timedelta(hours=1)
+
+
+class Answering(BaseHTTPRequestHandler):
+    """Answers by path, and tells which headers of impersonation and authorization it was sent."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        message = {"message": "pods is forbidden"}
+        sent = [*self.headers.get_all("Impersonate-Group", ()), self.headers.get("Authorization", "")]
+        status, document = {"/401": (401, {}), "/403": (403, message)}.get(self.path, (200, {"sent": sent}))
+        content = json.dumps(document).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@contextmanager
+def serving(files: TlsFiles) -> Iterator[str]:
+    """Yields the URL of a server with this certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(files.certificate, files.key)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
+    server.daemon_threads = True
+    # The handshake is that of the thread that answers: one that fails is not an error of the server.
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    server.handle_error = lambda *_: None  # type: ignore[method-assign]
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"https://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("pki") / "right")
+
+
+def kubeconfig(
+    directory: Path, url: str, ca: Path, user: dict[str, Any] | None = None, tls_server_name: str = ""
+) -> Path:
+    cluster = {"server": url, "certificate-authority": str(ca), "tls-server-name": tls_server_name}
+    document = {
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": user or {}}],
+        "contexts": [CONTEXT],
+        "current-context": "x",
+    }
+    path = directory / "config"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def failure(path: Path, target: str = "/api") -> str:
+    with pytest.raises(RequestFailed) as failed, closing(ApiClient(path)) as client:
+        client.get(target)
+    assert "\n" not in str(failed.value)
+    return str(failed.value)
+
+
+# ---- the file
+
+
+UNUSABLE: Final[dict[str, tuple[Any, str]]] = {
+    "no object": ([], ": the document: expected an object"),
+    "no context": ({}, ': current-context: no context is named ""'),
+    "no cluster": (
+        {"contexts": [CONTEXT], "current-context": "x"},
+        ': contexts: no cluster is named "c"',
+    ),
+    "no user": (
+        {
+            "clusters": [{"name": "c", "cluster": {"server": "https://a"}}],
+            "contexts": [CONTEXT],
+            "current-context": "x",
+        },
+        ': contexts: no user is named "u"',
+    ),
+    "no https": (
+        {
+            "clusters": [{"name": "c", "cluster": {"server": "http://a"}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c"}}],
+            "current-context": "x",
+        },
+        ': clusters: server "http://a" is no URL with https',
+    ),
+}
+
+
+@pytest.mark.parametrize(("document", "message"), UNUSABLE.values(), ids=UNUSABLE)
+def test_a_malformed_file_is_named_once(tmp_path: Path, document: Any, message: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(json.dumps(document))
+    assert failure(path) == f"{path}{message}"
+
+
+def test_an_unreadable_file_is_named_once(tmp_path: Path, authority: Authority) -> None:
+    missing = tmp_path / "missing"
+    assert failure(missing) == f"{missing}: No such file or directory"
+    assert failure(tmp_path) == f"{tmp_path}: Is a directory"
+    assert failure(kubeconfig(tmp_path, "https://a", missing)) == f"{missing}: No such file or directory"
+    by_file = kubeconfig(tmp_path, "https://a", authority.ca, {"tokenFile": str(missing)})
+    assert failure(by_file) == f"{missing}: No such file or directory"
+
+
+def test_a_token_that_is_no_text(tmp_path: Path, authority: Authority) -> None:
+    token = tmp_path / "token"
+    token.write_bytes(b"\xff")
+    path = kubeconfig(tmp_path, "https://a", authority.ca, {"tokenFile": str(token)})
+    assert failure(path).startswith(f"{path}: 'utf-8' codec can't decode")
+
+
+# ---- the server
+
+
+def test_answers_that_are_refusals(tmp_path: Path, authority: Authority) -> None:
+    with serving(authority.issue("server")) as url:
+        path = kubeconfig(tmp_path, url, authority.ca)
+        assert failure(path, "/401") == f"{url} does not accept the credentials of {path}: Unauthorized"
+        assert failure(path, "/403") == "pods is forbidden"
+
+
+def test_a_server_that_does_not_listen(tmp_path: Path, authority: Authority) -> None:
+    url = f"https://127.0.0.1:{free_port()}"
+    assert failure(kubeconfig(tmp_path, url, authority.ca)) == f"{url} cannot be asked: Connection refused"
+
+
+def test_certificates_that_are_not_trusted(tmp_path: Path, authority: Authority) -> None:
+    other = Authority(tmp_path / "other")
+    with serving(authority.issue("server")) as url:
+        untrusted = f"{url} cannot be asked: its certificate is not trusted: "
+        told = failure(kubeconfig(tmp_path, url, other.ca))
+        assert told == f"{untrusted}unable to get local issuer certificate"
+        told = failure(kubeconfig(tmp_path, url, authority.ca, tls_server_name="a.example"))
+        assert told == f"{untrusted}Hostname mismatch, certificate is not valid for 'a.example'."
+    with serving(authority.issue("expired", valid_for=-_HOUR)) as url:
+        told = failure(kubeconfig(tmp_path, url, authority.ca))
+        assert told == f"{url} cannot be asked: its certificate is not trusted: certificate has expired"
+
+
+def test_what_is_sent(tmp_path: Path, authority: Authority) -> None:
+    with serving(authority.issue("named", "a.example")) as url:
+        user = {"token": "kept", "tokenFile": "missing", "as": "alice", "as-groups": ["dev", "ops"]}
+        path = kubeconfig(tmp_path, url, authority.ca, user, tls_server_name="a.example")
+        with closing(ApiClient(path)) as client:
+            assert client.get("/api") == {"sent": ["dev", "ops", "Bearer kept"]}
+
+
+def test_a_token_that_cannot_be_sent(tmp_path: Path, authority: Authority) -> None:
+    token = tmp_path / "token"
+    token.write_text("two\nlines")
+    with serving(authority.issue("server")) as url:
+        path = kubeconfig(tmp_path, url, authority.ca, {"tokenFile": str(token)})
+        assert failure(path).startswith(f"{url} cannot be asked: Invalid header value")

@@ -1,0 +1,287 @@
+"""`apiserver storage rewrite` against a server in memory: what it asks and counts, and how it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from apiserver.cli.flags import UsageError
+from apiserver.cli.storage import (
+    ATTEMPTS_MAX,
+    CONCURRENT_WRITES,
+    Answer,
+    Interrupted,
+    RewriteFailed,
+    Rewriter,
+    resume_hint,
+    run,
+)
+
+ALL: Final = ["create", "list", "patch"]
+CORE: Final = [
+    {"name": "configmaps", "namespaced": True, "verbs": ALL},
+    {"name": "events", "namespaced": True, "verbs": ALL},
+    {"name": "nodes", "namespaced": False, "verbs": ALL},
+    {"name": "nodes/status", "namespaced": False, "verbs": ALL},
+    {"name": "bindings", "namespaced": True, "verbs": ["create"]},
+]
+SERVED: Final = {
+    "/api/v1": CORE,
+    "/apis/example.com/v2": [{"name": "widgets", "namespaced": True, "verbs": ALL}],
+    "/apis/example.com/v1": [
+        {"name": "widgets", "namespaced": True, "verbs": ALL},
+        {"name": "gadgets", "namespaced": True, "verbs": ALL},
+    ],
+    "/apis/metrics.k8s.io/v1": [{"name": "pods", "namespaced": True, "verbs": ALL}],
+    "/apis/events.k8s.io/v1": [{"name": "events", "namespaced": True, "verbs": ALL}],
+}
+
+
+class Server:
+    """Answers as a server with some ConfigMaps. Those in `stale` are written when they are patched.
+
+    answers: of paths, in place of its own; each once.
+    """
+
+    def __init__(self, count: int = 3, stale: frozenset[str] = frozenset()) -> None:
+        self.names = [f"c{number:03}" for number in range(count)]
+        self.stale = stale
+        self.page = 1_000
+        self.patched: list[str] = []
+        self.answers: dict[str, list[Answer]] = {}
+        self.on_patch: Callable[[str], None] = lambda name: None
+
+    def done(self) -> list[str]:
+        """The names of what was written."""
+        return sorted(path.rpartition("/")[2] for path in self.patched)
+
+    async def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        url = urlsplit(target)
+        if waiting := self.answers.get(url.path):
+            return waiting.pop(0)
+        if method == "PATCH":
+            assert body == b"{}"
+            name = url.path.rpartition("/")[2]
+            self.patched.append(url.path)
+            self.on_patch(name)
+            return Answer(200, {"metadata": {"resourceVersion": "2" if name in self.stale else "1"}})
+        if url.path == "/apis":
+            groups = {"example.com": ["v2", "v1"], "metrics.k8s.io": ["v1"], "events.k8s.io": ["v1"]}
+            return Answer(200, {"groups": [_group(name, each) for name, each in groups.items()]})
+        if url.path == "/apis/apiregistration.k8s.io/v1/apiservices":
+            elsewhere = {"group": "metrics.k8s.io", "version": "v1", "service": {"name": "metrics"}}
+            here = {"group": "example.com", "version": "v1"}
+            return Answer(200, {"items": [{"spec": elsewhere}, {"spec": here}]})
+        if url.path in SERVED:
+            return Answer(200, {"resources": SERVED[url.path]})
+        names = self.names if url.path == "/api/v1/configmaps" else []
+        start = int(parse_qs(url.query).get("continue", ["0"])[0])
+        end = start + self.page
+        items = [
+            {"metadata": {"name": name, "namespace": "ns", "resourceVersion": "1"}}
+            for name in names[start:end]
+        ]
+        more = {"continue": str(end), "remainingItemCount": len(names) - end} if end < len(names) else {}
+        return Answer(200, {"metadata": more, "items": items})
+
+
+def _group(name: str, versions: list[str]) -> dict[str, Any]:
+    each = [{"groupVersion": f"{name}/{version}"} for version in versions]
+    return {"name": name, "versions": each, "preferredVersion": each[0]}
+
+
+class Run:
+    """A run of the command: what it prints, and warns of."""
+
+    def __init__(self, server: Server) -> None:
+        self.told: list[str] = []
+        self.warned: list[str] = []
+        self.rewriter = Rewriter(
+            server.send,
+            rate=100_000,
+            tell=self.told.append,
+            warn=self.warned.append,
+            retry_first_s=0.001,
+        )
+
+
+def failure(status: int, message: str = "no", **more: Any) -> Answer:
+    return Answer(status, {"message": message, **more})
+
+
+async def test_all_that_is_stored_here_is_rewritten() -> None:
+    """But no events, no subresources, no virtual resources, and nothing of other servers."""
+    server = Server(stale=frozenset({"c001"}))
+    run_ = Run(server)
+    await run_.rewriter.run([], "")
+    nothing = "0 rewritten, 0 up to date"
+    assert run_.told == [
+        "configmaps: 1 rewritten, 2 up to date",
+        f"gadgets.example.com: {nothing}",
+        f"nodes: {nothing}",
+        f"widgets.example.com: {nothing}",
+    ]
+    assert sorted(server.patched) == [f"/api/v1/namespaces/ns/configmaps/{name}" for name in server.names]
+
+
+async def test_what_is_named() -> None:
+    run_ = Run(Server())
+    await run_.rewriter.run(["nodes", "events"], "")
+    assert [line.partition(":")[0] for line in run_.told] == ["events", "nodes"]
+    with pytest.raises(RewriteFailed, match=r"the server has no resource pods, secrets\.apps that can be"):
+        await run_.rewriter.run(["secrets.apps", "nodes", "pods"], "")
+
+
+async def test_what_other_servers_have_is_left_alone_though_this_one_is_busy() -> None:
+    services = "/apis/apiregistration.k8s.io/v1/apiservices"
+    server = Server()
+    server.answers[services] = [failure(503)]
+    run_ = Run(server)
+    await run_.rewriter.run([], "")
+    assert "pods.metrics.k8s.io" not in " ".join(run_.told)
+    server.answers[services] = [failure(500, "broken")] * ATTEMPTS_MAX
+    with pytest.raises(RewriteFailed, match="apiservices: broken"):
+        await run_.rewriter.run([], "")
+    # Who may not know, or asks a server that does not aggregate, has what is served rewritten.
+    for status in (403, 404):
+        server.answers[services] = [failure(status)]
+        await run_.rewriter.run(["nodes"], "")
+
+
+async def test_pages_and_one_that_expires() -> None:
+    server = Server(20)
+    server.page = 8
+    run_ = Run(server)
+    answers = [await server.send("GET", "/api/v1/configmaps?limit=8", {}, b""), failure(410)]
+    server.answers["/api/v1/configmaps"] = answers
+    await run_.rewriter.run(["configmaps"], "")
+    assert server.done() == server.names
+
+
+BUSY: Final = {
+    "too many requests": Answer(429, {}, retry_after_s=0.0),
+    "the store is not there": failure(503),
+}
+
+
+@pytest.mark.parametrize("answer", BUSY.values(), ids=BUSY)
+async def test_who_is_busy_is_asked_again(answer: Answer) -> None:
+    server = Server(1)
+    server.answers["/api/v1/namespaces/ns/configmaps/c000"] = [answer]
+    run_ = Run(server)
+    await run_.rewriter.run(["configmaps"], "")
+    assert run_.told == ["configmaps: 0 rewritten, 1 up to date"]
+    assert run_.rewriter.failed == 0
+
+
+async def test_what_fails_is_named_and_the_rest_goes_on() -> None:
+    server = Server(3)
+    server.answers["/api/v1/namespaces/ns/configmaps/c001"] = [failure(422, "a webhook refuses it")]
+    server.answers["/api/v1/namespaces/ns/configmaps/c002"] = [failure(404)]
+    run_ = Run(server)
+    await run_.rewriter.run(["configmaps"], "")
+    assert run_.told == ["configmaps: 0 rewritten, 1 up to date, 1 failed"]
+    assert run_.warned == ["configmaps/ns/c001: a webhook refuses it"]
+    assert run_.rewriter.failed == 1
+
+
+async def test_corrupt_objects_are_named() -> None:
+    server = Server()
+    details = {"causes": [{"field": "/registry/core/configmaps/ns/c001", "message": "…"}]}
+    corrupt = failure(500, "failed to read", reason="StorageReadError", details=details)
+    server.answers["/api/v1/configmaps"] = [corrupt]
+    run_ = Run(server)
+    await run_.rewriter.run(["configmaps", "nodes"], "")
+    assert run_.warned == ["configmaps: failed to read: /registry/core/configmaps/ns/c001"]
+    assert run_.told[1] == "nodes: 0 rewritten, 0 up to date"
+    assert run_.rewriter.failed == 1
+
+
+async def test_a_run_that_is_stopped_goes_on_where_it_was() -> None:
+    """Nothing is left out, and little is done twice."""
+    server = Server(3 * CONCURRENT_WRITES)
+    first = Run(server)
+    server.on_patch = lambda name: first.rewriter.stop() if name == server.names[9] else None
+    with pytest.raises(Interrupted) as raised:
+        await first.rewriter.run([], "")
+    done = 2 * CONCURRENT_WRITES
+    assert raised.value.position == f"configmaps/ns/{server.names[done - 1]}"
+    second = Run(server)
+    await second.rewriter.run([], raised.value.position)
+    assert server.done() == server.names
+    assert len(second.told) == 4
+    third = Run(server)
+    await third.rewriter.run([], "nodes/n1")
+    assert [line.partition(":")[0] for line in third.told] == ["nodes", "widgets.example.com"]
+
+
+async def test_a_position_of_another_run() -> None:
+    with pytest.raises(RewriteFailed, match="--after: nodes is none of the resources that are rewritten"):
+        await Run(Server()).rewriter.run(["configmaps"], "nodes/n1")
+
+
+async def test_a_server_that_does_not_respond_is_waited_for_and_not_for_ever() -> None:
+    run_ = Run(Server())
+    asked: list[str] = []
+
+    async def send(method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        asked.append(target)
+        if target == "/apis":
+            raise RewriteFailed("no answer")
+        return Answer(200, {})
+
+    run_.rewriter = Rewriter(
+        send, rate=1, tell=run_.told.append, warn=run_.warned.append, retry_first_s=0.001
+    )
+    with pytest.raises(RewriteFailed, match="no answer"):
+        await run_.rewriter.run([], "")
+    assert asked.count("/apis") == ATTEMPTS_MAX
+
+
+async def test_a_server_that_goes_while_objects_are_written() -> None:
+    """The command ends in one line, not in a trace of all writes that were under way."""
+    server = Server(count=20)
+    run_ = Run(server)
+
+    async def send(method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        if method == "PATCH":
+            raise RewriteFailed("no answer")
+        return await server.send(method, target, headers, body)
+
+    run_.rewriter = Rewriter(
+        send, rate=100_000, tell=run_.told.append, warn=run_.warned.append, retry_first_s=0.001
+    )
+    with pytest.raises(RewriteFailed, match=r"^no answer$"):
+        await run_.rewriter.run(["configmaps"], "")
+
+
+def test_how_to_go_on() -> None:
+    arguments = ["rewrite", "--after", "a/b", "--after=c", "--data-dir", "a dir", "secrets"]
+    hint = list(resume_hint(arguments, Interrupted("secrets/ns/x")))
+    assert hint == [
+        "interrupted",
+        "go on with: apiserver storage rewrite --data-dir 'a dir' secrets --after=secrets/ns/x",
+    ]
+    assert list(resume_hint(arguments, Interrupted(""))) == ["interrupted"]
+
+
+REFUSED: Final = {
+    "no command": ([], "storage: the following arguments are required: rewrite"),
+    "no number": (["rewrite", "--rate=fast"], "'fast' is not a number from 1 to 100000"),
+    "none at all": (["rewrite", "--rate=0"], "'0' is not a number from 1 to 100000"),
+    "no server": (["rewrite", "--data-dir=/no/such"], "there is no /no/such/admin.kubeconfig; name the"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "why"), REFUSED.values(), ids=REFUSED)
+def test_what_is_refused(arguments: list[str], why: str) -> None:
+    with pytest.raises(UsageError, match=why.replace(".", r"\.")):
+        run(arguments)
+
+
+def test_a_kubeconfig_that_is_not_there() -> None:
+    with pytest.raises(RewriteFailed, match="cannot read /no/such: No such file or directory"):
+        run(["rewrite", "--kubeconfig=/no/such"])
