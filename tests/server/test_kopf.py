@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib.util
 import os
 import subprocess
 import sys
@@ -71,9 +72,7 @@ def operator(
     server: ServerProcess, directory: Path, program: Path = OPERATOR, **environment: str
 ) -> Iterator[None]:
     """Runs an operator. environment: what it is told beside where the server is."""
-    try:
-        __import__("kopf")
-    except ImportError:
+    if importlib.util.find_spec("kopf") is None:
         missing("kopf")
     log = directory / "operator.log"
     with log.open("w") as written:

@@ -40,7 +40,6 @@ def etcd_binaries() -> dict[str, Path]:
 # Below the range from which Linux takes ports for outgoing connections: none of those takes one of these.
 _FIRST_PORT, _LAST_PORT = 12_000, 31_999
 _random = random.SystemRandom()  # hypothesis seeds the other one
-_reservations: list[socket.socket] = []
 
 
 def free_port() -> int:
@@ -60,7 +59,7 @@ def free_port() -> int:
         except OSError:
             reservation.close()
             continue
-        _reservations.append(reservation)
+        reservation.detach()  # The descriptor is open until the process ends.
         return port
 
 
