@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -344,8 +345,11 @@ def test_nothing_is_left_in_memory(tmp_path_factory: pytest.TempPathFactory) -> 
     than what is allowed here.
     """
     data_dir = tmp_path_factory.mktemp("memory") / "data"
-    with ServerProcess(data_dir, "--feature-gates=CBORServingAndStorage=true") as server:
-        api, process = Api(server), psutil.Process(server.pid)
+    with (
+        ServerProcess(data_dir, "--feature-gates=CBORServingAndStorage=true") as server,
+        closing(Api(server)) as api,
+    ):
+        process = psutil.Process(server.pid)
 
         def round_() -> int:
             for media_type, body in (*SMALL.values(), *LARGE.values()):
@@ -359,4 +363,3 @@ def test_nothing_is_left_in_memory(tmp_path_factory: pytest.TempPathFactory) -> 
             line for line in metrics if line.startswith("apiserver_request_total") and 'code="5' in line
         ]
         assert "Traceback" not in server.stderr
-        api.close()
