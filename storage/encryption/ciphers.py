@@ -1,12 +1,16 @@
 """Ciphers of single values, in the forms that kube-apiserver stores. Pure but for random numbers.
 
 Source: k8s.io/apiserver, pkg/storage/value/encrypt/{aes,secretbox}.
+
+Random bytes are OpenSSL's, whose generator is seeded by the system and knows forks. `os.urandom` lets go of
+the interpreter lock for its system call, and a thread that takes it meanwhile keeps it for longer than the
+whole encryption needs.
 """
 
 from __future__ import annotations
 
 import hmac
-import os
+from ssl import RAND_bytes
 from typing import Final, Protocol
 
 from cryptography.exceptions import InvalidTag
@@ -60,7 +64,7 @@ class AesGcm:
         self._aead = AESGCM(key)
 
     def encrypt(self, value: bytes, context: bytes) -> bytes:
-        nonce = os.urandom(GCM_NONCE_BYTES)
+        nonce = RAND_bytes(GCM_NONCE_BYTES)
         return nonce + self._aead.encrypt(nonce, value, context)
 
     def decrypt(self, data: bytes, context: bytes) -> bytes:
@@ -82,7 +86,7 @@ class AesCbc:
         self._algorithm = AES(key)
 
     def encrypt(self, value: bytes, context: bytes) -> bytes:
-        vector = os.urandom(CBC_BLOCK_BYTES)
+        vector = RAND_bytes(CBC_BLOCK_BYTES)
         padding = CBC_BLOCK_BYTES - len(value) % CBC_BLOCK_BYTES
         encryptor = BlockCipher(self._algorithm, CBC(vector)).encryptor()
         return vector + encryptor.update(value + bytes([padding]) * padding) + encryptor.finalize()
@@ -115,7 +119,7 @@ class Secretbox:
         self._box = SecretBox(key)
 
     def encrypt(self, value: bytes, context: bytes) -> bytes:
-        return bytes(self._box.encrypt(value, os.urandom(SECRETBOX_NONCE_BYTES)))
+        return bytes(self._box.encrypt(value, RAND_bytes(SECRETBOX_NONCE_BYTES)))
 
     def decrypt(self, data: bytes, context: bytes) -> bytes:
         from nacl.exceptions import CryptoError
@@ -141,7 +145,7 @@ class DerivedKeyAesGcm:
         self._seed = seed
 
     def encrypt(self, value: bytes, context: bytes) -> bytes:
-        info = os.urandom(INFO_BYTES)
+        info = RAND_bytes(INFO_BYTES)
         return info + self._derived(info).encrypt(value, context)
 
     def decrypt(self, data: bytes, context: bytes) -> bytes:
