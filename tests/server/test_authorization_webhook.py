@@ -100,7 +100,12 @@ def write_configuration(path: Path, kubeconfig: Path, *, policy: str = "NoOpinio
 def server(directory: Path, hook: AuthorizationWebhook) -> Iterator[ServerProcess]:
     kubeconfig = write_kubeconfig(directory / "kubeconfig", f"https://127.0.0.1:{hook.port}/decide", hook)
     configuration = write_configuration(directory / "authorization.json", kubeconfig)
-    flags = (f"--authorization-config={configuration}", "--authorization-recheck-interval=200ms")
+    flags = (
+        f"--authorization-config={configuration}",
+        "--authorization-recheck-interval=200ms",
+        "--enable-admission-plugins=OwnerReferencesPermissionEnforcement",
+        "--controllers=namespace-controller,certificatesigningrequest-approving-controller",
+    )
     with ServerProcess(directory / "data", *flags) as server:
         yield server
 
@@ -243,6 +248,49 @@ def test_a_webhook_is_told_versions_as_kubernetes_does(
     assert alice.patch(f"{path}{apply}", asked, type="application/apply-patch+yaml").status == 201
     assert alice.put(f"{path}/approval", alice.get(path).ok()).status == 403
     assert set(told(hook, "signers")) == {("approve", "*")}
+    # The controller that approves what kubelets ask for, and finds that alice may not have this.
+    until(lambda: told(hook, "certificatesigningrequests", "nodeclient")[:1] == [("create", "*")])
+
+
+def test_a_webhook_is_told_the_versions_of_parameters_and_owners(
+    alice: Api, hook: AuthorizationWebhook, namespace: str
+) -> None:
+    """Source: kubernetes, pkg/registry/admissionregistration; plugin/pkg/admission/gc."""
+    del hook.specs[:]
+    apply = "?fieldManager=t"
+    policies = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+    policy = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": f"allowed.{namespace}"},
+        "spec": {
+            "paramKind": {"apiVersion": "apps/v1", "kind": "Deployment"},
+            "matchConstraints": {
+                "resourceRules": [
+                    {
+                        "apiGroups": [""],
+                        "apiVersions": ["v1"],
+                        "operations": ["CREATE"],
+                        "resources": ["pods"],
+                    }
+                ]
+            },
+            "validations": [{"expression": "true"}],
+        },
+    }
+    path = f"{policies}/allowed.{namespace}{apply}"
+    assert alice.patch(path, policy, type="application/apply-patch+yaml").status == 422
+    assert told(hook, "deployments") == [("get", "v1")]
+
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "x", "uid": "1"}
+    owned = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "allowed", "ownerReferences": [owner | {"blockOwnerDeletion": True}]},
+    }
+    path = f"{CONFIG_MAPS.format(namespace)}/allowed{apply}"
+    assert alice.patch(path, owned, type="application/apply-patch+yaml").status == 403
+    assert told(hook, "deployments", "finalizers") == [("update", "v1")]
 
 
 def test_access_reviews_ask_the_webhook(

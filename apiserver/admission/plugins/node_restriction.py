@@ -220,6 +220,7 @@ class NodeRestriction(Plugin):
             resource=audience,
             namespace=attributes.namespace,
             name=attributes.name,
+            version="v1",
         )
         if (await self._authorize.decide(asked)).decision is not Decision.ALLOW:
             raise write.refuse(f"audience {quote(audience)} not found in pod spec volume")

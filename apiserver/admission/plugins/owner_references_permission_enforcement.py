@@ -71,6 +71,7 @@ class OwnerReferencesPermissionEnforcement(Plugin):
                 subresource="finalizers",
                 namespace=attributes.namespace if resource.is_namespaced else "",
                 name=owner.get("name", ""),
+                version=resource.group_version.version,
             )
             if (why := await self._refusal(asked)) is not None:
                 raise refused(
@@ -88,7 +89,7 @@ class OwnerReferencesPermissionEnforcement(Plugin):
         return [each for each in found if each.api_version == api_version]
 
     def _deletion(self, attributes: AdmissionAttributes) -> Attributes:
-        resource = attributes.resource.group_resource
+        version, resource = attributes.resource.group_version.version, attributes.resource.group_resource
         return Attributes(
             attributes.user,
             "delete",
@@ -99,6 +100,7 @@ class OwnerReferencesPermissionEnforcement(Plugin):
             subresource=attributes.subresource,
             namespace=attributes.namespace,
             name=attributes.name,
+            version=version,
         )
 
     async def _refusal(self, asked: Attributes) -> str | None:

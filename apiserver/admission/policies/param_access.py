@@ -14,7 +14,7 @@ from apiserver.admission.listers import Lister
 from apiserver.admission.plugin_context import PluginContext
 from apiserver.admission.policies.params import Params
 from apiserver.admission.policies.policy import ParamKind
-from apiserver.authz.attributes import Attributes, Decision
+from apiserver.authz.attributes import ANY_VERSION, Attributes, Decision
 from apiserver.errors import Invalid
 from apiserver.field_errors import forbidden
 from apiserver.vocabulary import Document, GroupResource, UserInfo
@@ -66,8 +66,8 @@ class ParamAccess(Plugin):
 
     async def _of_policy(self, user: UserInfo, kind: Document) -> str:
         api_version, name = kind.get("apiVersion", ""), kind.get("kind", "")
-        group, resource = self._resource(ParamKind(api_version, name))
-        if await self._may(user, "get", group, resource, _ALL, _ALL):
+        asked = self._resource(user, ParamKind(api_version, name))
+        if await self._may(asked._replace(verb="get", namespace=_ALL, name=_ALL)):
             return ""
         return (
             f'user {_told(user)} must have "get" permission on all objects of the referenced paramKind '
@@ -78,11 +78,13 @@ class ParamAccess(Plugin):
         ref, policy_name = spec["paramRef"], spec.get("policyName", "")
         policy = await policies.get_document(policy_name)
         kind = ((policy or {}).get("spec") or {}).get("paramKind")
-        group = resource = _ALL
         if kind:
-            group, resource = self._resource(ParamKind(kind.get("apiVersion", ""), kind.get("kind", "")))
+            asked = self._resource(user, ParamKind(kind.get("apiVersion", ""), kind.get("kind", "")))
+        else:
+            asked = _asked(user, _ALL, ANY_VERSION, _ALL)
         verb = "get" if ref.get("name") else "list"
-        if await self._may(user, verb, group, resource, ref.get("namespace") or "", ref.get("name") or ""):
+        about = asked._replace(verb=verb, namespace=ref.get("namespace") or "", name=ref.get("name") or "")
+        if await self._may(about):
             return ""
         if policy is None:
             return (
@@ -91,18 +93,18 @@ class ParamAccess(Plugin):
             )
         return f'user {_told(user)} does not have "{verb}" permission on the object referenced by paramRef'
 
-    def _resource(self, kind: ParamKind) -> tuple[str, str]:
-        """Returns group and resource of a kind; `*` for what is not known."""
+    def _resource(self, user: UserInfo, kind: ParamKind) -> Attributes:
+        """Returns attributes about the resource of a kind; about all of its version if it is not served."""
         found = self._params.resource(kind)
-        if found is not None:
-            return found.group_resource
-        return kind.api_version.rpartition("/")[0], _ALL
+        group, _, version = kind.api_version.rpartition("/")
+        return _asked(user, group, version, _ALL if found is None else found.resource)
 
-    async def _may(
-        self, user: UserInfo, verb: str, group: str, resource: str, namespace: str, name: str
-    ) -> bool:
-        asked = Attributes(user, verb, True, "", group, resource, "", namespace, name)
+    async def _may(self, asked: Attributes) -> bool:
         return (await self._authorize.decide(asked)).decision is Decision.ALLOW
+
+
+def _asked(user: UserInfo, group: str, version: str, resource: str) -> Attributes:
+    return Attributes(user, "", True, "", group, resource, version=version)
 
 
 def _told(user: UserInfo) -> str:

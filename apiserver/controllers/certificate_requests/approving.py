@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.authz.attributes import Attributes, Authorizer, Decision, decided
+from apiserver.authz.attributes import ANY_VERSION, Attributes, Authorizer, Decision, decided
 from apiserver.controllers.certificate_requests.requests import (
     APPROVED,
     DENIED,
@@ -79,6 +79,7 @@ class CertificateApproving:
             group=self._group,
             resource=RESOURCE,
             subresource=subresource,
+            version=ANY_VERSION,
         )
         return (await decided(self._authorize, asked)).decision is Decision.ALLOW
 
