@@ -26,6 +26,7 @@ from apiserver.metrics.audit import AuditMetrics
 GROUP_BYTES_MAX: Final = 1024 * 1024
 # How long the last events may take when the server stops.
 FLUSH_S: Final = 10.0
+_STOPPED: Final = "the server stops, and they are not written yet"
 _END: Final = b"}\n"
 
 
@@ -60,10 +61,10 @@ class WriterThread:
                 self._loop.call_soon_threadsafe(group.on_written, error)
         self._output.close()
 
-    async def close(self) -> None:
-        """Let the thread end when all has been written, which may take some time."""
+    async def close(self, within_s: float) -> None:
+        """Let the thread end when all has been written, and wait for it for so long."""
         self._groups.put(None)
-        await asyncio.to_thread(self._thread.join, FLUSH_S)
+        await asyncio.to_thread(self._thread.join, within_s)
 
 
 class LogBackend:
@@ -77,8 +78,10 @@ class LogBackend:
         *,
         head: bytes,
         line_format: str,
+        flush_s: float = FLUSH_S,
     ) -> None:
-        self._writer = writer
+        """flush_s: how long the last events may take when the server stops."""
+        self._writer, self._flush_s = writer, flush_s
         self._losses = Losses("log", metrics)
         self._head, self._is_legacy = head, line_format == LEGACY
         self._between = _END + head
@@ -89,7 +92,7 @@ class LogBackend:
         # Set while the backend is closed: done when nothing waits any more.
         self._all_written: asyncio.Future[None] | None = None
         # Of what waits and what is being written: a request that is cancelled leaves its event here.
-        self._held_bytes = 0
+        self._held_bytes = self._held_events = 0
         self._batches: Batches | None = None
         if delivery.mode == BATCH:
             # One at a time: what comes meanwhile is written together.
@@ -113,6 +116,7 @@ class LogBackend:
             written.set_result(not self._is_strict)
             return written
         self._held_bytes += event.size
+        self._held_events += 1
         self._waiting.append((event, written))
         if not self._is_writing:
             # What else comes in this turn of the event loop is written together with it.
@@ -136,6 +140,7 @@ class LogBackend:
     ) -> None:
         """size: of the events."""
         self._held_bytes -= size
+        self._held_events -= len(waiting)
         self._count(len(waiting), error)
         for each in waiting:
             if not each.done():
@@ -171,20 +176,21 @@ class LogBackend:
 
     async def close(self) -> None:
         """Write what is there, if that takes not too long."""
+        until = self._loop.time() + self._flush_s
         if self._batches is not None:
             self._batches.close()
-            _, unfinished = await asyncio.wait([self._running], timeout=FLUSH_S)
+            _, unfinished = await asyncio.wait([self._running], timeout=self._flush_s)
             if unfinished:
-                self._losses.lost(self._batches.abandon(), "the server stops, and they are not written yet")
+                self._losses.lost(self._batches.abandon(), _STOPPED)
                 self._running.cancel()
         elif self._is_writing:
             # Not for the requests that wait: those that were cancelled have left their events here.
             self._all_written = self._loop.create_future()
-            await asyncio.wait([self._all_written], timeout=FLUSH_S)
-            if self._waiting:
-                self._losses.lost(len(self._waiting), "the server stops, and they are not written yet")
+            await asyncio.wait([self._all_written], timeout=self._flush_s)
+            if self._held_events:
+                self._losses.lost(self._held_events, _STOPPED)
                 self._waiting.clear()
-        await self._writer.close()
+        await self._writer.close(max(0.0, until - self._loop.time()))
 
 
 def _resolve(written: asyncio.Future[OSError | None], error: OSError | None) -> None:

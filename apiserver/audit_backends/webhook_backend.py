@@ -20,6 +20,7 @@ from apiserver.webhooks.errors import CallFailed
 CONCURRENT_SENDS_MAX: Final = 32
 # How long the last batches may take when the server stops.
 FLUSH_S: Final = 10.0
+_STOPPED: Final = "the server stops, and they are not sent yet"
 
 
 class EventServer(Protocol):
@@ -41,8 +42,10 @@ class WebhookBackend:
         *,
         head: bytes,
         batch_bytes_max: int,
+        flush_s: float = FLUSH_S,
     ) -> None:
-        self._server, self._head = server, head
+        """flush_s: how long the last events may take when the server stops."""
+        self._server, self._head, self._flush_s = server, head, flush_s
         self._losses = Losses("webhook", metrics)
         self._is_strict = delivery.mode == BLOCKING_STRICT
         self._loop = asyncio.get_running_loop()
@@ -103,10 +106,14 @@ class WebhookBackend:
         """Send what is there, if that takes not too long."""
         if self._batches is None:
             if self._sending:
-                await asyncio.wait(self._sending, timeout=FLUSH_S)
+                _, unsent = await asyncio.wait(self._sending, timeout=self._flush_s)
+                if unsent:
+                    self._losses.lost(len(unsent), _STOPPED)
+                for each in unsent:
+                    each.cancel()
             return
         self._batches.close()
-        _, unfinished = await asyncio.wait([self._running], timeout=FLUSH_S)
+        _, unfinished = await asyncio.wait([self._running], timeout=self._flush_s)
         if unfinished:
-            self._losses.lost(self._batches.abandon(), "the server stops, and they are not sent yet")
+            self._losses.lost(self._batches.abandon(), _STOPPED)
             self._running.cancel()

@@ -57,7 +57,7 @@ READ_AGAIN_S: Final = 300.0
 ANNOTATIONS_BYTES_MAX: Final = 32 * 1024
 KEY_ID_BYTES_MAX: Final = 1024
 SEALED_BYTES_MAX: Final = 1024
-# Some hundred bytes each. There is one for each start of a server and each key of the plugin.
+# Some hundred bytes each, at most 2 KiB. There is one for each start of a server and each key of the plugin.
 KEYS_MAX: Final = 10_000
 REFUSALS_MAX: Final = 1_000
 VERSIONS: Final = ("v2", "v2beta1")
@@ -92,7 +92,8 @@ class _WriteKey:
     expires_at: float
 
 
-_CacheKey = tuple[int, bytes, str, tuple[tuple[str, bytes], ...]]
+# The last part is a digest of the annotations, which may be longer than all else.
+_CacheKey = tuple[int, bytes, str, bytes]
 
 
 class KmsProvider:
@@ -377,7 +378,9 @@ def _bounded_put(mapping: dict[_CacheKey, _V], key: _CacheKey, value: _V, limit:
 
 
 def _cache_key(source_type: int, sealed: Sealed) -> _CacheKey:
-    return source_type, sealed.ciphertext, sealed.key_id, tuple(sorted(sealed.annotations.items()))
+    annotations = sealed.annotations
+    digest = hashlib.sha256(repr(sorted(annotations.items())).encode()).digest() if annotations else b""
+    return source_type, sealed.ciphertext, sealed.key_id, digest
 
 
 def _parsed(data: bytes) -> pb.EncryptedObject:

@@ -68,9 +68,11 @@ class Output:
         self.is_closed = True
 
 
-def log_backend(output: Output, metrics: AuditMetrics, options: DeliveryOptions) -> LogBackend:
+def log_backend(
+    output: Output, metrics: AuditMetrics, options: DeliveryOptions, flush_s: float = WITHIN_S
+) -> LogBackend:
     writer = WriterThread(output, asyncio.get_running_loop())
-    return LogBackend(writer, options, metrics, head=HEAD, line_format="json")
+    return LogBackend(writer, options, metrics, head=HEAD, line_format="json", flush_s=flush_s)
 
 
 async def test_in_batch_mode_nobody_waits_and_all_is_written_at_the_end() -> None:
@@ -177,6 +179,19 @@ async def test_events_of_requests_that_are_gone_are_written_when_the_server_stop
     await closing
     assert output.lines == ["0", "1"]
     assert not metrics.lost
+
+
+@pytest.mark.parametrize("mode", ["batch", "blocking", "blocking-strict"])
+async def test_what_a_disk_does_not_take_until_the_server_has_stopped_is_lost(mode: str) -> None:
+    output, metrics = Output(), AuditMetrics()
+    output.may_go_on.clear()
+    backend = log_backend(output, metrics, delivery(mode), flush_s=0.01)
+    backend.process(event("0"))
+    await asyncio.sleep(0)
+    backend.process(event("1"))
+    await backend.close()
+    assert sum(metrics.lost.values()) == 2
+    output.may_go_on.set()
 
 
 def test_what_goes_on_is_said_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
@@ -329,6 +344,29 @@ async def test_a_server_that_is_dead_loses_events(mode: str) -> None:
     await backend.close()
     assert server.attempts == 5
     assert metrics.lost == {"webhook": 1}
+
+
+class HangingServer:
+    """Never answers."""
+
+    async def tell(self, body: bytes) -> None:
+        await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("mode", ["batch", "blocking", "blocking-strict"])
+async def test_what_a_server_does_not_take_until_the_server_has_stopped_is_lost(mode: str) -> None:
+    metrics = AuditMetrics()
+    backend = WebhookBackend(
+        HangingServer(), delivery(mode), metrics, head=b"{", batch_bytes_max=10_000, flush_s=0.01
+    )
+    backend.process(event("0"))
+    await asyncio.sleep(0)
+    waiting = backend.process(event("1"))
+    await backend.close()
+    assert sum(metrics.lost.values()) == 2
+    if waiting is not None:
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
 
 
 @pytest.mark.parametrize("mode", ["blocking", "blocking-strict"])
