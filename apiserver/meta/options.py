@@ -311,6 +311,8 @@ class WriteOptions:
 
 
 _NO_OPTIONS: Final = WriteOptions()
+# Of a manager's name, which the error about each quotes.
+_CHARACTERS_TOLD_MAX: Final = 32
 _EMPTY_DRY_RUN: Final = (
     "dryRun without a value is taken as a dry run: nothing is stored, but callers that declare side effects "
     "may have been called; use dryRun=All to fail instead"
@@ -340,6 +342,8 @@ def _validate_manager(manager: str) -> list[FieldError]:
             code = f"U+{ord(character):04X}"
             problem = f"invalid character {code} (at position {position})"
             errors.append(invalid("fieldManager", manager, problem))
+            if len(errors) == _CHARACTERS_TOLD_MAX:
+                break
         position += len(character.encode("utf-8", "surrogatepass"))
     return errors
 

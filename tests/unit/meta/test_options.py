@@ -319,6 +319,7 @@ def test_an_empty_dry_run_is_one_with_a_warning(text: str) -> None:
 
 
 BAD_DRY_RUN: Final = 'dryRun: Unsupported value: ["x"]: supported values: "All"'
+VERTICAL_TABS: Final = r"\v" * 128
 BAD_WRITES: Final = {
     "J08 another dry run": ("dryRun=x", [BAD_DRY_RUN]),
     "J08 another dry run beside a good one": (
@@ -345,6 +346,15 @@ BAD_WRITES: Final = {
     "F06 positions are in bytes": (
         "fieldManager=%C3%A9%09",
         [r'fieldManager: Invalid value: "é\t": invalid character U+0009 (at position 2)'],
+    ),
+    "F06 no more than the first characters that cannot be printed": (
+        "fieldManager=" + "%0B" * 128,
+        [
+            'fieldManager: Invalid value: "'
+            + r"\v" * 128
+            + f'": invalid character U+000B (at position {each})'
+            for each in range(32)
+        ],
     ),
     "F18 force, which only an apply has": (
         "force=true",
