@@ -15,6 +15,8 @@ from cryptography.x509.oid import NameOID
 from tests.support.etcd_process import TlsFiles
 
 _HOUR: Final = datetime.timedelta(hours=1)
+# OpenSSL reads a coarser clock, which may be a second behind.
+_BACKDATE: Final = datetime.timedelta(minutes=1)
 
 
 class Authority:
@@ -60,7 +62,7 @@ class Authority:
     ) -> bytes:
         now = datetime.datetime.now(datetime.UTC)
         # One that is not valid any more began before it ended.
-        begins = min(now, now + valid_for - _HOUR)
+        begins = min(now, now + valid_for - _HOUR) - _BACKDATE
         builder = x509.CertificateBuilder(
             self._name, subject, key, x509.random_serial_number(), begins, now + valid_for
         )
