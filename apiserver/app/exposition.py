@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 from time import monotonic
 
+from apiserver import EMULATED_VERSION
 from apiserver.app.core import Core
 from apiserver.endpoints.priority_and_fairness import Fairness
 from apiserver.endpoints.routes import version_document
+from apiserver.features.gates import FeatureGates
 from apiserver.flowcontrol.metrics import FlowControlMetrics
 from apiserver.metrics.api_services import ApiServiceMetrics
 from apiserver.metrics.build_info import BuildInfo
 from apiserver.metrics.exposition import Exposition
+from apiserver.metrics.feature_gates import FeatureGateMetrics
 from apiserver.metrics.memory import MemoryMetrics
 from apiserver.metrics.offload import OffloadMetrics
 from apiserver.metrics.refusals import RefusalMetrics
@@ -50,6 +53,7 @@ def build_exposition(
                 lambda: streams.unauthorized_total,
             ),
             BuildInfo(version_document()),
+            FeatureGateMetrics(FeatureGates(EMULATED_VERSION[1], dict(core.config.feature_gates))),
             *(() if fairness is None else (FlowControlMetrics(fairness.control, monotonic),)),
         )
     )

@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import yaml
 
+from apiserver import EMULATED_VERSION
 from apiserver.admission import plugin_names
 from apiserver.admission.configuration.admission_configuration import read_admission_configuration
 from apiserver.audit.policy_file import read_policy
@@ -35,6 +36,7 @@ from apiserver.cli.encryption_configuration import read_encryption_configuration
 from apiserver.cli.flags import SECTIONS, UsageError, build_parser
 from apiserver.cli.kube_apiserver_flags import NOT_NEEDED
 from apiserver.deviations import KUBERNETES
+from apiserver.features.gates import FeatureGates, InvalidGates
 from apiserver.golang import urls
 from apiserver.golang.tls import INSECURE_SUITES
 from apiserver.vocabulary import GroupVersion
@@ -83,17 +85,22 @@ def parse(arguments: Sequence[str]) -> Config:
         # What the server writes goes where a script lets it write, and away together with it.
         values.setdefault("data_dir", values["cert_dir"] / Config().data_dir.name)
     brand = Brand(values.pop("group_domain", Brand.group_domain), values.pop("vendor", Brand.vendor))
-    gates = values.pop("feature_gates", {})
+    gates = _feature_gates(dict(values.get("feature_gates", ())))
+    values |= {field: gates.is_on(name) for name, field in FEATURE_GATES.items()}
     if values.pop("strict_kube_compat", False):
         values["deviations"] = KUBERNETES
     _check_authorization_flags(values)
     config = Config(
         **values,
         brand=brand,
-        **{FEATURE_GATES[name]: is_on for name, is_on in gates.items() if name in FEATURE_GATES},
         warnings=(
             *(f"--{flag} has no effect on this server" for flag in unneeded),
-            *(f"unrecognized feature gate: {name}" for name in gates if name not in FEATURE_GATES),
+            *gates.warnings,
+            *(
+                f"feature gate {name} has no effect on this server"
+                for name, _ in values.get("feature_gates", ())
+                if name not in FEATURE_GATES and not gates.is_default(name)
+            ),
             *plugin_names.warnings(
                 values.get("enable_admission_plugins", ()), values.get("disable_admission_plugins", ())
             ),
@@ -113,6 +120,14 @@ def parse(arguments: Sequence[str]) -> Config:
     _check_audit(config)
     config = _with_audit(_with_encryption(_with_plugin_configurations(config)))
     return replace(config, authentication=read_authentication(config, values.keys()))
+
+
+def _feature_gates(given: Mapping[str, bool]) -> FeatureGates:
+    """Raises UsageError."""
+    try:
+        return FeatureGates(EMULATED_VERSION[1], given)
+    except InvalidGates as error:
+        raise UsageError(f"--feature-gates: {error}") from None
 
 
 def _with_encryption(config: Config) -> Config:

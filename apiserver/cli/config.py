@@ -26,7 +26,7 @@ from apiserver.webhooks.credentials import ClientCredentials
 from apiserver.webhooks.kubeconfig import Cluster, Kubeconfig
 from storage.encryption.configuration import EncryptionConfiguration
 
-# The fields of Config that are feature gates.
+# The gates that have an effect on this server, and the fields of Config that are theirs.
 FEATURE_GATES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "AllowUnsafeMalformedObjectDeletion": "allow_unsafe_malformed_object_deletion",
@@ -234,6 +234,8 @@ class Config:
     leader_elect_lease_duration_s: int = 15
     leader_elect_renew_deadline_s: float = 10.0
     leader_elect_retry_period_s: float = 2.0
+    # As they are given; those that have an effect have fields of their own.
+    feature_gates: tuple[tuple[str, bool], ...] = ()
     list_from_cache_snapshot: bool = True
     detect_cache_inconsistency: bool = True
     cbor: bool = False

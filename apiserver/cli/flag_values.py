@@ -302,12 +302,22 @@ def sizes(text: str) -> dict[tuple[str, str], int]:
     return sizes
 
 
-def gates(text: str) -> dict[str, bool]:
-    gates = {}
+def gates(text: str) -> tuple[tuple[str, bool], ...]:
+    """Parses `A=true,B=false`. As in kube-apiserver, `kube:` may stand before a gate: the component."""
+    given = []
     for part in texts(text):
-        name, _, value = part.partition("=")
-        gates[name] = boolean(value)
-    return gates
+        name, mark, value = (each.strip() for each in part.partition("="))
+        component, colon, gate = name.partition(":")
+        if colon and component != "kube":
+            raise argparse.ArgumentTypeError(f"component not registered: {component}")
+        name = gate if colon else name
+        if not mark:
+            raise argparse.ArgumentTypeError(f"missing bool value for {name}")
+        try:
+            given.append((name, boolean(value)))
+        except argparse.ArgumentTypeError as error:
+            raise argparse.ArgumentTypeError(f"invalid value of {name}={value}, err: {error}") from None
+    return tuple(given)
 
 
 def runtime_config(text: str) -> dict[str, bool]:

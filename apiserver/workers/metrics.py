@@ -39,6 +39,7 @@ _SHARED_GAUGES: Final[Mapping[str, Callable[[float, float], float]]] = {
     "apiserver_tls_certificate_expiration_timestamp_seconds": min,
     "apiserver_watch_cache_resource_version": min,  # of the worker that lags most
     "kubernetes_build_info": max,
+    "kubernetes_feature_enabled": max,
     "process_start_time_seconds": min,
     "python_info": max,
     "watch_cache_capacity": max,

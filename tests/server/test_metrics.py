@@ -41,6 +41,7 @@ METRICS: Final[dict[str, tuple[str, set[str]]]] = {
             *("compiler", "platform"),
         },
     ),
+    "kubernetes_feature_enabled": ("gauge", {"name", "stage"}),
     "apiserver_storage_objects": ("gauge", {"resource"}),
     "apiserver_storage_size_bytes": ("gauge", {"storage_cluster_id"}),
     "etcd_request_duration_seconds": ("histogram", {"operation", "group", "resource"}),
@@ -495,6 +496,12 @@ def test_the_build_is_that_of_version(api: Api) -> None:
     version = api.get("/version").ok()
     labels = {"git_version": version["gitVersion"], "platform": version["platform"]}
     assert Scrape(api).value("kubernetes_build_info", **labels) == 1
+
+
+def test_which_feature_gates_are_on(api: Api) -> None:
+    scrape = Scrape(api)
+    for name, stage, is_on in (("CBORServingAndStorage", "ALPHA", 0), ("ListFromCacheSnapshot", "BETA", 1)):
+        assert scrape.value("kubernetes_feature_enabled", name=name, stage=stage) == is_on
 
 
 def test_the_size_of_the_store_is_known(api: Api) -> None:

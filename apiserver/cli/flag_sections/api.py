@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from apiserver import EMULATED_VERSION
 from apiserver.brand import Brand
 from apiserver.cli import flag_values
-from apiserver.cli.config import FEATURE_GATES, Config
+from apiserver.cli.config import FEATURE_GATES
 from apiserver.cli.flag import Flag
-
-
-def _gate_default(gate: str) -> str:
-    return str(getattr(Config(), FEATURE_GATES[gate])).lower()
-
+from apiserver.features.gates import FeatureGates
 
 FLAGS: Final[Sequence[Flag]] = (
     Flag(
@@ -58,8 +55,12 @@ FLAGS: Final[Sequence[Flag]] = (
         "--feature-gates",
         "mapStringBool",
         flag_values.gates,
-        "A set of key=value pairs that describe feature gates for alpha/experimental features. Options are: "
-        f"{', '.join(f'{gate}=true|false (default={_gate_default(gate)})' for gate in FEATURE_GATES)}.",
+        "A set of key=value pairs that describe feature gates for alpha/experimental features. Options that "
+        "have an effect are: "
+        f"{', '.join(FeatureGates(EMULATED_VERSION[1]).described(FEATURE_GATES))}. "
+        "AllAlpha and AllBeta stand for all that are not named. The other gates of Kubernetes can be given, "
+        "with a warning where that asks for what this server does not do.",
+        repeats=True,
     ),
     Flag(
         "--strict-kube-compat",

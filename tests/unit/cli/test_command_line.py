@@ -139,7 +139,18 @@ FLAGS: Final[dict[str, tuple[list[str], dict[str, Any]]]] = {
         {"webhook_deny_cidrs": (ipaddress.ip_network("10.0.0.0/8"), ipaddress.ip_network("::1/128"))},
     ),
     "no addresses of webhooks that are denied": (["--webhook-deny-cidrs="], {"webhook_deny_cidrs": ()}),
-    "a gate": (["--feature-gates=ListFromCacheSnapshot=false"], {"list_from_cache_snapshot": False}),
+    "a gate": (
+        ["--feature-gates=ListFromCacheSnapshot=false"],
+        {"feature_gates": (("ListFromCacheSnapshot", False),), "list_from_cache_snapshot": False},
+    ),
+    "gates of the component, in several flags (H09)": (
+        ["--feature-gates=kube:CBORServingAndStorage=true", "--feature-gates=DetectCacheInconsistency=false"],
+        {
+            "feature_gates": (("CBORServingAndStorage", True), ("DetectCacheInconsistency", False)),
+            "cbor": True,
+            "detect_cache_inconsistency": False,
+        },
+    ),
     "logs": (["--v=4", "--logging-format=json"], {"verbosity": 4, "logging_format": "json"}),
     "the last one counts": (["--secure-port=1", "--secure-port=2"], {"secure_port": 2}),
 }
@@ -241,7 +252,20 @@ BAD: Final = {
     "no core group": (["--runtime-config=api/all=false"], "the server requires v1/namespaces"),
     "what is no version": (["--runtime-config=a/b/c/d"], "'a/b/c/d' is not of the form api/STABILITY"),
     "an unknown controller": (["--controllers=*,garbage"], "'garbage' is not a controller"),
-    "a gate without a value": (["--feature-gates=ListFromCacheSnapshot"], "neither true nor false"),
+    "H09 a gate without a value": (
+        ["--feature-gates=ListFromCacheSnapshot"],
+        "missing bool value for ListFromCacheSnapshot",
+    ),
+    "H09 a gate that is neither on nor off": (
+        ["--feature-gates=ListFromCacheSnapshot=maybe"],
+        "invalid value of ListFromCacheSnapshot=maybe, err: 'maybe' is neither true nor false",
+    ),
+    "H09 a gate that nobody knows": (["--feature-gates=Other=true"], "unrecognized feature gate: Other"),
+    "H09 a gate that is locked": (
+        ["--feature-gates=AuthorizeWithSelectors=false"],
+        "cannot set feature gate AuthorizeWithSelectors to false, feature is locked to true",
+    ),
+    "a gate of another component": (["--feature-gates=other:A=true"], "component not registered: other"),
     "a domain of one part": (["--group-domain=local"], "'local' must be a DNS name of at least two labels"),
     "a domain in upper case": (["--group-domain=Example.com"], "must be a DNS name"),
     "a vendor of two words": (["--vendor=a b"], "must be a DNS label"),
@@ -362,10 +386,24 @@ def test_no_flag_is_both_implemented_and_ignored() -> None:
         assert parse([f"--{flag}=1"]).warnings == (f"--{flag} has no effect on this server",)
 
 
-def test_unknown_gates_are_warned_about() -> None:
-    config = parse(["--feature-gates=Other=true,ListFromCacheSnapshot=true"])
-    assert config.warnings == ("unrecognized feature gate: Other",)
-    assert config.list_from_cache_snapshot
+AUTHORIZED: Final = (
+    "feature gate AuthorizeWithSelectors=true: it has no effect, and will be removed in a future release"
+)
+KMS: Final = "feature gate KMSv1=false: it will be removed in a future release"
+GATES: Final = {
+    "one that is as it is by default": ("NodeDeclaredFeatures=true", ()),
+    "one that is known, and heeded nowhere": (
+        "PodCertificateRequest=true",
+        ("feature gate PodCertificateRequest has no effect on this server",),
+    ),
+    "S08 one that is stable": ("AuthorizeWithSelectors=true", (f"setting GA {AUTHORIZED}",)),
+    "S08 one that is deprecated": ("KMSv1=false", (f"setting deprecated {KMS}",)),
+}
+
+
+@pytest.mark.parametrize(("gate", "warnings"), GATES.values(), ids=GATES)
+def test_gates_that_are_warned_about(gate: str, warnings: tuple[str, ...]) -> None:
+    assert parse([f"--feature-gates={gate}"]).warnings == warnings
 
 
 # ---- the file
@@ -524,7 +562,7 @@ def test_every_flag_is_explained_in_sentences(flag: Flag, capsys: pytest.Capture
 
 def test_every_flag_sets_a_field_of_the_configuration() -> None:
     """Or one of those that are made of several."""
-    composed = {"feature_gates", "strict_kube_compat", "group_domain", "vendor"}
+    composed = {"strict_kube_compat", "group_domain", "vendor"}
     destinations = {flag.destination for flag in FLAG_TABLE.values()}
     fields = {field.name for field in dataclasses.fields(Config)}
     assert destinations - composed <= fields

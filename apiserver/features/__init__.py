@@ -1,0 +1,11 @@
+"""Feature gates: which there are in a release, and which of them are on.
+
+    gates.txt   the gates of Kubernetes, and their stages in each release
+    gates       reads it, and applies what --feature-gates asks for
+
+All of it is pure. What a gate switches is where it belongs: the command line gives it the state of its gate
+(`cli.config.FEATURE_GATES`). The other gates are known, so that the flags of a start script are taken, and a
+warning says that they have no effect here.
+
+Source: k8s.io/component-base, featuregate/feature_gate.go; rows H09, S08.
+"""

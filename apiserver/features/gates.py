@@ -1,0 +1,146 @@
+"""The feature gates of a release, and their states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+ALL_ALPHA: Final = "AllAlpha"
+ALL_BETA: Final = "AllBeta"
+ALPHA: Final = "ALPHA"
+BETA: Final = "BETA"
+STABLE: Final = ""  # as metrics have it
+DEPRECATED: Final = "DEPRECATED"
+# The gates that stand for all of a stage whose own are not given.
+_OF_STAGE: Final = {ALL_ALPHA: ALPHA, ALL_BETA: BETA}
+_STAGES: Final = {"a": ALPHA, "b": BETA, "g": STABLE, "d": DEPRECATED}
+_LOCKED: Final = "!"
+_NEEDS: Final = "<"
+_END: Final = "will be removed in a future release"
+
+
+class InvalidGates(ValueError):
+    """The gates cannot be set so; the message is one line."""
+
+
+class Stage(NamedTuple):
+    """What a gate is like from a release on. since: its minor number. name: as metrics have it."""
+
+    since: int
+    name: str
+    is_on: bool
+    is_locked: bool = False
+
+
+class Gate(NamedTuple):
+    """One gate. life: its stages, the first one first. needs: the gates without which it must not be on."""
+
+    name: str
+    life: tuple[Stage, ...]
+    needs: tuple[str, ...] = ()
+
+    def stage(self, minor: int) -> Stage | None:
+        """Returns its stage in a release; None if the release does not have it yet."""
+        return next((stage for stage in reversed(self.life) if stage.since <= minor), None)
+
+
+@cache
+def known_gates() -> Mapping[str, Gate]:
+    """Returns all gates of Kubernetes by name, in order."""
+    text = (resources.files("apiserver.features") / "gates.txt").read_text()
+    lines = (line for line in text.splitlines() if not line.startswith("#"))
+    return MappingProxyType({gate.name: gate for gate in map(_parsed, lines)})
+
+
+def _parsed(line: str) -> Gate:
+    what, _, needs = line.partition(_NEEDS)
+    name, *life = what.split()
+    return Gate(name, tuple(map(_stage, life)), tuple(needs.split()))
+
+
+def _stage(text: str) -> Stage:
+    letter, since = text[0], text[1:]
+    is_locked = since.endswith(_LOCKED)
+    # Alpha and deprecated gates are off but for those that had been on: their letters are small, too.
+    return Stage(int(since.removesuffix(_LOCKED)), _STAGES[letter.lower()], letter.isupper(), is_locked)
+
+
+class FeatureGates:
+    """The states of all gates of a release. warnings: a line for each gate that is better not set.
+
+    given: as `--feature-gates` has them.
+    """
+
+    def __init__(self, minor: int, given: Mapping[str, bool] = MappingProxyType({})) -> None:
+        """minor: of the release 1.`minor`. Raises InvalidGates."""
+        self.minor = minor
+        self._stages = {
+            gate.name: stage for gate in known_gates().values() if (stage := gate.stage(minor)) is not None
+        }
+        self.warnings = tuple(self._checked(given))
+        together = {_OF_STAGE[name]: is_on for name, is_on in given.items() if name in _OF_STAGE}
+        self._together = {name: given.get(name, False) for name in _OF_STAGE}
+        self._states = {
+            name: given.get(name, stage.is_on if stage.is_locked else together.get(stage.name, stage.is_on))
+            for name, stage in self._stages.items()
+        }
+        self._check_needs()
+
+    def is_on(self, name: str) -> bool:
+        """Returns the state of a gate. Raises KeyError for one that the release does not have."""
+        return self._states[name]
+
+    def is_default(self, name: str) -> bool:
+        """Whether a gate, or one for all of a stage, is as it is by default. Raises KeyError, likewise."""
+        if name in self._together:
+            return not self._together[name]
+        return self._states[name] == self._stages[name].is_on
+
+    def states(self) -> Iterator[tuple[str, str, bool]]:
+        """Yields name, stage and state of each gate, as the metric kubernetes_feature_enabled has them."""
+        for name, is_on in self._together.items():
+            yield name, _OF_STAGE[name], is_on
+        for name, is_on in self._states.items():
+            yield name, self._stages[name].name, is_on
+
+    def described(self, names: Iterable[str]) -> list[str]:
+        """Returns how the help tells some gates: their values, stages and defaults."""
+        return [
+            f"{name}=true|false ({self._stages[name].name or 'GA'} - "
+            f"default={_as_text(self._stages[name].is_on)})"
+            for name in names
+        ]
+
+    def _checked(self, given: Mapping[str, bool]) -> Iterator[str]:
+        """Yields warnings. Raises InvalidGates."""
+        for name, is_on in given.items():
+            if name in _OF_STAGE:
+                continue
+            if name not in known_gates():
+                raise InvalidGates(f"unrecognized feature gate: {name}")
+            stage, value = self._stages.get(name), _as_text(is_on)
+            if stage is None:
+                why = f"feature is PreAlpha at emulated version 1.{self.minor}"
+                raise InvalidGates(f"cannot set feature gate {name} to {value}, {why}")
+            if stage.is_locked and stage.is_on != is_on:
+                why = f"feature is locked to {_as_text(stage.is_on)}"
+                raise InvalidGates(f"cannot set feature gate {name} to {value}, {why}")
+            if stage.name in (STABLE, DEPRECATED):
+                kind = "GA" if stage.name == STABLE else "deprecated"
+                effect = "it has no effect, and " if stage.is_locked else "it "
+                yield f"setting {kind} feature gate {name}={value}: {effect}{_END}"
+
+    def _check_needs(self) -> None:
+        for name, is_on in self._states.items():
+            needed: Sequence[str] = known_gates()[name].needs if is_on else ()
+            if off := [each for each in needed if not self._states.get(each, True)]:
+                raise InvalidGates(
+                    f"{name} is enabled, but depends on features that are disabled: [{' '.join(off)}]"
+                )
+
+
+def _as_text(is_on: bool) -> str:
+    return "true" if is_on else "false"

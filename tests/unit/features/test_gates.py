@@ -1,0 +1,118 @@
+"""Feature gates; rows H09, S08. Source: k8s.io/component-base, featuregate/feature_gate.go."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from apiserver.features.gates import (
+    ALPHA,
+    BETA,
+    DEPRECATED,
+    STABLE,
+    FeatureGates,
+    InvalidGates,
+    Stage,
+    known_gates,
+)
+
+RELEASE: Final = 36
+
+STAGES: Final = {
+    "before it was there": ("ConstrainedImpersonation", 34, None),
+    "alpha": ("ConstrainedImpersonation", 35, Stage(35, ALPHA, is_on=False)),
+    "beta": ("ConstrainedImpersonation", 36, Stage(36, BETA, is_on=True)),
+    "beta, and off again": ("WatchList", 33, Stage(33, BETA, is_on=False)),
+    "stable, and locked": ("DynamicResourceAllocation", 36, Stage(35, STABLE, is_on=True, is_locked=True)),
+    "deprecated": ("KMSv1", 36, Stage(29, DEPRECATED, is_on=False)),
+    "later than that": ("MutatingAdmissionPolicy", 40, Stage(36, STABLE, is_on=True)),
+}
+
+
+@pytest.mark.parametrize(("name", "minor", "stage"), STAGES.values(), ids=STAGES)
+def test_the_stage_of_a_gate_in_a_release(name: str, minor: int, stage: Stage | None) -> None:
+    assert known_gates()[name].stage(minor) == stage
+
+
+def test_every_life_goes_forward() -> None:
+    """https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates/#feature-stages"""
+    order = [ALPHA, BETA, STABLE, DEPRECATED]
+    assert len(known_gates()) > 200
+    assert list(known_gates()) == sorted(known_gates())
+    for gate in known_gates().values():
+        releases = [stage.since for stage in gate.life]
+        assert releases == sorted(set(releases)), gate.name
+        ranks = [order.index(stage.name) for stage in gate.life]
+        assert ranks == sorted(ranks), gate.name
+        assert all(not stage.is_on for stage in gate.life if stage.name == ALPHA), gate.name
+        assert set(gate.needs) <= known_gates().keys() - {gate.name}, gate.name
+
+
+@pytest.mark.parametrize("minor", range(30, 38))
+def test_what_is_on_by_default_contradicts_itself_in_no_release(minor: int) -> None:
+    gates = FeatureGates(minor)
+    assert gates.warnings == ()
+    assert all(not is_on for _, stage, is_on in gates.states() if stage == ALPHA), "row S08"
+
+
+def test_one_gate() -> None:
+    gates = FeatureGates(RELEASE, {"CBORServingAndStorage": True})
+    assert gates.is_on("CBORServingAndStorage")
+    assert not gates.is_default("CBORServingAndStorage")
+    assert not FeatureGates(RELEASE).is_on("CBORServingAndStorage")
+
+
+def test_all_of_a_stage_but_those_that_are_named() -> None:
+    gates = FeatureGates(RELEASE, {"AllBeta": False, "WatchList": True})
+    states = {name: is_on for name, stage, is_on in gates.states() if stage == BETA}
+    assert [name for name, is_on in states.items() if is_on] == ["WatchList"]
+    both = FeatureGates(RELEASE, {"AllAlpha": True, "AllBeta": True})
+    assert all(is_on for _, stage, is_on in both.states() if stage in (ALPHA, BETA))
+    assert not both.is_on("KMSv1")
+
+
+REFUSED: Final = {
+    "H09 one that nobody knows": ({"Other": True}, "unrecognized feature gate: Other"),
+    "H09 a stable one that is locked": (
+        {"DeclarativeValidation": False},
+        "cannot set feature gate DeclarativeValidation to false, feature is locked to true",
+    ),
+    "a deprecated one that is locked": (
+        {"SeparateCacheWatchRPC": True},
+        "cannot set feature gate SeparateCacheWatchRPC to true, feature is locked to false",
+    ),
+    "one that needs another": (
+        {"GangScheduling": True},
+        "GangScheduling is enabled, but depends on features that are disabled: [GenericWorkload]",
+    ),
+    "one that others need": (
+        {"NodeDeclaredFeatures": False, "ExtendWebSocketsToKubelet": False},
+        (
+            "InPlacePodLevelResourcesVerticalScaling is enabled, but depends on features that are disabled: "
+            "[NodeDeclaredFeatures]"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("given", "text"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_set(given: dict[str, bool], text: str) -> None:
+    with pytest.raises(InvalidGates) as raised:
+        FeatureGates(RELEASE, given)
+    assert str(raised.value) == text
+
+
+def test_a_gate_of_a_later_release() -> None:
+    with pytest.raises(InvalidGates, match=r"feature is PreAlpha at emulated version 1\.34"):
+        FeatureGates(34, {"ConstrainedImpersonation": True})
+
+
+def test_help() -> None:
+    told = FeatureGates(RELEASE).described(["CBORServingAndStorage", "WatchList", "KMSv1", "MemoryManager"])
+    assert told == [
+        "CBORServingAndStorage=true|false (ALPHA - default=false)",
+        "WatchList=true|false (BETA - default=true)",
+        "KMSv1=true|false (DEPRECATED - default=false)",
+        "MemoryManager=true|false (GA - default=true)",
+    ]
