@@ -33,4 +33,4 @@ copies bytes from the watch cache to the socket without parsing them (`registry.
 __version__ = "0.1.0"
 
 # The release of the Kubernetes API that is served.
-EMULATED_VERSION = (1, 34)
+EMULATED_VERSION = (1, 36)

@@ -26,6 +26,8 @@ ON_BY_DEFAULT: Final = frozenset(
         "ClusterTrustBundleAttest",
         "CertificateSubjectRestriction",
         "DefaultIngressClass",
+        "PodTopologyLabels",
+        "PodResizeValidator",
         "MutatingAdmissionPolicy",
         "MutatingAdmissionWebhook",
         "ValidatingAdmissionPolicy",
@@ -46,7 +48,6 @@ OFF_BY_DEFAULT: Final = frozenset(
         "ExtendedResourceToleration",
         "OwnerReferencesPermissionEnforcement",
         "DenyServiceExternalIPs",
-        "PodTopologyLabels",
         "AlwaysDeny",
         "NamespaceAutoProvision",
     }
@@ -60,12 +61,11 @@ ALWAYS_ON: Final = frozenset({"AlwaysAdmit", "NamespaceExists", "NamespaceLifecy
 # Those that kube-apiserver has besides. They can be named, with a warning.
 NOT_IMPLEMENTED: Final = frozenset(
     {
-        # Off by default, or newer than the release that is emulated.
+        # Off by default, but for NodeDeclaredFeatureValidator.
         "JobValidation",
         "NodeDeclaredFeatureValidator",
         "PodGroupProtection",
         "PodGroupWorkloadExists",
-        "PodResizeValidator",
     }
 )
 KNOWN: Final = IMPLEMENTED | ALWAYS_ON | NOT_IMPLEMENTED

@@ -16,8 +16,8 @@ A kind's module begins with `builtin_type`, its declaration; its defaults, check
 follow. To add a kind, write such a module and list it in `types` of its group.
 
 What it guarantees: paths, reasons, texts and the order of errors are Kubernetes' (pkg/apis/*/validation of
-release 1.34, k8s.io/kubernetes), because people and scripts know them. Everything but `builtins` is pure: a
-rule is a function of documents, and can be tested without a server.
+releases 1.34 to 1.36, k8s.io/kubernetes), because people and scripts know them. Everything but `builtins` is
+pure: a rule is a function of documents, and can be tested without a server.
 
 Why this shape: a reader asks about one kind, and finds all about it in one place. Where a type has several
 versions, its objects are stored in one of them and converted at the registry's border

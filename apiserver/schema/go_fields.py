@@ -7,12 +7,10 @@ name that begins with `>` is an inlined definition: its fields are among the oth
 of their own, with this number, in protobuf. A few definitions have no fields in JSON, where they are one of
 several types (`JSONSchemaPropsOrBool` and its like): the names of theirs are those of protobuf.
 
-The facts are those of release 1.34. Most are read from a kubectl of 1.33 by `tests/support/go_types.py`,
-which also checks them. Those that a kubectl does not have, or that are no built-in types, are from the field
-tags in the `types.go` files of k8s.io/api (apidiscovery/v2; core/v1: what 1.34 added; resource/v1;
-storage/v1), k8s.io/apimachinery (pkg/apis/meta/v1: `GroupVersionKind`, and that verbs are a message),
-k8s.io/apiextensions-apiserver (pkg/apis/apiextensions/v1) and k8s.io/kube-aggregator
-(pkg/apis/apiregistration/v1).
+The facts are those of release 1.36, from the field tags in the `types.go` files of k8s.io/api,
+k8s.io/apimachinery, k8s.io/apiextensions-apiserver and k8s.io/kube-aggregator. Fields that a former release
+had are kept, as a number is never given again. `tests/support/go_types.py` reads the same facts from a
+kubectl, and checks these.
 """
 
 from __future__ import annotations

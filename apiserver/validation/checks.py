@@ -124,8 +124,19 @@ def non_negative_quantity(path: str, value: Any) -> Errors:
 
 
 def immutable(path: str, new: Any, old: Any) -> Errors:
-    """The value may not change. None is absent."""
-    return [] if new == old else [invalid(path, new, IMMUTABLE)]
+    """The value may not change. None is absent, at any depth: a release may show a field as null, or not."""
+    if new == old or without_nulls(new) == without_nulls(old):
+        return []
+    return [invalid(path, new, IMMUTABLE)]
+
+
+def without_nulls(value: Any) -> Any:
+    """Returns a value without the fields that are null."""
+    if isinstance(value, dict):
+        return {name: without_nulls(each) for name, each in value.items() if each is not None}
+    if isinstance(value, list):
+        return [without_nulls(each) for each in value]
+    return value
 
 
 def unique(path: str, values: Sequence[Document], key: Callable[[Document], Any], field: str) -> Errors:

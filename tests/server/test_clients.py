@@ -193,6 +193,8 @@ async def test_kubernetes_asyncio(server: ServerProcess, namespace: str) -> None
         assert caught.value.status == 404
 
 
+# It says so of every release that is newer than itself.
+@pytest.mark.filterwarnings("ignore:Kubernetes version .* is not supported:UserWarning")
 async def test_kr8s(server: ServerProcess, namespace: str) -> None:
     library("kr8s")
     from kr8s.asyncio.objects import ConfigMap, Deployment

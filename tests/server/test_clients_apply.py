@@ -187,6 +187,8 @@ async def test_kubernetes_asyncio(server: ServerProcess, namespace: str, seen: S
         assert [each["name"] for each in spec["containers"]] == ["web"]
 
 
+# It says so of every release that is newer than itself.
+@pytest.mark.filterwarnings("ignore:Kubernetes version .* is not supported:UserWarning")
 async def test_kr8s(server: ServerProcess, namespace: str, seen: Seen) -> None:
     """It has no apply of its own, but hands on any request; its updates are its own (row F05)."""
     library("kr8s")

@@ -480,8 +480,8 @@ def test_cached_documents_follow_the_served_resources(api: Api, media_type: str)
 def test_the_version(api: Api) -> None:
     """Row I20: what kubectl compares its own with."""
     document = api.get("/version").ok()
-    assert (document["major"], document["minor"]) == ("1", "34")
-    assert document["gitVersion"].startswith("v1.34.0")
+    assert (document["major"], document["minor"]) == ("1", "36")
+    assert document["gitVersion"].startswith("v1.36.0")
     assert all(isinstance(value, str) for value in document.values())
     assert {"gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler", "platform"} <= set(document)
 

@@ -356,7 +356,7 @@ WRITES: Final[dict[str, Callable[[Scene], Write]]] = {
     ),
     "patch: the size of a Pod": subresource(
         "pods",
-        pod(containers=[{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]),
+        pod(nodeName="", containers=[{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]),
         "resize",
         {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]}},
     ),

@@ -254,17 +254,15 @@ def test_a_status_is_not_written_through_the_object_nor_the_object_through_its_s
     assert owned(through_object, "o") == {".metadata.labels", ".metadata.labels.a", ".spec.replicas"}
 
 
-def test_a_resize_owns_the_resources_and_nothing_else(api: Api, core: str) -> None:
+def test_a_resize_owns_all_that_was_sent(api: Api, core: str) -> None:
+    """As it was recorded, although it changes nothing but resources (lifecycle/resize)."""
     path = f"{core}/pods/x"
     api.post(f"{core}/pods?fieldManager=m", KINDS["Pod"].document).ok()
     pod = api.get(path).ok()
     pod["metadata"]["labels"] = {"a": "1"}
-    pod["spec"]["containers"][0]["resizePolicy"] = [{"resourceName": "cpu", "restartPolicy": "NotRequired"}]
-    resized = api.put(f"{path}/resize?fieldManager=r", pod)
-    if resized.status == 422:
-        pod["spec"]["containers"][0].pop("resizePolicy")
-        resized = api.put(f"{path}/resize?fieldManager=r", pod)
-    assert owned(resized.ok(), "r") <= {'.spec.containers[name="c"].resizePolicy'}
+    resized = api.put(f"{path}/resize?fieldManager=r", pod).ok()
+    assert "labels" not in resized["metadata"]
+    assert owned(resized, "r") == {".metadata.labels", ".metadata.labels.a"}
 
 
 def test_a_scale_owns_the_replicas_and_nothing_else(api: Api, core: str) -> None:

@@ -25,7 +25,7 @@ from typing import NamedTuple
 from apiserver.schema.builtin import BuiltinSchemas
 
 FACTS = Path(__file__).parents[2] / "apiserver" / "schema" / "go_fields.json"
-RELEASE = (1, 34)
+RELEASE = (1, 36)
 
 _POINTER, _SLICE, _STRUCT = 22, 23, 25
 _HAS_UNCOMMON, _EXTRA_STAR = 1, 2

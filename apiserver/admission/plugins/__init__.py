@@ -38,6 +38,7 @@ from apiserver.admission.plugins.owner_references_permission_enforcement import 
 )
 from apiserver.admission.plugins.persistent_volume_claim_resize import PersistentVolumeClaimResize
 from apiserver.admission.plugins.pod_node_selector import PodNodeSelector
+from apiserver.admission.plugins.pod_resize_validator import PodResizeValidator
 from apiserver.admission.plugins.pod_security import PodSecurity
 from apiserver.admission.plugins.pod_toleration_restriction import PodTolerationRestriction
 from apiserver.admission.plugins.pod_topology_labels import PodTopologyLabels
@@ -119,6 +120,7 @@ def builtin_plugins(
         DefaultIngressClass(lister(brand.group("networking"), "ingressclasses")),
         DenyServiceExternalIPs(),
         PodTopologyLabels(lister("", "nodes")),
+        PodResizeValidator(lister("", "nodes")),
         MutatingAdmissionPolicy(context, params, metrics.mutating_policies),
         MutatingAdmissionWebhook(configurations("mutatingwebhookconfigurations"), webhooks),
         ValidatingAdmissionPolicy(context, params, metrics.validating_policies),

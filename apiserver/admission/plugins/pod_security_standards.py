@@ -47,6 +47,11 @@ class PodView:
     def runs_on_windows(self) -> bool:
         return self.minor >= 25 and at(self.spec, "os", "name") == "windows"
 
+    @property
+    def has_users_of_its_own(self) -> bool:
+        """It is in a user namespace; from 1.35 on, less is forbidden there."""
+        return self.minor >= 35 and self.spec.get("hostUsers") is False
+
     def context(self, *path: str) -> Any:
         """Returns a field of the pod's own security context."""
         return at(self.spec, "securityContext", *path)
@@ -214,6 +219,10 @@ def _privileged(pod: PodView) -> Finding | None:
     )
 
 
+def _proc_mount_of_host_users(pod: PodView) -> Finding | None:
+    return None if pod.has_users_of_its_own else _proc_mount(pod)
+
+
 def _proc_mount(pod: PodView) -> Finding | None:
     bad = [(name, value) for name, value in pod.with_context("procMount") if value not in (None, "Default")]
     if not bad:
@@ -344,6 +353,8 @@ def _volumes(pod: PodView) -> Finding | None:
 
 
 def _run_as_non_root(pod: PodView) -> Finding | None:
+    if pod.has_users_of_its_own:
+        return None
     own = pod.context("runAsNonRoot")
     values = list(pod.with_context("runAsNonRoot"))
     if who := _violators_text(own is False, [name for name, value in values if value is False]):
@@ -358,6 +369,8 @@ def _run_as_non_root(pod: PodView) -> Finding | None:
 
 
 def _run_as_user(pod: PodView) -> Finding | None:
+    if pod.has_users_of_its_own:
+        return None
     who = _violators_text(
         pod.context("runAsUser") == 0, [name for name, value in pod.with_context("runAsUser") if value == 0]
     )
@@ -388,12 +401,13 @@ _CHECKS: Final = (
     Check(BASELINE, _host_ports),
     Check(BASELINE, _probed_hosts, since=34),
     Check(BASELINE, _privileged),
-    Check(BASELINE, _proc_mount),
+    Check(BASELINE, _proc_mount_of_host_users, stricter=_proc_mount),
     Check(BASELINE, _se_linux),
     Check(BASELINE, _seccomp, since=19, stricter=_seccomp_is_set),
     Check(BASELINE, _sysctls),
     Check(BASELINE, _host_process),
     Check(RESTRICTED, _privilege_escalation, since=8),
+    Check(RESTRICTED, _proc_mount, since=35),
     Check(RESTRICTED, _unrestricted_capabilities, since=22),
     Check(RESTRICTED, _volumes),
     Check(RESTRICTED, _run_as_non_root),

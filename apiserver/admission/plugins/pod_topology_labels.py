@@ -1,6 +1,5 @@
 """Copies the labels of a node that tell its zone and region to pods that are bound to it.
 
-In the release that is emulated its feature gate is off, so it is enabled by name only.
 Source: kubernetes, plugin/pkg/admission/podtopologylabels.
 """
 

@@ -40,7 +40,7 @@ def builtin_type() -> BuiltinType:
             validate=validate_stateful_set,
             validate_create=validate_stateful_set_create,
             warn=with_template_warnings("spec", "template", warn=warn_stateful_set),
-            update=UpdateStrategy(prepare=prepare_stateful_set_update, validate=validate_stateful_set_update),
+            update=UpdateStrategy(prepare=keep_status, validate=validate_stateful_set_update),
             has_generation=True,
         ),
         subresources=(status_subresource(validate_stateful_set_status_update), workloads.SCALE_SUBRESOURCE),
@@ -90,23 +90,6 @@ _EMPTY_STATUS: Final = {"replicas": 0, "availableReplicas": 0}
 
 def prepare_stateful_set_create(document: Document) -> None:
     document["status"] = dict(_EMPTY_STATUS)
-    _drop_unserved(document)
-
-
-def prepare_stateful_set_update(new: Document, old: Document) -> None:
-    keep_status(new, old)
-    if at(old, *_MAX_UNAVAILABLE) is None:
-        _drop_unserved(new)
-
-
-_MAX_UNAVAILABLE: Final = ("spec", "updateStrategy", "rollingUpdate", "maxUnavailable")
-
-
-def _drop_unserved(document: Document) -> None:
-    """Drops `maxUnavailable`, which Kubernetes has only with the feature MaxUnavailableStatefulSet."""
-    rolling = at(document, *_MAX_UNAVAILABLE[:-1])
-    if rolling is not None:
-        rolling.pop("maxUnavailable", None)
 
 
 def validate_stateful_set(document: Document) -> Errors:

@@ -47,7 +47,7 @@ IN_ORDER: Final = (
     *("OwnerReferencesPermissionEnforcement", "PersistentVolumeClaimResize", "RuntimeClass"),
     *("CertificateApproval", "CertificateSigning", "ClusterTrustBundleAttest"),
     *("CertificateSubjectRestriction", "DefaultIngressClass", "DenyServiceExternalIPs"),
-    *("PodTopologyLabels", "MutatingAdmissionPolicy", "MutatingAdmissionWebhook"),
+    *("PodTopologyLabels", "PodResizeValidator", "MutatingAdmissionPolicy", "MutatingAdmissionWebhook"),
     *("ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook", "ResourceQuota", "AlwaysDeny"),
 )
 
@@ -132,8 +132,8 @@ def test_to_name_one_that_is_on_changes_nothing() -> None:
 
 WARNED: Final = {
     "one that is not implemented": (
-        "--enable-admission-plugins=PodResizeValidator",
-        "PodResizeValidator is not implemented by this server: enabling it has no effect yet",
+        "--enable-admission-plugins=NodeDeclaredFeatureValidator",
+        "NodeDeclaredFeatureValidator is not implemented by this server: enabling it has no effect yet",
     ),
     "one that cannot be disabled": (
         "--disable-admission-plugins=NamespaceLifecycle",
@@ -150,7 +150,7 @@ def test_what_is_warned_about(flag: str, text: str) -> None:
 
 
 def test_to_disable_one_that_is_not_implemented_is_no_reason_to_warn() -> None:
-    assert parse(["--disable-admission-plugins=PodResizeValidator"]).warnings == ()
+    assert parse(["--disable-admission-plugins=NodeDeclaredFeatureValidator"]).warnings == ()
 
 
 REFUSED: Final = {

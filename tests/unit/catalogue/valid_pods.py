@@ -16,7 +16,7 @@ Document: TypeAlias = dict[str, Any]
 # Field, reason without `FieldValue`, and a part of the message.
 Expected: TypeAlias = tuple[str, str, str]
 
-RELEASE = (1, 34)
+RELEASE = (1, 36)
 
 
 @cache

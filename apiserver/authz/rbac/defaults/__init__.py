@@ -1,7 +1,7 @@
-"""The default roles and bindings of Kubernetes 1.34, which every cluster has from the start.
+"""The default roles and bindings of Kubernetes 1.36, which every cluster has from the start.
 
 Each role is a table of rules in a short notation (`notation`); `documents` builds the objects for a brand.
-Rules of features that are off by default in 1.34 are left out, and so are the steps from before 1.9 and 1.14,
+Rules of features that are off by default in 1.36 are left out, and so are the steps from before 1.9 and 1.14,
 when `admin`, `edit`, `view` and `system:discovery` held other rules.
 Source: k8s.io/kubernetes, plugin/pkg/auth/authorizer/rbac/bootstrappolicy.
 """

@@ -32,7 +32,7 @@ _EVERYBODY: Final[Roles] = {
         get_urls(f"{_HEALTH} /version /version/ /openapi /openapi/* /api /api/* /apis /apis/*")
     ),
     "system:monitoring": role(
-        get_urls(f"{_HEALTH} /healthz/* /livez/* /readyz/* /metrics /metrics/slis"),
+        get_urls(f"{_HEALTH} /healthz/* /livez/* /readyz/* /metrics /metrics/slis /flagz /statusz"),
         RuleRow("get", "core", "nodes/metrics"),
     ),
     "system:basic-user": role(
@@ -74,9 +74,10 @@ _NAMESPACE_USERS: Final[Roles] = {
                 WRITE,
                 "core",
                 "replicationcontrollers replicationcontrollers/scale serviceaccounts services services/proxy "
-                "persistentvolumeclaims configmaps secrets events",
+                "persistentvolumeclaims configmaps secrets",
             ),
             RuleRow("create", "core", "serviceaccounts/token"),
+            RuleRow(WRITE, "core events.", "events"),
             RuleRow(
                 WRITE,
                 "apps",
@@ -109,11 +110,12 @@ _NAMESPACE_USERS: Final[Roles] = {
             RuleRow(
                 READ,
                 "core",
-                "limitranges resourcequotas bindings events pods/status resourcequotas/status "
-                "namespaces/status replicationcontrollers/status pods/log",
+                "limitranges resourcequotas bindings pods/status resourcequotas/status namespaces/status "
+                "replicationcontrollers/status pods/log",
             ),
             # Held in one namespace, it is about that one.
             RuleRow(READ, "core", "namespaces"),
+            RuleRow(READ, "core events.", "events"),
             RuleRow(READ, "discovery.", "endpointslices"),
             RuleRow(
                 READ,
@@ -152,7 +154,7 @@ _NODES: Final[Roles] = {
         RuleRow("create get list watch", "core", "nodes"),
         RuleRow("update patch", "core", "nodes/status"),
         RuleRow("update patch", "core", "nodes"),
-        RuleRow("create update patch", "core", "events"),
+        EVENTS,
         RuleRow(READ, "core", "pods"),
         RuleRow("create delete", "core", "pods"),
         RuleRow("update patch", "core", "pods/status"),
@@ -252,8 +254,10 @@ _PROGRAMS: Final[Roles] = {
         RuleRow(READ, "resource.", "deviceclasses"),
         RuleRow(READ_UPDATE, "resource.", "resourceclaims"),
         RuleRow(READ_UPDATE, "resource.", "resourceclaims/status"),
-        RuleRow(READ_UPDATE, "core", "pods/finalizers"),
+        RuleRow("update", "core", "pods/finalizers"),
         RuleRow(READ, "resource.", "resourceslices"),
+        RuleRow("create delete", "resource.", "resourceclaims"),
+        RuleRow("update patch", "resource.", "resourceclaims/binding"),
     ),
 }
 

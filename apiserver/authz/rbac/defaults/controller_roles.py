@@ -81,6 +81,7 @@ _BY_ACCOUNT: Final[Roles] = {
         RuleRow(READ, "core", "services pods nodes"),
         RuleRow("update", "core", "services/finalizers"),
         RuleRow("get list watch create update delete", "discovery.", "endpointslices"),
+        RuleRow("create", "discovery.", "endpointslices/restricted"),
         EVENTS,
     ),
     "endpointslicemirroring-controller": role(
@@ -88,6 +89,7 @@ _BY_ACCOUNT: Final[Roles] = {
         RuleRow("update", "core", "services/finalizers"),
         RuleRow("update", "core", "endpoints/finalizers"),
         RuleRow("get list watch create update delete", "discovery.", "endpointslices"),
+        RuleRow("create", "discovery.", "endpointslices/restricted"),
         EVENTS,
     ),
     "expand-controller": role(
@@ -95,7 +97,6 @@ _BY_ACCOUNT: Final[Roles] = {
         RuleRow("update patch", "core", "persistentvolumeclaims/status"),
         RuleRow(READ, "core", "persistentvolumeclaims"),
         EVENTS,
-        RuleRow("get", "core", "services"),
     ),
     "ephemeral-volume-controller": role(
         RuleRow(READ, "core", "pods"),
@@ -109,6 +110,15 @@ _BY_ACCOUNT: Final[Roles] = {
         RuleRow("get list watch create delete", "resource.", "resourceclaims"),
         RuleRow("update patch", "resource.", "resourceclaims resourceclaims/status"),
         RuleRow("update patch", "core", "pods/status"),
+        EVENTS,
+        RuleRow("update patch", "resource.", "resourceclaims/binding"),
+    ),
+    "device-taint-eviction-controller": role(
+        RuleRow("get list watch delete", "core", "pods"),
+        RuleRow("update patch", "core", "pods/status"),
+        RuleRow(READ, "resource.", "resourceclaims"),
+        RuleRow(READ, "resource.", "resourceslices"),
+        RuleRow(READ, "resource.", "deviceclasses"),
         EVENTS,
     ),
     "generic-garbage-collector": role(RuleRow("get list watch patch update delete", "*", "*"), EVENTS),
@@ -151,7 +161,6 @@ _BY_ACCOUNT: Final[Roles] = {
         RuleRow("list watch", "core", "nodes"),
         EVENTS,
         RuleRow("watch", "core", "events"),
-        RuleRow("get", "core", "services"),
     ),
     "pod-garbage-collector": role(
         RuleRow("list watch delete", "core", "pods"),
@@ -224,6 +233,7 @@ _BY_ACCOUNT: Final[Roles] = {
     ),
     "pvc-protection-controller": role(
         RuleRow("get list watch update", "core", "persistentvolumeclaims"),
+        RuleRow("update", "core", "persistentvolumeclaims/status"),
         RuleRow(READ, "core", "pods"),
         EVENTS,
     ),
@@ -236,6 +246,7 @@ _BY_ACCOUNT: Final[Roles] = {
     ),
     "ttl-after-finished-controller": role(RuleRow("get list watch delete", "batch", "jobs"), EVENTS),
     "root-ca-cert-publisher": role(RuleRow("create update", "core", "configmaps"), EVENTS),
+    "service-ca-cert-publisher": role(RuleRow("create update", "core", "configmaps"), EVENTS),
     "validatingadmissionpolicy-status-controller": role(
         RuleRow(READ, "admissionregistration.", "validatingadmissionpolicies"),
         RuleRow("get patch update", "admissionregistration.", "validatingadmissionpolicies/status"),

@@ -56,7 +56,7 @@ class _Builder:
     def _rules_of(self, name: str, role: DefaultRole) -> Document:
         if role.is_aggregate:
             selector = {"matchLabels": {self._aggregation_label(name): "true"}}
-            return {"aggregationRule": {"clusterRoleSelectors": [selector]}}
+            return {"aggregationRule": {"clusterRoleSelectors": [selector]}, "rules": None}
         return {"rules": [self.rule(row).document() for row in role.rows]}
 
     def _cluster_bindings(self, bindings: Bindings) -> Iterator[Document]:

@@ -17,7 +17,6 @@ from apiserver.catalogue.builtin_type import CORE, BuiltinType, field_text, fiel
 from apiserver.catalogue.core.pods.columns import COLUMNS, ENDED
 from apiserver.catalogue.core.pods.preparation import prepare_pod_create
 from apiserver.catalogue.core.pods.updates import (
-    RESIZED,
     prepare_ephemeral_containers,
     prepare_pod_status,
     prepare_resize,
@@ -65,7 +64,7 @@ def builtin_type() -> BuiltinType:
             Subresource("log", verbs=("get",)),
             subresources.stream("portforward", "PodPortForwardOptions"),
             subresources.proxy("PodProxyOptions"),
-            Subresource("resize", update=UpdateStrategy(prepare_resize, validate_resize, writes=RESIZED)),
+            Subresource("resize", update=UpdateStrategy(prepare_resize, validate_resize)),
             status_subresource(validate_pod_status, prepare=prepare_pod_status),
         ),
         defaults=DEFAULTS,

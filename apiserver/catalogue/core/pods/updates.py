@@ -375,14 +375,6 @@ _RESIZABLE: Final = ("cpu", "memory")
 _CONTAINERS: Final = ("containers", "initContainers")
 
 
-# What a resize writes, as paths.
-RESIZED: Final = tuple(
-    f"spec.{containers}.*.{field}"
-    for containers in ("containers", "initContainers")
-    for field in ("resources", "resizePolicy")
-)
-
-
 def prepare_resize(new: Document, old: Document) -> None:
     """Takes over resources. If there are other containers than before, validation will tell."""
     spec, old_spec = new.get("spec") or {}, old["spec"]

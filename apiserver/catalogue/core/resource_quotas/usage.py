@@ -93,7 +93,7 @@ class QuotaEvaluator:
         if self.resource in _BARE_NAMES:
             used[self.resource.resource] = _ONE
         elif self.resource == PODS and not _is_over(document, now):
-            used |= {"pods": _ONE, **_compute(_requests(document["spec"]), _limits(document["spec"]))}
+            used |= {"pods": _ONE, **_compute(requests_of_pod(document["spec"]), _limits(document["spec"]))}
         elif self.resource == SERVICES:
             used |= _service_usage(document["spec"])
         elif self.resource == CLAIMS:
@@ -171,7 +171,8 @@ def _containers(spec: Document) -> Iterator[Document]:
         yield from spec.get(field) or ()
 
 
-def _requests(spec: Document) -> Usage:
+def requests_of_pod(spec: Document) -> Usage:
+    """Returns what a pod requests of its node, with its overhead."""
     return sum_of(total_of_pod(spec, "requests"), quantities(spec.get("overhead")))
 
 

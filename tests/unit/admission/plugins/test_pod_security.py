@@ -238,6 +238,17 @@ def test_versions() -> None:
     assert told(BASELINE, contained(context(seLinuxOptions={"type": "container_engine_t"})), 30) != []
 
 
+def test_what_is_allowed_in_a_user_namespace_from_1_35_on() -> None:
+    """KEP-127: root is nobody outside of it. An unmasked /proc is still no matter of the strictest level."""
+    unmasked = contained(context(procMount="Unmasked"), hostUsers=False)
+    assert told(BASELINE, unmasked, 34) != told(BASELINE, unmasked, 35) == []
+    assert any(each.startswith("procMount ") for each in told(RESTRICTED, unmasked, 35))
+    root = contained(good(runAsNonRoot=False, runAsUser=0), hostUsers=False)
+    assert len(told(RESTRICTED, root, 34)) == 2
+    assert told(RESTRICTED, root, 35) == []
+    assert len(told(RESTRICTED, {**root, "hostUsers": True}, 35)) == 2
+
+
 @given(st.sampled_from([spec for spec, _ in (*BAD.values(), *RESTRICTIONS.values())]), st.integers(0, 40))
 def test_a_stricter_level_never_forbids_less(spec: dict[str, Any], minor: int) -> None:
     found = [bool(findings(level, minor, {}, spec)) for level in LEVELS]

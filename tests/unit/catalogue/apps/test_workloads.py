@@ -77,10 +77,10 @@ STRATEGIES: Final[dict[str, tuple[str, Changes, Any]]] = {
         {"spec.updateStrategy.type": "RollingUpdate"},
         {"type": "RollingUpdate"},
     ),
-    "maxUnavailable of stateful sets is not served": (
+    "a stateful set may be without several pods, from release 1.35 on": (
         "StatefulSet",
-        {"spec.updateStrategy.rollingUpdate": {"maxUnavailable": 2, "partition": 3}},
-        {"type": "RollingUpdate", "rollingUpdate": {"partition": 3}},
+        {"spec.updateStrategy.rollingUpdate": {"maxUnavailable": 2}},
+        {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2, "partition": 0}},
     ),
     "a daemon set that waits for deletions does not roll": (
         "DaemonSet",
@@ -222,6 +222,11 @@ INVALID: Final[dict[str, tuple[str, Changes, list[str]]]] = {
         "DaemonSet",
         {"spec.updateStrategy.rollingUpdate": {"maxUnavailable": 0}},
         ["spec.updateStrategy.rollingUpdate.maxUnavailable: Required value: cannot be 0 when maxSurge is 0"],
+    ),
+    "a stateful set has to be without a pod": (
+        "StatefulSet",
+        {"spec.updateStrategy.rollingUpdate": {"maxUnavailable": "0%"}},
+        ['spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: "0%": cannot be 0'],
     ),
     "what waits for deletions does not roll": (
         "StatefulSet",

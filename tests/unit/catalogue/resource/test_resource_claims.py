@@ -159,7 +159,6 @@ RESULT: Final = {
     "driver": "d.example.com",
     "pool": "p",
     "device": "dev",
-    "adminAccess": None,  # as it is stored
 }
 ALLOCATION: Final = {"devices": {"results": [RESULT]}}
 STATUSES: Final[dict[str, tuple[Changes, Changes, list[str]]]] = {
@@ -208,6 +207,13 @@ def test_an_allocation_stays() -> None:
         {"status.allocation": other}, "status", old={"status.allocation": ALLOCATION}
     ).texts
     assert text.startswith("status.allocation: Invalid value: ")
+
+
+def test_an_allocation_is_the_same_without_what_a_former_release_shows_as_null() -> None:
+    """Row T31: what was stored by 1.34, whose results have `adminAccess: null`, can be updated."""
+    former = {"devices": {"results": [{**RESULT, "adminAccess": None}]}}
+    changes = {"status.allocation": ALLOCATION}
+    assert CLAIM.update(changes, "status", old={"status.allocation": former}).texts == []
 
 
 def test_a_class_may_stand_for_an_extended_resource() -> None:

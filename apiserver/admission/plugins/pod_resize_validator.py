@@ -1,0 +1,73 @@
+"""Refuses to resize a pod beyond what its node has, or on a node that cannot do it.
+
+Without it the pod's status would say later that the resize is infeasible.
+Source: kubernetes, plugin/pkg/admission/podresize (release 1.36).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.listers import Lister
+from apiserver.admission.plugins.pod_specs import PODS
+from apiserver.catalogue.core.resource_quotas.usage import requests_of_pod
+from apiserver.catalogue.pod_specs.resource_totals import quantities
+from apiserver.errors import Forbidden
+from apiserver.golang.quoting import go_quote
+from apiserver.meta.quantity import EXACT, Quantity
+from apiserver.vocabulary import Document, GroupResource
+
+_SYSTEM_LABEL: Final = "kubernetes.io/os"
+_NO_CAPACITY: Final = "NodeCapacity"
+_UNSUPPORTED: Final = "UnsupportedPlatform"
+
+
+class PodResizeValidator(Plugin):
+    name = "PodResizeValidator"
+
+    def __init__(self, nodes: Lister) -> None:
+        self._nodes = nodes
+
+    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+        return resource == PODS and subresource == "resize" and operation is Operation.UPDATE
+
+    async def validate(
+        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
+    ) -> None:
+        """Raises Forbidden, and the storage's errors."""
+        if new is None or old is None:
+            return
+        name = new["spec"].get("nodeName")
+        # The generation rises with every change of the spec.
+        if not name or new["metadata"].get("generation") == old["metadata"].get("generation"):
+            return
+        node = await self._nodes.get_document(name)
+        if node is None:
+            raise _refused(new, f"node {go_quote(name)} not found")
+        system = (node["metadata"].get("labels") or {}).get(_SYSTEM_LABEL, "linux")
+        if system != "linux":
+            why = f"pod resize is only supported on linux nodes, node {go_quote(name)} is {go_quote(system)}"
+            raise _refused(new, why, _UNSUPPORTED)
+        if lacking := _lacking(new["spec"], (node.get("status") or {}).get("allocatable") or {}):
+            why = f"node didn't have enough allocatable resources: {'; '.join(lacking)}"
+            raise _refused(new, why, _NO_CAPACITY)
+
+
+def _refused(pod: Document, why: str, reason: str = "") -> Forbidden:
+    causes = [{"reason": reason}] if reason else []
+    return Forbidden.to_resource(PODS, pod["metadata"]["name"], why, causes=causes)
+
+
+def _lacking(spec: Document, allocatable: Document) -> list[str]:
+    """Returns what the node has less of than the pod requests, told in thousandths of a CPU and in bytes."""
+    requested, there = requests_of_pod(spec), quantities(allocatable)
+    return [
+        f"{name}, requested: {_units(requested[name], scale)}, allocatable: {_units(there[name], scale)}"
+        for name, scale in (("cpu", 1_000), ("memory", 1))
+        if requested[name] > there[name]
+    ]
+
+
+def _units(quantity: Quantity, scale: int) -> int:
+    return Quantity(EXACT.multiply(quantity.value, scale)).rounded_up()
