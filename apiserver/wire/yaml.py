@@ -23,6 +23,9 @@ _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DUMPER: Final[Any] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 DEPTH_MAX: Final = 200
+_TOO_DEEP: Final = f"document is nested more than {DEPTH_MAX} deep"
+# libyaml looks ahead, and has a bound of its own since 0.2.6.
+_LIBYAML_TOO_DEEP: Final = "exceeded maximum nesting depth"
 # In a document, with all aliases expanded. The largest object that can be stored has fewer.
 VALUES_MAX: Final = 100_000
 DUPLICATES_MAX: Final = 1_000
@@ -48,7 +51,8 @@ def load(body: bytes) -> tuple[Any, list[str]]:
                 break
             reader.take(event)
     except yaml.MarkedYAMLError as error:
-        raise InvalidYaml(f"yaml: {_where(error)}{error.problem}") from None
+        problem = _TOO_DEEP if error.problem == _LIBYAML_TOO_DEEP else error.problem
+        raise InvalidYaml(f"yaml: {_where(error)}{problem}") from None
     except (yaml.YAMLError, UnicodeError) as error:
         raise InvalidYaml(f"yaml: {getattr(error, 'reason', None) or 'invalid text'}") from None
     return reader.document, reader.duplicates
@@ -130,7 +134,7 @@ class _Reader:
         if self._open and self._expects_key(self._open[-1]):
             _fail(event, "an object or a list cannot be a key")
         if len(self._open) == DEPTH_MAX:
-            _fail(event, f"document is nested more than {DEPTH_MAX} deep")
+            _fail(event, _TOO_DEEP)
         self._open.append(_OpenCollection(values, event.anchor, self._values))
 
     def _end(self, event: Any) -> None:
