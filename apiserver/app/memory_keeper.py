@@ -32,16 +32,21 @@ FULL_COLLECTION_S_MAX: Final = 0.01
 
 
 class Reclaiming:
-    """Decides when memory is to be given back."""
+    """Decides when memory is to be given back: once after the start, and after it has grown.
+
+    A try is not free, even if there is nothing to give back: to count the blocks takes up to 30 ms where
+    nobody has used the memory for a while.
+    """
 
     def __init__(self) -> None:
         self._floor: int | None = None
-        self._pause_s = FIRST_PAUSE_S
+        self._pause_s = LAST_PAUSE_S
         self._next_at = 0.0
 
     def is_due(self, resident_bytes: int, now: float) -> bool:
         if self._floor is None:
             self._floor = resident_bytes
+            self._next_at = now + FIRST_PAUSE_S
         grown = resident_bytes - self._floor
         if grown > max(GROWTH_SHARE * self._floor, GROWTH_BYTES):
             self._floor = resident_bytes

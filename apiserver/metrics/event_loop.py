@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 # A turn is known to be at most that much shorter than it is said to be.
 INTERVAL_S: Final = 0.005
 # Waking an idle processor costs 70 µs, ten times what the timer costs while the loop works.
-RESTING_INTERVAL_S: Final = 0.1
+RESTING_INTERVAL_S: Final = 0.25
 # Intervals in which the loop used less than a tenth of a processor, until it counts as resting.
 _QUIET_INTERVALS: Final = 4
 _QUIET_SHARE: Final = 0.1
@@ -157,7 +157,7 @@ class EventLoopMonitor:
             )
         if self._operations:
             self._operations = []
-        if used_s < _QUIET_SHARE * INTERVAL_S:
+        if used_s < _QUIET_SHARE * (now.wall - last.wall):
             self._quiet += 1
         else:
             self._quiet = 0

@@ -27,10 +27,16 @@ def tries(reclaiming: Reclaiming, resident: int, until_s: float, from_s: float =
     return found
 
 
+def test_a_server_that_rests_is_left_alone_after_its_start() -> None:
+    assert tries(Reclaiming(), 100 * MIB, 1_000) == [FIRST_PAUSE_S]
+
+
 def test_tries_become_rare_and_end() -> None:
     assert FIRST_PAUSE_S == 1.0
-    found = tries(Reclaiming(), 100 * MIB, 1_000)
-    assert found == [0, 1, 3, 7, 15, 31, 63]
+    reclaiming = Reclaiming()
+    tries(reclaiming, 100 * MIB, 99)
+    found = tries(reclaiming, 120 * MIB, 1_000, from_s=100)
+    assert found == [100, 101, 103, 107, 115, 131, 163]
     assert LAST_PAUSE_S == 64.0
 
 
