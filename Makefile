@@ -14,8 +14,8 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$python"; break; }; done)
 VENV ?= .venv
 BIN := $(VENV)/bin
-# Tests wait for servers more than they compute.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
+# Tests wait for servers nearly as long as they compute.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 5 / 2)
 # Tests start hundreds of servers, and a server starts in two thirds of the time from bytecode. It is kept in the
 # environment, whatever the shell says about writing it, so that none lies between the sources.
 export PYTHONDONTWRITEBYTECODE :=

@@ -55,7 +55,7 @@ SETUPS: Final = [
     pytest.param(embedded(), id="embedded"),
     pytest.param(on_etcd(), id="etcd", marks=ETCD),
     # Row K33: exact reads and continuations from the store give the same.
-    pytest.param(embedded(FROM_STORE), id="embedded, exact reads from the store"),
+    pytest.param(embedded(FROM_STORE), id="embedded, exact reads from the store", marks=pytest.mark.slow),
     # Each request of a client goes to either server.
     pytest.param(on_etcd(replicas=2), id="two servers on etcd", marks=ETCD),
 ]

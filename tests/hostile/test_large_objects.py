@@ -191,7 +191,7 @@ def test_watching_the_state(large: Large, form: str) -> None:
     assert large.at_once(watch) == [[]] * large.clients
 
 
-@pytest.mark.parametrize("form", ["table", "metadata"])
+@pytest.mark.parametrize("form", ["table", pytest.param("metadata", marks=pytest.mark.slow)])
 def test_watching_changes(large: Large, form: str) -> None:
     """Each of them gets all changes, in order."""
     changes = 3
@@ -215,7 +215,7 @@ def test_watching_changes(large: Large, form: str) -> None:
     assert versions == [versions[-1]] * (WATCHERS + 1)
 
 
-@pytest.mark.parametrize("served", ["v1", "v2"])
+@pytest.mark.parametrize("served", [pytest.param("v1", marks=pytest.mark.slow), "v2"])
 def test_custom_resources(large: Large, served: str) -> None:
     """Pruned when they are read first, converted, changed and watched."""
     path = large.widgets[served]

@@ -106,7 +106,7 @@ def assert_others_are_served(admin: Api) -> None:
         assert admin.get(path).status == 200
 
 
-@pytest.mark.parametrize("path", [CONFIG_MAPS, REVIEWS])
+@pytest.mark.parametrize("path", [CONFIG_MAPS, pytest.param(REVIEWS, marks=pytest.mark.slow)])
 def test_silent_bodies(server: ServerProcess, admin: Api, path: str) -> None:
     """Announced by who may send them, and never sent."""
     with ExitStack() as stack, longest_turn(admin) as turn:
@@ -143,10 +143,13 @@ def send_unfinished(connection: ssl.SSLSocket, head: bytes) -> None:
 
 
 # What waits for a state that is far away, for three seconds, and has its slot meanwhile.
-SLOW: Final = {"reads": ("GET", 403), "writes": ("DELETE", 203)}
+SLOW: Final = [
+    pytest.param("GET", 403, id="reads", marks=pytest.mark.slow),
+    pytest.param("DELETE", 203, id="writes"),
+]
 
 
-@pytest.mark.parametrize(("method", "count"), SLOW.values(), ids=SLOW)
+@pytest.mark.parametrize(("method", "count"), SLOW)
 def test_slow_requests(server: ServerProcess, admin: Api, method: str, count: int) -> None:
     """One user's, more than there are slots: it is refused some of them, and nobody else any."""
     waiting = request_head(method, f"{CONFIG_MAPS}?resourceVersion=999999999")
@@ -167,10 +170,11 @@ ONE_CHUNK: Final = (
 )
 FRAMINGS: Final = [
     pytest.param(KNOWN_LENGTH, id="of known length"),
-    pytest.param(ONE_CHUNK, id="in one chunk", marks=pytest.mark.slow),
+    pytest.param(ONE_CHUNK, id="in one chunk"),
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", FRAMINGS)
 def test_unfinished_bodies(server: ServerProcess, admin: Api, head: bytes) -> None:
     """The requests of all come in the same turn, which is short."""

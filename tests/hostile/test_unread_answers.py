@@ -118,6 +118,7 @@ def test_unread_answers(server: ServerProcess, admin: Api, paths: Callable[[int]
     assert turn.thread_cpu_s <= 0.05
 
 
+@pytest.mark.slow
 def test_an_answer_that_nobody_reads_keeps_no_slot_and_is_dropped(tmp_path: Path) -> None:
     with ServerProcess(tmp_path, "--max-requests-inflight=4") as server, ExitStack() as stack:
         tokens = ("admin-token", "alice-token")

@@ -117,6 +117,7 @@ class Load:
             self.errors.append(repr(error))
 
 
+@pytest.mark.slow
 def test_serving_certificates_rotate_under_load(site: Site) -> None:
     with Load(site) as load:
         for _ in range(ROTATIONS):

@@ -164,6 +164,7 @@ def test_no_secret_is_on_the_disk_or_in_a_snapshot(encrypted: Running, tmp_path:
         assert ENCODED.encode() not in content
 
 
+@pytest.mark.slow
 def test_keys_rotate_under_load_without_a_failed_request(encrypted: Running) -> None:
     """In the order that Kubernetes documents: second, first, and when all is rewritten, alone."""
     api = encrypted.api

@@ -555,6 +555,7 @@ def test_a_client_that_leaves_takes_its_request_along(
     assert gone.wait(WITHIN_S)
 
 
+@pytest.mark.slow
 def test_forwarded_requests_hold_no_slot(api: Api, core: str, raw_pod: str, backend: BackendServer) -> None:
     """More of them than there are slots wait for a backend, and others are served."""
     asked: list[int] = []

@@ -287,6 +287,7 @@ def test_a_worker_that_dies_is_replaced_while_others_serve(server: ServerProcess
     assert f"process {victim}) ended by SIGKILL" in server.stderr
 
 
+@pytest.mark.slow
 def test_a_worker_that_keeps_dying_is_restarted_with_back_off(server: ServerProcess) -> None:
     (_, second) = workers(server)
     for times in range(1, 4):
@@ -298,6 +299,7 @@ def test_a_worker_that_keeps_dying_is_restarted_with_back_off(server: ServerProc
     assert is_alive(second)
 
 
+@pytest.mark.slow
 def test_a_new_worker_gets_no_connections_before_it_is_ready(tmp_path: Path) -> None:
     """Without etcd it cannot fill its cache, while others serve from theirs."""
     etcd = an_etcd(tmp_path).start()
@@ -336,7 +338,7 @@ BY_WHOM: Final = {
 }
 
 
-@pytest.mark.parametrize(("number", "to_all"), with_slow(BY_WHOM, "SIGTERM to all, as from an init system"))
+@pytest.mark.parametrize(("number", "to_all"), with_slow(BY_WHOM, *list(BY_WHOM)[1:]))
 def test_graceful_shutdown(tmp_path: Path, etcd: EtcdProcess, number: signal.Signals, to_all: bool) -> None:
     """readyz of each fails while requests are taken, watches end with an end of stream; exit code 0."""
     # Both are asked within the delay, on a machine that may have much else to do.
@@ -357,6 +359,7 @@ def test_graceful_shutdown(tmp_path: Path, etcd: EtcdProcess, number: signal.Sig
         assert not any(map(is_alive, processes))
 
 
+@pytest.mark.slow
 def test_the_second_signal_ends_it_at_once(tmp_path: Path, etcd: EtcdProcess) -> None:
     with two_workers(tmp_path, etcd, "--shutdown-delay-duration=60s") as server:
         processes = workers(server)
@@ -381,6 +384,7 @@ def test_a_worker_that_gets_sigterm_ends_gracefully_and_is_replaced(server: Serv
     assert f"process {chosen}) ended with exit code 0" in server.stderr
 
 
+@pytest.mark.slow
 def test_no_worker_outlives_its_supervisor(server: ServerProcess) -> None:
     """kill -9. No worker holds open what tells another of it, so that one that hangs keeps no other."""
     workers(server)[0].kill()

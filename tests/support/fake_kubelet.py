@@ -79,7 +79,8 @@ class FakeKubelet(ServerThread):
     async def close(self) -> None:
         self._server.close()
         for writer in self._writers:
-            writer.transport.abort()
+            if not writer.is_closing():  # Python 3.11.2 cannot abort what it has closed.
+                writer.transport.abort()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.append(writer)
