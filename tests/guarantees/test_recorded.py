@@ -15,7 +15,7 @@ from tests.guarantees.checkers import check
 from tests.guarantees.history import EventType, History, Outcome, ReadKind, WatchEnd
 from tests.guarantees.recorder import REQUEST_TIMEOUT_S, Recorder
 from tests.support.etcd_process import EtcdProcess, etcd_binaries
-from tests.support.eventually import eventually
+from tests.support.eventually import WITHIN_S, eventually
 from tests.support.required import missing
 from tests.support.server_process import ServerProcess
 
@@ -112,6 +112,6 @@ async def test_all_guarantees_hold_over_restarts(setup: Setup, tmp_path: Path) -
                 one = rng.choice(servers)
                 await asyncio.to_thread(rng.choice([one.kill, one.stop]))
                 await asyncio.to_thread(one.start)
-            await eventually(lambda: recorder.answered_writes > WRITES_MIN)
+            await eventually(lambda: recorder.answered_writes > WRITES_MIN, within_s=RESTARTS * WITHIN_S)
     assert_sound(recorder.history, tmp_path)
     assert any(write.outcome is not Outcome.ANSWERED for write in recorder.history.writes)
