@@ -18,19 +18,19 @@ These do no I/O and read no clock: `meta` has names, selectors, object metadata 
 validates, prunes and sets defaults; `validation` has the checks that many kinds share; `patch` and `apply`
 merge; `cel` evaluates expressions; `wire` has protobuf, YAML and CBOR; `golang` has the rules of Go's
 standard library that clients can see. Below them stand `vocabulary` (the types that all else is written in),
-`errors` and `field_errors` (what clients are told), `brand` (the domain of the API groups) and `deviations`
-(where Kubernetes differs).
+`errors` and `field_errors` (what clients are told), `brand` (the domain of the API groups), `deviations`
+(where Kubernetes differs), `releases` (which APIs each release of Kubernetes has) and `features` (which
+feature gates).
 
-`controllers` run in the background. `webhooks` has what all calls of webhooks have in common. `cli`,
-`serving` and `workers` start the process, and `app` builds every part once and connects them; `metrics`
-measures. import-linter checks the direction of imports; see pyproject.toml. docs/architecture.md is the map,
-with the ways of requests through the packages.
+`aggregation` has what other API servers serve, and `reverse_proxy` forwards requests; `audit` and
+`audit_backends` record them, `flowcontrol` has them wait for each other. `controllers` run in the
+background. `webhooks` has what all calls of webhooks have in common. `cli`, `serving` and `workers` start
+the process, and `app` builds every part once and connects them; `metrics` measures. import-linter checks
+the direction of imports; see pyproject.toml. docs/architecture.md is the map, with the ways of requests
+through the packages.
 
 The first rule is *bytes first*: objects are stored as clients receive them. A get, a list or a watch in JSON
 copies bytes from the watch cache to the socket without parsing them (`registry.stored_object`).
 """
 
 __version__ = "0.1.0"
-
-# The release of the Kubernetes API that is served.
-EMULATED_VERSION = (1, 36)

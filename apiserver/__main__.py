@@ -12,10 +12,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from apiserver import EMULATED_VERSION, __version__
+from apiserver import __version__
 from apiserver.cli.command_line import KUBE_APISERVER, parse
 from apiserver.cli.config import Config
 from apiserver.cli.flags import UsageError
+from apiserver.releases.emulation import EmulatedRelease
 from apiserver.serving import exit_codes, logs
 from apiserver.serving.process_memory import Allocator
 
@@ -33,12 +34,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None and Path(sys.argv[0]).name == KUBE_APISERVER:
         given.insert(0, KUBE_APISERVER)
-    major, minor = EMULATED_VERSION
+    release = EmulatedRelease()
     if given[:1] == ["version"]:
-        print(f"apiserver {__version__}, serves Kubernetes {major}.{minor}")
+        print(f"apiserver {__version__}, serves Kubernetes {release}")
         return 0
     if given in (["--version"], [KUBE_APISERVER, "--version"]):
-        print(f"Kubernetes v{major}.{minor}.0+python.{__version__}")
+        print(f"Kubernetes {release.git_version}")
         return 0
     try:
         if given[:1] == ["snapshot"]:

@@ -28,7 +28,6 @@ RECORDED: Final = {
     "S07": "deprecation/endpoints-metric",
 }
 
-_EMULATION = "the server serves one release: --emulated-version has no effect"
 _DECLARATIVE = "validation is declared in one way, so that there is nothing to compare"
 _METRIC_LIVES = "no metric has been deprecated"
 
@@ -41,8 +40,6 @@ NOT_BUILT: Final = {
     "S10": _METRIC_LIVES,
     "S13": _METRIC_LIVES,
     "S11": "no flag has been deprecated",
-    "S12": _EMULATION,
-    "S14": _EMULATION,
 }
 
 _ROW: Final = r"[A-T]\d{2}"

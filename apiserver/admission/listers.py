@@ -109,7 +109,7 @@ class Lister:
         return self._served.current.derived(self, self._placed)
 
     def _placed(self, table: ResourceTable) -> tuple[ServedResource | None, str]:
-        resource = table.find(self.group_resource.group, "v1", self.group_resource.resource)
+        resource = table.hub(*self.group_resource)
         return resource, self._registry.prefix_of(resource) if resource is not None else ""
 
     async def _get_stored(self, resource: ServedResource, name: str, namespace: str) -> StoredObject | None:

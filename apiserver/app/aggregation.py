@@ -82,9 +82,9 @@ def build_aggregation(core: Core, services: Services, certificates: pki.Pki) -> 
         observe=core.metrics.certificates.count_reload,
     )
     availability = discovery = openapi_v2 = None
-    api_services = table.find(local_api_services.group_of(brand), "v1", "apiservices")
+    api_services = table.hub(local_api_services.group_of(brand), "apiservices")
     core_services = table.find("", "v1", "services")
-    slices = table.find(brand.group("discovery"), "v1", "endpointslices")
+    slices = table.hub(brand.group("discovery"), "endpointslices")
     if api_services is not None:
         availability = AvailabilityController(
             core.registry,
@@ -128,8 +128,8 @@ def _check_certificate(certificate: bytes, key: bytes) -> None:
 def build_registration(core: Core) -> ApiServiceRegistration | None:
     """Returns what registers the versions served here; None if APIServices are not served."""
     table = core.served.current
-    services = table.find(local_api_services.group_of(core.brand), "v1", "apiservices")
-    defined = table.find(definitions.group_of(core.brand), "v1", definitions.RESOURCE)
+    services = table.hub(local_api_services.group_of(core.brand), "apiservices")
+    defined = table.hub(definitions.group_of(core.brand), definitions.RESOURCE)
     if services is None or defined is None:
         return None
     return ApiServiceRegistration(core.registry, services, defined, table, core.brand)

@@ -109,7 +109,7 @@ def build_service_allocations(core: Core, lifecycle: NamespaceLifecycle) -> Serv
 
 
 def build_service_networks(core: Core) -> ServiceNetworks | None:
-    cidrs = core.served.find(core.brand.group("networking"), "v1", "servicecidrs")
+    cidrs = core.served.hub(core.brand.group("networking"), "servicecidrs")
     services = core.served.find("", "v1", "services")
     allocator = services.strategy.allocator if services is not None else None
     if cidrs is None or not isinstance(allocator, ServiceAllocator):
@@ -118,7 +118,7 @@ def build_service_networks(core: Core) -> ServiceNetworks | None:
 
 
 def build_default_service_cidr(core: Core) -> DefaultServiceCidr | None:
-    cidrs = core.served.find(core.brand.group("networking"), "v1", "servicecidrs")
+    cidrs = core.served.hub(core.brand.group("networking"), "servicecidrs")
     if cidrs is None:
         return None
     return DefaultServiceCidr(core.registry, cidrs, core.config.service_cluster_ip_range, core.clock)

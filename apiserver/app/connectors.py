@@ -54,7 +54,7 @@ def build_connectors(core: Core, forwarder: Forwarder) -> Connectors:
     if files.paths:
         count = core.metrics.certificates.count_reload
         watched.append(WatchedFiles("certificates for kubelets", files.paths, contents, apply, observe=count))
-    slices = partial(served.find, brand.group("discovery"), "v1", "endpointslices")
+    slices = partial(served.hub, brand.group("discovery"), "endpointslices")
     label = f"{brand.vendor}.io/service-name"
     connectors = {
         **proxy_connectors(registry, forwarder, kubelets, slices, label),

@@ -213,7 +213,7 @@ def build_controllers(
     return [
         each
         for each in every
-        if runs(each.name) and all(served.find(need.group, "v1", need.resource) for need in each.needs)
+        if runs(each.name) and all(served.hub(need.group, need.resource) for need in each.needs)
     ]
 
 

@@ -8,12 +8,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from apiserver import EMULATED_VERSION
 from apiserver.app.metrics import Metrics
 from apiserver.app.secure_serving import SecureServing
 from apiserver.app.stores import watch_cache
 from apiserver.brand import Brand
-from apiserver.catalogue.builtins import builtin_resources
+from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.cli.config import Config
@@ -25,6 +24,7 @@ from apiserver.registry.offload import Offload
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import ObjectStorage, Registry
+from apiserver.registry.stored_object import ObjectDecoder
 from apiserver.registry.write_path import IsStale
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.serving import process_memory
@@ -75,8 +75,8 @@ def build_core(
 ) -> Core:
     """is_stale: see `ObjectStorage`."""
     brand, loop = config.brand, asyncio.get_running_loop()
-    schemas = BuiltinSchemas(EMULATED_VERSION, brand.vendor)
-    table = builtin_resources(
+    schemas = BuiltinSchemas(config.release.version, brand.vendor)
+    catalogue = Catalogue(
         brand,
         schemas,
         event_ttl_s=config.event_ttl_s,
@@ -86,17 +86,20 @@ def build_core(
             random.SystemRandom().randint,
             brand,
         ),
-        runtime_config=RuntimeConfig(config.runtime_config),
+        release=config.release,
     )
     own_writes = OwnWrites()
+    decode = ObjectDecoder(own_writes, catalogue.other_version)
     storage = ObjectStorage(
         store=store,
-        cache=watch_cache(config, store, own_writes, metrics.resource_of),
+        cache=watch_cache(config, store, decode, metrics.resource_of),
         own_writes=own_writes,
         prefix=config.etcd_prefix,
         is_stale=is_stale,
     )
-    metrics.served_names.table = served = ServedTable(table)
+    metrics.served_names.table = served = ServedTable(
+        catalogue.resources(RuntimeConfig(config.runtime_config))
+    )
     origins = AllowedOrigins(config.cors_allowed_origins)
     return Core(
         config=config,

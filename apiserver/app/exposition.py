@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 from time import monotonic
 
-from apiserver import EMULATED_VERSION
 from apiserver.app.core import Core
 from apiserver.endpoints.priority_and_fairness import Fairness
-from apiserver.endpoints.routes import version_document
+from apiserver.endpoints.version import version_document
 from apiserver.features.gates import FeatureGates
 from apiserver.flowcontrol.metrics import FlowControlMetrics
 from apiserver.metrics.api_services import ApiServiceMetrics
@@ -52,8 +51,8 @@ def build_exposition(
                 lambda: streams.refused_total,
                 lambda: streams.unauthorized_total,
             ),
-            BuildInfo(version_document()),
-            FeatureGateMetrics(FeatureGates(EMULATED_VERSION[1], dict(core.config.feature_gates))),
+            BuildInfo(version_document(core.config.release)),
+            FeatureGateMetrics(FeatureGates(core.config.release.minor, dict(core.config.feature_gates))),
             *(() if fairness is None else (FlowControlMetrics(fairness.control, monotonic),)),
         )
     )

@@ -69,5 +69,5 @@ def build_flow_control_configuration(
 
 def _resources(core: Core) -> tuple[ServedResource | None, ServedResource | None]:
     """Returns FlowSchemas and PriorityLevelConfigurations, as far as they are served."""
-    group, find = core.brand.group("flowcontrol.apiserver"), core.served.find
-    return find(group, "v1", "flowschemas"), find(group, "v1", "prioritylevelconfigurations")
+    group, hub = core.brand.group("flowcontrol.apiserver"), core.served.hub
+    return hub(group, "flowschemas"), hub(group, "prioritylevelconfigurations")

@@ -25,6 +25,7 @@ from apiserver.endpoints.representation import StatusEncoder
 from apiserver.endpoints.request_handler import request_handler
 from apiserver.endpoints.request_slots import SlotLimits
 from apiserver.endpoints.routes import Elsewhere, NonResourceEndpoints, ResourceHandlers, Routes
+from apiserver.endpoints.version import version_document
 from apiserver.handlers.patch import ACCEPTED as PATCH_TYPES
 from apiserver.wire.media_types import APPLY_YAML, supported_media_types
 
@@ -60,9 +61,11 @@ def build_endpoints(
             remote,
             types=supported_media_types(brand, has_cbor=config.cbor),
             patch_types=(*PATCH_TYPES, APPLY_YAML),
+            release=config.release,
         ),
         openid=openid,
         health=health,
+        version=version_document(config.release),
         metrics=metrics,
         debugging={} if fairness is None else fairness.dump_handlers,
     )

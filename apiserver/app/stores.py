@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Final
 
 from apiserver.cli.config import Config
-from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.stored_object import ObjectDecoder, StoredObject
 from apiserver.serving.listening import CannotStart, read_optional
 from storage.embedded import EmbeddedStore
@@ -38,9 +37,13 @@ async def open_store(config: Config) -> Storage:
 
 
 def watch_cache(
-    config: Config, store: Storage, own_writes: OwnWrites, resource_of: Callable[[str], tuple[str, str]]
+    config: Config, store: Storage, decode: ObjectDecoder, resource_of: Callable[[str], tuple[str, str]]
 ) -> WatchCache[StoredObject]:
-    """resource_of: returns the group and the resource whose keys begin with a prefix."""
+    """Returns the cache in front of a store.
+
+    decode: makes objects of stored values.
+    resource_of: returns the group and the resource whose keys begin with a prefix.
+    """
 
     def limits_of(resource_prefix: str) -> HistoryLimits:
         """Returns how much of one resource's history is kept in memory."""
@@ -50,7 +53,7 @@ def watch_cache(
     return WatchCache(
         store,
         prefix=config.etcd_prefix,
-        decode=ObjectDecoder(own_writes),
+        decode=decode,
         size_of=lambda found: len(found.tail) + OBJECT_OVERHEAD_BYTES,
         options=WatchCacheOptions(
             limits_of=limits_of,

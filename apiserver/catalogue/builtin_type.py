@@ -24,7 +24,7 @@ from apiserver.registry.strategy import (
     only_status_without_metadata,
 )
 from apiserver.schema.compile import Default
-from apiserver.vocabulary import Deprecation, Document
+from apiserver.vocabulary import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +34,8 @@ class BuiltinType:
     group: as in `apps`; with a dot at its end, as in `coordination.`, the deployment's domain follows.
     definition: the name of its schema, as `io.k8s.api.core.v1.ConfigMap`.
     defaults: the defaults of its definition and of those below it, by the definition's name.
-    stored_as: where its objects are those of another version, or of another group, in another form.
-        Strategy and selectable fields are then about the stored form; schema and columns about this one.
+    hub: where its objects are those of another version, or of another group, in another form. Strategy and
+        selectable fields are then about that form; schema and columns about this one.
     """
 
     group: str
@@ -53,25 +53,23 @@ class BuiltinType:
     strategy: Strategy = DEFAULT_STRATEGY
     columns: Columns = table.DEFAULT
     selectable_fields: Mapping[str, FieldGetter] = dataclasses.field(default_factory=dict)
-    stored_as: StoredAs | None = None
-    deprecation: Deprecation | None = None
-    in_runtime_config: bool = False  # served only where --runtime-config asks for it
+    hub: Hub | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class StoredAs:
-    """The version in which the objects of a type are stored, if it is another one.
+class Hub:
+    """The version of a type for which its rules are written, if it is another one.
 
-    group: as in `BuiltinType`. to_stored, from_stored: convert a document's content, in place; the caller
-    sets apiVersion and kind.
+    group: as in `BuiltinType`. to_hub, from_hub: convert a document's content, in place; the caller sets
+    apiVersion and kind.
     """
 
     group: str
     version: str
     resource: str
     kind: str
-    to_stored: Callable[[Document], None]
-    from_stored: Callable[[Document], None]
+    to_hub: Callable[[Document], None]
+    from_hub: Callable[[Document], None]
 
 
 # How the names of the core group's definitions begin.

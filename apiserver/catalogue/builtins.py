@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Final
+
+import orjson
 
 from apiserver.brand import Brand
 from apiserver.catalogue import (
@@ -33,14 +35,18 @@ from apiserver.catalogue import (
     scheduling,
     storage,
 )
-from apiserver.catalogue.builtin_type import BuiltinType, StoredAs
+from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
 from apiserver.catalogue.runtime_config import RuntimeConfig
-from apiserver.registry.conversion_codec import ConversionCodec, StorageVersion
-from apiserver.registry.served_resource import ResourceTable, ServedResource
+from apiserver.catalogue.type_versions import TypeVersions, api_version_of, full_group, life_of
+from apiserver.registry.conversion_codec import ConversionCodec
+from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
+from apiserver.registry.stored_object import OtherVersion
+from apiserver.releases.emulation import DEFAULT_RELEASE, EmulatedRelease
+from apiserver.releases.lifecycles import REMOVED_BEFORE
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import Default, SchemaCompiler
-from apiserver.vocabulary import Document, GroupResource, GroupVersion
+from apiserver.vocabulary import GroupVersion
 
 EVENT_TTL_S: Final = 3600
 DEFAULT_RUNTIME_CONFIG: Final = RuntimeConfig()
@@ -56,78 +62,143 @@ def builtin_resources(
     event_ttl_s: int = EVENT_TTL_S,
     service_allocator: ServiceAllocator = DEFAULT_ALLOCATOR,
     runtime_config: RuntimeConfig = DEFAULT_RUNTIME_CONFIG,
+    release: EmulatedRelease = DEFAULT_RELEASE,
 ) -> ResourceTable:
-    """Returns all built-in resources, in the order of discovery.
+    """Returns all built-in resources that are served. See `Catalogue`."""
+    catalogue = Catalogue(
+        brand, schemas, event_ttl_s=event_ttl_s, service_allocator=service_allocator, release=release
+    )
+    return catalogue.resources(runtime_config)
+
+
+class Catalogue:
+    """All versions of all built-in types that a release has.
 
     event_ttl_s: how long Events are kept. service_allocator: gives Services their addresses and ports.
-    runtime_config: which versions are served.
     """
-    types = (
-        *core.types(brand, event_ttl_s=event_ttl_s, service_allocator=service_allocator),
-        *apiregistration.types(),
-        *apps.types(),
-        *events.types(event_ttl_s=event_ttl_s),
-        *authentication.types(),
-        *authorization.types(),
-        *autoscaling.types(),
-        *batch.types(),
-        *certificates.types(),
-        *networking.types(),
-        *policy.types(),
-        *rbac.types(brand),
-        *storage.types(),
-        *admissionregistration.types(),
-        *apiextensions.types(brand, schemas.get),
-        *scheduling.types(),
-        *coordination.types(),
-        *node.types(),
-        *discovery.types(),
-        *resource.types(),
-        *flowcontrol.types(),
-    )
-    return ResourceTable(tuple(_served(types, brand, schemas, runtime_config)))
 
+    def __init__(
+        self,
+        brand: Brand,
+        schemas: BuiltinSchemas,
+        *,
+        event_ttl_s: int = EVENT_TTL_S,
+        service_allocator: ServiceAllocator = DEFAULT_ALLOCATOR,
+        release: EmulatedRelease = DEFAULT_RELEASE,
+    ) -> None:
+        self._brand, self._schemas, self._release = brand, schemas, release
+        types: tuple[BuiltinType, ...] = (
+            *core.types(brand, event_ttl_s=event_ttl_s, service_allocator=service_allocator),
+            *apiregistration.types(),
+            *apps.types(),
+            *events.types(event_ttl_s=event_ttl_s),
+            *authentication.types(),
+            *authorization.types(),
+            *autoscaling.types(),
+            *batch.types(),
+            *certificates.types(),
+            *networking.types(),
+            *policy.types(),
+            *rbac.types(brand),
+            *storage.types(),
+            *admissionregistration.types(),
+            *apiextensions.types(brand, schemas.get),
+            *scheduling.types(),
+            *coordination.types(),
+            *node.types(),
+            *discovery.types(),
+            *resource.types(),
+            *flowcontrol.types(),
+        )
+        self._has_removed = release.minor < REMOVED_BEFORE
+        self._types = _in_order((*types, *_removed_types())) if self._has_removed else types
+        self._versions = TypeVersions(self._types, brand, release)
 
-def _served(
-    types: Iterable[BuiltinType], brand: Brand, schemas: BuiltinSchemas, runtime_config: RuntimeConfig
-) -> Iterable[ServedResource]:
-    types = tuple(types)
-    schema_compiler = SchemaCompiler(defaults_of(types))
-    first: dict[tuple[str, str], BuiltinType] = {}
-    for builtin in types:
-        group = _full_group(builtin.group, brand)
-        group_version = GroupVersion(group, builtin.version)
-        # A type that is the same in several versions is kept in the one that comes first.
-        stored_as = builtin.stored_as
-        if (preferred := first.setdefault((group, builtin.resource), builtin)) is not builtin:
-            stored_as = stored_as or StoredAs(
-                preferred.group, preferred.version, preferred.resource, preferred.kind, _as_it_is, _as_it_is
-            )
-        by_default = not builtin.in_runtime_config
-        if not runtime_config.serves(group_version, builtin.resource, by_default=by_default):
-            continue
-        yield ServedResource(
+    def resources(self, runtime_config: RuntimeConfig = DEFAULT_RUNTIME_CONFIG) -> ResourceTable:
+        """Returns the resources that are served, in the order of discovery.
+
+        runtime_config: which versions are served, of those that the release has.
+        """
+        schema_compiler = SchemaCompiler(defaults_of(self._types))
+        make = partial(self._resource, schema_compiler)
+        served = [builtin for builtin in self._types if self._is_served(builtin, runtime_config)]
+        return ResourceTable(map(make, served), hubs=map(make, self._versions.hubs_of(served)))
+
+    def other_version(self, head: bytes) -> OtherVersion | None:
+        """Returns how stored objects that begin with `head` become those of the hub version.
+
+        None if that is their version, or their type is none of these. See `registry.stored_object`.
+        """
+        type_meta = orjson.loads(head + b"{}}")
+        api_version, kind = type_meta.get("apiVersion"), type_meta.get("kind")
+        for builtin in self._types:
+            if builtin.kind == kind and api_version_of(builtin, self._brand) == api_version:
+                return self._versions.other_version(builtin)
+        if self._has_removed or not isinstance(api_version, str):
+            return None
+        for builtin in _removed_types():
+            if builtin.kind == kind and api_version_of(builtin, self._brand) == api_version:
+                versions = TypeVersions((*self._types, builtin), self._brand, self._release)
+                return versions.other_version(builtin)
+        return None
+
+    def _is_served(self, builtin: BuiltinType, runtime_config: RuntimeConfig) -> bool:
+        life = life_of(builtin)
+        group_version = GroupVersion(full_group(builtin.group, self._brand), builtin.version)
+        return life.is_in(self._release.minor) and runtime_config.serves(
+            group_version, builtin.resource, by_default=life.is_on_by_default
+        )
+
+    def _resource(self, schema_compiler: SchemaCompiler, builtin: BuiltinType) -> ServedResource:
+        versions, minor = self._versions, self._release.minor
+        group_version = GroupVersion(full_group(builtin.group, self._brand), builtin.version)
+        hub = versions.hub_version(builtin)
+        subresources = [sub for sub in builtin.subresources if _has_subresource(builtin, sub, minor)]
+        return ServedResource(
             group_version=group_version,
             resource=builtin.resource,
             kind=builtin.kind,
             is_namespaced=builtin.is_namespaced,
-            schema=partial(schemas.get, builtin.definition),
+            schema=partial(self._schemas.get, builtin.definition),
             singular=builtin.singular or builtin.kind.lower(),
             short_names=builtin.short_names,
             categories=builtin.categories,
             verbs=builtin.verbs,
             subresources=MappingProxyType(
-                {sub.name: sub for sub in sorted(builtin.subresources, key=lambda sub: sub.name)}
+                {sub.name: sub for sub in sorted(subresources, key=lambda sub: sub.name)}
             ),
             strategy=builtin.strategy,
             columns=builtin.columns,
             selectable_fields=builtin.selectable_fields,
-            storage_version=stored_as.version if stored_as else builtin.version,
-            version_codec=_codec(builtin, group_version, stored_as, brand) if stored_as else None,
+            storage_version=versions.stored_as(builtin).version,
+            storage_form=versions.storage_form(builtin),
+            version_codec=ConversionCodec(str(group_version), builtin.kind, hub) if hub else None,
             definition=builtin.definition,
-            deprecation=builtin.deprecation,
+            deprecation=life_of(builtin).deprecation(minor, self._brand.group_domain),
             schema_compiler=schema_compiler,
         )
+
+
+def _has_subresource(builtin: BuiltinType, subresource: Subresource, minor: int) -> bool:
+    life = life_of(builtin, subresource.name)
+    return life is None or life.is_in(minor)
+
+
+def _removed_types() -> Sequence[BuiltinType]:
+    """Returns the versions of types that the newest releases do not have any more."""
+    # Most servers never need them: they are imported when one does.
+    from apiserver.catalogue import removed_versions
+
+    return removed_versions.types()
+
+
+def _in_order(types: Sequence[BuiltinType]) -> tuple[BuiltinType, ...]:
+    """Returns types by their groups, as these come in discovery; `extensions` comes before `apps`."""
+    rank: dict[str, float] = {}
+    for builtin in types:
+        rank.setdefault(builtin.group, len(rank))
+    rank["extensions"] = rank["apps"] - 0.5
+    return tuple(sorted(types, key=lambda builtin: rank[builtin.group]))
 
 
 def defaults_of(types: Iterable[BuiltinType]) -> Mapping[str, Default]:
@@ -138,25 +209,3 @@ def defaults_of(types: Iterable[BuiltinType]) -> Mapping[str, Default]:
             if together.setdefault(definition, default) is not default:
                 raise ValueError(f"{definition} has two defaults; put them together with in_turn")
     return MappingProxyType(together)
-
-
-def _as_it_is(document: Document) -> None:
-    """Converts between versions that differ in their names only: not at all."""
-
-
-def _codec(
-    builtin: BuiltinType, group_version: GroupVersion, stored_as: StoredAs, brand: Brand
-) -> ConversionCodec:
-    group = _full_group(stored_as.group, brand)
-    storage = StorageVersion(
-        GroupResource(group, stored_as.resource),
-        str(GroupVersion(group, stored_as.version)),
-        stored_as.kind,
-        stored_as.to_stored,
-        stored_as.from_stored,
-    )
-    return ConversionCodec(str(group_version), builtin.kind, storage)
-
-
-def _full_group(group: str, brand: Brand) -> str:
-    return brand.group(group[:-1]) if group.endswith(".") else group

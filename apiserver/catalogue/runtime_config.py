@@ -12,6 +12,8 @@ from apiserver.vocabulary import GroupVersion
 
 # Keys that name all versions of a stability level, and the word in the names of these versions.
 _STABILITY_LEVELS: Final = {"api/alpha": "alpha", "api/beta": "beta"}
+# Keys that name no version.
+STABILITY_KEYS: Final = frozenset({*_STABILITY_LEVELS, "api/ga", "api/all"})
 
 
 class RuntimeConfig:
@@ -21,7 +23,7 @@ class RuntimeConfig:
     """
 
     def __init__(self, given: Mapping[str, bool] | None = None) -> None:
-        self._given = {("v1" if key == "api/v1" else key): on for key, on in (given or {}).items()}
+        self._given = given or {}
 
     def serves(self, group_version: GroupVersion, resource: str, *, by_default: bool) -> bool:
         version = group_version.version

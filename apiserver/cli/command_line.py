@@ -20,14 +20,13 @@ from typing import Any, Final
 
 import yaml
 
-from apiserver import EMULATED_VERSION
 from apiserver.admission import plugin_names
 from apiserver.admission.configuration.admission_configuration import read_admission_configuration
 from apiserver.audit.policy_file import read_policy
 from apiserver.audit_backends.options import FORMATS, InvalidOptions, check_version
 from apiserver.authz.configuration import RBAC, WEBHOOK
 from apiserver.brand import Brand
-from apiserver.catalogue.runtime_config import RuntimeConfig
+from apiserver.catalogue.runtime_config import STABILITY_KEYS, RuntimeConfig
 from apiserver.cli import flag_values
 from apiserver.cli.authentication_files import read_authentication
 from apiserver.cli.authorization_configuration import parse_authorization_configuration
@@ -39,6 +38,8 @@ from apiserver.deviations import KUBERNETES
 from apiserver.features.gates import FeatureGates, InvalidGates
 from apiserver.golang import urls
 from apiserver.golang.tls import INSECURE_SUITES
+from apiserver.releases.emulation import DEFAULT_MINOR, EmulatedRelease, InvalidEmulation
+from apiserver.releases.lifecycles import has_api
 from apiserver.vocabulary import GroupVersion
 from apiserver.webhooks.kubeconfig import read_kubeconfig, require_https
 from apiserver.wire.configuration_fields import InvalidConfiguration
@@ -85,14 +86,17 @@ def parse(arguments: Sequence[str]) -> Config:
         # What the server writes goes where a script lets it write, and away together with it.
         values.setdefault("data_dir", values["cert_dir"] / Config().data_dir.name)
     brand = Brand(values.pop("group_domain", Brand.group_domain), values.pop("vendor", Brand.vendor))
-    gates = _feature_gates(dict(values.get("feature_gates", ())))
+    release = _release(values)
+    gates = _feature_gates(release, dict(values.get("feature_gates", ())))
     values |= {field: gates.is_on(name) for name, field in FEATURE_GATES.items()}
+    values["runtime_config"] = _runtime_config(values.get("runtime_config", ()), release, brand)
     if values.pop("strict_kube_compat", False):
         values["deviations"] = KUBERNETES
     _check_authorization_flags(values)
     config = Config(
         **values,
         brand=brand,
+        release=release,
         warnings=(
             *(f"--{flag} has no effect on this server" for flag in unneeded),
             *gates.warnings,
@@ -122,10 +126,33 @@ def parse(arguments: Sequence[str]) -> Config:
     return replace(config, authentication=read_authentication(config, values.keys()))
 
 
-def _feature_gates(given: Mapping[str, bool]) -> FeatureGates:
+def _release(values: dict[str, Any]) -> EmulatedRelease:
+    """Takes what is said of the release out of the values. Raises UsageError."""
+    emulated = values.pop("emulated_version", DEFAULT_MINOR)
+    try:
+        return EmulatedRelease.of(emulated, values.pop("min_compatibility_version", None))
+    except InvalidEmulation as error:
+        raise UsageError(str(error)) from None
+
+
+def _runtime_config(
+    given: Iterable[tuple[str, bool]], release: EmulatedRelease, brand: Brand
+) -> Mapping[str, bool]:
+    """Raises UsageError if it says two things of the same, or names what the release does not have."""
+    config: dict[str, bool] = {}
+    for key, is_on in given:
+        key = "v1" if key == "api/v1" else key
+        if config.setdefault(key, is_on) != is_on:
+            raise UsageError(f"--runtime-config: {key} is both true and false")
+        if key not in STABILITY_KEYS and not has_api(key, release.minor, brand.group_domain):
+            raise UsageError(f"--runtime-config: Kubernetes {release} has no {key}")
+    return config
+
+
+def _feature_gates(release: EmulatedRelease, given: Mapping[str, bool]) -> FeatureGates:
     """Raises UsageError."""
     try:
-        return FeatureGates(EMULATED_VERSION[1], given)
+        return FeatureGates(release.minor, given)
     except InvalidGates as error:
         raise UsageError(f"--feature-gates: {error}") from None
 

@@ -21,6 +21,7 @@ from apiserver.cli import flag_values
 from apiserver.cli.flag_values import NamedCertificate
 from apiserver.deviations import SPECIFIED, Deviations
 from apiserver.golang.tls import DEFAULT_VERSION
+from apiserver.releases.emulation import DEFAULT_RELEASE, EmulatedRelease
 from apiserver.vocabulary import IPNetwork
 from apiserver.webhooks.credentials import ClientCredentials
 from apiserver.webhooks.kubeconfig import Cluster, Kubeconfig
@@ -222,6 +223,8 @@ class Config:
     audit_webhook_truncate_enabled: bool = False
     audit_webhook_truncate_max_batch_size: int = 10 * 1024 * 1024
     audit_webhook_truncate_max_event_size: int = 100 * 1024
+    # The release of Kubernetes whose APIs are served, and in whose form objects are stored.
+    release: EmulatedRelease = DEFAULT_RELEASE
     # Whether versions and resources are served, by the keys of --runtime-config.
     runtime_config: Mapping[str, bool] = field(default_factory=dict)
     controllers: tuple[str, ...] = ("*",)

@@ -320,14 +320,25 @@ def gates(text: str) -> tuple[tuple[str, bool], ...]:
     return tuple(given)
 
 
-def runtime_config(text: str) -> dict[str, bool]:
+def release(text: str) -> int:
+    """Parses `1.34` or, as in kube-apiserver, `kube=1.34`. Returns the minor number."""
+    component, mark, version = text.rpartition("=")
+    if mark and component != "kube":
+        raise argparse.ArgumentTypeError(f"component not registered: {component}")
+    found = re.fullmatch(r"v?1\.(\d{1,3})", version)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form 1.34 or kube=1.34")
+    return int(found[1])
+
+
+def runtime_config(text: str) -> tuple[tuple[str, bool], ...]:
     """Parses `api/beta=true,batch/v1=false`. As in kube-apiserver, a key alone is enabled."""
-    given = {}
+    given = []
     for part in texts(text):
         key, mark, value = part.partition("=")
         if not re.fullmatch(r"(?:[a-z0-9.-]+/){0,2}[a-z0-9.-]+", key):
             raise argparse.ArgumentTypeError(
                 f"{key!r} is not of the form api/STABILITY, GROUP/VERSION or GROUP/VERSION/RESOURCE"
             )
-        given[key] = boolean(value) if mark else True
-    return given
+        given.append((key, boolean(value) if mark else True))
+    return tuple(given)

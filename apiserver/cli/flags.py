@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from apiserver import EMULATED_VERSION, __version__
+from apiserver import __version__
 from apiserver.cli.config import Config
 from apiserver.cli.flag import Flag
 from apiserver.cli.flag_sections import (
@@ -25,6 +25,7 @@ from apiserver.cli.flag_sections import (
     serving,
     storage,
 )
+from apiserver.releases.emulation import EmulatedRelease
 
 
 class UsageError(ValueError):
@@ -76,7 +77,6 @@ class _Extend(argparse.Action):
 
 def build_parser() -> Parser:
     """Returns the parser of the server's command line. Flags that are not given are None."""
-    major, minor = EMULATED_VERSION
     parser = Parser(
         prog="apiserver",
         usage=(
@@ -87,7 +87,7 @@ def build_parser() -> Parser:
         ),
         description=(
             f"A Kubernetes-compatible resource API server. Version {__version__}, serves the API of "
-            f"Kubernetes {major}.{minor}."
+            f"Kubernetes {EmulatedRelease()} unless told otherwise."
         ),
         allow_abbrev=False,
         argument_default=None,

@@ -17,7 +17,7 @@ NOT_NEEDED: Final = frozenset(
     coordinated-leadership-renew-deadline coordinated-leadership-retry-period
     debug-socket-path
     delete-collection-workers disable-http2-serving disabled-metrics
-    egress-selector-config-file emulated-version emulation-forward-compatible
+    egress-selector-config-file emulation-forward-compatible
     enable-aggregator-routing enable-bootstrap-token-auth enable-garbage-collector enable-logs-handler
     etcd-count-metric-poll-period etcd-healthcheck-timeout
     etcd-readycheck-timeout etcd-servers-overrides goaway-chance
@@ -25,7 +25,7 @@ NOT_NEEDED: Final = frozenset(
     identity-lease-renew-interval-seconds kubelet-port kubelet-read-only-port
     kubelet-timeout lease-reuse-duration-seconds log-flush-frequency
     log-json-info-buffer-size log-json-split-stream log-text-info-buffer-size log-text-split-stream
-    max-connection-bytes-per-sec min-compatibility-version
+    max-connection-bytes-per-sec
     peer-advertise-ip peer-advertise-port peer-ca-file permit-address-sharing permit-port-sharing
     profiling
     runtime-config-emulation-forward-compatible service-account-api-audiences

@@ -76,7 +76,7 @@ def bootstrap_hooks(table: ResourceTable, brand: Brand) -> Iterator[BootstrapHoo
         ),
     }
     for hook, (group, resource, by_name) in hooks.items():
-        served = table.find(group, "v1", resource)
+        served = table.hub(group, resource)
         if served is not None and by_name:
             objects = (BootstrapObject(served, _document(served, *each)) for each in by_name.items())
             yield BootstrapHook(hook, tuple(objects))

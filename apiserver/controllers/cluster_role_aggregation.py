@@ -157,7 +157,7 @@ class ClusterRoleAggregation:
         return str(written.found.document()["metadata"]["uid"])
 
     def _resource(self) -> ServedResource | None:
-        return self._served.find(self._group, "v1", "clusterroles")
+        return self._served.hub(self._group, "clusterroles")
 
 
 def aggregated(roles: Mapping[str, ClusterRole]) -> dict[str, _Rules]:

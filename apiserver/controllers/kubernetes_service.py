@@ -196,7 +196,7 @@ class KubernetesServiceReconciler:
         await self._keep(
             self._core("endpoints"), NAME, lambda now: _updated(self._wanted.endpoints(endpoints), now)
         )
-        resource = self._served.find(self._wanted.brand.group("discovery"), "v1", "endpointslices")
+        resource = self._served.hub(self._wanted.brand.group("discovery"), "endpointslices")
         if resource is None:
             return
         slices = self._wanted.slices(endpoints)

@@ -370,7 +370,7 @@ class LeaderElector:
         return WriteRequest(resource=self._leases(), namespace=NAMESPACE, name=self._name)
 
     def _leases(self) -> ServedResource:
-        found = self._served.find(self._brand.group("coordination"), "v1", "leases")
+        found = self._served.hub(self._brand.group("coordination"), "leases")
         assert found is not None, "the command line requires it"
         return found
 

@@ -36,7 +36,7 @@ class NodeGraphInformer:
             (brand.group("resource"), "resourceslices"): self._on_slice,
         }
         for (group, plural), handler in handlers.items():
-            resource = table.find(group, "v1", plural)
+            resource = table.hub(group, plural)
             if resource is None:
                 continue
             if plural == "pods":

@@ -95,7 +95,7 @@ class RbacBootstrapHook:
 def rbac_bootstrap_hooks(table: ResourceTable, brand: Brand) -> Iterator[RbacBootstrapHook]:
     """The hook, if any of RBAC's types is served."""
     group, namespaces = brand.group("rbac.authorization"), table.find("", "v1", "namespaces")
-    served = {kind: table.find(group, "v1", resource) for kind, resource in _RESOURCES.items()}
+    served = {kind: table.hub(group, resource) for kind, resource in _RESOURCES.items()}
     objects: dict[str, list[tuple[ServedResource, Document]]] = defaultdict(list)
     for document in default_documents(brand):
         if (resource := served[document["kind"]]) is not None:

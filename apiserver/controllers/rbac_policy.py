@@ -38,7 +38,7 @@ class RbacPolicyInformer:
                 reports_missed_deletions=True,
             )
             for plural, kind in _KINDS.items()
-            if (resource := table.find(group, "v1", plural)) is not None
+            if (resource := table.hub(group, plural)) is not None
         ]
 
     async def wait_until_complete(self) -> None:

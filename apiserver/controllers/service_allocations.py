@@ -351,7 +351,7 @@ class ServiceAllocationRepair:
 
     def _addresses(self) -> ServedResource | None:
         record = self._allocator.record({"metadata": {"name": ""}}, Allocation("clusterip", "::", ""))
-        return None if record is None else self._served.find(record.resource.group, "v1", "ipaddresses")
+        return None if record is None else self._served.hub(record.resource.group, "ipaddresses")
 
 
 @contextmanager

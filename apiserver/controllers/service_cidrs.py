@@ -302,7 +302,7 @@ class ServiceCidrController:
         )
 
     def _find(self, resource: str) -> ServedResource:
-        found = self._served.find(self._brand.group("networking"), "v1", resource)
+        found = self._served.hub(self._brand.group("networking"), resource)
         assert found is not None, "the controller runs only if they are served"
         return found
 

@@ -83,7 +83,7 @@ class TtlAfterFinished:
         return None
 
     def _jobs(self) -> ServedResource:
-        found = self._served.find(GROUP, "v1", RESOURCE)
+        found = self._served.hub(GROUP, RESOURCE)
         assert found is not None, "the controller runs only if they are served"
         return found
 

@@ -84,7 +84,7 @@ class DefinitionController:
         *,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        resource = table.find(definitions.group_of(factory.brand), "v1", definitions.RESOURCE)
+        resource = table.hub(definitions.group_of(factory.brand), definitions.RESOURCE)
         assert resource is not None
         self._resource = resource
         self._registry = registry

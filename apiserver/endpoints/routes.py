@@ -5,13 +5,10 @@ The table is read for each request; what is served changes by replacing it. Rows
 
 from __future__ import annotations
 
-import platform
-import sys
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import Final
 
-from apiserver import EMULATED_VERSION, __version__
 from apiserver.aggregation.remote_versions import RemoteVersion, RemoteVersions
 from apiserver.audit.request_audit import RequestAudit
 from apiserver.endpoints import health
@@ -75,6 +72,7 @@ class NonResourceEndpoints:
     """The endpoints of paths that lead to no resource.
 
     openid: None if the issuer of tokens cannot be discovered.
+    version: the document of /version.
     metrics: returns the text of /metrics in slices.
     debugging: the handlers of paths that no index names.
     """
@@ -83,6 +81,7 @@ class NonResourceEndpoints:
     openid: OpenId | None
     openapi: OpenApi
     health: Health
+    version: Document
     metrics: Callable[[], Awaitable[Iterator[bytes]]]
     debugging: Mapping[str, Handler]
 
@@ -133,6 +132,7 @@ class Routes:
         self._discovery = discovery = non_resources.discovery
         self._openapi = openapi = non_resources.openapi
         self._health = non_resources.health
+        self._version_document = non_resources.version
         self._metrics = non_resources.metrics
         self._elsewhere = elsewhere
         self._knows_everything = knows_everything
@@ -289,7 +289,7 @@ class Routes:
         return sorted(paths)
 
     async def _version(self, call: ApiCall) -> None:
-        await send_document(call, version_document())
+        await send_document(call, self._version_document)
 
     async def _metrics_text(self, call: ApiCall) -> None:
         await send_text(call, await self._metrics(), CONTENT_TYPE)
@@ -347,26 +347,3 @@ def _record_deprecation(audit: RequestAudit, resource: ServedResource) -> None:
     audit.annotate(audit.keys.deprecated, "true")
     if resource.deprecation is not None and resource.deprecation.removed_in:
         audit.annotate(audit.keys.removed_release, resource.deprecation.removed_in)
-
-
-def version_document() -> Document:
-    """Returns the body of /version: the Kubernetes release that is emulated, and this server's version."""
-    major, minor = map(str, EMULATED_VERSION)
-    return {
-        "major": major,
-        "minor": minor,
-        "emulationMajor": major,
-        "emulationMinor": minor,
-        "gitVersion": f"v{major}.{minor}.0+python.{__version__}",
-        "gitCommit": "",
-        "gitTreeState": "clean",
-        "buildDate": "1970-01-01T00:00:00Z",
-        # Clients expect the field; this server runs on Python.
-        "goVersion": f"python{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}",
-        "compiler": sys.implementation.name,
-        "platform": f"{sys.platform}/{_machine()}",
-    }
-
-
-def _machine() -> str:
-    return {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())

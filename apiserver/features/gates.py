@@ -90,8 +90,8 @@ class FeatureGates:
         self._check_needs()
 
     def is_on(self, name: str) -> bool:
-        """Returns the state of a gate. Raises KeyError for one that the release does not have."""
-        return self._states[name]
+        """Returns the state of a gate. What the release does not have yet is off."""
+        return self._states.get(name, False)
 
     def is_default(self, name: str) -> bool:
         """Whether a gate, or one for all of a stage, is as it is by default. Raises KeyError, likewise."""
@@ -107,7 +107,7 @@ class FeatureGates:
             yield name, self._stages[name].name, is_on
 
     def described(self, names: Iterable[str]) -> list[str]:
-        """Returns how the help tells some gates: their values, stages and defaults."""
+        """Returns how the help tells some gates of the release: their values, stages and defaults."""
         return [
             f"{name}=true|false ({self._stages[name].name or 'GA'} - "
             f"default={_as_text(self._stages[name].is_on)})"

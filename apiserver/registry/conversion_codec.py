@@ -1,6 +1,8 @@
-"""The codec of built-in types that are stored in another of their versions.
+"""The codec of built-in types whose hub version is another than the one that clients see.
 
-Events of the group `events.k8s.io`, for example, are stored as those of the core group.
+Events of the group `events.k8s.io`, for example, are worked on as those of the core group. In which version
+they are
+stored is another matter, which ends at the store: see `storage_form`.
 """
 
 from __future__ import annotations
@@ -16,34 +18,34 @@ from storage.turns import Turn
 
 
 @dataclass(frozen=True, slots=True)
-class StorageVersion:
-    """The version in which objects of a built-in type are stored, if it is not the one that clients use.
+class HubVersion:
+    """The version that strategies and plugins work on, of a built-in type that clients see in another one.
 
-    to_stored, from_stored: convert a document's content, in place.
+    to_hub, from_hub: convert a document's content, in place.
     """
 
     group_resource: GroupResource
     api_version: str
     kind: str
-    to_stored: Callable[[Document], None]
-    from_stored: Callable[[Document], None]
+    to_hub: Callable[[Document], None]
+    from_hub: Callable[[Document], None]
 
 
 class ConversionCodec:
-    """Objects of a built-in type are stored in another of its versions, and converted by pure functions.
+    """Objects of a built-in type have another version as their hub, and are converted by pure functions.
 
     See `VersionCodec` for what each method returns.
     """
 
-    def __init__(self, api_version: str, kind: str, storage: StorageVersion) -> None:
+    def __init__(self, api_version: str, kind: str, hub: HubVersion) -> None:
         """api_version, kind: of documents that clients see."""
         self._api_version = api_version
         self._kind = kind
-        self._storage = storage
+        self._hub = hub
         self._head = head_of(api_version, kind)
-        self.stored_head = head_of(storage.api_version, storage.kind)
-        self.stored_group_resource = storage.group_resource
-        self.stored_kind = storage.kind
+        self.stored_head = head_of(hub.api_version, hub.kind)
+        self.stored_group_resource = hub.group_resource
+        self.stored_kind = hub.kind
         self.is_immediate = True
         self.converts_hub = True
 
@@ -68,13 +70,13 @@ class ConversionCodec:
         return stored
 
     def from_hub(self, document: Document) -> Document:
-        self._storage.from_stored(document)
+        self._hub.from_hub(document)
         document["apiVersion"], document["kind"] = self._api_version, self._kind
         return document
 
     def to_hub(self, document: Document) -> Document:
-        self._storage.to_stored(document)
-        document["apiVersion"], document["kind"] = self._storage.api_version, self._storage.kind
+        self._hub.to_hub(document)
+        document["apiVersion"], document["kind"] = self._hub.api_version, self._hub.kind
         return document
 
     def convert(self, document: Document, other: VersionCodec) -> Document:

@@ -155,7 +155,7 @@ class DeletePath:
             document = marked = {}
         if is_changed:
             if not options.dry_run:
-                revision = await self._transactions.mark(key, value, expected=revision)
+                revision = await self._transactions.mark(resource, key, value, expected=revision)
             found = StoredObject.written(key, resource.codec.stored_head, value, revision)
             if is_removed and not options.dry_run:
                 await self._remove_marked(resource, key, uid, marked, revision)

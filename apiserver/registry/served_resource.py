@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol, TypeVar
 from apiserver.meta import table
 from apiserver.meta.selectors import CustomFields
 from apiserver.meta.table import Columns
+from apiserver.registry.storage_form import StorageForm
 from apiserver.registry.stored_object import FieldGetter, head_of
 from apiserver.registry.strategy import DEFAULT_STRATEGY, Strategy, UpdateStrategy
 from apiserver.registry.version_codec import IdentityCodec, VersionCodec
@@ -85,7 +86,8 @@ class ServedResource:
     """One resource of one version: names, scope, verbs, schema, rules, columns.
 
     list_kind: of collections; `{kind}List` if empty.
-    storage_version: the version in which its objects are kept.
+    storage_version: the version in which its objects are stored.
+    storage_form: how objects of the hub version get that version, where it is another one.
     version_codec: between what is stored and what clients see; None where that is the same. Strategy and
         selectable fields are about documents of its hub version, schema and columns about the client's.
     also_accepts: other versions in which bodies may come; their fields are the same.
@@ -115,6 +117,7 @@ class ServedResource:
     columns: Columns = table.DEFAULT
     selectable_fields: Mapping[str, FieldGetter] = field(default_factory=dict)
     storage_version: str = ""
+    storage_form: StorageForm | None = None
     version_codec: VersionCodec | None = None
     also_accepts: tuple[str, ...] = ()
     is_custom: bool = False
@@ -219,14 +222,16 @@ class ResourceTable:
     resources: ordered as discovery shows them.
     group_versions: the resources of each version.
     groups: the versions of each group, the preferred one first.
+    hubs: of built-in types, in the version that the server itself works on, which clients may not be served.
     """
 
     # What is derived from it elsewhere, by keys of theirs; it goes with the table. Who kept it with the table
     # would keep the last one, and all resources in it, until it is asked again, which may be never.
     _derived: dict[object, Any]
 
-    def __init__(self, resources: Iterable[ServedResource]) -> None:
+    def __init__(self, resources: Iterable[ServedResource], *, hubs: Iterable[ServedResource] = ()) -> None:
         self._derived = {}
+        self._hubs = {(each.group_version.group, each.resource): each for each in hubs}
         self._resources: tuple[ServedResource, ...] | None = tuple(resources)
         self._index = {(*r.group_version, r.resource): r for r in self._resources}
         by_version: dict[GroupVersion, list[ServedResource]] = {}
@@ -256,6 +261,13 @@ class ResourceTable:
     def find(self, group: str, version: str, resource: str) -> ServedResource | None:
         return self._index.get((group, version, resource))
 
+    def hub(self, group: str, resource: str) -> ServedResource | None:
+        """Returns a built-in type in the version that the server works on; None if no version is served.
+
+        It is for the server's own reads and writes: clients may not be served this version.
+        """
+        return self._hubs.get((group, resource))
+
     def derived(self, key: object, derive: Callable[[ResourceTable], _T]) -> _T:
         """Returns what somebody, the key, derives from the table; it is derived once."""
         found: _T | None = self._derived.get(key)
@@ -268,7 +280,7 @@ class ResourceTable:
         return group not in self._first_groups
 
     def with_resources(self, resources: Iterable[ServedResource]) -> ResourceTable:
-        return ResourceTable((*self.resources, *resources))
+        return ResourceTable((*self.resources, *resources), hubs=self._hubs.values())
 
     def changed(self, gone: Collection[ServedResource], new: Collection[ServedResource]) -> ResourceTable:
         """A table without some resources, and with others: these stand in each version by their names.
@@ -277,6 +289,7 @@ class ResourceTable:
         """
         table = object.__new__(ResourceTable)
         table._resources, table._first_groups, table._derived = None, self._first_groups, {}
+        table._hubs = self._hubs
         table._index, table._by_version = dict(self._index), dict(self._by_version)
         table._by_group = dict(self._by_group)
         touched: dict[GroupVersion, tuple[list[ServedResource], list[ServedResource]]] = {}
@@ -331,6 +344,10 @@ class ServedTable:
 
     def find(self, group: str, version: str, resource: str) -> ServedResource | None:
         return self.current.find(group, version, resource)
+
+    def hub(self, group: str, resource: str) -> ServedResource | None:
+        """See `ResourceTable.hub`."""
+        return self.current.hub(group, resource)
 
 
 def cache_keys(resources: Iterable[ServedResource]) -> tuple[object, ...]:

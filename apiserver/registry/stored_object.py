@@ -13,15 +13,17 @@ is an opening, head and tail. Nothing is parsed, and nothing encoded, to answer 
 
 That is why a value is parsed when it is taken from the store, once for all who will read it: what is no
 object becomes a `DamagedObject`, which is kept as any other, and nobody is sent. Only what this very server
-has written (`own_writes`) is taken as it comes.
+has written (`own_writes`) is taken as it comes. A value in another version of its type than the one that is
+worked on, which another release has stored, is converted here, too (`ConvertedObject`): nobody else need
+know.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final, NamedTuple, Protocol
 from weakref import ref
 
 import orjson
@@ -86,7 +88,10 @@ class StoredObject:
     forms: other encodings and versions of it, by keys of their caches, which may evict them at any time.
     known_labels: the labels, once they have been asked for; None before.
     conforms_to: the number of the schema that it is known to conform to; 0 if it was not checked.
+    is_converted: it is stored in another version than it has here.
     """
+
+    is_converted: ClassVar[bool] = False
 
     __slots__ = (
         "__weakref__",
@@ -281,29 +286,79 @@ class DamagedObject(StoredObject):
         raise self.error
 
 
+class ConvertedObject(StoredObject):
+    """An object that is stored in another version than it has here, until somebody writes it."""
+
+    is_converted = True
+
+    __slots__ = ()
+
+
+class OtherVersion(NamedTuple):
+    """A version in which objects may be stored that is not the hub version, on which this server works.
+
+    hub_head: what objects of the hub version begin with. to_hub: converts a document to that version, in
+    place; it may raise whatever a document of another form makes it raise.
+    is_written: objects are stored in this version now, and are not to be written again for that reason.
+    """
+
+    hub_head: bytes
+    to_hub: Callable[[Document], None]
+    is_written: bool = False
+
+
+def no_other_versions(head: bytes) -> OtherVersion | None:
+    return None
+
+
 class ObjectDecoder:
     """Decodes stored values, as the watch cache does; objects with the same head share one bytes object.
 
     own_writes: values that are known to be objects.
+    other_version: returns how objects with a head are converted; None for most. It is asked once for each.
     Versions of types are few; those of custom types may come and go, a few hundred bytes each.
     Damaged values are logged here.
     """
 
-    def __init__(self, own_writes: OwnWrites) -> None:
+    def __init__(
+        self,
+        own_writes: OwnWrites,
+        other_version: Callable[[bytes], OtherVersion | None] = no_other_versions,
+    ) -> None:
         self._own_writes = own_writes
+        self._other_version = other_version
         self._damaged = 0
-        self._heads: dict[bytes, bytes] = {}
+        self._heads: dict[bytes, bytes | OtherVersion] = {}
 
     def __call__(self, stored: Stored) -> StoredObject:
         if self._own_writes.take(stored.key, stored.value):
             head = stored.value[: stored.value.find(_METADATA) + len(_METADATA)]
-            head = self._heads.setdefault(head, head)
-            return StoredObject.written(stored.key, head, stored.value, stored.mod_revision)
-        found = StoredObject.of(stored)
-        if isinstance(found, DamagedObject):
-            self._log(found)
-        found.head = self._heads.setdefault(found.head, found.head)
+            found = StoredObject.written(stored.key, head, stored.value, stored.mod_revision)
+        else:
+            found = StoredObject.of(stored)
+            if isinstance(found, DamagedObject):
+                self._log(found)
+                return found
+        head_or_version = self._heads.get(found.head)
+        if head_or_version is None:
+            head_or_version = self._other_version(found.head) or found.head
+            self._heads[found.head] = head_or_version
+        if isinstance(head_or_version, OtherVersion):
+            return self._converted(stored, found, head_or_version)
+        found.head = head_or_version
         return found
+
+    def _converted(self, stored: Stored, found: StoredObject, version: OtherVersion) -> StoredObject:
+        try:
+            document = found.document()
+            version.to_hub(document)
+            head = version.hub_head
+            tail = with_revision(encode(document, head)[len(head) :], stored.mod_revision)
+        except Exception as error:  # Whatever wrote it, the type's own conversion cannot read it.
+            damaged = DamagedObject.undecodable(stored, f"{type(error).__name__}: {error}")
+            self._log(damaged)
+            return damaged
+        return (StoredObject if version.is_written else ConvertedObject)(stored.key, head, tail)
 
     def _log(self, found: DamagedObject) -> None:
         """Log a damaged value. Of many, as when a key is lost, one in so many is, with their number."""

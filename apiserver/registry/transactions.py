@@ -50,7 +50,7 @@ class Transactions:
         self, resource: ServedResource, key: str, value: bytes, guards: Sequence[Guard], extra: ExtraWrites
     ) -> int:
         """Returns the revision. Raises KeyExists for `key` or what `extra` adds, and what `guards` raise."""
-        self._own_writes.add(key, value)
+        value = self._to_be_stored(resource, key, value)
         return await self._with_lease(
             resource, lambda lease: self._create_guarded(key, value, lease, guards, extra)
         )
@@ -74,7 +74,7 @@ class Transactions:
         self, resource: ServedResource, key: str, value: bytes, *, expected: int, extra: ExtraWrites
     ) -> int:
         """Returns the revision. Raises RevisionMismatch, and KeyExists for what `extra` adds."""
-        self._own_writes.add(key, value)
+        value = self._to_be_stored(resource, key, value)
         if extra.writes:
             conditions = (Condition(key, expected), *extra.conditions)
             return await self._store.transact(conditions, (Put(key, value), *extra.writes))
@@ -83,9 +83,9 @@ class Transactions:
             lambda lease: self._store.compare_and_put(key, value, expected=expected, lease=lease),
         )
 
-    async def mark(self, key: str, value: bytes, *, expected: int) -> int:
+    async def mark(self, resource: ServedResource, key: str, value: bytes, *, expected: int) -> int:
         """Replace an object whose deletion begins, and which does not expire any more. As `replace`."""
-        self._own_writes.add(key, value)
+        value = self._to_be_stored(resource, key, value)
         return await self._store.compare_and_put(key, value, expected=expected)
 
     async def remove(self, resource: ServedResource, key: str, document: Document, *, expected: int) -> None:
@@ -113,6 +113,13 @@ class Transactions:
     async def require(self, key: str, *, expected: int) -> None:
         """Write nothing. Raises RevisionMismatch."""
         await self._store.transact((Condition(key, expected),), ())
+
+    def _to_be_stored(self, resource: ServedResource, key: str, value: bytes) -> bytes:
+        """Returns a value in the version in which its type is stored; value: as the codec encodes it."""
+        if resource.storage_form is not None:
+            value = resource.storage_form.of_hub(value)
+        self._own_writes.add(key, value)
+        return value
 
     async def _with_lease(self, resource: ServedResource, write: Callable[[int], Awaitable[int]]) -> int:
         """Do `write` with the lease that the resource's objects have, if any."""

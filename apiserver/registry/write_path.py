@@ -294,7 +294,8 @@ class WritePath:
             # What was unchanged when it was validated may have been allocated something since.
             is_unchanged = write_stages.is_same(new, old)
         is_removal = "deletionTimestamp" in old["metadata"] and deletion.may_be_removed(resource, new)
-        is_noop = is_unchanged and not is_removal and resource.codec.is_up_to_date(stored, hub)
+        is_up_to_date = not stored.is_converted and resource.codec.is_up_to_date(stored, hub)
+        is_noop = is_unchanged and not is_removal and is_up_to_date
         return _Attempt(old, new, warnings, extra, is_noop, is_removal)
 
     async def _commit(

@@ -1,10 +1,18 @@
-"""Schemas of the built-in types, from the definitions in the kubernetes-validate package."""
+"""Schemas of the built-in types, from the definitions in the kubernetes-validate package.
+
+The package has the definitions of releases from 1.25 on; older ones are served with those of 1.25. What older
+releases had, and no later one has, is in `removed_definitions.json`: fields and their types, without their
+descriptions, which are those of the definitions that have replaced them.
+"""
 
 from __future__ import annotations
 
 import importlib.util
+import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
+from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -12,6 +20,7 @@ from typing import Any, Final
 import orjson
 
 from apiserver.brand import extension_key
+from apiserver.releases.emulation import DEFAULT_RELEASE
 from apiserver.schema.extensions import KUBERNETES_VENDOR, with_vendor
 from apiserver.schema.structural import Kind, Schema
 
@@ -45,6 +54,8 @@ _LATER_V1: Final = tuple(
         "MutatingAdmissionPolicyBindingSpec",
     )
 )
+# The file that has all of a release.
+_DEFINITIONS: Final = "_definitions.json"
 _PATCH_STRATEGY: Final = extension_key(KUBERNETES_VENDOR, "patch-strategy")
 _PATCH_MERGE_KEY: Final = extension_key(KUBERNETES_VENDOR, "patch-merge-key")
 _LIST_TYPE: Final = extension_key(KUBERNETES_VENDOR, "list-type")
@@ -63,6 +74,10 @@ _SCALARS: Final = {
 class BuiltinSchemas:
     """The schemas of one release's definitions, which are read when the first one is used.
 
+    What the release does not have, because it was removed before or came later, is that of the last release
+    that
+    had it, or of the newest one that is known here: the server itself works on versions that clients may
+    not see.
     vendor: as in the extension key `x-kubernetes-list-type`.
     """
 
@@ -75,11 +90,10 @@ class BuiltinSchemas:
     def definitions(self) -> dict[str, Any]:
         """All definitions by name, as `io.k8s.api.core.v1.ConfigMap`, in JSON Schema.
 
-        Raises LookupError when the package does not have the release.
+        Raises LookupError when the package does not have the release, nor a later one.
         """
         if self._definitions is None:
-            path = _definitions_file(self._release)
-            self._definitions = _with_later_v1(orjson.loads(path.read_bytes())["$defs"])
+            self._definitions = _definitions_of(self._release)
             fields = self._definitions[_JSON_SCHEMA]["properties"]
             self._definitions[_JSON_SCHEMA]["properties"] = {
                 with_vendor(name, self._vendor): field for name, field in fields.items()
@@ -90,7 +104,7 @@ class BuiltinSchemas:
         """The schema of a definition. Raises KeyError."""
         schema = self._schemas.get(name)
         if schema is None:
-            definition = self.definitions()[name]
+            definition = self.definitions().get(name) or _removed_definitions()[name]
             package, _, kind = name.rpartition(".")
             # Registered before it is complete: definitions refer to themselves.
             go_type = f"{package.rpartition('.')[2]}.{kind}"
@@ -176,12 +190,59 @@ def _type_of(definition: dict[str, Any]) -> str:
     return kind
 
 
-def _definitions_file(release: tuple[int, int]) -> Path:
+def _definitions_of(release: tuple[int, int]) -> dict[str, Any]:
+    """Returns the definitions that a server of this release needs. Raises LookupError."""
+    folder = _package_folder()
+    there = {found: path for path in folder.iterdir() if (found := _release_of(path)) is not None}
+    nearest = min((each for each in there if each >= release), default=None)
+    if nearest is None:
+        raise LookupError(f"the package kubernetes-validate has no definitions of release {release}")
+    own = _with_later_v1(_read(there[nearest] / _DEFINITIONS))
+    if release == DEFAULT_RELEASE.version:
+        return own
+    newest = _with_later_v1(_read(there[max(there)] / _DEFINITIONS))
+    return {**_described(_removed_definitions(), newest), **newest, **own}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    definitions: dict[str, Any] = orjson.loads(path.read_bytes())["$defs"]
+    return definitions
+
+
+@cache
+def _removed_definitions() -> Mapping[str, Any]:
+    text = resources.files(__package__).joinpath("removed_definitions.json").read_bytes()
+    definitions: dict[str, Any] = orjson.loads(text)
+    return MappingProxyType(definitions)
+
+
+def _described(removed: Mapping[str, Any], newest: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns definitions with the descriptions of those that have replaced them, field by field."""
+    by_kind: dict[str, dict[str, Any]] = {}
+    for name, definition in newest.items():
+        if ".v1." in name:
+            by_kind.setdefault(name.rpartition(".")[2], definition)
+    described = {}
+    for name, definition in removed.items():
+        like = by_kind.get(name.rpartition(".")[2], {})
+        texts = {field: each.get("description") for field, each in like.get("properties", {}).items()}
+        properties = {
+            field: {"description": texts[field], **each} if texts.get(field) else each
+            for field, each in definition.get("properties", {}).items()
+        }
+        text = {"description": like["description"]} if "description" in like else {}
+        described[name] = {**text, **definition, **({"properties": properties} if properties else {})}
+    return described
+
+
+def _package_folder() -> Path:
     spec = importlib.util.find_spec("kubernetes_validate")  # not imported, since it would import jsonschema
     if spec is None or not spec.submodule_search_locations:
         raise LookupError("the package kubernetes-validate is not installed")
-    version = f"v{release[0]}.{release[1]}.0-local"
-    path = Path(spec.submodule_search_locations[0], "kubernetes-json-schema", version, "_definitions.json")
-    if not path.exists():
-        raise LookupError(f"the package kubernetes-validate has no definitions of release {version}")
-    return path
+    return Path(spec.submodule_search_locations[0], "kubernetes-json-schema")
+
+
+def _release_of(folder: Path) -> tuple[int, int] | None:
+    """Returns the release that the definitions in a folder are of, which is called as `v1.36.0-local`."""
+    found = re.fullmatch(r"v(\d+)\.(\d+)\.0-local", folder.name)
+    return (int(found[1]), int(found[2])) if found else None

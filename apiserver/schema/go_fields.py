@@ -9,7 +9,8 @@ several types (`JSONSchemaPropsOrBool` and its like): the names of theirs are th
 
 The facts are those of release 1.36, from the field tags in the `types.go` files of k8s.io/api,
 k8s.io/apimachinery, k8s.io/apiextensions-apiserver and k8s.io/kube-aggregator. Fields that a former release
-had are kept, as a number is never given again. `tests/support/go_types.py` reads the same facts from a
+had are kept, as a number is never given again. `removed_go_fields.json` has the same facts about the
+definitions that former releases had (`builtin`). `tests/support/go_types.py` reads the same facts from a
 kubectl, and checks these.
 """
 
@@ -56,7 +57,9 @@ def go_struct(definition: str, vendor: str = KUBERNETES_VENDOR) -> GoStruct | No
 
     vendor: as in the extension key `x-kubernetes-list-type`.
     """
-    entry = _facts().get(definition)
+    entry = _facts("go_fields.json").get(definition)
+    if entry is None and ".v1" in definition:
+        entry = _facts("removed_go_fields.json").get(definition)
     if entry is None:
         return None
     fields, inlined = {}, {}
@@ -83,7 +86,7 @@ def fields_of(definition: str, vendor: str = KUBERNETES_VENDOR) -> Mapping[str, 
 
 
 @cache
-def _facts() -> dict[str, dict[str, str]]:
-    text = resources.files(__package__).joinpath("go_fields.json").read_bytes()
+def _facts(file: str) -> dict[str, dict[str, str]]:
+    text = resources.files(__package__).joinpath(file).read_bytes()
     facts: dict[str, dict[str, str]] = orjson.loads(text)
     return facts

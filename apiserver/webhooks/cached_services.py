@@ -32,7 +32,7 @@ class CachedServices:
         return current.value.document()
 
     async def slices(self, namespace: str, service: str) -> Iterable[Document]:
-        resource = self._served.find(self._slices_group, "v1", "endpointslices")
+        resource = self._served.hub(self._slices_group, "endpointslices")
         if resource is None:
             return ()
         keys = prefix_range(f"{self._registry.prefix_of(resource)}{namespace}/")

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from apiserver import EMULATED_VERSION
 from apiserver.admission.configuration.pod_security import BASELINE, PRIVILEGED, RESTRICTED
 from apiserver.admission.plugins.pod_specs import containers
 from apiserver.field_errors import quote
+from apiserver.releases.emulation import DEFAULT_MINOR
 from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
-LATEST_MINOR: Final = EMULATED_VERSION[1]
+LATEST_MINOR: Final = DEFAULT_MINOR
 
 
 @dataclass(frozen=True, slots=True)

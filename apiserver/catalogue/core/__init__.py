@@ -31,7 +31,7 @@ def types(brand: Brand, *, event_ttl_s: int, service_allocator: ServiceAllocator
         bindings.builtin_type(),
         component_statuses.builtin_type(),
         config_maps.builtin_type(),
-        endpoints.builtin_type(brand),
+        endpoints.builtin_type(),
         events.builtin_type(ttl_s=event_ttl_s),
         limit_ranges.builtin_type(),
         namespaces.builtin_type(brand),

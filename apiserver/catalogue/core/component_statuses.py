@@ -7,7 +7,7 @@ from typing import Final
 
 from apiserver.catalogue.builtin_type import CORE, BuiltinType
 from apiserver.meta.table import Column, columns
-from apiserver.vocabulary import Deprecation, Document
+from apiserver.vocabulary import Document
 
 
 def builtin_type() -> BuiltinType:
@@ -20,7 +20,6 @@ def builtin_type() -> BuiltinType:
         is_namespaced=False,
         short_names=("cs",),
         verbs=("get", "list"),
-        deprecation=Deprecation("1.19"),
         columns=_COLUMNS,
     )
 

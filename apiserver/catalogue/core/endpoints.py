@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from apiserver.brand import Brand
 from apiserver.catalogue.builtin_type import CORE, BuiltinType
 from apiserver.catalogue.core.services.validation import validate_non_special_ip
 from apiserver.catalogue.core.services.warnings import warn_ip
@@ -18,17 +17,16 @@ from apiserver.schema.compile import Default
 from apiserver.validation.checks import ip_address, named, one_of, port_number
 from apiserver.validation.defaults import setting
 from apiserver.validation.documents import items
-from apiserver.vocabulary import Deprecation, Document
+from apiserver.vocabulary import Document
 
 
-def builtin_type(brand: Brand) -> BuiltinType:
+def builtin_type() -> BuiltinType:
     return BuiltinType(
         "",
         "v1",
         "endpoints",
         "Endpoints",
         f"{CORE}Endpoints",
-        deprecation=Deprecation("1.33", "", f"{brand.group('discovery')}/v1 EndpointSlice"),
         short_names=("ep",),
         defaults=DEFAULTS,
         strategy=Strategy(validate=validate_endpoints, warn=warn_endpoints, allows_create_on_update=True),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from apiserver.catalogue.builtin_type import BuiltinType, StoredAs, field_text
+from apiserver.catalogue.builtin_type import BuiltinType, Hub, field_text
 from apiserver.catalogue.core import events as core_events
 from apiserver.catalogue.core.events import validate_event
 from apiserver.catalogue.events import events
@@ -40,7 +40,7 @@ def builtin_type(*, ttl_s: int) -> BuiltinType:
         ),
         columns=_COLUMNS,
         selectable_fields=_FIELDS,
-        stored_as=StoredAs("", "v1", "events", "Event", to_core, from_core),
+        hub=Hub("", "v1", "events", "Event", to_core, from_core),
     )
 
 

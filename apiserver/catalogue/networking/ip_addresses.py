@@ -10,7 +10,7 @@ from apiserver.meta.table import AGE, Column, columns
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.validation.checks import immutable, named
 from apiserver.validation.documents import at
-from apiserver.vocabulary import Deprecation, Document
+from apiserver.vocabulary import Document
 
 
 def builtin_types() -> tuple[BuiltinType, ...]:
@@ -36,8 +36,6 @@ def _builtin_type(version: str) -> BuiltinType:
             Column("ParentRef", _parent, description="The object that has the address."),
             AGE,
         ),
-        in_runtime_config=version != "v1",
-        deprecation=Deprecation("1.34", "1.37") if version == "v1beta1" else None,
     )
 
 

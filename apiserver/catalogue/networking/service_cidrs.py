@@ -11,7 +11,7 @@ from apiserver.meta.table import AGE, Column, columns
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.validation.checks import IMMUTABLE
 from apiserver.validation.documents import at
-from apiserver.vocabulary import Deprecation, Document
+from apiserver.vocabulary import Document
 
 
 def builtin_types() -> tuple[BuiltinType, ...]:
@@ -37,8 +37,6 @@ def _builtin_type(version: str) -> BuiltinType:
             Column("CIDRs", _cidrs_cell, description="The ranges that services get their addresses from."),
             AGE,
         ),
-        in_runtime_config=version != "v1",
-        deprecation=Deprecation("1.34", "1.37") if version == "v1beta1" else None,
     )
 
 

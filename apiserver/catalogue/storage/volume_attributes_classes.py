@@ -11,7 +11,7 @@ from apiserver.catalogue.storage.storage_classes import (
 from apiserver.field_errors import Errors, required
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.vocabulary import Deprecation, Document
+from apiserver.vocabulary import Document
 
 
 def builtin_types() -> tuple[BuiltinType, ...]:
@@ -35,8 +35,6 @@ def _builtin_type(version: str) -> BuiltinType:
         columns=columns(
             Column("DriverName", field_cell("driverName"), description="The driver that understands it."), AGE
         ),
-        in_runtime_config=version != "v1",
-        deprecation=Deprecation("1.34", "1.37") if version == "v1beta1" else None,
     )
 
 

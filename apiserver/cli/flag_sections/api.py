@@ -6,20 +6,38 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from apiserver import EMULATED_VERSION
 from apiserver.brand import Brand
 from apiserver.cli import flag_values
 from apiserver.cli.config import FEATURE_GATES
 from apiserver.cli.flag import Flag
 from apiserver.features.gates import FeatureGates
+from apiserver.releases.emulation import DEFAULT_MINOR, MAJOR, NEWEST_MINOR, OLDEST_MINOR
 
 FLAGS: Final[Sequence[Flag]] = (
+    Flag(
+        "--emulated-version",
+        "strings",
+        flag_values.release,
+        "The release of Kubernetes whose APIs are served, with its defaults: 1.36, or kube=1.36. From "
+        f"{MAJOR}.{OLDEST_MINOR} to {MAJOR}.{NEWEST_MINOR}.",
+        default=f"{MAJOR}.{DEFAULT_MINOR}",
+    ),
+    Flag(
+        "--min-compatibility-version",
+        "strings",
+        flag_values.release,
+        "The oldest release that must be able to read what is stored: 1.35, or kube=1.35. Versions of APIs "
+        "that it does not have are not stored, and expressions may not use what it does not know. By default "
+        "the one before --emulated-version.",
+        default="the one before --emulated-version",
+    ),
     Flag(
         "--runtime-config",
         "mapStringBool",
         flag_values.runtime_config,
         "A set of key=value pairs that enable or disable built-in APIs. Supported keys: v1, "
         "<group>/<version>, <group>/<version>/<resource>, api/all, api/ga, api/beta, api/alpha.",
+        repeats=True,
     ),
     Flag(
         "--controllers",
@@ -57,7 +75,7 @@ FLAGS: Final[Sequence[Flag]] = (
         flag_values.gates,
         "A set of key=value pairs that describe feature gates for alpha/experimental features. Options that "
         "have an effect are: "
-        f"{', '.join(FeatureGates(EMULATED_VERSION[1]).described(FEATURE_GATES))}. "
+        f"{', '.join(FeatureGates(DEFAULT_MINOR).described(FEATURE_GATES))}. "
         "AllAlpha and AllBeta stand for all that are not named. The other gates of Kubernetes can be given, "
         "with a warning where that asks for what this server does not do.",
         repeats=True,

@@ -30,7 +30,7 @@ class CertificateRequests:
 
     @property
     def resource(self) -> ServedResource:
-        found = self._served.find(self._group, "v1", RESOURCE)
+        found = self._served.hub(self._group, RESOURCE)
         assert found is not None, "the controllers run only if they are served"
         return found
 

@@ -103,7 +103,7 @@ class DisruptionController:
             return
         self._names.setdefault(namespace, set()).add(notification.name)
         if not self._informers:
-            served = (self._served.find(group, "v1", resource) for group, resource in WATCHED)
+            served = (self._served.hub(group, resource) for group, resource in WATCHED)
             self._informers = [self._informer_of(each) for each in served if each is not None]
             for each in self._informers:
                 tasks.create_task(each.run())
@@ -217,7 +217,7 @@ class DisruptionController:
             log.warning("the status of the disruption budget %s/%s: %s", namespace, meta["name"], error)
 
     def _budgets(self) -> ServedResource:
-        found = self._served.find(GROUP, "v1", RESOURCE)
+        found = self._served.hub(GROUP, RESOURCE)
         assert found is not None, "the controller runs only if they are served"
         return found
 

@@ -128,6 +128,6 @@ class PolicyTypeChecking:
         await self._registry.update(request, with_status)
 
     def _policies(self) -> ServedResource:
-        found = self._served.find(self._group, "v1", RESOURCE)
+        found = self._served.hub(self._group, RESOURCE)
         assert found is not None, "the controller runs only if they are served"
         return found

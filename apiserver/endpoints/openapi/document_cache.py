@@ -28,6 +28,7 @@ from apiserver.endpoints.openapi.operations import Operations
 from apiserver.endpoints.openapi.remote_parts import RemoteParts
 from apiserver.registry.served_resource import ResourceTable, ServedResource, cache_keys
 from apiserver.registry.switch_interval import compute_in_thread
+from apiserver.releases.emulation import EmulatedRelease
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.vocabulary import Document, GroupVersion
 from apiserver.wire.media_types import JSON
@@ -113,8 +114,11 @@ class _CachedPart:
 
 
 class DocumentCache:
-    def __init__(self, brand: Brand, schemas: BuiltinSchemas, operations: Operations) -> None:
+    def __init__(
+        self, brand: Brand, schemas: BuiltinSchemas, operations: Operations, release: EmulatedRelease
+    ) -> None:
         self._brand = brand
+        self._release = release
         self._schemas = schemas
         self._operations = operations
         self._versions: dict[GroupVersion, _CachedDocument] = {}
@@ -161,7 +165,7 @@ class DocumentCache:
     # ---- in a thread
 
     def _documents(self) -> Documents:
-        return Documents(self._schemas.definitions(), self._brand, self._operations)
+        return Documents(self._schemas.definitions(), self._brand, self._operations, self._release)
 
     def _build_versions(self, table: ResourceTable) -> None:
         for gone in self._versions.keys() - table.group_versions.keys():
@@ -192,7 +196,7 @@ class DocumentCache:
         for group_version, resources in custom.items():
             build = partial(_custom_part, group_version, resources)
             parts.append(self._part(group_version, cache_keys(resources), build))
-        before, after = v2_frame()
+        before, after = v2_frame(self._release)
         paths, definitions = (
             [*filter(None, each)] for each in zip(*map(_CachedPart.both, parts), strict=True)
         )

@@ -6,11 +6,11 @@ import logging
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from apiserver import EMULATED_VERSION, __version__
 from apiserver.brand import Brand
 from apiserver.endpoints.openapi.operations import Operations, definition_name, root
 from apiserver.endpoints.openapi.schemas import META, REFERENCE, Components, reference
 from apiserver.registry.served_resource import ServedResource
+from apiserver.releases.emulation import EmulatedRelease
 from apiserver.vocabulary import Document, GroupVersion
 
 log = logging.getLogger(__name__)
@@ -31,9 +31,9 @@ class V2Part(NamedTuple):
     definitions: Document
 
 
-def v2_frame() -> tuple[Document, Document]:
+def v2_frame(release: EmulatedRelease) -> tuple[Document, Document]:
     """Returns what precedes and what follows the parts in a document of v2."""
-    return {"swagger": "2.0", "info": _info()}, {
+    return {"swagger": "2.0", "info": _info(release)}, {
         "securityDefinitions": _SECURITY,
         "security": [{"BearerToken": []}],
     }
@@ -47,10 +47,17 @@ def version_key(group_version: GroupVersion) -> str:
 class Documents:
     """Builds documents, and parts of them, from resources and definitions."""
 
-    def __init__(self, definitions: Mapping[str, Any], brand: Brand, operations: Operations) -> None:
+    def __init__(
+        self,
+        definitions: Mapping[str, Any],
+        brand: Brand,
+        operations: Operations,
+        release: EmulatedRelease,
+    ) -> None:
         self._definitions = definitions
         self._brand = brand
         self._operations = operations
+        self._release = release
         self._type_meta = _texts(definitions, f"{META}Status", "apiVersion", "kind")
         self._metadata = {
             f"{META}ObjectMeta": _texts(definitions, f"{_CORE}Pod", "metadata"),
@@ -74,7 +81,7 @@ class Documents:
                 schemas |= self._undefined_kind(resource, is_v2=False)
         return {
             "openapi": "3.0.0",
-            "info": _info(),
+            "info": _info(self._release),
             "paths": dict(self._paths(group_version, resources)),
             "components": {"schemas": schemas, "securitySchemes": _SECURITY},
         }
@@ -185,9 +192,8 @@ def _texts(definitions: Mapping[str, Any], name: str, *fields: str) -> dict[str,
     }
 
 
-def _info() -> Document:
-    major, minor = EMULATED_VERSION
-    return {"title": "Resource API", "version": f"v{major}.{minor}.0+python.{__version__}"}
+def _info(release: EmulatedRelease) -> Document:
+    return {"title": "Resource API", "version": release.git_version}
 
 
 def _definition_names(resources: Iterable[ServedResource]) -> Iterable[str]:

@@ -26,6 +26,7 @@ from apiserver.endpoints.openapi.documents import version_key
 from apiserver.endpoints.openapi.operations import Operations
 from apiserver.endpoints.responses import TEXT, send
 from apiserver.registry.served_resource import ServedTable
+from apiserver.releases.emulation import EmulatedRelease
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.vocabulary import GroupVersion
 from apiserver.wire.media_types import JSON, supported_media_types
@@ -60,13 +61,14 @@ class OpenApi:
         served: ServedTable,
         remote: RemoteVersions | None = None,
         *,
+        release: EmulatedRelease,
         types: Sequence[str] = (),
         patch_types: Sequence[str] = PATCH_TYPES,
     ) -> None:
         self._served = served
         self._remote = remote or RemoteVersions()
         operations = Operations(brand, types or supported_media_types(brand), patch_types)
-        self._documents = DocumentCache(brand, schemas, operations)
+        self._documents = DocumentCache(brand, schemas, operations, release)
         self._plain = PlainDocuments()
 
     async def index(self, call: ApiCall) -> None:

@@ -19,6 +19,7 @@ from apiserver.aggregation.openapi_v2 import KINDS, references
 from apiserver.aggregation.remote_versions import OpenApiPart
 from apiserver.endpoints.openapi import gnostic
 from apiserver.endpoints.openapi.documents import V2Part, v2_frame
+from apiserver.releases.emulation import DEFAULT_RELEASE
 from apiserver.vocabulary import Document
 
 log = logging.getLogger(__name__)
@@ -50,7 +51,7 @@ class RemoteParts:
         known = self._readable.get(part.digest)
         if known is not None:
             return known
-        before, after = v2_frame()
+        before, after = v2_frame(DEFAULT_RELEASE)
         try:
             gnostic.to_v2({**before, **_document(part), **after})
         except Exception as error:  # Anything may be in it.

@@ -97,14 +97,11 @@ def eviction_handlers(
         deletion = replace(deletion, dry_run=deletion.dry_run or options.dry_run)
         await lifecycle.check_create(pods, info.namespace, info.name, may_provision=not deletion.dry_run)
         await virtual.admit(call, kind, info.name, eviction, options)
-        budgets = served.find(*_V1_BUDGETS)
+        budgets = served.hub(*_BUDGETS)
         await evictions.evict(pods, budgets, info.namespace, info.name, deletion)
         await send_success(call)
 
     return {"create": create}
-
-
-_V1_BUDGETS: Final = (_BUDGETS.group, "v1", _BUDGETS.resource)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver import EMULATED_VERSION
 from apiserver.brand import Brand
 from apiserver.catalogue.common.workloads import SCALE_SUBRESOURCE
 from apiserver.catalogue.core.replication_controllers import _SCALE
@@ -18,6 +17,7 @@ from apiserver.errors import Invalid
 from apiserver.handlers.subresources.scale import scale_of
 from apiserver.handlers.virtual_kinds import virtual_kinds
 from apiserver.registry.served_resource import ScaleFields, ServedResource
+from apiserver.releases.emulation import DEFAULT_RELEASE
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.structural import Kind, Schema
 from apiserver.vocabulary import GroupVersion
@@ -65,7 +65,7 @@ SHOWN: Final[dict[str, tuple[ScaleFields, dict[str, Any], dict[str, Any], tuple[
 
 @pytest.fixture(scope="module")
 def scale() -> ServedResource:
-    return virtual_kinds(BuiltinSchemas(EMULATED_VERSION), Brand())[SCALE]
+    return virtual_kinds(BuiltinSchemas(DEFAULT_RELEASE.version), Brand())[SCALE]
 
 
 WIDGETS: Final = ServedResource(

@@ -22,6 +22,7 @@ from apiserver.cli.flag_values import NamedCertificate, duration_s
 from apiserver.cli.flags import SECTIONS, UsageError
 from apiserver.cli.kube_apiserver_flags import NOT_NEEDED
 from apiserver.deviations import KUBERNETES, SPECIFIED
+from apiserver.releases.emulation import EmulatedRelease
 
 # ---- flags
 
@@ -133,6 +134,23 @@ FLAGS: Final[dict[str, tuple[list[str], dict[str, Any]]]] = {
     "versions and resources to serve (H04)": (
         ["--runtime-config=api/beta=true,batch/v1=false,batch/v1/jobs"],
         {"runtime_config": {"api/beta": True, "batch/v1": False, "batch/v1/jobs": True}},
+    ),
+    "H04: of which a missing value is true, in several flags": (
+        ["--runtime-config=api/beta,batch/v1=false", "--runtime-config=api/v1,apps/v1/deployments"],
+        {"runtime_config": {"api/beta": True, "batch/v1": False, "v1": True, "apps/v1/deployments": True}},
+    ),
+    "S12: a release": (["--emulated-version=1.34"], {"release": EmulatedRelease(34, 33)}),
+    "S12: as kube-apiserver has it, with an older one that can read the store": (
+        ["--emulated-version=kube=1.34", "--min-compatibility-version=kube=1.31"],
+        {"release": EmulatedRelease(34, 31)},
+    ),
+    "gates of the release, which may be off there": (
+        ["--emulated-version=1.30"],
+        {
+            "release": EmulatedRelease(30, 29),
+            "list_from_cache_snapshot": False,
+            "detect_cache_inconsistency": False,
+        },
     ),
     "addresses of webhooks that are denied": (
         ["--webhook-deny-cidrs=10.0.0.0/8, ::1/128"],
@@ -250,6 +268,28 @@ BAD: Final = {
     ),
     "no prefix": (["--etcd-prefix=/"], "the prefix must not be empty"),
     "no core group": (["--runtime-config=api/all=false"], "the server requires v1/namespaces"),
+    "S12: a release that is none": (["--emulated-version=latest"], "'latest' is not of the form 1.34"),
+    "S12: of another component": (["--emulated-version=foo=1.34"], "component not registered: foo"),
+    "S12: one that is too old": (["--emulated-version=1.14"], "1.14 is not between 1.15 and 1.37"),
+    "S12: one that comes later": (["--emulated-version=1.38"], "1.38 is not between 1.15 and 1.37"),
+    "S12: with a store for later ones": (
+        ["--emulated-version=1.34", "--min-compatibility-version=1.35"],
+        "min compatibility version 1.35 is not between 1.14 and 1.34",
+    ),
+    "H09: a gate that the release does not have yet": (
+        ["--emulated-version=1.30", "--feature-gates=CBORServingAndStorage=true"],
+        "feature is PreAlpha at emulated version 1.30",
+    ),
+    "H04: a group that there is not": (["--runtime-config=example.com/v1"], "has no example.com/v1"),
+    "H04: a version that was removed": (
+        ["--runtime-config=extensions/v1beta1=true"],
+        "Kubernetes 1.36 has no extensions/v1beta1",
+    ),
+    "H04: a resource that there is not": (["--runtime-config=apps/v1/pods"], "has no apps/v1/pods"),
+    "H04: one thing and its opposite": (
+        ["--runtime-config=batch/v1", "--runtime-config=batch/v1=false"],
+        "batch/v1 is both true and false",
+    ),
     "what is no version": (["--runtime-config=a/b/c/d"], "'a/b/c/d' is not of the form api/STABILITY"),
     "an unknown controller": (["--controllers=*,garbage"], "'garbage' is not a controller"),
     "H09 a gate without a value": (
@@ -368,8 +408,8 @@ IGNORED: Final = {
         ["aggregator-reject-forwarding-redirect"],
     ),
     "of a later release": (
-        ["--min-compatibility-version=1.34", "--tls-curve-preferences=X25519"],
-        ["min-compatibility-version", "tls-curve-preferences"],
+        ["--tls-curve-preferences=X25519"],
+        ["tls-curve-preferences"],
     ),
 }
 
@@ -562,11 +602,14 @@ def test_every_flag_is_explained_in_sentences(flag: Flag, capsys: pytest.Capture
 
 def test_every_flag_sets_a_field_of_the_configuration() -> None:
     """Or one of those that are made of several."""
-    composed = {"strict_kube_compat", "group_domain", "vendor"}
+    composed = {
+        *("strict_kube_compat", "group_domain", "vendor"),
+        *("emulated_version", "min_compatibility_version"),
+    }
     destinations = {flag.destination for flag in FLAG_TABLE.values()}
     fields = {field.name for field in dataclasses.fields(Config)}
     assert destinations - composed <= fields
-    set_otherwise = {"deviations", "brand", "warnings", *FEATURE_GATES.values()}
+    set_otherwise = {"deviations", "brand", "release", "warnings", *FEATURE_GATES.values()}
     of_files = {"plugin_configurations", "encryption", "authentication"}
     of_files |= {"audit_policy", "audit_webhook_server"}
     of_files |= {"authorization_config_content", "authorization_config_authorizers"}

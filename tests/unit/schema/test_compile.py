@@ -542,5 +542,20 @@ def test_every_definition_can_be_compiled() -> None:
 def test_definitions_that_are_not_there() -> None:
     with pytest.raises(KeyError):
         SCHEMAS.get("io.k8s.api.core.v1.Nothing")
-    with pytest.raises(LookupError, match=r"v1\.1\.0"):
-        BuiltinSchemas((1, 1)).get("io.k8s.api.core.v1.Pod")
+    with pytest.raises(LookupError, match=r"1, 99"):
+        BuiltinSchemas((1, 99)).get("io.k8s.api.core.v1.Pod")
+
+
+def test_definitions_that_were_removed_or_came_later() -> None:
+    """What the server works on it must know, though no client sees it in the release."""
+    for release in ((1, 15), (1, 30), (1, 36)):
+        schemas = BuiltinSchemas(release)
+        assert "rollbackTo" in schemas.get("io.k8s.api.extensions.v1beta1.DeploymentSpec").fields
+        assert "rules" in schemas.get("io.k8s.api.networking.v1.IngressSpec").fields
+
+
+def test_removed_definitions_have_the_descriptions_of_what_has_replaced_them() -> None:
+    definitions = BuiltinSchemas((1, 15)).definitions()
+    old, new = (definitions[f"io.k8s.api.apps.{version}.DeploymentSpec"] for version in ("v1beta1", "v1"))
+    assert old["properties"]["replicas"]["description"] == new["properties"]["replicas"]["description"]
+    assert "description" not in old["properties"]["rollbackTo"]

@@ -1,4 +1,4 @@
-"""HorizontalPodAutoscalers, which are stored as v2 and served as v1 too.
+"""HorizontalPodAutoscalers, whose rules are about v2, and which are served as v1 too.
 
 `validation` has defaults and checks of v2, `conversion` turns v1 into v2 and back.
 """
@@ -15,7 +15,7 @@ from apiserver.catalogue.autoscaling.horizontal_pod_autoscalers.validation impor
     validate_autoscaler,
     validate_autoscaler_status_update,
 )
-from apiserver.catalogue.builtin_type import BuiltinType, StoredAs, status_subresource
+from apiserver.catalogue.builtin_type import BuiltinType, Hub, status_subresource
 from apiserver.meta.table import Columns
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 
@@ -24,8 +24,8 @@ _KIND: Final = "HorizontalPodAutoscaler"
 
 
 def builtin_types() -> tuple[BuiltinType, ...]:
-    stored_as = StoredAs("autoscaling", "v2", _RESOURCE, _KIND, to_stored=to_v2, from_stored=to_v1)
-    return (_builtin_type("v2", COLUMNS), _builtin_type("v1", COLUMNS_OF_V1, stored_as=stored_as))
+    hub = Hub("autoscaling", "v2", _RESOURCE, _KIND, to_hub=to_v2, from_hub=to_v1)
+    return (_builtin_type("v2", COLUMNS), _builtin_type("v1", COLUMNS_OF_V1, hub=hub))
 
 
 def _builtin_type(version: str, columns: Columns, **more: Any) -> BuiltinType:

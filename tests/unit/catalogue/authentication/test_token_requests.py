@@ -6,9 +6,9 @@ from typing import Final
 
 import pytest
 
-from apiserver import EMULATED_VERSION
 from apiserver.catalogue.authentication import token_requests
 from apiserver.catalogue.authentication.token_requests import validate_token_request
+from apiserver.releases.emulation import DEFAULT_RELEASE
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import SchemaCompiler
 from apiserver.vocabulary import Document
@@ -34,7 +34,7 @@ def test_a_token_lives_for_some_time(seconds: int, message: str) -> None:
 
 
 def test_a_token_lives_for_an_hour_if_nobody_says() -> None:
-    schema = BuiltinSchemas(EMULATED_VERSION).get("io.k8s.api.authentication.v1.TokenRequest")
+    schema = BuiltinSchemas(DEFAULT_RELEASE.version).get("io.k8s.api.authentication.v1.TokenRequest")
     document: Document = {"metadata": {}}
     SchemaCompiler(token_requests.DEFAULTS).compile(schema)(document)
     assert document["spec"] == {"audiences": None, "expirationSeconds": 3600, "boundObjectRef": None}

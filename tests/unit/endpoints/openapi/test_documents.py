@@ -22,6 +22,7 @@ from apiserver.endpoints.openapi.documents import Documents
 from apiserver.endpoints.openapi.gnostic import V2_TYPE, V3_TYPE
 from apiserver.endpoints.openapi.operations import Operations
 from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
+from apiserver.releases.emulation import DEFAULT_RELEASE
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.structural import Kind, Schema
 from apiserver.vocabulary import GroupVersion
@@ -48,13 +49,13 @@ def operations(brand: Brand) -> Operations:
 
 @cache
 def v3(group_version: GroupVersion, brand: Brand = KUBERNETES) -> Any:
-    documents = Documents(SCHEMAS.definitions(), brand, operations(brand))
+    documents = Documents(SCHEMAS.definitions(), brand, operations(brand), DEFAULT_RELEASE)
     return documents.v3(group_version, builtins(brand).group_versions[group_version])
 
 
 @cache
 def v2() -> Any:
-    documents = Documents(SCHEMAS.definitions(), KUBERNETES, operations(KUBERNETES))
+    documents = Documents(SCHEMAS.definitions(), KUBERNETES, operations(KUBERNETES), DEFAULT_RELEASE)
     return documents.v2_part(builtins(KUBERNETES).group_versions)._asdict()
 
 
@@ -325,7 +326,7 @@ def test_a_kind_without_a_schema(
     openapi: Callable[[bool, Mapping[str, str]], Any] | None,
 ) -> None:
     widget = replace(replace_group("stable.example.com"), openapi=openapi)
-    documents = Documents(SCHEMAS.definitions(), KUBERNETES, operations(KUBERNETES))
+    documents = Documents(SCHEMAS.definitions(), KUBERNETES, operations(KUBERNETES), DEFAULT_RELEASE)
     schemas = documents.v3(widget.group_version, [widget])["components"]["schemas"]
     kind = {"group": "stable.example.com", "version": "v1"}
     one, many = schemas["com.example.stable.v1.Widget"], schemas["com.example.stable.v1.WidgetList"]
@@ -340,7 +341,7 @@ def test_a_kind_without_a_schema(
 
 
 def document_cache() -> DocumentCache:
-    return DocumentCache(KUBERNETES, SCHEMAS, operations(KUBERNETES))
+    return DocumentCache(KUBERNETES, SCHEMAS, operations(KUBERNETES), DEFAULT_RELEASE)
 
 
 async def test_a_version_with_unchanged_resources_keeps_its_document() -> None:

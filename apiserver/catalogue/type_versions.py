@@ -1,0 +1,124 @@
+"""The versions of built-in types: which one is worked on, which one is stored, and how others are read.
+
+Of the versions of a type one is its *hub*: rules are written for it, and every other version is converted
+to it and back. Which version is stored depends on the release (`releases.lifecycles.storage_version`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import overload
+
+from apiserver.brand import Brand
+from apiserver.catalogue.builtin_type import BuiltinType, Hub
+from apiserver.registry.conversion_codec import HubVersion
+from apiserver.registry.served_resource import version_priority
+from apiserver.registry.storage_form import StorageForm
+from apiserver.registry.stored_object import OtherVersion, head_of
+from apiserver.releases.emulation import EmulatedRelease
+from apiserver.releases.lifecycles import Lifecycle, known_lifecycles, storage_version
+from apiserver.vocabulary import Document, GroupResource, GroupVersion
+
+
+class TypeVersions:
+    """The versions of some types.
+
+    A type that is the same in several versions has the first of them as its hub.
+    """
+
+    def __init__(self, types: Iterable[BuiltinType], brand: Brand, release: EmulatedRelease) -> None:
+        self._brand, self._release = brand, release
+        self._first: dict[tuple[str, str], BuiltinType] = {}
+        # All versions of a type in the group of its hub, by the hub's group and resource.
+        self._all: dict[tuple[str, str], list[BuiltinType]] = {}
+        for builtin in types:
+            self._first.setdefault((builtin.group, builtin.resource), builtin)
+            hub = self._hub(builtin)
+            if hub is None or hub.group == builtin.group:
+                self._all.setdefault(self._family(builtin), []).append(builtin)
+
+    def hubs_of(self, types: Iterable[BuiltinType]) -> list[BuiltinType]:
+        """Returns the hubs of some types, each once."""
+        hubs: dict[tuple[str, str], BuiltinType] = {}
+        for builtin in types:
+            family = self._family(builtin)
+            hubs.setdefault(family, self._first[family])
+        return list(hubs.values())
+
+    def hub_version(self, builtin: BuiltinType) -> HubVersion | None:
+        """Returns the hub of a type; None if it is one itself."""
+        hub = self._hub(builtin)
+        if hub is None:
+            return None
+        group = full_group(hub.group, self._brand)
+        return HubVersion(
+            GroupResource(group, hub.resource),
+            str(GroupVersion(group, hub.version)),
+            hub.kind,
+            hub.to_hub,
+            hub.from_hub,
+        )
+
+    def stored_as(self, builtin: BuiltinType) -> BuiltinType:
+        """Returns the version in which a type's objects are stored."""
+        family = self._all[self._family(builtin)]
+        if len(family) == 1:
+            return family[0]
+        lives = {life_of(each): each for each in family}
+        in_order = sorted(lives, key=lambda life: version_priority(life.version), reverse=True)
+        chosen = storage_version(in_order, self._release)
+        return family[0] if chosen is None else lives[chosen]
+
+    def storage_form(self, builtin: BuiltinType) -> StorageForm | None:
+        """Returns the form in which a type's objects are stored; None if it is the hub."""
+        stored = self.stored_as(builtin)
+        hub = self._hub(stored)
+        if hub is None:
+            return None
+        return StorageForm(api_version_of(stored, self._brand), stored.kind, hub.from_hub)
+
+    def other_version(self, builtin: BuiltinType) -> OtherVersion | None:
+        """Returns how objects that are stored in this version are read; None if it is the hub."""
+        hub = self._hub(builtin)
+        if hub is None:
+            return None
+        group_version = GroupVersion(full_group(hub.group, self._brand), hub.version)
+        is_written = self.stored_as(builtin) is builtin
+        return OtherVersion(head_of(str(group_version), hub.kind), hub.to_hub, is_written)
+
+    def _hub(self, builtin: BuiltinType) -> Hub | None:
+        if builtin.hub is not None:
+            return builtin.hub
+        first = self._first[builtin.group, builtin.resource]
+        if first is builtin:
+            return None
+        return first.hub or Hub(first.group, first.version, first.resource, first.kind, _as_it_is, _as_it_is)
+
+    def _family(self, builtin: BuiltinType) -> tuple[str, str]:
+        hub = self._hub(builtin)
+        return (builtin.group, builtin.resource) if hub is None else (hub.group, hub.resource)
+
+
+def _as_it_is(document: Document) -> None:
+    """Converts between versions that differ in their names only: not at all."""
+
+
+@overload
+def life_of(builtin: BuiltinType) -> Lifecycle: ...
+@overload
+def life_of(builtin: BuiltinType, subresource: str) -> Lifecycle | None: ...
+def life_of(builtin: BuiltinType, subresource: str = "") -> Lifecycle | None:
+    """Returns the life of a type, or of one of its subresources, if that has one of its own."""
+    group_version = str(GroupVersion(full_group(builtin.group, Brand()), builtin.version))
+    if subresource:
+        return known_lifecycles().get((group_version, f"{builtin.resource}/{subresource}"))
+    return known_lifecycles()[group_version, builtin.resource]
+
+
+def api_version_of(builtin: BuiltinType, brand: Brand) -> str:
+    return str(GroupVersion(full_group(builtin.group, brand), builtin.version))
+
+
+def full_group(group: str, brand: Brand) -> str:
+    """Returns the name of a group, as `BuiltinType` has it, with the deployment's domain."""
+    return brand.group(group[:-1]) if group.endswith(".") else group

@@ -1,0 +1,18 @@
+"""The releases of Kubernetes: which APIs each of them has, what it deprecates, and in which form it stores
+objects.
+
+    api_lifecycles.txt  each version of each API: introduced, deprecated, removed, and what to use instead
+    lifecycles          reads it, and answers for one release
+    emulation           the release that a server emulates, and the oldest that its data must be readable to
+
+One table instead of a constant at each type: what a release serves, warns of, stores and removes are then
+views of the same facts, and a rule about all of them is a test of the table (rows H01-H03, S03, S05-S07,
+S12, S14, T01-T31).
+
+All of it is pure. The catalogue declares the types themselves, in all versions that are implemented; it
+asks here which of them the release has (`catalogue.builtins`). Feature gates have lives of their own
+(`features`).
+
+Source: https://kubernetes.io/docs/reference/using-api/deprecation-policy/; k8s.io/apiserver, pkg/server
+(deleted_kinds.go, resourceconfig) and pkg/server/storage (resource_encoding_config.go).
+"""

@@ -1,0 +1,182 @@
+"""The lives of APIs: in which releases each version of each resource is served, and deprecated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from functools import cache
+from importlib import resources
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from apiserver.releases.emulation import MAJOR, EmulatedRelease
+from apiserver.vocabulary import Deprecation
+
+# Beta versions that are introduced from this release on are not served unless somebody asks for them. Row
+# H02; Kubernetes began two releases later, and made exceptions.
+BETA_OFF_SINCE: Final = 22
+# The release that has removed the last of the versions that older ones had, of those in
+# `catalogue.removed_versions`.
+REMOVED_BEFORE: Final = 32
+_TOLD: Final = ">"
+_NOT_TOLD: Final = "~"
+
+
+class Stability(IntEnum):
+    """How far a version has come; a greater one is more stable."""
+
+    ALPHA = 1
+    BETA = 2
+    GA = 3
+
+    @classmethod
+    def of(cls, version: str) -> Stability:
+        """version: as `v1beta1`."""
+        return cls.ALPHA if "alpha" in version else cls.BETA if "beta" in version else cls.GA
+
+
+class Replacement(NamedTuple):
+    """What to use instead: a kind of a version, as `apps/v1` and `Deployment`."""
+
+    group_version: str
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.group_version} {self.kind}"
+
+
+class Lifecycle(NamedTuple):
+    """The life of one version of one resource. Releases are minor numbers, of 1.x.
+
+    group_version: with Kubernetes' domain, as `networking.k8s.io/v1`. resource: or the path of a subresource.
+    introduced: 0 if that was before there were releases. deprecated, removed: the first release in which it
+        is that; None if it never was.
+    replacements: the first of these that a release has is to be used instead.
+    tells_replacement: Kubernetes' warnings name it.
+    """
+
+    group_version: str
+    resource: str
+    kind: str
+    introduced: int
+    deprecated: int | None = None
+    removed: int | None = None
+    replacements: tuple[Replacement, ...] = ()
+    tells_replacement: bool = True
+
+    @property
+    def group(self) -> str:
+        return self.group_version.rpartition("/")[0]
+
+    @property
+    def version(self) -> str:
+        return self.group_version.rpartition("/")[2]
+
+    @property
+    def stability(self) -> Stability:
+        return Stability.of(self.version)
+
+    def is_in(self, minor: int) -> bool:
+        """Whether a release has it, served by default or not."""
+        return self.introduced <= minor and (self.removed is None or minor < self.removed)
+
+    @property
+    def is_on_by_default(self) -> bool:
+        """Whether a release that has it serves it without being asked. Rows H01-H03."""
+        if self.stability is Stability.BETA:
+            return self.introduced < BETA_OFF_SINCE
+        return self.stability is Stability.GA
+
+    def is_deprecated_in(self, minor: int) -> bool:
+        return self.deprecated is not None and self.deprecated <= minor
+
+    def replacement(self, minor: int) -> Replacement | None:
+        """Returns what to use instead in a release."""
+        for replacement in self.replacements:
+            life = lifecycle_of(replacement.group_version, replacement.kind)
+            if life is not None and life.is_in(minor):
+                return replacement
+        return None
+
+    def deprecation(self, minor: int, group_domain: str) -> Deprecation | None:
+        """Returns what a release tells of it; None if it is not deprecated there. Rows S05-S07.
+
+        group_domain: what takes the place of `k8s.io` in the names of groups.
+        """
+        if self.deprecated is None or minor < self.deprecated:
+            return None
+        replacement = self.replacement(minor) if self.tells_replacement else None
+        return Deprecation(
+            f"{MAJOR}.{self.deprecated}",
+            "" if self.removed is None else f"{MAJOR}.{self.removed}",
+            "" if replacement is None else in_domain(str(replacement), group_domain),
+        )
+
+
+def in_domain(name: str, group_domain: str) -> str:
+    """Returns the name of a group, or what begins with one, in another domain than Kubernetes' own."""
+    return name if group_domain == _DOMAIN else name.replace(f".{_DOMAIN}", f".{group_domain}", 1)
+
+
+_DOMAIN: Final = "k8s.io"
+
+
+def known_lifecycles() -> Mapping[tuple[str, str], Lifecycle]:
+    """Returns the lives of all versions of all resources, by version and resource, as `v1`, `pods`."""
+    return _tables()[0]
+
+
+def lifecycle_of(group_version: str, kind: str) -> Lifecycle | None:
+    """Returns the life of a kind of one version."""
+    return _tables()[1].get((group_version, kind))
+
+
+def has_api(key: str, minor: int, group_domain: str) -> bool:
+    """Whether a release has what a key of --runtime-config names: `v1`, `apps/v1`, `apps/v1/deployments`."""
+    return any(
+        key in (in_domain(each.group_version, group_domain), _resource_key(each, group_domain))
+        for each in known_lifecycles().values()
+        if each.is_in(minor)
+    )
+
+
+def _resource_key(life: Lifecycle, group_domain: str) -> str:
+    return f"{in_domain(life.group_version, group_domain)}/{life.resource}"
+
+
+@cache
+def _tables() -> tuple[Mapping[tuple[str, str], Lifecycle], Mapping[tuple[str, str], Lifecycle]]:
+    text = (resources.files("apiserver.releases") / "api_lifecycles.txt").read_text()
+    lives = [_parsed(line) for line in text.splitlines() if not line.startswith("#")]
+    by_resource = {(each.group_version, each.resource): each for each in lives}
+    by_kind = {(each.group_version, each.kind): each for each in reversed(lives)}
+    return MappingProxyType(by_resource), MappingProxyType(by_kind)
+
+
+def _parsed(line: str) -> Lifecycle:
+    tells = _NOT_TOLD not in line
+    life, _, instead = line.partition(_TOLD if tells else _NOT_TOLD)
+    group_version, resource, kind, introduced, *ends = life.split()
+    deprecated, removed = [*map(_release, ends), None, None][:2]
+    replacements = tuple(
+        Replacement(version, other or kind)
+        for version, _, other in (each.partition(":") for each in instead.split())
+    )
+    return Lifecycle(group_version, resource, kind, int(introduced), deprecated, removed, replacements, tells)
+
+
+def _release(text: str) -> int | None:
+    return None if text == "-" else int(text)
+
+
+def storage_version(lives: Iterable[Lifecycle], release: EmulatedRelease) -> Lifecycle | None:
+    """Returns the version in which a release stores objects: of those it has, the one that it prefers.
+
+    It is one that the oldest compatible release has, too, if there is any, and no alpha version if there is
+    another. lives: of all versions of one kind, the preferred ones first. None if the release has none.
+    Source: k8s.io/apiserver, pkg/server/storage/resource_encoding_config.go, emulatedStorageVersion.
+    """
+    there = [each for each in lives if each.is_in(release.minor)]
+    compatible = [each for each in there if each.introduced <= release.min_compatible]
+    stable = [each for each in compatible if each.stability is not Stability.ALPHA]
+    return next(iter([*stable, *compatible, *there]), None)
