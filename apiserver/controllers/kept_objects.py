@@ -74,8 +74,9 @@ async def keep_forever(
 ) -> None:
     """Call `reconcile` every `interval_s` until cancelled. on_first: called after the first time.
 
-    reconcile: what it raises is logged; it is called again with back-off until it succeeds for the first
-        time, and as ever after that.
+    reconcile: what it raises is logged. While the store does not answer, it is called again with back-off
+        until it does for the first time. An object that is damaged or malformed will not mend by itself: it
+        must not keep the server from being ready.
     changed: when it is set, `reconcile` is called soon.
     """
     changed = changed or asyncio.Event()
@@ -83,15 +84,16 @@ async def keep_forever(
     is_first, failures = True, 0
     while True:
         changed.clear()
+        has_answer = True
         try:
             await reconcile()
         except StorageError as error:
             log.warning("the server's own objects cannot be written yet: %s", error)
+            has_answer = False
         except Exception:  # It must not stop the server.
-            log.exception("the server's own objects cannot be written yet")
-        else:
-            if is_first:
-                on_first()
+            log.exception("the server's own objects cannot all be written")
+        if is_first and has_answer:
+            on_first()
             is_first = False
         with suppress(TimeoutError):
             async with asyncio.timeout(RETRY.delay_s(failures) if is_first else interval_s):

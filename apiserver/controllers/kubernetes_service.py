@@ -201,11 +201,18 @@ class KubernetesServiceReconciler:
             return
         slices = self._wanted.slices(endpoints)
         for name in [NAME, *await self._slices_by_port(resource)]:
-            current = cached(self._registry, resource, NAMESPACE, name)
-            if current is not None and current["addressType"] != slices.get(name, {}).get("addressType"):
+            if self._has_other_family(resource, name, slices.get(name, {})):
                 await self._delete(resource, name)  # The field cannot be changed.
         for name, wanted in slices.items():
             await self._keep(resource, name, partial(_updated, wanted))
+
+    def _has_other_family(self, resource: ServedResource, name: str, wanted: Document) -> bool:
+        """Whether there is a slice with addresses of another family. Of a damaged one nobody can tell."""
+        try:
+            current = cached(self._registry, resource, NAMESPACE, name)
+        except CorruptObject:
+            return False
+        return current is not None and current.get("addressType") != wanted.get("addressType")
 
     async def _slices_by_port(self, resource: ServedResource) -> list[str]:
         """Returns the names of the slices of further ports that exist."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -211,3 +212,54 @@ def test_a_value_that_is_damaged_while_it_is_watched(tmp_path: Path) -> None:
             *_, last = events
         assert last["type"] == "ERROR"
         assert_names(last["object"], PREFIX + next(iter(DAMAGED)))
+
+
+# ---- what the server itself keeps
+
+IDENTITY: Final = ("name", "namespace", "uid")
+ALSO_DECODED: Final = ("labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp")
+
+
+def without_fields(document: dict[str, Any]) -> dict[str, Any]:
+    return {name: document[name] for name in ("apiVersion", "kind", "metadata")}
+
+
+def with_numbers(document: dict[str, Any]) -> dict[str, Any]:
+    return {**dict.fromkeys(document, 7), **without_fields(document)}
+
+
+def with_malformed_metadata(document: dict[str, Any]) -> dict[str, Any]:
+    identity = {name: value for name, value in document["metadata"].items() if name in IDENTITY}
+    return {**document, "metadata": {**identity, **dict.fromkeys(ALSO_DECODED, 7)}}
+
+
+def encoded(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[[bytes], bytes]:
+    return lambda value: json.dumps(change(json.loads(value)), separators=(",", ":")).encode()
+
+
+OWN_OBJECTS: Final[dict[str, Callable[[bytes], bytes]]] = {
+    "are no objects": lambda value: b"\x00garbage!",
+    "have metadata only": encoded(without_fields),
+    "have numbers where objects should be": encoded(with_numbers),
+    "have malformed metadata": encoded(with_malformed_metadata),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", OWN_OBJECTS.values(), ids=OWN_OBJECTS)
+def test_a_server_starts_although_its_own_objects(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
+    """All of them: what is damaged is logged and left alone, and all else is served."""
+    flags = ("--controllers=*", "--advertise-address=192.0.2.1")
+    with ServerProcess(tmp_path / "data", *flags) as server:
+        server.stop()
+        with contextlib.closing(sqlite3.connect(tmp_path / "data" / "store" / "store.db")) as store, store:
+            rows = store.execute("SELECT key, value FROM versions WHERE value IS NOT NULL").fetchall()
+            found = [(key, value) for key, value in rows if value.startswith(b'{"apiVersion"')]
+            assert len(found) > 100
+            for key, value in found:
+                store.execute("UPDATE versions SET value = ? WHERE key = ?", (damage(value), key))
+        server.start()
+        with contextlib.closing(Api(server)) as api:
+            assert api.get("/readyz").status == 200
+            assert api.post("/api/v1/namespaces", {"metadata": {"name": "new"}}).status == 201
+            assert api.post("/api/v1/namespaces/new/configmaps", {"metadata": {"name": "a"}}).status == 201
