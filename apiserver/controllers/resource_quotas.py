@@ -4,6 +4,9 @@ Admission adds to `status.used` what is about to be written; this controller sub
 was never written after all. A calculation replaces only the status that it began with, so that nothing
 admitted meanwhile is lost. While objects are admitted all the time it may have to wait; at the latest a quota
 that is used up stops changing. Only the leader runs this; measuring twice is harmless.
+
+While an object of a namespace cannot be read, as for want of its key, nobody knows how much it uses. Then no
+usage is given back but for what is counted by the piece (`UsageCalculation`).
 Source: kubernetes, pkg/controller/resourcequota.
 """
 
@@ -202,24 +205,37 @@ class ResourceQuotaController:
             return
         now = self._clock()
 
-        def measured(found: StoredObject) -> tuple[Usage, list[bool]]:
+        unreadable, why = 0, ""
+
+        def measured(found: StoredObject) -> tuple[Usage, list[bool]] | None:
+            nonlocal unreadable, why
             try:
                 document = found.document()
                 in_scope = [evaluator.is_in_scope(each.quota, document) for each, _ in closely]
                 return evaluator.usage(document, now), in_scope
-            except (
-                Exception
-            ) as error:  # Damaged or malformed, it must not hold up the quotas of its namespace.
-                log.warning("what %s uses is not counted: %s: %s", found.key, type(error).__name__, error)
-                return {}, [False] * len(closely)
+            except Exception as error:  # Damaged or malformed, it must not hold up the others.
+                unreadable, why = unreadable + 1, f"{found.key}: {type(error).__name__}: {error}"
+                return None
 
         async for version in in_turns(versions):
             assert version.value is not None
             size = size_class(len(version.value.tail))
-            usage, in_scope = await self._offload.run_begun(size, measured, version.value)
+            found = await self._offload.run_begun(size, measured, version.value)
+            if found is None:
+                continue
+            usage, in_scope = found
             for (calculation, names), is_in_scope in zip(closely, in_scope, strict=True):
                 if is_in_scope:
                     calculation.add(usage, names)
+        if unreadable:
+            log.warning(
+                "the quotas for %s count %d objects that cannot be read, and give no usage back: %s",
+                folder,
+                unreadable,
+                why,
+            )
+            for calculation, names in closely:
+                calculation.add_unreadable(unreadable, evaluator, names)
 
     async def _write(self, namespace: str, quota: Document, status: Document) -> None:
         """Raises Conflict if the quota has changed since."""

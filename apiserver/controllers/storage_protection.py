@@ -226,14 +226,19 @@ class StorageProtection:
         return not is_used
 
     async def _uses(self, namespace: str) -> set[Use]:
-        """Returns all that is used in a namespace. Raises CorruptObject, and the storage's errors."""
+        """Returns all that is used in a namespace.
+
+        Raises CorruptObject, as whoever cannot be read may use anything, and the storage's errors.
+        """
         prefix = self._registry.prefix_of(self._resource(self._protection.user))
         folder = f"{prefix}{namespace}/" if namespace else prefix
         listing = await self._registry.cache.list(prefix_range(folder))
         uses: set[Use] = set()
         async for version in in_turns(listing.versions):
             found = version.value
-            if found is not None and self._protection.mark in found.tail:
+            assert found is not None
+            found.require_sound()
+            if self._protection.mark in found.tail:
                 uses.update(self._protection.uses(found.document()))
         return uses
 

@@ -56,12 +56,19 @@ UNMANAGED: Final = (
 
 @dataclass(slots=True)
 class _Budget:
-    """One budget, and the pods that it selects."""
+    """One budget, and the pods that it selects.
+
+    unreadable: how many pods it may select of which nobody knows who owns them, and the key of one of them.
+    """
 
     key: str
     document: Document
     is_selected: Callable[[StoredObject], bool]
     pods: list[BudgetedPod] = field(default_factory=list)
+    unreadable: tuple[int, str] = (0, "")
+
+    def add_unreadable(self, key: str) -> None:
+        self.unreadable = (self.unreadable[0] + 1, key)
 
 
 class DisruptionController:
@@ -160,13 +167,19 @@ class DisruptionController:
         folder = prefix_range(f"{self._registry.prefix_of(pods)}{namespace}/")
         async for version in in_turns((await self._registry.cache.list(folder, ANY)).versions):
             found = version.value
-            if found is None or not found.head:
+            assert found is not None
+            if not found.head:  # It has labels that nobody knows, and is not ready as far as anybody knows.
+                for each in budgets:
+                    each.add_unreadable(version.key)
                 continue
             selecting = [each for each in budgets if each.is_selected(found)]
-            if selecting:
-                pod = _pod_of(found)
-                for each in selecting:
-                    each.pods.append(pod)
+            if not selecting:
+                continue
+            pod = _pod_of(found)
+            for each in selecting:
+                if pod is None:
+                    each.add_unreadable(version.key)
+                each.pods.append(pod or _unready(found))
 
     async def _update(self, namespace: str, budget: _Budget, scales: Scales) -> float | None:
         """Write the status if it has to change. Returns after how many seconds to look again, if so."""
@@ -175,9 +188,7 @@ class DisruptionController:
         if not pods:
             self._tell(document, "NoPods", "No matching pods found")
         try:
-            scale = await scales.expected(pods) if needs_scale(document) else 0
-            if needs_scale(document) and any(pod.owner is None for pod in pods):
-                self._tell(document, "UnmanagedPods", UNMANAGED, is_wrong=True)
+            scale = await self._scale(budget, scales) if needs_scale(document) else 0
             disrupted = still_disrupted(document, pods, now)
             again_s = disrupted.next_end_s
             if scales.has_asked_others:
@@ -188,9 +199,27 @@ class DisruptionController:
             wanted, again_s = failed_status(document, str(why), timestamps.to_text(now)), RESYNC_S
             message = f"Failed to calculate the number of expected pods: {why}"
             self._tell(document, "CalculateExpectedPodCountFailed", message, is_wrong=True)
-        if wanted != document.get("status"):
-            await self._write(namespace, document, wanted)
+        except StorageError:
+            raise
+        except Exception as error:
+            # It, or an owner of its pods, is damaged or malformed, which `_reconcile` notes. What was allowed
+            # when it could be judged may be too much.
+            failed = failed_status(document, f"{error}", timestamps.to_text(now))
+            await self._write(namespace, document, failed)
+            raise
+        await self._write(namespace, document, wanted)
         return again_s
+
+    async def _scale(self, budget: _Budget, scales: Scales) -> int:
+        """Returns how many pods the owners of a budget's pods want. Raises NoScale, and as `Scales` does."""
+        count, key = budget.unreadable
+        if count:
+            # With the replicas of their owners there may be more pods that have to be healthy.
+            raise NoScale(f"{count} pods cannot be read, among them {key}")
+        scale = await scales.expected(budget.pods)
+        if any(pod.owner is None for pod in budget.pods):
+            self._tell(budget.document, "UnmanagedPods", UNMANAGED, is_wrong=True)
+        return scale
 
     def _tell(self, budget: Document, reason: str, message: str, *, is_wrong: bool = False) -> None:
         meta = budget["metadata"]
@@ -198,6 +227,8 @@ class DisruptionController:
         tell(self._budgets(), meta["namespace"], meta["name"], meta["uid"], reason=reason, message=message)
 
     async def _write(self, namespace: str, budget: Document, wanted: Document) -> None:
+        if wanted == budget.get("status"):
+            return
         resource, meta = self._budgets(), budget["metadata"]
 
         def with_status(found: StoredObject) -> Draft:
@@ -234,13 +265,18 @@ def _noting(malformed: list[str], key: str) -> Iterator[None]:
         malformed.append(key)
 
 
-def _pod_of(found: StoredObject) -> BudgetedPod:
-    """Returns what counts of a pod. One that is malformed is there, but nobody knows that it is ready."""
+def _pod_of(found: StoredObject) -> BudgetedPod | None:
+    """Returns what counts of a pod; None if it is malformed."""
     try:
         return BudgetedPod.of(found.document())
     except Exception as error:
         log.warning("%s is malformed: %s: %s", found.key, type(error).__name__, error)
-        return BudgetedPod(found.key.rpartition("/")[2], is_ready=False, is_deleted=False, owner=None)
+        return None
+
+
+def _unready(found: StoredObject) -> BudgetedPod:
+    """Returns a pod that is there, but of which nobody knows that it is ready."""
+    return BudgetedPod(found.key.rpartition("/")[2], is_ready=False, is_deleted=False, owner=None)
 
 
 def _selection(budget: Document) -> Callable[[StoredObject], bool]:

@@ -11,11 +11,15 @@ from contextlib import asynccontextmanager
 from typing import Any, Final
 
 import orjson
+import pytest
 
 from apiserver.brand import Brand
 from apiserver.controllers.disruption.controller import DisruptionController
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.controllers.resource_quotas import ResourceQuotaController
+from apiserver.controllers.storage_protection import CLAIMS as CLAIM_PROTECTION
+from apiserver.controllers.storage_protection import StorageProtection
+from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
@@ -23,12 +27,16 @@ from apiserver.registry.strategy import UpdateStrategy
 from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.vocabulary import Document
 from storage.embedded import EmbeddedStore
+from storage.interface import Delete, Put
 from tests.support.eventually import eventually
 from tests.support.in_process import TABLE, caught_up, resource, server
 
 BUDGETS: Final = resource("poddisruptionbudgets", "policy")
+CLAIMS: Final = resource("persistentvolumeclaims", "")
 PODS: Final = resource("pods", "")
+REPLICA_SETS: Final = resource("replicasets", "apps")
 QUOTAS: Final = resource("resourcequotas", "")
+CLAIM_SPEC: Final = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 POD_SPEC: Final = {"containers": [{"name": "c", "image": "i"}]}
 
 
@@ -56,11 +64,29 @@ class Cluster:
         await self.store.create(key, orjson.dumps(value))
         await caught_up(self.registry)
 
-    def status(self, what: ServedResource, name: str) -> Document:
+    async def damage(self, what: ServedResource, name: str) -> bytes:
+        """Returns the value as it was."""
+        found = (await self.store.get(self.registry.key(what, "default", name))).stored
+        assert found is not None
+        await self.put(what, name, b"\0garbage!")
+        return found.value
+
+    async def put(self, what: ServedResource, name: str, value: bytes) -> None:
+        await self.store.transact((), (Put(self.registry.key(what, "default", name), value),))
+        await caught_up(self.registry)
+
+    async def remove(self, what: ServedResource, name: str) -> None:
+        await self.store.transact((), (Delete(self.registry.key(what, "default", name)),))
+        await caught_up(self.registry)
+
+    def document(self, what: ServedResource, name: str) -> Document:
         found = self.registry.cache.get_cached(self.registry.key(what, "default", name))
         assert found is not None
         assert found.value is not None
-        status: Document = found.value.document().get("status") or {}
+        return found.value.document()
+
+    def status(self, what: ServedResource, name: str) -> Document:
+        status: Document = self.document(what, name).get("status") or {}
         return status
 
 
@@ -94,6 +120,55 @@ async def test_disruption_budgets(store: EmbeddedStore) -> None:
         assert cluster.status(BUDGETS, "c")["currentHealthy"] == 1
 
 
+UNREADABLE: Final = {
+    "a pod, which another owner may want": (PODS, "q"),
+    "their owner": (REPLICA_SETS, "r"),
+}
+
+
+@pytest.mark.parametrize(("what", "name"), UNREADABLE.values(), ids=UNREADABLE)
+async def test_a_budget_allows_nothing_while_it_cannot_be_judged(
+    store: EmbeddedStore, what: ServedResource, name: str
+) -> None:
+    """As many replicas as are wanted may be missing one; of how many are wanted nobody knows."""
+    labels = {"labels": {"app": "a"}}
+    template = {"metadata": labels, "spec": POD_SPEC}
+    selector = {"matchLabels": {"app": "a"}}
+    ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    async with server(store) as registry:
+        cluster = Cluster(store, registry)
+
+        async def may_create(*_: Any) -> None:
+            return None
+
+        replicas = {"replicas": 2, "selector": selector, "template": template}
+        await cluster.add(REPLICA_SETS, "r", spec=replicas)
+        uid = cluster.document(REPLICA_SETS, "r")["metadata"]["uid"]
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": uid, "controller": True}
+        for pod in ("p", "q"):
+            await cluster.add(
+                PODS, pod, metadata={**labels, "ownerReferences": [owner]}, spec=POD_SPEC, status=ready
+            )
+        await cluster.add(BUDGETS, "b", spec={"selector": selector, "maxUnavailable": 1})
+        events = EventRecorder(registry, cluster.served, may_create, lambda: 0.0, component="test")
+        controller = DisruptionController(registry, cluster.served, events, lambda: 0.0)
+
+        async def allows(count: int, reason: str) -> None:
+            def check() -> bool:
+                status = cluster.status(BUDGETS, "b")
+                conditions = status.get("conditions") or [{}]
+                return (status.get("disruptionsAllowed"), conditions[0].get("reason")) == (count, reason)
+
+            await eventually(check)
+
+        async with running(controller.run()):
+            await allows(1, "SufficientPods")
+            before = await cluster.damage(what, name)
+            await allows(0, "SyncFailed")
+            await cluster.put(what, name, before)
+            await allows(1, "SufficientPods")
+
+
 async def test_resource_quotas(store: EmbeddedStore) -> None:
     async with server(store) as registry:
         cluster = Cluster(store, registry)
@@ -103,4 +178,46 @@ async def test_resource_quotas(store: EmbeddedStore) -> None:
         await cluster.add(QUOTAS, "b", spec={"hard": {"pods": "5"}})
         controller = ResourceQuotaController(registry, cluster.served, Brand(), Offload())
         async with running(controller.run()):
-            await eventually(lambda: cluster.status(QUOTAS, "b").get("used") == {"pods": "1"})
+            # The malformed one may be one that counts.
+            await eventually(lambda: cluster.status(QUOTAS, "b").get("used") == {"pods": "2"})
+
+
+async def test_a_quota_gives_nothing_back_while_a_pod_cannot_be_read(store: EmbeddedStore) -> None:
+    """Nobody knows how much it uses: with less than that the quota could be exceeded."""
+    spec = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}]}
+    hard = {"pods": "5", "requests.cpu": "5"}
+    async with server(store) as registry:
+        cluster = Cluster(store, registry)
+        for name in ("p", "q"):
+            await cluster.add(PODS, name, spec=spec)
+        await cluster.add(QUOTAS, "a", spec={"hard": hard})
+        controller = ResourceQuotaController(registry, cluster.served, Brand(), Offload())
+
+        async def uses(quota: str, **used: str) -> None:
+            wanted = {name.replace("_", "."): value for name, value in used.items()}
+            await eventually(lambda: cluster.status(QUOTAS, quota).get("used") == wanted)
+
+        async with running(controller.run()):
+            await uses("a", pods="2", requests_cpu="2")
+            await cluster.damage(PODS, "p")
+            await cluster.remove(PODS, "q")
+            await uses("a", pods="1", requests_cpu="2")
+            await cluster.add(QUOTAS, "new", spec={"hard": hard})
+            await uses("new", pods="1")  # Without an amount, nobody is admitted who uses some.
+            await cluster.remove(PODS, "p")
+            await uses("a", pods="0", requests_cpu="0")
+            await uses("new", pods="0", requests_cpu="0")
+
+
+async def test_a_claim_stays_while_a_pod_that_may_use_it_cannot_be_read(store: EmbeddedStore) -> None:
+    finalizers = [CLAIM_PROTECTION.finalizer]
+    async with server(store) as registry:
+        cluster = Cluster(store, registry)
+        await cluster.add(CLAIMS, "c", spec=CLAIM_SPEC, metadata={"finalizers": finalizers})
+        await cluster.add(PODS, "p", spec=POD_SPEC)
+        await cluster.damage(PODS, "p")
+        await registry.delete(DeleteRequest(CLAIMS, "default", "c"))
+        controller = StorageProtection(registry, cluster.served, CLAIM_PROTECTION)
+        async with running(controller.run()):
+            await eventually(lambda: controller.queue.failures("default"))
+        assert cluster.document(CLAIMS, "c")["metadata"]["finalizers"] == finalizers

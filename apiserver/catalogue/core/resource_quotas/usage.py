@@ -35,6 +35,8 @@ _BARE_NAMES: Final = frozenset(
 _NONE: Final = Quantity(Decimal(0))
 _ONE: Final = Quantity(Decimal(1))
 _COMPUTE: Final = ("cpu", "memory", "ephemeral-storage")
+# The names under which an object is one more, whatever is in it; a pod that has ended is none.
+_BY_THE_PIECE: Final = {resource: resource.resource for resource in (PODS, CLAIMS, SERVICES)}
 _OF_PODS: Final = frozenset(
     {"pods", "count/pods", *_COMPUTE}
     | {f"{field}.{name}" for field in ("requests", "limits") for name in _COMPUTE}
@@ -86,6 +88,10 @@ class QuotaEvaluator:
     def only_counts(self, names: Collection[str]) -> bool:
         """Tells whether each object uses exactly one of each of `names`."""
         return all(map(self._is_count, names))
+
+    def counts(self, name: str) -> bool:
+        """Tells whether an object uses at most one of `name`, whatever is in it."""
+        return self._is_count(name) or name == _BY_THE_PIECE.get(self.resource)
 
     def usage(self, document: Document, now: float) -> Usage:
         """Returns what the object uses. now: seconds since 1970."""
@@ -277,14 +283,19 @@ class UsageCalculation:
     """Recalculates the status of a quota. What no object of this server uses keeps its value.
 
     Callers call `begin` for each evaluator, and then add those of its objects that are in scope.
+
+    An object that cannot be read may be in every scope, and use any amount: it counts where objects are
+    counted, and of all amounts the quota has used at least what it said before. With less than is used it
+    could be exceeded. An amount of which it said nothing stays unknown, and what would use some is refused.
     """
 
     def __init__(self, quota: Document) -> None:
         self.quota = quota
         self._limits: dict[str, str] = (quota.get("spec") or {}).get("hard") or {}
         self._before: Document = quota.get("status") or {}
-        known = quantities(self._before.get("used"))
-        self._used = {name: value for name, value in known.items() if name in self._limits}
+        self._known = quantities(self._before.get("used"))
+        self._used = {name: value for name, value in self._known.items() if name in self._limits}
+        self._uncertain: set[str] = set()  # the amounts that objects may use which cannot be read
 
     @property
     def has_limits(self) -> bool:
@@ -309,12 +320,19 @@ class UsageCalculation:
         """Adds objects that use one of each of `names`."""
         self.add(dict.fromkeys(names, Quantity(Decimal(count))), names)
 
+    def add_unreadable(self, count: int, evaluator: QuotaEvaluator, names: Collection[str]) -> None:
+        """Adds objects that cannot be read."""
+        self.add_objects(count, [name for name in names if evaluator.counts(name)])
+        self._uncertain.update(name for name in names if not evaluator.counts(name))
+
     def status(self) -> dict[str, dict[str, str]] | None:
         """Returns the new status; None if its amounts have not changed."""
-        if self.has_limits and quantities(self._before.get("used")) == self._used:
+        used = {name: value for name, value in self._used.items() if name not in self._uncertain}
+        for name in self._uncertain & self._known.keys():
+            used[name] = max(self._used[name], self._known[name])
+        if self.has_limits and self._known == used:
             return None
-        used = {name: str(value) for name, value in self._used.items()}
-        found = {"hard": dict(self._limits), "used": used}
+        found = {"hard": dict(self._limits), "used": {name: str(value) for name, value in used.items()}}
         return {field: values for field, values in found.items() if values}
 
 
