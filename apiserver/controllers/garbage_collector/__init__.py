@@ -14,10 +14,10 @@
 What they guarantee: nothing is deleted that has an owner. That an owner is absent, the store itself is asked
 once; each deletion is of the very version of an object that was judged, so that whoever gives it another
 owner meanwhile saves it. An owner that orphans its dependents goes only when the graph has all that named it
-when its deletion began. An object of which nobody can tell whether its owner exists, because the owner's kind
-is not served, or another server has it that cannot be reached, stays. Such servers are asked every half a
-minute: there is no watch of what they have. What they have is theirs to finish: the collector takes no
-finalizer from it, and it is no dependent of anything.
+when its deletion began, and when each object can be read that may name it. An object of which nobody can tell
+whether its owner exists, because the owner's kind is not served, or another server has it that cannot be
+reached, stays. Such servers are asked every half a minute: there is no watch of what they have. What they
+have is theirs to finish: the collector takes no finalizer from it, and it is no dependent of anything.
 
 Why this shape: it is kube-controller-manager's, with one difference. There owners are known by their uids,
 and it takes care to find out when a reference has the uid of one object and the name of another. Here an

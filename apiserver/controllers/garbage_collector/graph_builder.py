@@ -91,6 +91,8 @@ class GraphBuilder:
         self._served = served
         self._events = events
         self._metrics = metrics
+        # The keys of objects that cannot be read, with their namespaces: nobody knows who owns them.
+        self._unreadable: dict[str, str] = {}
         self._informers: dict[str, Informer] = {}  # by the prefix of their keys
         self._informing: dict[str, asyncio.Task[None]] = {}
         self._synced = asyncio.Event()
@@ -135,6 +137,14 @@ class GraphBuilder:
             return None
         found = self._ownership(key, version.value)
         return Seen(place, version.revision, found) if found is not None else None
+
+    def require_readable(self, namespace: str) -> None:
+        """Raises CorruptObject if an object cannot be read that an owner may have. namespace: the owner's."""
+        for key, where in self._unreadable.items():
+            if namespace in ("", where):
+                version = self._cache.get_cached(key)
+                if version is not None and version.value is not None:
+                    version.value.require_sound()
 
     # ---- what is served
 
@@ -193,11 +203,18 @@ class GraphBuilder:
     # ---- changes
 
     def _concerns(self, found: StoredObject) -> bool:
-        """Whether an object is in the graph, or belongs there, or is held by the garbage collector."""
+        """Whether an object is in the graph, or belongs there, or is held by the garbage collector.
+
+        One that cannot be read may be.
+        """
+        if not found.head:
+            return True
         return may_have_owners(found) or self.graph.is_owner(found.key) or may_wait_for_collector(found)
 
     def _on_object(self, notification: Notification) -> None:
         key, new = notification.key, notification.new
+        if self._unreadable or (new is not None and not new.head):
+            self._note_unreadable(key, new)
         if new is None:
             self._link(key, ())
             if self.graph.is_owner(key):
@@ -210,6 +227,14 @@ class GraphBuilder:
                 self._relink(key, found)
             if is_held:
                 self._on_deleted(key, found)
+
+    def _note_unreadable(self, key: str, found: StoredObject | None) -> None:
+        """Note whether an object can be read. found: None if it is gone."""
+        place = self.resources.place(key)
+        if found is None or found.head:
+            self._unreadable.pop(key, None)
+        elif place is not None:
+            self._unreadable[key] = place.namespace
 
     def _on_owner_gone(self, key: str, old: StoredObject | None) -> None:
         found = self._ownership(key, old) if old is not None else None
@@ -359,6 +384,10 @@ class GraphBuilder:
 
     async def _sweep(self, prefix: str) -> None:
         """Look at all that is in the graph below a prefix, since changes of it may have been missed."""
+        async for key in in_turns(list(self._unreadable)):
+            if key.startswith(prefix):
+                version = self._cache.get_cached(key)
+                self._note_unreadable(key, version.value if version is not None else None)
         async for key in in_turns(self.graph.dependents()):
             if key.startswith(prefix) and self._cache.get_cached(key) is None:
                 self._link(key, ())

@@ -48,13 +48,18 @@ class Orphaning:
         return None
 
     async def _orphan(self, key: str, seen: Seen) -> Outcome:
-        """Release all dependents, then the object. Raises NotFound, ApiError, and the storage's errors."""
+        """Release all dependents, then the object.
+
+        Raises NotFound, CorruptObject (who cannot be read may be a dependent), ApiError, and the storage's
+        errors.
+        """
         place, revision, found = seen
         while True:
             # A dependent that is missed here would be deleted, once its owner is gone.
             await self._builder.wait_until_current(revision)
             owner = self._builder.graph.owner(key, found.uid)
             if owner is None or not owner.has_dependents:
+                self._builder.require_readable(place.namespace)
                 break
             if not await self._release_all(owner.dependents, found.uid):
                 return Requeue()  # Their type is not served, or they are malformed: it waits for them.

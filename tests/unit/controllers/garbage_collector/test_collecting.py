@@ -9,6 +9,7 @@ from typing import Any, Final
 import pytest
 
 from storage.embedded import EmbeddedStore
+from storage.interface import Delete, Put
 from tests.support.eventually import eventually
 from tests.unit.controllers.garbage_collector.collecting import (
     CONFIG_MAP,
@@ -264,3 +265,29 @@ async def test_an_owner_waits_for_dependents_whose_type_is_not_served_for_now(al
     alone.served.replace(table)
     await eventually(lambda: alone.registry.cache.get_cached(key) is None)
     assert owners((await alone.left([NAMESPACE]))[name("b")]) == []
+
+
+async def test_an_owner_whose_dependents_stay_waits_for_what_cannot_be_read(store: EmbeddedStore) -> None:
+    """It may be a dependent. Were its owner gone when it can be read again, it would be collected."""
+    async with cluster(store, starts=False) as found:
+        await chain(found, "a", "b")
+        await found.create(Name("other", "c"))
+        key = found.registry.key(CONFIG_MAP, NAMESPACE, "b")
+        before = (await store.get(key)).stored
+        assert before is not None
+        other = found.registry.key(CONFIG_MAP, "other", "c")
+        for damaged in (key, other):
+            await store.transact((), (Put(damaged, b"garbage"),))
+        found.start()
+        await found.delete(name("a"), "Orphan")
+        owner = found.registry.key(CONFIG_MAP, NAMESPACE, "a")
+        queue = found.builder.attempt_to_orphan
+        await eventually(lambda: queue.failures(owner) > 2)
+        assert found.registry.cache.get_cached(owner) is not None
+        await store.transact((), (Put(key, before.value),))
+        # What is in another namespace is none of it.
+        await eventually(lambda: found.registry.cache.get_cached(owner) is None)
+        await store.transact((), (Delete(other),))
+        await found.rest()
+        left = await found.left([NAMESPACE])
+        assert {each.name: owners(meta) for each, meta in left.items()} == {"b": []}
