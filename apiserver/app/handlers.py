@@ -18,7 +18,8 @@ from apiserver.endpoints.routes import ResourceHandlers, VerbHandlers
 from apiserver.handlers.apply import Applier
 from apiserver.handlers.create import Creator, create_handler
 from apiserver.handlers.decoding import Decoder
-from apiserver.handlers.delete import DeleteOptionsReader, delete_collection_handler, delete_handler
+from apiserver.handlers.delete import DeleteOptionsReader, delete_handler
+from apiserver.handlers.delete_collection import delete_collection_handler
 from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.get import get_handler
 from apiserver.handlers.list import list_handler

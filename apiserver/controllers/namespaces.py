@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from apiserver.controllers.controller import Controller, Outcome, Requeue
@@ -39,6 +39,8 @@ BACKOFF: Final = Backoff(base_s=1.0, max_s=15.0, factor=1.5)
 WORKERS: Final = 10
 # Objects of each that are deleted at the same time.
 DELETIONS_AT_ONCE: Final = 8
+# Objects that are listed at a time: those that have been deleted need not stay in memory.
+PAGE_OBJECTS: Final = 500
 
 
 class OtherServers(Protocol):
@@ -121,17 +123,27 @@ class NamespaceController:
         at: a revision since which nothing was created in the namespace.
         Several are deleted at a time, so that the store can commit them together.
         """
-        folder = prefix_range(f"{self._registry.prefix_of(resource)}{name}/")
-        listing = await self._registry.cache.list(folder, at)
-        names = iter([version.key.rpartition("/")[2] for version in listing.versions])
+        keys = prefix_range(f"{self._registry.prefix_of(resource)}{name}/")
+        while True:
+            page = await self._registry.cache.list(keys, at, limit=PAGE_OBJECTS, counts_rest=False)
+            names = [version.key.rpartition("/")[2] for version in page.versions]
+            await self._delete_page(resource, name, names, remaining)
+            if page.next_key is None:
+                return
+            keys = keys._replace(start=page.next_key)
+
+    async def _delete_page(
+        self, resource: ServedResource, namespace: str, names: Sequence[str], remaining: Remaining
+    ) -> None:
+        left = iter(names)
 
         async def delete_rest() -> None:
-            for each in names:
-                await self._delete(resource, name, each, remaining)
+            for each in left:
+                await self._delete(resource, namespace, each, remaining)
 
         tasks = [
             asyncio.create_task(delete_rest(), name="namespace-deletion")
-            for _ in range(min(DELETIONS_AT_ONCE, len(listing.versions)))
+            for _ in range(min(DELETIONS_AT_ONCE, len(names)))
         ]
         try:
             await asyncio.gather(*tasks)

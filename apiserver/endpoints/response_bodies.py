@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from typing import Protocol
 
 from apiserver.endpoints.compression import BodySlices
-from apiserver.endpoints.representation import WorkAhead
+from apiserver.endpoints.representation import Encoder, Extent, Slicer, WorkAhead
 from apiserver.registry.offload import Offload
+from apiserver.registry.results import PagedList
 from apiserver.registry.size_class import SizeClass
 
 
@@ -51,6 +52,46 @@ class UnsharedBody:
 
     def reader(self, offload: Offload) -> SliceReader:
         return _Reader(iter(self._slices), offload)
+
+
+class PagedBody:
+    """A list whose objects are read page by page while it is sent; for one reader, or several one by one."""
+
+    is_gzipped = False
+    is_shared = False
+
+    def __init__(self, encoder: Encoder, listed: PagedList) -> None:
+        self._encoder = encoder
+        self._listed = listed
+
+    def reader(self, offload: Offload) -> SliceReader:
+        return _PageReader(self._slices(offload))
+
+    async def _slices(self, offload: Offload) -> AsyncIterator[bytes]:
+        encoder, listed = self._encoder, self._listed
+        items_bytes = 0
+        if encoder.has_length_ahead:
+            async for items in self._encoded_items(offload):
+                items_bytes += len(items)
+                yield b""
+        slicer = Slicer(encoder.envelope(listed.head, Extent(listed.count, items_bytes)))
+        async for items in self._encoded_items(offload):
+            yield slicer.add(items)
+        yield slicer.end()
+
+    async def _encoded_items(self, offload: Offload) -> AsyncIterator[bytes]:
+        async for page in self._listed.pages():
+            reader = _Reader(self._encoder.encoded_items(page), offload)
+            while (items := await reader.next()) is not None:
+                yield items
+
+
+class _PageReader:
+    def __init__(self, slices: AsyncIterator[bytes]) -> None:
+        self._slices = slices
+
+    async def next(self) -> bytes | None:
+        return await anext(self._slices, None)
 
 
 class _Reader:

@@ -30,7 +30,6 @@ from apiserver.endpoints.representation import Encoder
 from apiserver.endpoints.response_bodies import ResponseBody, UnsharedBody
 from apiserver.errors import ApiError
 from apiserver.meta.options import is_true
-from apiserver.registry.results import ObjectList
 from apiserver.registry.size_class import SizeClass
 from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import Document
@@ -192,12 +191,12 @@ async def _record_object(
     audit.record_response((body,))
 
 
-async def record_list(call: ApiCall, found: ObjectList) -> None:
-    """Record a list that is about to be sent, if it is to be recorded."""
-    audit, encoder = call.audit, call.audit_encoder
-    if audit is None or encoder is None or not audit.wants_response:
+async def record_list(call: ApiCall, body: ResponseBody) -> None:
+    """Record a list that is about to be sent, if it is to be recorded. body: made by `call.audit_encoder`."""
+    audit = call.audit
+    if audit is None or not audit.wants_response:
         return
-    following = UnsharedBody(BodySlices(encoder.list(found))).reader(call.offload).next
+    following = body.reader(call.offload).next
     turn = Turn()
     while (piece := await following()) is not None:
         if not audit.add_to_response(piece):

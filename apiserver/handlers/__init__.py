@@ -3,7 +3,7 @@
     get, list, watch            reads
     create, update, patch       writes of an object: POST, PUT, and PATCH in three patch formats
     apply                       PATCH as server-side apply
-    delete                      DELETE of an object or of a collection
+    delete, delete_collection   DELETE of an object, and of a collection
     subresources                scale, binding, eviction, token, and those that connect to other servers
     extension_servers           forwards what is for versions that other servers have
     reviews                     SubjectAccessReview and the like: answered, never stored

@@ -1,9 +1,7 @@
-"""Handles DELETE of one object, or of a collection."""
+"""Handles DELETE of one object, and reads the options of deletions."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine, Iterable
 from typing import Final
 
 from apiserver.admission.chain import Operation
@@ -15,24 +13,19 @@ from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.bodies import Body, BodyParser, MalformedBody, read_body
 from apiserver.endpoints.middleware import authorizer_attributes
 from apiserver.endpoints.responses import send_object, send_status
-from apiserver.errors import BadRequest, Forbidden, Invalid, NotFound, details_of
-from apiserver.field_errors import invalid
+from apiserver.errors import BadRequest, Forbidden, details_of
 from apiserver.handlers.encoders import Encoders
-from apiserver.handlers.list import send_list
-from apiserver.handlers.long_selectors import wait_for_turn
 from apiserver.handlers.recording import record_object
 from apiserver.handlers.write_requests import WriteRequests
-from apiserver.meta.options import IGNORE_READ_ERROR, DeleteOptions, ListOptions
+from apiserver.meta.options import DeleteOptions
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.schema.compile import TypeMismatch, compile_schema
 from apiserver.schema.structural import Schema
-from apiserver.vocabulary import Document, GroupKind
+from apiserver.vocabulary import Document
 from apiserver.wire.protobuf import MessageDecoder
 
-# How many objects of a collection are deleted at the same time.
-CONCURRENT_DELETES: Final = 16
 # The verb that is asked for beside `delete` when an object cannot be read.
 UNSAFE_DELETE: Final = "unsafe-delete-ignore-read-errors"
 
@@ -89,64 +82,6 @@ async def _require_may_delete_unread(call: ApiCall, authorization: Authorization
     if verdict.decision is not Decision.ALLOW:
         why = f'not permitted to do "{UNSAFE_DELETE}", reason: {verdict.reason}'
         raise Forbidden.to_resource(resource.group_resource, call.info.name, why)
-
-
-def delete_collection_handler(
-    registry: Registry,
-    encoders: Encoders,
-    options_reader: DeleteOptionsReader,
-    brand: Brand,
-    requests: WriteRequests,
-    deviations: Deviations,
-) -> Handler:
-    """Returns a handler that deletes each object of a list, and answers with that list. Row G16."""
-
-    async def delete_collection(call: ApiCall) -> None:
-        resource, namespace = call.resource, call.info.namespace
-        assert resource is not None
-        encoder = encoders.for_call(call)
-        await wait_for_turn(call.query)
-        listed = ListOptions.for_list(
-            call.query,
-            resource.known_fields,
-            brand.meta_group,
-            limits_cached_lists=deviations.limits_cached_lists,
-        )
-        options = await options_reader.read(call)
-        if options.ignores_read_error:
-            why = "is not allowed with DELETECOLLECTION, try again after removing the option"
-            kind = GroupKind(brand.meta_group, "DeleteOptions")
-            raise Invalid(kind, "", [invalid(IGNORE_READ_ERROR, True, why)])
-        found = await registry.list(resource, namespace, listed)
-        assert call.user is not None
-        user = call.user.name
-        names = iter([each.key.rpartition("/")[2] for each in found.objects])
-
-        async def delete_remaining() -> None:
-            for name in names:
-                admission = requests.admission(call, Operation.DELETE, name, options)
-                try:
-                    deleted = await registry.delete(
-                        DeleteRequest(resource, namespace, name, options, admission, user)
-                    )
-                except NotFound:
-                    continue  # Another client has deleted it.
-                call.warnings += deleted.warnings
-
-        await _run_all(delete_remaining() for _ in range(min(CONCURRENT_DELETES, len(found.objects))))
-        await send_list(call, encoder, found)
-
-    return delete_collection
-
-
-async def _run_all(workers: Iterable[Coroutine[None, None, None]]) -> None:
-    """Run until all workers are done, or the first fails; then cancel the others and raise its error."""
-    tasks = [asyncio.ensure_future(worker) for worker in workers]
-    try:
-        await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
 
 
 class DeleteOptionsReader:

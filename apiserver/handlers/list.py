@@ -14,14 +14,14 @@ from apiserver.deviations import Deviations
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.compression import BodySlices, accepts_gzip
 from apiserver.endpoints.representation import Encoder
-from apiserver.endpoints.response_bodies import ResponseBody, UnsharedBody
+from apiserver.endpoints.response_bodies import PagedBody, ResponseBody, UnsharedBody
 from apiserver.endpoints.responses import record_list, send_slices
 from apiserver.errors import Expired
 from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.long_selectors import wait_for_turn
 from apiserver.handlers.shared_lists import SharedLists
 from apiserver.meta.options import ListOptions
-from apiserver.registry.results import ObjectList
+from apiserver.registry.results import ObjectList, PagedList
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from storage.interface import Consistency, ReadAt
@@ -78,8 +78,15 @@ def list_handler(registry: Registry, encoders: Encoders, brand: Brand, deviation
 async def send_list(call: ApiCall, encoder: Encoder, found: ObjectList) -> None:
     """Send a collection as the whole answer, in slices if it is large."""
     if call.audit_encoder is not None:
-        await record_list(call, found)
+        await record_list(call, UnsharedBody(_list_body(call.audit_encoder, False, found)))
     await send_slices(call, UnsharedBody(_list_body(encoder, _accepts_gzip(call), found)), encoder.media_type)
+
+
+async def send_paged_list(call: ApiCall, encoder: Encoder, listed: PagedList) -> None:
+    """Send a collection as the whole answer, uncompressed, with one page of it in memory at a time."""
+    if call.audit_encoder is not None:
+        await record_list(call, PagedBody(call.audit_encoder, listed))
+    await send_slices(call, PagedBody(encoder, listed), encoder.media_type)
 
 
 def _list_body(encoder: Encoder, gzip: bool, found: ObjectList) -> BodySlices:

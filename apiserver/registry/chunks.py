@@ -33,3 +33,8 @@ def expired_error(next_key: str, folder: str, meta_version: str, *, is_continued
     )
     error.list_meta["continue"] = continue_token(0, next_key, folder, meta_version)
     return error
+
+
+def token_at_revision(text: str, revision: int, meta_version: str) -> str:
+    """Returns a token that goes on where another does, at a revision. text: one that is known to be good."""
+    return decode_token(text, meta_version)._replace(revision=revision).encode(meta_version)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
 from apiserver.registry.stored_object import StoredObject
@@ -16,6 +16,19 @@ class ObjectList:
     revision: int
     continue_token: str = ""
     remaining: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PagedList:
+    """A list that is too large to be in memory.
+
+    head: the list without its objects. count: how many these are. pages: reads them, from the first one on
+    each time it is called; raises as `Registry.list` does.
+    """
+
+    head: ObjectList
+    count: int
+    pages: Callable[[], AsyncIterator[Sequence[StoredObject]]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from apiserver.brand import Brand
@@ -34,6 +34,10 @@ from storage.watch_cache import KeyVersion, Listing, WatchCache
 
 # A list of more objects lets others have their turn before anything is done with all of them.
 LIST_TURN_OBJECTS: Final = 10_000
+# The first page of a list that is read in pages; those after it have about so many bytes.
+FIRST_PAGE_OBJECTS: Final = 64
+PAGE_OBJECTS_MAX: Final = 500
+PAGE_BYTES: Final = 4 * 1024 * 1024
 # Objects that are converted at a time: who asks for few need not wait until all have been.
 VIEWS_AT_ONCE: Final = 500
 
@@ -86,8 +90,13 @@ class Registry:
         version.value.require_sound()
         return await version_codec.view(resource.codec, version.value)
 
-    async def list(self, resource: ServedResource, namespace: str, options: ListOptions) -> ObjectList:
-        """Raises BadRequest (a bad token), Expired, CorruptObject, and the storage's errors."""
+    async def list(
+        self, resource: ServedResource, namespace: str, options: ListOptions, *, counts_rest: bool = True
+    ) -> ObjectList:
+        """counts_rest: whether to tell how many objects remain, of a list with a limit.
+
+        Raises BadRequest (a bad token), Expired, CorruptObject, and the storage's errors.
+        """
         selection = self.selection(resource, namespace, options)
         selects = selection.predicate.test if selection.predicate is not None else None
         keys, at = selection.keys, options.at
@@ -98,7 +107,9 @@ class Registry:
             if selects is not None and selection.is_of_views:
                 found = await _list_views(self.cache, resource, selects, keys, at, options.limit)
             else:
-                found = await self.cache.list(keys, at, limit=options.limit, predicate=selects)
+                found = await self.cache.list(
+                    keys, at, limit=options.limit, predicate=selects, counts_rest=counts_rest
+                )
         except RevisionCompacted:
             is_continued = bool(options.continue_token)
             raise chunks.expired_error(keys.start, folder, meta_version, is_continued=is_continued) from None
@@ -111,6 +122,34 @@ class Registry:
         _require_sound(resource, objects)
         objects = await resource.codec.views(objects)
         return ObjectList(objects, found.revision, token, found.remaining)
+
+    async def pages(
+        self, resource: ServedResource, namespace: str, options: ListOptions
+    ) -> AsyncIterator[ObjectList]:
+        """Yields a list in pages of one revision; as many objects in all as the options allow.
+
+        Raises as `list` does: Expired, too, where the store forgets the revision before the last page.
+        """
+        left, count = options.limit, FIRST_PAGE_OBJECTS
+        while True:
+            limit = min(count, left) if options.limit else count
+            asked = replace(options, limit=limit)
+            # What remains matters behind the last page.
+            page = await self.list(resource, namespace, asked, counts_rest=limit == left)
+            yield page
+            left -= len(page.objects)
+            if not page.continue_token or (options.limit and left <= 0):
+                return
+            size = sum([len(each.tail) for each in page.objects])
+            count = max(1, min(PAGE_OBJECTS_MAX, PAGE_BYTES * len(page.objects) // max(size, 1)))
+            options = replace(options, continue_token=page.continue_token)
+
+    def at_revision(self, options: ListOptions, revision: int) -> ListOptions:
+        """Returns options by which the same list is read once more. revision: the one it was of."""
+        if not options.continue_token:
+            return replace(options, at=ReadAt.exactly(revision))
+        token = chunks.token_at_revision(options.continue_token, revision, self._brand.meta_version)
+        return replace(options, continue_token=token)
 
     def key(self, resource: ServedResource, namespace: str, name: str) -> str:
         return self._keys.of(resource, namespace, name)

@@ -62,6 +62,14 @@ class Listing(NamedTuple, Generic[T]):
     remaining: int | None  # how many come after this page; None for the last, or when only some are selected
 
 
+class _Page(NamedTuple, Generic[T]):
+    """Which objects of a range are listed: see `WatchCache.list`."""
+
+    limit: int
+    predicate: Predicate[T] | None
+    counts_rest: bool
+
+
 class WatchCache(Generic[T]):
     """Serves reads and watches from memory, in front of a store. Writes go to the store directly.
 
@@ -226,23 +234,27 @@ class WatchCache(Generic[T]):
         *,
         limit: int = 0,
         predicate: Predicate[T] | None = None,
+        counts_rest: bool = True,
     ) -> Listing[T]:
         """The versions in `keys`, which lie within one resource, in key order and of one revision.
 
         At most `limit` of them (0: all), counting those that `predicate` selects.
+        counts_rest: whether to tell how many `remaining` there are. It takes up to 10 ms, or a call of the
+            store, at a revision that many changes have followed.
         Raises as `get` does.
         """
+        wanted = _Page(limit, predicate, counts_rest and predicate is None)
         if not await self._wait_until_fresh(at):
-            return await self._list_from_store(keys, at, limit, predicate)
+            return await self._list_from_store(keys, at, wanted)
         is_exact = at.consistency is Consistency.EXACT
         if is_exact and not (self._options.serve_snapshots and at.revision >= self._compacted):
-            return await self._list_from_store(keys, at, limit, predicate)
+            return await self._list_from_store(keys, at, wanted)
         revision = at.revision if is_exact else self.revision
         try:
-            return await self._list_from_memory(keys, revision, limit, predicate)
+            return await self._list_from_memory(keys, revision, wanted)
         except RevisionCompacted:
             # The store keeps old revisions for longer than memory.
-            return await self._list_from_store(keys, ReadAt.exactly(revision), limit, predicate)
+            return await self._list_from_store(keys, ReadAt.exactly(revision), wanted)
 
     # ---- watches
 
@@ -335,10 +347,9 @@ class WatchCache(Generic[T]):
         stored = (await self._store.get(key, at)).stored
         return _version(stored, self._decode) if stored is not None else None
 
-    async def _list_from_memory(
-        self, keys: KeyRange, revision: int, limit: int, predicate: Predicate[T] | None
-    ) -> Listing[T]:
+    async def _list_from_memory(self, keys: KeyRange, revision: int, wanted: _Page[T]) -> Listing[T]:
         """Raises RevisionCompacted when the history does not reach back to `revision`, or no longer does."""
+        limit, predicate, counts_rest = wanted
         resource = self._resource_for(keys.start)
         found: list[KeyVersion[T]] = []
         rest, turn = keys, Turn()
@@ -360,12 +371,11 @@ class WatchCache(Generic[T]):
             rest = KeyRange(after_key(last_key), keys.end)
         del found[limit:]
         next_key = after_key(found[-1].key)
-        remaining = None if predicate else resource.count(KeyRange(next_key, keys.end), revision)
+        remaining = resource.count(KeyRange(next_key, keys.end), revision) if counts_rest else None
         return Listing(found, revision, next_key, remaining)
 
-    async def _list_from_store(
-        self, keys: KeyRange, at: ReadAt, limit: int, predicate: Predicate[T] | None
-    ) -> Listing[T]:
+    async def _list_from_store(self, keys: KeyRange, at: ReadAt, wanted: _Page[T]) -> Listing[T]:
+        limit, predicate, counts_rest = wanted
         versions: list[KeyVersion[T]] = []
         turn = Turn()
         # One more than asked for, to know whether there is more; with a predicate their number is unknown.
@@ -385,7 +395,7 @@ class WatchCache(Generic[T]):
             return Listing(versions, page.revision, None, None)
         del versions[limit:]
         next_key = after_key(versions[-1].key)
-        remaining = None if predicate else await self._store.count(KeyRange(next_key, keys.end), at)
+        remaining = await self._store.count(KeyRange(next_key, keys.end), at) if counts_rest else None
         return Listing(versions, page.revision, next_key, remaining)
 
     async def _decoded(self, items: Sequence[Stored]) -> Sequence[KeyVersion[T]]:

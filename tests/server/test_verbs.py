@@ -733,6 +733,37 @@ def test_deletecollection(api: Api, configmaps: str) -> None:
     assert_refused(api.delete("/api/v1/namespaces"), 405, "MethodNotAllowed")
 
 
+LARGE: Final = {"k": "x" * 300_000}
+LIST_FORMS: Final = {
+    "JSON": "application/json",
+    "YAML": "application/yaml",
+    "protobuf": "application/vnd.kubernetes.protobuf",
+    "table": "application/json;as=Table;g=meta.k8s.io;v=v1",
+    "metadata": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+}
+
+
+def test_a_deletecollection_of_more_than_is_kept_for_the_answer(api: Api, configmaps: str) -> None:
+    """Row G16: the list is read again while it is sent, as it was before all was deleted."""
+    for number in range(20):
+        api.post(configmaps, {**named(f"c{number:02}"), "data": LARGE}).ok()
+
+    at = f"?resourceVersionMatch=Exact&resourceVersion={version(api.get(configmaps).ok())}"
+
+    def answer(method: str, accept: str, body: Any = None) -> bytes:
+        """Returns the list at one revision; of a table the ages as if no time passed."""
+        found = api.send(method, f"{configmaps}{at}", body, headers={"Accept": accept}).body
+        return re.sub(rb'"\d+s"', b'"age"', found)
+
+    for accept in LIST_FORMS.values():
+        assert answer("DELETE", accept, {"dryRun": ["All"]}) == answer("GET", accept)
+    first = api.delete(f"{configmaps}?limit=18&labelSelector=none!=this").ok()
+    assert [each["metadata"]["name"] for each in first["items"]] == [f"c{number:02}" for number in range(18)]
+    assert all(each["data"] == LARGE for each in first["items"])
+    assert first["metadata"]["continue"]
+    assert names_in(api, configmaps) == ["c18", "c19"]
+
+
 def test_deletes_of_one_object_at_the_same_time(api: Api, path: str) -> None:
     """Row G05: one removes it, the others find it gone."""
     codes: list[int] = []

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
+from apiserver.endpoints.representation.lists import Envelope, Extent
 from apiserver.registry.results import ObjectList
 from apiserver.registry.size_class import SizeClass
 from apiserver.registry.stored_object import StoredObject
@@ -19,6 +20,7 @@ class Encoder(Protocol):
     event_head_bytes: how many bytes at the head of an event mark it off from others in a stream.
     first_event_differs: whether the first event of a stream has more in it than it would have later.
     key: identifies the form; encoders with equal keys encode an event to equal bytes.
+    has_length_ahead: whether the length of all items has to be known before the first is sent.
     """
 
     media_type: str
@@ -27,6 +29,7 @@ class Encoder(Protocol):
     event_head_bytes: int
     first_event_differs: bool
     key: object
+    has_length_ahead: bool
 
     def work(self, obj: StoredObject) -> SizeClass:
         """Returns how much work it is to encode an object, or an event with it: SMALL if bytes are copied."""
@@ -40,6 +43,20 @@ class Encoder(Protocol):
         """Returns the body of a response that holds a list, in slices (the package says what empty ones are).
 
         Raises NotAcceptable, before the first slice that is not empty.
+        """
+        ...
+
+    def envelope(self, result: ObjectList, extent: Extent) -> Envelope:
+        """Returns what is around the items of a list whose objects are not all there at a time.
+
+        Raises NotAcceptable.
+        """
+        ...
+
+    def encoded_items(self, objects: Sequence[StoredObject]) -> Iterator[bytes]:
+        """Returns the items of some objects of such a list, several at a time.
+
+        They are separated where they are in one piece. There are empty slices among them as in `list`.
         """
         ...
 

@@ -16,6 +16,10 @@ from apiserver.endpoints.representation.form_cache import FormCaches
 from apiserver.endpoints.representation.list_segments import cached_segments, segments
 from apiserver.endpoints.representation.lists import (
     BATCH_OBJECTS,
+    LIST_END,
+    Envelope,
+    Extent,
+    batches,
     bookmark_object,
     custom_list_metadata,
     list_metadata,
@@ -95,6 +99,7 @@ class _JsonForm:
     event_head_bytes = 0
     first_event_differs = False
     has_stable_items = True
+    has_length_ahead = False
 
     def work(self, obj: StoredObject) -> SizeClass:
         return size_class(len(obj.tail))
@@ -124,12 +129,21 @@ class JsonEncoder(_JsonForm):
         return obj.head + obj.tail + b"\n"
 
     def list(self, result: ObjectList) -> Iterator[bytes]:
-        head = self._list_opening + orjson.dumps(self._list_metadata(result)) + b',"items":['
+        envelope = self.envelope(result, Extent(len(result.objects)))
         if self._project is unchanged:
-            return slices_of_tails(head, self._item_opening, [each.tail for each in result.objects])
-        return slices_of_segments(head, self._projected(result.objects), b"]}\n", separator=b",")
+            tails = [each.tail for each in result.objects]
+            return slices_of_tails(envelope.opening, self._item_opening, tails)
+        return slices_of_segments(envelope, self.encoded_items(result.objects))
 
-    def _projected(self, objects: Sequence[StoredObject]) -> Iterator[bytes]:
+    def envelope(self, result: ObjectList, extent: Extent) -> Envelope:
+        head = self._list_opening + orjson.dumps(self._list_metadata(result)) + b',"items":['
+        return Envelope(head, b",", LIST_END)
+
+    def encoded_items(self, objects: Sequence[StoredObject]) -> Iterator[bytes]:
+        if self._project is unchanged:
+            for batch in batches([each.tail for each in objects]):
+                yield self._item_opening + (b"," + self._item_opening).join(batch)
+            return
         for segment in segments(objects):
             yield from work_ahead(segment)
             yield b",".join(self.items(segment))
@@ -188,11 +202,16 @@ class PartialEncoder(_JsonForm):
         return self._item(obj) + b"\n"
 
     def list(self, result: ObjectList) -> Iterator[bytes]:
+        envelope = self.envelope(result, Extent(len(result.objects)))
+        return slices_of_segments(envelope, self.encoded_items(result.objects))
+
+    def envelope(self, result: ObjectList, extent: Extent) -> Envelope:
         require_list_kind(self._kind, self._resource)
         head = list_opening("PartialObjectMetadataList", self._api_version)
-        head += orjson.dumps(list_metadata(result)) + b',"items":['
-        items = cached_segments(result.objects, self._segment, self._caches.segments, self._segment_key)
-        return slices_of_segments(head, items, b"]}\n", separator=b",")
+        return Envelope(head + orjson.dumps(list_metadata(result)) + b',"items":[', b",", LIST_END)
+
+    def encoded_items(self, objects: Sequence[StoredObject]) -> Iterator[bytes]:
+        return cached_segments(objects, self._segment, self._caches.segments, self._segment_key)
 
     def _segment(self, objects: Sequence[StoredObject]) -> tuple[bytes, float]:
         between = b"}," + self._opening
@@ -271,16 +290,21 @@ class TableEncoder(_JsonForm):
         return self._table(obj, has_definitions=True) + b"\n"
 
     def list(self, result: ObjectList) -> Iterator[bytes]:
+        envelope = self.envelope(result, Extent(len(result.objects)))
+        return slices_of_segments(envelope, self.encoded_items(result.objects))
+
+    def envelope(self, result: ObjectList, extent: Extent) -> Envelope:
         definitions = orjson.dumps(self._resource.columns.definitions)
         head = self._opening + orjson.dumps(list_metadata(result))
-        head += b',"columnDefinitions":' + definitions + b',"rows":['
+        return Envelope(head + b',"columnDefinitions":' + definitions + b',"rows":[', b",", LIST_END)
+
+    def encoded_items(self, objects: Sequence[StoredObject]) -> Iterator[bytes]:
         now = self._now()
         encode = partial(self._rows, now)
         objects_max = max(1, min(BATCH_OBJECTS, SEGMENT_CELLS_MAX // len(self._resource.columns.columns)))
-        rows = cached_segments(
-            result.objects, encode, self._caches.segments, self._segment_key, now, objects_max=objects_max
+        return cached_segments(
+            objects, encode, self._caches.segments, self._segment_key, now, objects_max=objects_max
         )
-        return slices_of_segments(head, rows, b"]}\n", separator=b",")
 
     def frame(self, result: ObjectList) -> tuple[Document, str]:
         return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import orjson
 
@@ -19,7 +19,25 @@ from apiserver.vocabulary import Document
 # other requests do not wait for it.
 SLICE_BYTES: Final = 128 * 1024
 BATCH_OBJECTS: Final = 64
-_LIST_END: Final = b"]}\n"
+LIST_END: Final = b"]}\n"
+
+
+class Envelope(NamedTuple):
+    """What is around the items of a list: before, between and after them."""
+
+    opening: bytes
+    separator: bytes
+    closing: bytes
+
+
+class Extent(NamedTuple):
+    """How much is in a list.
+
+    objects: how many. items_bytes: the length of all its items, encoded; 0 where it need not be known.
+    """
+
+    objects: int
+    items_bytes: int = 0
 
 
 class WorkAhead(bytes):
@@ -66,18 +84,18 @@ def slices_of_tails(head: bytes, item_opening: bytes, tails: Sequence[bytes]) ->
     """Returns a JSON list whose items are `item_opening` and a tail each; nothing is done but joining."""
     separator = b"," + item_opening
     lead, remaining = head + item_opening, len(tails)
-    for batch in _batches(tails):
+    for batch in batches(tails):
         batch[0] = lead + batch[0]
         remaining -= len(batch)
         if not remaining:
-            batch[-1] += _LIST_END  # A slice of its own would be one more to send.
+            batch[-1] += LIST_END  # A slice of its own would be one more to send.
         yield separator.join(batch)
         lead = separator
     if not tails:
-        yield head + _LIST_END
+        yield head + LIST_END
 
 
-def _batches(tails: Sequence[bytes]) -> Iterator[list[bytes]]:
+def batches(tails: Sequence[bytes]) -> Iterator[list[bytes]]:
     """Splits the tails into batches of about a slice each, however large the tails are."""
     start, length = 0, BATCH_OBJECTS
     while start < len(tails):
@@ -92,30 +110,44 @@ def _batches(tails: Sequence[bytes]) -> Iterator[list[bytes]]:
             length *= 2
 
 
-def slices_of_segments(
-    head: bytes, segments: Iterable[bytes], end: bytes, *, separator: bytes = b""
-) -> Iterator[bytes]:
+class Slicer:
+    """Puts the segments of a list together to slices."""
+
+    def __init__(self, envelope: Envelope) -> None:
+        self._envelope = envelope
+        self._pieces = [envelope.opening]
+        self._size = 0
+        self._lead = b""
+
+    def add(self, segment: bytes) -> bytes:
+        """Returns the next slice, which is empty while there is too little for one."""
+        if not segment:
+            return segment
+        self._pieces += (self._lead, segment)
+        self._lead = self._envelope.separator
+        self._size += len(segment)
+        return self._joined() if self._size >= SLICE_BYTES else b""
+
+    def end(self) -> bytes:
+        """Returns the last slice."""
+        self._pieces.append(self._envelope.closing)
+        return self._joined()
+
+    def _joined(self) -> bytes:
+        pieces, self._pieces, self._size = self._pieces, [], 0
+        return b"".join(pieces)
+
+
+def slices_of_segments(envelope: Envelope, segments: Iterable[bytes]) -> Iterator[bytes]:
     """Returns a list that is encoded while it is sent.
 
     segments: the items, one or several at a time, and empty slices where there is `WorkAhead`. After each
         others may have their turn.
     """
-    pieces: list[bytes] = [head]
-    size, lead = 0, b""
-    for items in segments:
-        if not items:
-            yield items
-            continue
-        pieces += (lead, items)
-        lead = separator
-        size += len(items)
-        if size >= SLICE_BYTES:
-            yield b"".join(pieces)
-            pieces, size = [], 0
-        else:
-            yield b""
-    pieces.append(end)
-    yield b"".join(pieces)
+    slicer = Slicer(envelope)
+    for segment in segments:
+        yield slicer.add(segment)
+    yield slicer.end()
 
 
 def bookmark_object(type_meta: Document, revision: int, brand: Brand | None) -> Document:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -12,6 +12,8 @@ from apiserver.endpoints.representation.form_cache import FormCache
 from apiserver.endpoints.representation.json_forms import Projection, unchanged
 from apiserver.endpoints.representation.list_segments import segments
 from apiserver.endpoints.representation.lists import (
+    Envelope,
+    Extent,
     bookmark_object,
     list_metadata,
     require_list_kind,
@@ -81,6 +83,8 @@ class ProtobufEncoder:
 
     kind, version: what the client asked for instead of the full object, or empty.
     """
+
+    has_length_ahead = True
 
     def __init__(
         self,
@@ -153,11 +157,18 @@ class ProtobufEncoder:
         except NotEncodable as error:
             raise NotAcceptable(f"{error}; ask for another media type") from None
 
+    def envelope(self, result: ObjectList, extent: Extent) -> Envelope:
+        require_list_kind(self._requested_kind, self._resource)
+        metadata = delimited(_FIRST, self._meta.list_meta(list_metadata(result)))
+        size = len(metadata) + extent.items_bytes
+        return Envelope(
+            envelope_start(self._api_version, self._list_kind, size) + metadata, b"", ENVELOPE_END
+        )
+
     def _slices(self, result: ObjectList) -> Iterator[bytes]:
         buffered: list[bytes] | None = []  # the items of each segment
-        metadata = delimited(_FIRST, self._meta.list_meta(list_metadata(result)))
-        size = len(metadata)
-        for items in self._segments(result):
+        size = 0
+        for items in self.encoded_items(result.objects):
             if not items:
                 yield items
                 continue
@@ -167,14 +178,14 @@ class ProtobufEncoder:
                 if size > BUFFERED_BYTES_MAX:
                     buffered = None
             yield b""
-        head = envelope_start(self._api_version, self._list_kind, size) + metadata
+        envelope = self.envelope(result, Extent(len(result.objects), size))
         yield from slices_of_segments(
-            head, self._segments(result) if buffered is None else buffered, ENVELOPE_END
+            envelope, self.encoded_items(result.objects) if buffered is None else buffered
         )
 
-    def _segments(self, result: ObjectList) -> Iterator[bytes]:
+    def encoded_items(self, objects: Sequence[StoredObject]) -> Iterator[bytes]:
         """Yields the items of each segment, and empty slices where there is `lists.WorkAhead`."""
-        for segment in segments(result.objects):
+        for segment in segments(objects):
             yield from work_ahead([each for each in segment if self.work(each)])
             yield b"".join([self._item(each) for each in segment])
 

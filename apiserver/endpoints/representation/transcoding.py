@@ -9,7 +9,7 @@ import orjson
 
 from apiserver.endpoints.representation.form_cache import FormCache
 from apiserver.endpoints.representation.json_forms import ItemizedEncoder
-from apiserver.endpoints.representation.lists import slices_of_segments, work_ahead
+from apiserver.endpoints.representation.lists import Envelope, Extent, slices_of_segments, work_ahead
 from apiserver.registry.results import ObjectList
 from apiserver.registry.size_class import SizeClass, size_class
 from apiserver.registry.stored_object import StoredObject
@@ -35,10 +35,10 @@ class SerializationFormat(Protocol):
         """Returns a document as it is inside a list."""
         ...
 
-    def list(self, frame: Document, name: str, items: Iterator[bytes], count: int) -> Iterator[bytes]:
-        """Returns a list, in slices. frame: the list without its items; name: the field that holds them.
+    def envelope(self, frame: Document, name: str, count: int) -> Envelope:
+        """Returns what is around the items of a list, which are encoded by `item`.
 
-        items: encoded by `item`, and empty slices where there is `lists.WorkAhead`; count: without these.
+        frame: the list without its items. name: the field that holds them. count: how many there are.
         """
         ...
 
@@ -55,17 +55,14 @@ class YamlFormat:
     def item(self, document: Document) -> bytes:
         return yaml.dump([document])
 
-    def list(self, frame: Document, name: str, items: Iterator[bytes], count: int) -> Iterator[bytes]:
+    def envelope(self, frame: Document, name: str, count: int) -> Envelope:
         """Fields are sorted by name, so that some come before the items and some after."""
         if not count:
-            return iter([yaml.dump({**frame, name: []})])
+            return Envelope(yaml.dump({**frame, name: []}), b"", b"")
         before = {field: value for field, value in frame.items() if field < name}
         after = {field: value for field, value in frame.items() if field > name}
-        return slices_of_segments(
-            yaml.dump(before) + b"%b:\n" % name.encode(),
-            items,
-            yaml.dump(after) if after else b"",
-        )
+        opening = yaml.dump(before) + b"%b:\n" % name.encode()
+        return Envelope(opening, b"", yaml.dump(after) if after else b"")
 
 
 class CborFormat:
@@ -80,16 +77,13 @@ class CborFormat:
     def item(self, document: Document) -> bytes:
         return cbor.item(document)
 
-    def list(self, frame: Document, name: str, items: Iterator[bytes], count: int) -> Iterator[bytes]:
+    def envelope(self, frame: Document, name: str, count: int) -> Envelope:
         encoded = sorted((cbor.item(field), cbor.item(value)) for field, value in frame.items())
         list_key = cbor.item(name)
         head = cbor.SELF_DESCRIBED + cbor.map_head(len(frame) + 1)
         head += b"".join(key + value for key, value in encoded if key < list_key)
-        return slices_of_segments(
-            head + list_key + cbor.array_head(count),
-            items,
-            b"".join(key + value for key, value in encoded if key > list_key),
-        )
+        end = b"".join(key + value for key, value in encoded if key > list_key)
+        return Envelope(head + list_key + cbor.array_head(count), b"", end)
 
 
 class IndentedJsonFormat:
@@ -107,13 +101,11 @@ class IndentedJsonFormat:
         # Line feeds in strings are escaped: all others begin a line.
         return self.document(document).replace(b"\n", _ITEM_LINE)
 
-    def list(self, frame: Document, name: str, items: Iterator[bytes], count: int) -> Iterator[bytes]:
+    def envelope(self, frame: Document, name: str, count: int) -> Envelope:
         empty = self.document({**frame, name: []})
         if not count:
-            return iter([empty])
-        return slices_of_segments(
-            empty.removesuffix(b"]\n}") + _ITEM_LINE, items, b"\n  ]\n}", separator=b"," + _ITEM_LINE
-        )
+            return Envelope(empty, b"", b"")
+        return Envelope(empty.removesuffix(b"]\n}") + _ITEM_LINE, b"," + _ITEM_LINE, b"\n  ]\n}")
 
 
 # Items are within a list, which is within an object.
@@ -127,6 +119,7 @@ class TranscodingEncoder:
     """
 
     event_head_bytes = 0
+    has_length_ahead = False
 
     def __init__(
         self, encoder: ItemizedEncoder, format_: SerializationFormat, *, cache: FormCache, key: object
@@ -147,8 +140,11 @@ class TranscodingEncoder:
         return self._transcode(self._json.object(obj))
 
     def list(self, result: ObjectList) -> Iterator[bytes]:
-        frame, name = self._json.frame(result)
-        return self._format.list(frame, name, self._items(result.objects), len(result.objects))
+        envelope = self.envelope(result, Extent(len(result.objects)))
+        return slices_of_segments(envelope, self.encoded_items(result.objects))
+
+    def envelope(self, result: ObjectList, extent: Extent) -> Envelope:
+        return self._format.envelope(*self._json.frame(result), extent.objects)
 
     def event(self, kind: str, obj: StoredObject, tail: bytes, *, is_first: bool) -> bytes:
         return self._transcode(self._json.event(kind, obj, tail, is_first=is_first))
@@ -159,7 +155,7 @@ class TranscodingEncoder:
     def error(self, status: Document) -> bytes:
         return self._transcode(self._json.error(status))
 
-    def _items(self, objects: Sequence[StoredObject]) -> Iterator[bytes]:
+    def encoded_items(self, objects: Sequence[StoredObject]) -> Iterator[bytes]:
         """Yields the item of each object, and empty slices where there is `lists.WorkAhead`."""
         is_kept = self._json.has_stable_items and not self._format.is_cheap
         for obj in objects:

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from apiserver.controllers.namespaces import NamespaceController
+from apiserver.controllers.namespaces import PAGE_OBJECTS, NamespaceController
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
@@ -44,7 +44,7 @@ async def test_a12_one_consistent_read_tells_what_is_in_a_namespace(tmp_path: Pa
     """Of a busy store each takes tenths of a second, and there are more than forty resources."""
     store = await CountingStore.open(tmp_path / "store", durable=False)
     async with server(store) as registry:
-        await create(registry, "doomed", count=20)
+        await create(registry, "doomed", count=PAGE_OBJECTS + 20)
         await registry.delete(DeleteRequest(NAMESPACES, "", "doomed"))
         key = registry.key(NAMESPACES, "", "doomed")
         await registry.cache.revision_at()
