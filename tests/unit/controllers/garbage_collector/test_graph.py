@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+import tracemalloc
+from collections.abc import Callable
 from typing import Final
+from uuid import UUID
 
 import pytest
 
@@ -98,3 +101,29 @@ def test_a_dependent_takes_little_memory() -> None:
     link = graph.links(keys[0])[0]
     tables = sys.getsizeof(graph._links) + sys.getsizeof(link._all)
     assert tables / count <= 200
+
+
+# The owners of an object, by its number. All else that is known of it the cache has.
+SHAPES: Final[dict[str, Callable[[int], list[int]]]] = {
+    "many dependents of one owner": lambda number: [0] if number else [],
+    "an owner for each dependent": lambda number: [number - 1] if number % 2 else [],
+    "Deployments, each with a ReplicaSet of three Pods": lambda number: (
+        [] if number % 5 == 0 else [number - 1] if number % 5 == 1 else [number - number % 5 + 1]
+    ),
+}
+
+
+@pytest.mark.parametrize("owners_of", SHAPES.values(), ids=SHAPES)
+def test_an_object_takes_200_bytes(owners_of: Callable[[int], list[int]]) -> None:
+    """Whether it is an owner, a dependent, or both; with the uids, of which the cache has no text."""
+    count = 20_000
+    keys = [f"/registry/apps/things/default/thing-{number:06}" for number in range(count)]
+    graph = Graph()
+    tracemalloc.start()
+    try:
+        for number, key in enumerate(keys):
+            if names := [Named(keys[owner], str(UUID(int=owner)), True) for owner in owners_of(number)]:
+                graph.replace(key, names)
+        assert tracemalloc.get_traced_memory()[0] / count <= 200
+    finally:
+        tracemalloc.stop()
