@@ -28,6 +28,7 @@ from apiserver.webhooks.addresses import (
     AddressRules,
     CheckedResolver,
     InvalidHost,
+    is_address,
 )
 
 # To connect, with the TLS handshake. Go's default.
@@ -176,7 +177,7 @@ class Backends:
 
     async def _resolve(self, host: str, port: int) -> list[str]:
         """Raises OSError: the host has no address; UnicodeError: it is no name."""
-        if _is_address(host):
+        if is_address(host):
             return [host]
         found = await self._checked_resolver().resolve(host, port, socket.AF_UNSPEC)
         return [each["host"] for each in found]
@@ -245,10 +246,6 @@ def _parse_head(raw: bytes) -> AnswerHead:
             raise RequestFailed("malformed HTTP response")
         headers.append((name, value.strip()))
     return AnswerHead(int(found[1]), headers, raw)
-
-
-def _is_address(host: str) -> bool:
-    return ":" in host or host.replace(".", "").isdigit()
 
 
 def _failure(error: Exception, backend: Backend) -> RequestFailed | AddressDenied:

@@ -3,6 +3,8 @@
     client_config     where a webhook is
     credentials       how this server proves to them who it is; credential_files: what is in files of its own
     client            sends a review, and reads the answer within bounds
+    connections       connections to webhooks, which are kept for the next request
+    http_answers      reads an answer over HTTP/1.1. Pure
     caller            posts a review to a webhook
     review_server     asks the server that a kubeconfig names, again if that may help
     event_server      tells the server that a kubeconfig names what has happened

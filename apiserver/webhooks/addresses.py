@@ -67,11 +67,15 @@ class AddressRules:
         Raises AddressDenied; InvalidHost for what a URL would take for more than a host; ValueError for an
         address in a form that only C libraries know, as 0251.254.1.
         """
-        is_ipv6 = ":" in host
-        if _NOT_IN_HOSTS.search(_ZONE.sub("", host) if is_ipv6 else host):
+        if _NOT_IN_HOSTS.search(_ZONE.sub("", host) if ":" in host else host):
             raise InvalidHost(host)
-        if is_ipv6 or host.replace(".", "").isdigit():
+        if is_address(host):
             self.require_allowed(host)
+
+
+def is_address(host: str) -> bool:
+    """Whether the host of a URL is an IP address, in whatever form, and no name."""
+    return ":" in host or host.replace(".", "").isdigit()
 
 
 def _meanings(address: _IPAddress) -> Iterator[_IPAddress]:

@@ -3,35 +3,47 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import os
+import re
+import socket
 import ssl
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-import aiohttp
-from aiohttp import hdrs
+from aiohttp import ThreadedResolver
 from yarl import URL
 
 from apiserver.registry.offload import Offload
 from apiserver.registry.size_class import size_class
 from apiserver.vocabulary import IPNetwork
-from apiserver.webhooks.addresses import AddressDenied, AddressRules, CheckedResolver
+from apiserver.webhooks.addresses import AddressDenied, AddressRules, CheckedResolver, is_address
+from apiserver.webhooks.connections import (
+    Address,
+    ConnectFailed,
+    ConnectionBroken,
+    ConnectionPool,
+    Place,
+)
 from apiserver.webhooks.errors import CallFailed, ServiceUnreachable
+from apiserver.webhooks.http_answers import AnswerReader, AnswerTooLong, MalformedAnswer
 from apiserver.webhooks.service_resolver import ServiceResolver, Services
 from apiserver.wire import json_text
 
 # As long as the largest body of a request. With it goes the bound on values of `json_text`.
 ANSWER_BYTES_MAX: Final = 3 * 1024 * 1024
-# To each host.
-CONNECTIONS_MAX: Final = 100
-# How long an address is taken to be right: endpoints of Services change.
-DNS_TTL_S: Final = 1
-_READ_BYTES: Final = 64 * 1024
-_HEADERS: Final = {
-    hdrs.CONTENT_TYPE: "application/json",
-    hdrs.ACCEPT: "application/json",
-    # Of a compressed answer a few bytes may stand for gigabytes.
-    hdrs.ACCEPT_ENCODING: "identity",
-}
+# Of URLs that are taken apart once.
+DESTINATIONS_MAX: Final = 1_024
+_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+# Of a compressed answer a few bytes may stand for gigabytes. The name is that of kube-apiserver.
+_HEADERS: Final = (
+    "User-Agent: kube-apiserver-admission\r\n"
+    "Content-Type: application/json\r\n"
+    "Accept: application/json\r\n"
+    "Accept-Encoding: identity\r\n"
+)
+_HEADER_VALUE: Final = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
 
 
 class Answer(NamedTuple):
@@ -52,35 +64,61 @@ class Channel(NamedTuple):
     server_name: str = ""
 
 
+class _Destination(NamedTuple):
+    """Where a URL leads. head: of requests to it, without their length, and what they show."""
+
+    host: str
+    port: int
+    is_secured: bool
+    head: str
+
+    def place(self, channel: Channel) -> Place:
+        context = channel.context if self.is_secured else None
+        return Place(self.host, self.port, context, channel.server_name or self.host)
+
+
+@lru_cache(maxsize=DESTINATIONS_MAX)
+def _destination(text: str) -> _Destination:
+    """Raises ValueError."""
+    url = URL(text)
+    if url.scheme not in _DEFAULT_PORTS or not url.raw_host or not url.port:
+        raise ValueError("unsupported URL")
+    authority = f"[{url.raw_host}]" if ":" in url.raw_host else url.raw_host
+    if url.port != _DEFAULT_PORTS[url.scheme]:
+        authority += f":{url.port}"
+    head = f"POST {url.raw_path_qs} HTTP/1.1\r\nHost: {authority}\r\n{_HEADERS}"
+    if url.user is not None:
+        pair = f"{url.user}:{url.password or ''}".encode()
+        head += f"Authorization: Basic {base64.b64encode(pair).decode()}\r\n"
+    return _Destination(url.raw_host, url.port, url.scheme == "https", head)
+
+
+class _CheckedAddresses:
+    """The addresses of hosts to which something may be sent. See `connections.Resolver`."""
+
+    def __init__(self, rules: AddressRules, services: Services) -> None:
+        self._rules = rules
+        self._resolver = CheckedResolver(rules, ServiceResolver(services, ThreadedResolver()))
+
+    async def addresses(self, host: str, port: int) -> Sequence[Address]:
+        """Raises ServiceUnreachable, AddressDenied, InvalidHost, OSError, ValueError."""
+        self._rules.require_host(host)
+        if is_address(host):
+            return (Address(host, port),)
+        found = await self._resolver.resolve(host, port, socket.AF_UNSPEC)
+        return [Address(each["host"], each["port"]) for each in found]
+
+
 class WebhookClient:
     """The HTTP client whose connections all webhooks share."""
 
     def __init__(self, offload: Offload, services: Services, denied: Sequence[IPNetwork] = ()) -> None:
         """services: those that webhooks may be behind. denied: addresses to which nothing is sent."""
         self._offload = offload
-        self._services = services
-        self._rules = AddressRules(denied)
-        self._session: aiohttp.ClientSession | None = None
-
-    def _open_session(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            resolver = ServiceResolver(self._services, aiohttp.ThreadedResolver())
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(
-                    limit=0,
-                    limit_per_host=CONNECTIONS_MAX,
-                    resolver=CheckedResolver(self._rules, resolver),
-                    ttl_dns_cache=DNS_TTL_S,
-                ),
-                # No cookies, and nothing of the environment.
-                cookie_jar=aiohttp.DummyCookieJar(),
-                auto_decompress=False,
-            )
-        return self._session
+        self._connections = ConnectionPool(_CheckedAddresses(AddressRules(denied), services))
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
+        await self._connections.close()
 
     async def post(
         self, url: str, review: bytes, channel: Channel, timeout_s: float, *, needs_body: bool = True
@@ -91,31 +129,24 @@ class WebhookClient:
         needs_body: without it a body that cannot be read is taken as empty, if the status is of a success.
         Raises CallFailed.
         """
+        answer = AnswerReader(ANSWER_BYTES_MAX)
         try:
-            self._rules.require_host(URL(url).host or "")
-            async with self._open_session().post(
-                url,
-                data=review,
-                headers=[*_HEADERS.items(), *channel.headers] if channel.headers else _HEADERS,
-                ssl=channel.context,
-                server_hostname=channel.server_name or None,
-                allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(total=timeout_s),
-            ) as response:
-                try:
-                    body = await _read(response)
-                except (CallFailed, TimeoutError, aiohttp.ClientError):
-                    if needs_body or not response.ok:
-                        raise
-                    body = b""
-                return Answer(response.status, response.content_type, body)
-        except TimeoutError:
-            raise CallFailed(f'Post "{url}": context deadline exceeded', is_timeout=True) from None
-        except aiohttp.ServerDisconnectedError:
-            raise CallFailed(f'Post "{url}": EOF', is_transient=True) from None
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            is_reset = isinstance(error, ConnectionResetError)
-            raise CallFailed(f'Post "{url}": {_told(error)}', is_transient=is_reset) from None
+            async with asyncio.timeout(timeout_s):
+                await self._send(url, review, channel, answer)
+            if answer.encoding not in ("", "identity"):
+                raise CallFailed("the answer is compressed, which was not asked for")
+        except (CallFailed, AnswerTooLong, MalformedAnswer, ConnectionBroken, TimeoutError) as error:
+            if not needs_body and 200 <= answer.status < 400:
+                return Answer(answer.status, answer.content_type, b"")
+            raise _failure(url, error) from None
+        except (ConnectFailed, OSError, ValueError) as error:
+            raise _failure(url, error) from None
+        return Answer(answer.status, answer.content_type, answer.body)
+
+    async def _send(self, url: str, review: bytes, channel: Channel, answer: AnswerReader) -> None:
+        destination = _destination(url)
+        head = f"{destination.head}{_lines(channel.headers)}Content-Length: {len(review)}\r\n\r\n".encode()
+        await self._connections.exchange(destination.place(channel), head, review, answer)
 
     async def parse(self, body: bytes) -> Any:
         """Returns the document of an answer. Raises ValueError: it is no JSON, or has too many values."""
@@ -123,24 +154,50 @@ class WebhookClient:
         return await self._offload.run_begun(size_class(len(body)), json_text.load, body)
 
 
-async def _read(response: aiohttp.ClientResponse) -> bytes:
-    """Returns the body of a response. Raises CallFailed if it is too long, or compressed."""
-    if response.headers.get(hdrs.CONTENT_ENCODING, "identity").lower() != "identity":
-        raise CallFailed("the answer is compressed, which was not asked for")
-    pieces, size = [], 0
-    async for piece in response.content.iter_chunked(_READ_BYTES):
-        size += len(piece)
-        if size > ANSWER_BYTES_MAX:
-            raise CallFailed(f"the answer is longer than {ANSWER_BYTES_MAX} bytes")
-        pieces.append(piece)
-        await asyncio.sleep(0)
-    return b"".join(pieces)
+def _lines(headers: Iterable[tuple[str, str]]) -> str:
+    """Raises ValueError."""
+    lines = ""
+    for name, value in headers:
+        if not _HEADER_VALUE.fullmatch(value):
+            raise ValueError(f"invalid header field value for {name}")
+        lines += f"{name}: {value}\r\n"
+    return lines
 
 
-def _told(error: Exception) -> str:
-    """Returns what has gone wrong; of a host without an address, what the resolver says about it."""
-    if isinstance(error, aiohttp.ClientConnectorError) and isinstance(
-        error.os_error, ServiceUnreachable | AddressDenied
-    ):
-        return str(error.os_error)
-    return f"{error}" or type(error).__name__
+def _failure(url: str, error: Exception) -> CallFailed:
+    """Returns what has gone wrong, in the words of Go's client."""
+    if isinstance(error, CallFailed):
+        return error
+    if isinstance(error, AnswerTooLong):
+        return CallFailed(str(error))
+    is_timeout = isinstance(error, TimeoutError) and not error.errno
+    is_transient = isinstance(error, ConnectFailed | ConnectionBroken) and (
+        error.cause is None or isinstance(error.cause, ConnectionResetError)
+    )
+    told = "context deadline exceeded" if is_timeout else _told(url, error)
+    return CallFailed(f'Post "{url}": {told}', is_transient=is_transient, is_timeout=is_timeout)
+
+
+def _told(url: str, error: Exception) -> str:
+    cause = error.cause if isinstance(error, ConnectFailed | ConnectionBroken) else error
+    match cause:
+        case None:
+            return "EOF"
+        case ServiceUnreachable() | AddressDenied():
+            return str(cause)
+        case MalformedAnswer():
+            return f"net/http: HTTP/1.x transport connection broken: {cause}"
+        case ssl.SSLCertVerificationError():
+            return f"tls: failed to verify certificate: {cause.verify_message}"
+        case ssl.SSLError():
+            return f"tls: {cause.reason or cause}"
+        case socket.gaierror():
+            return f"dial tcp: lookup {URL(url).host}: no such host"
+        case OSError(errno=int(number)) if isinstance(error, ConnectFailed):
+            host, port = _destination(url)[:2]
+            authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+            return f"dial tcp {authority}: connect: {os.strerror(number).lower()}"
+        case OSError(errno=int(number)):
+            return f"read tcp: {os.strerror(number).lower()}"
+        case _:
+            return f"{cause}" or type(cause).__name__

@@ -365,7 +365,7 @@ UNREACHABLE = {
         {"url": "https://169.254.169.254/latest/meta-data"},
         "dial tcp 169.254.169.254: address is denied by --webhook-deny-cidrs",
     ),
-    "an authority that has not signed": ({"caBundle": ""}, "certificate verify failed"),
+    "an authority that has not signed": ({"caBundle": ""}, "tls: failed to verify certificate: "),
 }
 
 

@@ -18,6 +18,7 @@ _MODULES: Final = (
     "patches",
     "queries",
     "texts",
+    "webhooks",
 )
 
 

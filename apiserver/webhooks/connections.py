@@ -1,0 +1,333 @@
+"""Connections to webhooks, over HTTP/1.1 with TLS, kept open for the next request.
+
+A call is a few kilobytes each way, and there may be several for each write: what a general HTTP client does
+for a request would cost more than all else of the call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple, Protocol, cast
+
+from apiserver.webhooks.http_answers import AnswerReader
+
+# To each place.
+CONNECTIONS_MAX: Final = 100
+# How long one is kept for the next request. Servers close what nobody uses, some of them after half a minute.
+KEEP_ALIVE_S: Final = 15.0
+# How long an address is taken to be right: endpoints of Services change.
+ADDRESSES_TTL_S: Final = 1.0
+# Of one host, that are tried.
+ADDRESSES_MAX: Final = 16
+# After so long, the next address is tried beside those before. RFC 8305, 5.
+NEXT_ADDRESS_AFTER_S: Final = 0.25
+# If there are more places, their addresses are forgotten.
+PLACES_MAX: Final = 1_024
+# What a transport that is aborted needs at most.
+CLOSING_TURNS: Final = 10
+# What is read at a time: a turn of the event loop, of a long answer.
+READ_BYTES: Final = 64 * 1024
+
+
+class Address(NamedTuple):
+    """Where to connect to. host: an IP address."""
+
+    host: str
+    port: int
+
+
+class Resolver(Protocol):
+    """Finds the addresses of a host, which may have another port each."""
+
+    async def addresses(self, host: str, port: int) -> Sequence[Address]:
+        """Raises OSError, ValueError."""
+        ...
+
+
+class Place(NamedTuple):
+    """Whom connections are to.
+
+    context: how it is verified, and what it is shown; None for a connection without TLS.
+    server_name: that its certificate must have.
+    """
+
+    host: str
+    port: int
+    context: ssl.SSLContext | None
+    server_name: str
+
+
+class ConnectFailed(Exception):
+    """No address of a host can be connected to. cause: what has gone wrong, with the last of them."""
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+class ConnectionBroken(Exception):
+    """A connection is gone before the answer is complete. cause: None if the other side has closed it."""
+
+    def __init__(self, cause: Exception | None) -> None:
+        super().__init__(str(cause or "EOF"))
+        self.cause = cause
+
+
+class Connection(asyncio.BufferedProtocol):
+    """One connection. It has one request at a time."""
+
+    def __init__(self, buffer: memoryview, opened: set[Connection]) -> None:
+        """buffer: what all connections read into, as what has come is taken at once. opened: all of them."""
+        self._buffer = buffer
+        self._opened = opened
+        self._transport: asyncio.Transport | None = None
+        self._reader: AnswerReader | None = None
+        self._done: asyncio.Future[None] | None = None
+        # Since when nobody uses it, by the loop's clock.
+        self.idle_since = 0.0
+
+    @property
+    def is_open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it may be used for another request: nothing of the last one is on its way out."""
+        transport = self._transport
+        return transport is not None and not transport.is_closing() and not transport.get_write_buffer_size()
+
+    async def exchange(self, head: bytes, body: bytes, reader: AnswerReader) -> None:
+        """Send a request, and wait until the answer is complete.
+
+        Raises ConnectionBroken, and what the reader raises. Cancelled or failed, it is closed.
+        """
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            raise ConnectionBroken(None)
+        self._done = asyncio.get_running_loop().create_future()
+        self._reader = reader
+        try:
+            # One piece is one TLS record, and one packet; a copy of a long body would cost more than that.
+            if len(body) < READ_BYTES:
+                transport.write(head + body)
+            else:
+                transport.write(head)
+                transport.write(body)
+            await self._done
+        except BaseException:
+            self.abort()
+            raise
+        finally:
+            self._reader = self._done = None
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    # ---- what the transport calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._opened.add(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        reader, done = self._reader, self._done
+        if reader is None or done is None or done.done():
+            self.abort()  # Nobody has asked for anything.
+            return
+        try:
+            reader.feed(bytes(self._buffer[:nbytes]))
+        except ValueError as error:
+            done.set_exception(error)
+            return
+        if reader.is_complete:
+            done.set_result(None)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._opened.discard(self)
+        if self._done is None or self._done.done() or self._reader is None:
+            return
+        self._reader.feed_eof()
+        if self._reader.is_complete:
+            self._done.set_result(None)
+        else:
+            self._done.set_exception(ConnectionBroken(exc))
+
+
+class _Slots:
+    """The connections to one place. users: how many requests are under way, or wait for a connection."""
+
+    def __init__(self) -> None:
+        self.idle: deque[Connection] = deque()
+        self.free = asyncio.Semaphore(CONNECTIONS_MAX)
+        self.users = 0
+
+    def take(self) -> Connection | None:
+        """Returns the connection that was used last."""
+        while self.idle:
+            connection = self.idle.pop()
+            if connection.is_open:
+                return connection
+        return None
+
+
+class ConnectionPool:
+    """All connections."""
+
+    def __init__(self, resolver: Resolver, keep_alive_s: float = KEEP_ALIVE_S) -> None:
+        """keep_alive_s: how long a connection waits for the next request."""
+        self._resolver = resolver
+        self._keep_alive_s = keep_alive_s
+        self._buffer = memoryview(bytearray(READ_BYTES))
+        self._opened: set[Connection] = set()
+        self._slots: dict[Place, _Slots] = {}
+        self._sweep: asyncio.TimerHandle | None = None
+        # Until when they count, by the loop's clock.
+        self._addresses: dict[tuple[str, int], tuple[float, Sequence[Address]]] = {}
+
+    @property
+    def open_connections(self) -> int:
+        """How many there are, in use or not."""
+        return len(self._opened)
+
+    async def exchange(self, place: Place, head: bytes, body: bytes, reader: AnswerReader) -> None:
+        """Send a request, on a connection that is free or a new one, and wait until its answer is complete.
+
+        Raises ConnectFailed, ConnectionBroken, what the reader raises, and what the resolver raises.
+        """
+        with self._slots_of(place) as slots:
+            async with slots.free:
+                connection = slots.take() or await self._connect(place)
+                await connection.exchange(head, body, reader)
+                if reader.keeps_open and connection.is_free:
+                    self._keep(slots, connection)
+                else:
+                    connection.abort()
+
+    @contextlib.contextmanager
+    def _slots_of(self, place: Place) -> Iterator[_Slots]:
+        slots = self._slots.get(place)
+        if slots is None:
+            slots = self._slots[place] = _Slots()
+        slots.users += 1
+        try:
+            yield slots
+        finally:
+            slots.users -= 1
+            if not slots.users and not slots.idle:
+                self._slots.pop(place, None)
+
+    # ---- connections that wait
+
+    def _keep(self, slots: _Slots, connection: Connection) -> None:
+        loop = asyncio.get_running_loop()
+        connection.idle_since = loop.time()
+        slots.idle.append(connection)
+        if self._sweep is None:
+            self._sweep = loop.call_later(self._keep_alive_s, self._close_idle)
+
+    def _close_idle(self) -> None:
+        """Close what nobody has used for long, and come again if something is left."""
+        loop = asyncio.get_running_loop()
+        oldest = loop.time() - self._keep_alive_s
+        for place, slots in [*self._slots.items()]:
+            while slots.idle and (not slots.idle[0].is_open or slots.idle[0].idle_since <= oldest):
+                slots.idle.popleft().abort()
+            if not slots.idle and not slots.users:
+                del self._slots[place]
+        is_needed = any(slots.idle for slots in self._slots.values())
+        self._sweep = loop.call_later(self._keep_alive_s, self._close_idle) if is_needed else None
+
+    async def close(self) -> None:
+        """Close all connections. Those who wait for an answer are told that theirs is broken."""
+        if self._sweep is not None:
+            self._sweep.cancel()
+        for connection in [*self._opened]:
+            connection.abort()
+        # Their sockets are closed in the next turns of the event loop.
+        for _ in range(CLOSING_TURNS):
+            if not self._opened:
+                return
+            await asyncio.sleep(0)
+
+    # ---- new ones
+
+    async def _connect(self, place: Place) -> Connection:
+        addresses = await self._known_addresses(place.host, place.port)
+        try:
+            if len(addresses) == 1:
+                return await self._connect_to(place, addresses[0])
+            return await self._connect_to_first(place, addresses)
+        except OSError as error:
+            raise ConnectFailed(error) from None
+
+    async def _known_addresses(self, host: str, port: int) -> Sequence[Address]:
+        now, known = asyncio.get_running_loop().time(), self._addresses.get((host, port))
+        if known is not None and now < known[0]:
+            return known[1]
+        found = (await self._resolver.addresses(host, port))[:ADDRESSES_MAX]
+        if len(self._addresses) >= PLACES_MAX:
+            self._addresses.clear()
+        self._addresses[host, port] = now + ADDRESSES_TTL_S, found
+        return found
+
+    async def _connect_to(self, place: Place, address: Address) -> Connection:
+        """Raises OSError."""
+        _, connection = await asyncio.get_running_loop().create_connection(
+            lambda: Connection(self._buffer, self._opened),
+            address.host,
+            address.port,
+            ssl=place.context,
+            server_hostname=place.server_name if place.context is not None else None,
+        )
+        return connection
+
+    async def _connect_to_first(self, place: Place, addresses: Sequence[Address]) -> Connection:
+        """Returns a connection to one of several addresses, which are tried in their order. Raises OSError.
+
+        A later one has its turn when one before has failed, or lets others wait for long.
+        """
+        left = deque(addresses)
+        tasks: list[asyncio.Task[Connection]] = []
+        pending: set[asyncio.Task[Connection]] = set()
+        winner: asyncio.Task[Connection] | None = None
+        failure: OSError = OSError("no address")
+        try:
+            while left or pending:
+                if left:
+                    tasks.append(asyncio.create_task(self._connect_to(place, left.popleft())))
+                    pending.add(tasks[-1])
+                done, pending = await asyncio.wait(
+                    pending,
+                    timeout=NEXT_ADDRESS_AFTER_S if left else None,
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                for task in done:
+                    try:
+                        connection = task.result()
+                    except ssl.SSLError:
+                        raise  # The other side has answered.
+                    except OSError as error:
+                        failure = error
+                    else:
+                        winner = task
+                        return connection
+        finally:
+            for task in tasks:
+                if task is not winner:
+                    task.cancel()
+                    task.add_done_callback(_abort_unwanted)
+        raise failure
+
+
+def _abort_unwanted(attempt: asyncio.Task[Connection]) -> None:
+    if not attempt.cancelled() and attempt.exception() is None:
+        attempt.result().abort()
