@@ -37,14 +37,11 @@ class Budget:
     bounded: how much of it may be spent where others wait; None: all.
     """
 
+    __slots__ = ("bounded", "left")
+
     def __init__(self, total: int, bounded: int | None) -> None:
         self.left = total
         self.bounded = bounded
-
-    @property
-    def of_call(self) -> int:
-        most = min(self.left, PER_CALL_LIMIT)
-        return most if self.bounded is None else min(most, self.bounded)
 
     def spend(self, cost: int) -> None:
         self.left -= cost
@@ -53,10 +50,14 @@ class Budget:
 
     def evaluate(self, expression: Expression, variables: Mapping[str, Any]) -> Any:
         """Raises EvaluationError, CostExceeded; TakesLong if it costs more than may be spent here."""
-        assert expression.program is not None
-        limit = self.of_call
+        program, bounded = expression.program, self.bounded
+        assert program is not None
+        # Most expressions take a microsecond or two, and each write may have dozens: no calls of `min` here.
+        limit = self.left if self.left < PER_CALL_LIMIT else PER_CALL_LIMIT
+        if bounded is not None and bounded < limit:
+            limit = bounded
         try:
-            value, cost = expression.program(variables, limit)
+            value, cost = program(variables, limit)
         except EvaluationError as error:
             self.spend(error.cost)
             raise

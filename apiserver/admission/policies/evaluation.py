@@ -52,6 +52,9 @@ class Evaluation(NamedTuple):
     annotations: Sequence[tuple[str, str]] = ()
 
 
+_NOTHING: Final = Evaluation()
+
+
 def evaluate(
     policy: ValidatingPolicy, variables: Mapping[str, Any], params: Any, budget: Budget
 ) -> Evaluation:
@@ -60,16 +63,19 @@ def evaluate(
     variables: those of the request. params: the object that a binding refers to; None if there is none.
     Raises TakesLong.
     """
-    known = dict(variables)
+    known = variables
     if policy.params is not None:
-        known[PARAMS] = params
-    try:
-        if not meets_conditions(policy, known, budget):
-            return Evaluation()
-    except ConditionsFailed as failed:
-        return Evaluation([Denial(str(failed), is_error=True)])
+        known = {**known, PARAMS: params}
+    if policy.conditions:
+        try:
+            if not meets_conditions(policy, known, budget):
+                return _NOTHING
+        except ConditionsFailed as failed:
+            return Evaluation([Denial(str(failed), is_error=True)])
     if policy.variables:
-        known[VARIABLES] = PolicyVariables(policy.variables, budget, known)
+        # They see each other.
+        own = known = {**known}
+        own[VARIABLES] = PolicyVariables(policy.variables, budget, own)
     found: list[Denial] = []
     for number, validation in enumerate(policy.validations):
         denial = _validated(policy, validation, known, budget)
@@ -82,7 +88,7 @@ def evaluate(
             found.append(Denial(error, is_error=True, is_final=True))
         elif value:
             annotations.append((key, value[:ANNOTATION_LENGTH_MAX]))
-    return Evaluation(found, annotations)
+    return Evaluation(found, annotations) if found or annotations else _NOTHING
 
 
 def _validated(

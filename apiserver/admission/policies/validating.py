@@ -190,10 +190,10 @@ def _evaluated(
             found.add_error(policy, binding, error)
             continue
         budget, began = Budget(COST_BUDGET, bounded), perf_counter()
-        evaluation = evaluate(policy, variables, params, budget)
-        for denial in evaluation.denials:
+        denials, annotations = evaluate(policy, variables, params, budget)
+        for denial in denials:
             found.add(policy, binding, denial, perf_counter() - began)
-        for key, value in evaluation.annotations:
+        for key, value in annotations:
             values = found.annotations.setdefault((policy.name, key), [])
             if value not in values:
                 values.append(value)
