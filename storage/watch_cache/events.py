@@ -42,17 +42,17 @@ class CacheEvent(Generic[T]):
 
     version: the version that the write made; a deletion has no value.
     previous: the version that it replaced, if any.
-    encodings: the bytes of this event on the wire, by any key that tells two forms apart. The first watcher
-        that needs a form stores it for the others; `forget_encodings` ends that.
     """
 
-    __slots__ = ("_encodings", "previous", "type", "version")
+    __slots__ = ("_encodings", "_shares_encodings", "previous", "revision", "type", "version")
 
     def __init__(self, version: KeyVersion[T]) -> None:
         self.version = version
+        self.revision = version.revision
         # Held here as well: the history may drop it before the last watcher has taken the event.
         self.previous = version.previous
-        self._encodings: dict[object, bytes] | None = {}
+        self._encodings: dict[object, bytes] | None = None  # until it is asked for: few events are watched
+        self._shares_encodings = True
         if version.value is None:
             self.type = EventType.DELETED
         elif self.previous is None or self.previous.value is None:
@@ -62,15 +62,21 @@ class CacheEvent(Generic[T]):
 
     @property
     def encodings(self) -> dict[object, bytes]:
-        return self._encodings if self._encodings is not None else {}
+        """The bytes of this event on the wire, by any key that tells two forms apart.
+
+        The first watcher that needs a form stores it for the others; `forget_encodings` ends that.
+        """
+        if self._encodings is not None:
+            return self._encodings
+        encodings: dict[object, bytes] = {}
+        if self._shares_encodings:
+            self._encodings = encodings
+        return encodings
 
     def forget_encodings(self) -> None:
         """Share no encodings from now on: few watchers will want them, and there are many events."""
+        self._shares_encodings = False
         self._encodings = None
-
-    @property
-    def revision(self) -> int:
-        return self.version.revision
 
     def type_for(self, predicate: Predicate[T]) -> EventType | None:
         """The type of the event for a watcher that sees only what `predicate` selects; None: no event."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -60,7 +61,7 @@ class History(Generic[T]):
         self._size_of = size_of
         self.clock = clock
         self._events: list[CacheEvent[T]] = []
-        self._seen_at: list[float] = []
+        self._seen_at = array("d")
         self._start = 0  # the first event that is not evicted
         self._encoded_start = 0  # the first event that keeps its encodings
         self._encoded_bytes = 0  # the sizes of the objects in the events that keep their encodings
