@@ -1,16 +1,26 @@
-"""Watches over the memory of the process: tells the budget how much it is, and has what is free returned."""
+"""Watches over the memory of the process: tells the budget how much it is, and has what is free returned.
+
+What is free is returned after the process has grown, and while the event loop has time for it:
+
+1. Caches that can be filled again are emptied: the pages of the embedded store, and those of single strings,
+   which hold the memory around them (`apiserver.serving.interpreter_caches`).
+2. The garbage collector frees cycles, and what Python keeps for reuse.
+3. The C library's allocator gives back what is free in its heaps.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import logging
-import sys
 import time
+from collections.abc import Callable
 from typing import Final
 
 from apiserver.registry.memory_budget import MemoryBudget, Pressure
+from apiserver.serving.interpreter_caches import JsonKeys, forget_attribute_names
 from apiserver.serving.process_memory import Allocator, ResidentMemory
+from apiserver.text_caches import empty_text_caches
 
 log = logging.getLogger(__name__)
 
@@ -25,17 +35,18 @@ GROWTH_BYTES: Final = 8 * 1024 * 1024
 FIRST_PAUSE_S: Final = 1.0
 LAST_PAUSE_S: Final = 64.0
 # A full collection also frees what Python keeps for reuse, but visits every object that was made since the
-# server was ready: 50,000 take 3 to 25 ms, a million 150. With more blocks of memory than this, a quarter of
-# which are such objects, only the young ones are visited; with fewer, once a full one took longer than that.
-FULL_COLLECTION_BLOCKS_MAX: Final = 100_000
+# server was ready: 50,000 take 3 to 25 ms, a million 150. Python does not tell how many there are, and how
+# many blocks of memory only after a walk over all of it, which takes 30 ms where nobody has used it for a
+# while. But most belong to the versions of objects in the watch cache, some three to each. With more versions
+# than this, only the young objects are visited; with fewer, once a full collection took longer than that.
+FULL_COLLECTION_VERSIONS_MAX: Final = 10_000
 FULL_COLLECTION_S_MAX: Final = 0.01
 
 
 class Reclaiming:
     """Decides when memory is to be given back: once after the start, and after it has grown.
 
-    A try is not free, even if there is nothing to give back: to count the blocks takes up to 30 ms where
-    nobody has used the memory for a while.
+    A try is not free, even if there is nothing to give back: what was cached has to be found out again.
     """
 
     def __init__(self) -> None:
@@ -62,29 +73,44 @@ class Reclaiming:
 
 
 class FullCollections:
-    """Decides whether a full collection would hold up others. Blocks: see `sys.getallocatedblocks`."""
+    """Decides whether a full collection would hold up others."""
 
     def __init__(self) -> None:
-        self._frozen_blocks: int | None = None
-        self._blocks_max = FULL_COLLECTION_BLOCKS_MAX
+        self._is_ready = False
+        self._versions_max = FULL_COLLECTION_VERSIONS_MAX
 
-    def freeze(self, blocks: int) -> None:
+    def begin(self) -> None:
         """To be called when the server is ready: what there is by now is never visited again."""
-        self._frozen_blocks = blocks
+        self._is_ready = True
 
-    def may_begin(self, blocks: int) -> bool:
-        return self._frozen_blocks is not None and blocks - self._frozen_blocks <= self._blocks_max
+    def may_begin(self, versions: int) -> bool:
+        """versions: of objects, in the watch cache."""
+        return self._is_ready and versions <= self._versions_max
 
     def done(self, took_s: float) -> None:
         if took_s > FULL_COLLECTION_S_MAX:
-            self._blocks_max //= 2
+            self._versions_max //= 2
 
 
 class MemoryKeeper:
-    """Runs beside the requests of one server."""
+    """Runs beside the requests of one server.
 
-    def __init__(self, budget: MemoryBudget, allocator: Allocator, resident: ResidentMemory) -> None:
+    release_store: has the store give back what it can read again. count_versions: returns how many versions
+        of objects the watch cache has.
+    """
+
+    def __init__(
+        self,
+        budget: MemoryBudget,
+        allocator: Allocator,
+        resident: ResidentMemory,
+        *,
+        release_store: Callable[[], None],
+        count_versions: Callable[[], int],
+    ) -> None:
         self._budget, self._allocator, self._resident = budget, allocator, resident
+        self._release_store, self._count_versions = release_store, count_versions
+        self._json_keys = JsonKeys()
         self._reclaiming = Reclaiming()
         self._full_collections = FullCollections()
 
@@ -94,7 +120,7 @@ class MemoryKeeper:
         To collect first would hold up the start by 40 to 80 ms, and finds nothing: a start leaves no cycles.
         """
         gc.freeze()
-        self._full_collections.freeze(sys.getallocatedblocks())
+        self._full_collections.begin()
 
     async def run(self) -> None:
         """Look at intervals until cancelled. Does nothing where the system does not tell."""
@@ -106,13 +132,20 @@ class MemoryKeeper:
             is_calm = used_s - before_s < _CALM_SHARE * SAMPLE_S
             now = time.monotonic()
             if (is_calm or self._budget.pressure) and self._reclaiming.is_due(resident, now):
-                self._collect()
-                await asyncio.to_thread(self._allocator.trim)
+                await self._reclaim()
                 self._reclaiming.done(self._resident.bytes() or 0, now)
             await asyncio.sleep(SAMPLE_S)
 
+    async def _reclaim(self) -> None:
+        self._release_store()
+        empty_text_caches()
+        forget_attribute_names()
+        await asyncio.to_thread(self._json_keys.forget)
+        self._collect()
+        await asyncio.to_thread(self._allocator.trim)
+
     def _collect(self) -> None:
-        if self._full_collections.may_begin(sys.getallocatedblocks()):
+        if self._full_collections.may_begin(self._count_versions()):
             began = time.thread_time()
             gc.collect()
             self._full_collections.done(time.thread_time() - began)

@@ -17,7 +17,7 @@ from apiserver.app.metrics import build_metrics
 from apiserver.app.outbound import open_outbound
 from apiserver.app.parts import Parts, build_parts
 from apiserver.app.secure_serving import SecureServing
-from apiserver.app.stores import open_store
+from apiserver.app.stores import open_store, release_memory
 from apiserver.app.waiting_room import waiting_room
 from apiserver.cli.config import Config
 from apiserver.controllers.replicas import Replicas, ReplicasDisagree
@@ -90,7 +90,13 @@ class App:
                 stack.push_async_callback(encryption.close)
                 encrypted = encryption.in_front_of(observed)
                 core = make_core(encrypted, encrypted.is_stale)
-            memory_keeper = MemoryKeeper(core.memory_budget, process_memory.Allocator(), resident)
+            memory_keeper = MemoryKeeper(
+                core.memory_budget,
+                process_memory.Allocator(),
+                resident,
+                release_store=partial(release_memory, store),
+                count_versions=lambda: core.registry.cache.version_count,
+            )
             health = _health(core, encryption)
             identity = await self._cluster_identity(core, health) if config.etcd_servers else None
             if self._stopping.is_set():

@@ -36,6 +36,12 @@ async def open_store(config: Config) -> Storage:
     return EtcdStore(EtcdClient(config.etcd_servers, tls), prefix=config.etcd_prefix)
 
 
+def release_memory(store: Storage) -> None:
+    """Have a store give back the memory that it can do without."""
+    if isinstance(store, EmbeddedStore):
+        store.release_memory()
+
+
 def watch_cache(
     config: Config, store: Storage, decode: ObjectDecoder, resource_of: Callable[[str], tuple[str, str]]
 ) -> WatchCache[StoredObject]:

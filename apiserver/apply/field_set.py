@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from itertools import chain
 from typing import Any, Final, TypeAlias
 
 import orjson
 
 from apiserver.field_errors import truncated_path
+from apiserver.text_caches import text_cache
 
 FieldSet: TypeAlias = dict[str, Any]
 
@@ -192,7 +192,7 @@ CACHED_LENGTH_MAX: Final = 512
 _AFTER_FIELDS: Final = "g"
 
 
-@lru_cache(maxsize=16_384)
+@text_cache(16_384)
 def _rank(element: str) -> tuple[Any, ...]:
     """The rank of a path element: itself, fields, items by keys, items by value, items by index."""
     text = element[2:]
@@ -261,7 +261,7 @@ def _parse(fields: Any, depth: int) -> FieldSet:
     return parsed
 
 
-@lru_cache(maxsize=16_384)
+@text_cache(16_384)
 def canonical_element(text: str) -> str:
     """The path element with its JSON in canonical form; empty if its prefix is unknown.
 

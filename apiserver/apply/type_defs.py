@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
 from apiserver.apply.field_set import CACHED_LENGTH_MAX, ITSELF, LEAF, FieldSet, key_element, value_element
 from apiserver.schema.structural import Kind, Schema
+from apiserver.text_caches import text_cache
 
 # Objects without a schema are owned by their parts down to this level, then as a whole.
 UNTYPED_LEVELS: Final = 100
@@ -296,11 +296,11 @@ def path_element(item: Any, type_def: TypeDef) -> str:
 
 
 # The same few names and values come again and again.
-@lru_cache(maxsize=4096)
+@text_cache(4_096)
 def text_key_element(name: str, value: str) -> str:
     return key_element({name: value})
 
 
-@lru_cache(maxsize=4096)
+@text_cache(4_096)
 def _text_value(value: str) -> str:
     return value_element(value)

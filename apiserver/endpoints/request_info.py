@@ -6,13 +6,13 @@ Source: k8s.io/apiserver, pkg/endpoints/request/requestinfo.go; rows A02, I01-I1
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 from urllib.parse import parse_qs, unquote
 
 from apiserver.meta import names
 from apiserver.meta.selectors import SelectorSyntaxError, parse_field_selector
+from apiserver.text_caches import text_cache
 from apiserver.vocabulary import Query
 
 # Anybody can request any number of paths: only short ones are cached.
@@ -74,7 +74,7 @@ def parse_target(method: str, raw_path: str, is_watch: bool) -> RequestInfo:
     return parse(method, raw_path, is_watch)
 
 
-@lru_cache(maxsize=4096)
+@text_cache(4_096)
 def _parse_target(method: str, raw_path: str, is_watch: bool) -> RequestInfo:
     try:
         path = unquote(raw_path, errors="strict")
@@ -181,7 +181,7 @@ def parse_query(raw: str) -> Query:
     return _parse_query(raw) if len(raw) <= CACHED_LENGTH_MAX else _parse_query.__wrapped__(raw)
 
 
-@lru_cache(maxsize=1024)
+@text_cache(1_024)
 def _parse_query(raw: str) -> Query:
     try:
         return MappingProxyType(

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache, wraps
+from functools import wraps
 from typing import Final, TypeAlias
+
+from apiserver.text_caches import text_cache
 
 NameRule: TypeAlias = Callable[[str], list[str]]
 
@@ -110,7 +112,7 @@ def path_segment(name: str) -> list[str]:
 
 def cached(rule: NameRule) -> NameRule:
     """Cache the results of a rule for the last CACHED_MAX strings."""
-    cached_rule = lru_cache(maxsize=CACHED_MAX)(lambda name: tuple(rule(name)))
+    cached_rule = text_cache(CACHED_MAX)(lambda name: tuple(rule(name)))
 
     def check(name: str) -> list[str]:
         return [*cached_rule(name)] if len(name) <= _CACHED_LENGTH_MAX else rule(name)

@@ -15,8 +15,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_UP, Context, Decimal
-from functools import lru_cache, total_ordering
+from functools import total_ordering
 from typing import Final
+
+from apiserver.text_caches import text_cache
 
 # Every quantity has a shorter text; Kubernetes parses texts of any length.
 LENGTH_MAX: Final = 256
@@ -112,7 +114,7 @@ class Quantity:
         return Quantity(_rounded(self.value, scale), self.form, None if self.scale is None else scale)
 
 
-@lru_cache(maxsize=4096)
+@text_cache(4_096)
 def parse_quantity(text: str) -> Quantity:
     """Parse a quantity. Raises InvalidQuantity."""
     match = _SYNTAX.fullmatch(text) if 0 < len(text) <= LENGTH_MAX else None
@@ -137,7 +139,7 @@ def parse_quantity(text: str) -> Quantity:
     return Quantity(_rounded(value, _NANO), form)
 
 
-@lru_cache(maxsize=4096)
+@text_cache(4_096)
 def canonical_quantity(text: str) -> str:
     """The canonical text of a quantity. Raises InvalidQuantity."""
     return str(parse_quantity(text))

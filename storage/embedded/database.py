@@ -14,7 +14,10 @@ from storage.errors import DataDirectoryError
 FORMAT: Final = 1
 # Disk space held back for compaction, which has to write even when the disk is full.
 RESERVE_BYTES: Final = 4 * 1024 * 1024
-PAGE_CACHE_KIB: Final = 8_192
+# What SQLite keeps of the file in memory, for each connection. Writes come back to the same pages; most reads
+# are answered by the watch cache, and others need little more than the inner pages of the trees.
+WRITER_CACHE_KIB: Final = 8_192
+READER_CACHE_KIB: Final = 2_048
 # SQLite makes a checkpoint when the log has this many pages (16 MiB): after some 10,000 small writes, so that
 # its two fsyncs cost little, and a start after a crash replays no more than that.
 CHECKPOINT_PAGES: Final = 4_000
@@ -75,13 +78,13 @@ class Database:
 
     def connect_writer(self) -> sqlite3.Connection:
         """Open the one connection that writes; one thread at a time may use it."""
-        connection = self._connect()
+        connection = self._connect(WRITER_CACHE_KIB)
         connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
         connection.execute(f"PRAGMA journal_size_limit = {LOG_FILE_BYTES_KEPT}")
         return connection
 
     def connect_reader(self) -> sqlite3.Connection:
-        connection = self._connect()
+        connection = self._connect(READER_CACHE_KIB)
         connection.execute("PRAGMA query_only = ON")
         return connection
 
@@ -105,7 +108,7 @@ class Database:
         """Release the lock. Connections must be closed before."""
         os.close(self._lock)
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self, cache_kib: int) -> sqlite3.Connection:
         # isolation_level=None: transactions begin and end where this package says so.
         connection = sqlite3.connect(
             self.path, isolation_level=None, check_same_thread=False, timeout=BUSY_TIMEOUT_MS / 1000
@@ -114,12 +117,12 @@ class Database:
         # Some builds overwrite all that is deleted, which makes compaction write whatever it forgets. FAST
         # leaves whole pages as they are until they are used again.
         connection.execute("PRAGMA secure_delete = FAST")
-        connection.execute(f"PRAGMA cache_size = -{PAGE_CACHE_KIB}")
+        connection.execute(f"PRAGMA cache_size = -{cache_kib}")
         return connection
 
     def _prepare(self) -> None:
         try:
-            with contextlib.closing(self._connect()) as connection:
+            with contextlib.closing(self._connect(READER_CACHE_KIB)) as connection:
                 if connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
                     self._check(connection)
                 else:

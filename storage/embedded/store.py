@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Sequence
@@ -69,6 +70,7 @@ class EmbeddedStore:
         self._monotonic = monotonic
         database.keep_reserve()
         self._lease_task = asyncio.create_task(self._leases.run(), name="embedded-store-leases")
+        self._release_task: asyncio.Task[None] | None = None
         self._is_closed = False
 
     @classmethod
@@ -141,11 +143,21 @@ class EmbeddedStore:
             await self._probe_space()  # Space may have been freed since.
         await self._reader.get("", MOST_RECENT)
 
+    def release_memory(self) -> None:
+        """Give back, soon, what is kept in memory to write faster, and can be read again."""
+        if not self._is_closed and (self._release_task is None or self._release_task.done()):
+            self._release_task = asyncio.create_task(self._release_memory(), name="embedded-store-memory")
+
+    async def _release_memory(self) -> None:
+        with contextlib.suppress(StorageError):  # Whoever writes is told.
+            await self._writer.release_memory()
+
     async def close(self) -> None:
         if self._is_closed:
             return
         self._is_closed = True
-        ending = [task for task in (self._lease_task, self._free_space_task) if task is not None]
+        tasks = (self._lease_task, self._free_space_task, self._release_task)
+        ending = [task for task in tasks if task is not None]
         for task in ending:
             task.cancel()
         await asyncio.gather(*ending, return_exceptions=True)

@@ -267,6 +267,10 @@ class WriterThread:
         self._wants_checkpoint = True
         await self.do(lambda _: None, frees_space=frees_space)  # the thread limits the log after each group
 
+    async def release_memory(self) -> None:
+        """Have SQLite free the pages that it keeps in memory; it reads them again when it needs them."""
+        await self.do(_shrink_memory)
+
     def clear_full(self) -> None:
         """Note that there is space again."""
         if isinstance(self.failure, StorageFull):
@@ -436,6 +440,10 @@ def _revision_in(connection: sqlite3.Connection) -> int:
     (revision,) = connection.execute("SELECT value FROM numbers WHERE name = 'revision'").fetchone()
     assert isinstance(revision, int)
     return revision
+
+
+def _shrink_memory(transaction: Transaction) -> None:
+    transaction.connection.execute("PRAGMA shrink_memory")
 
 
 def _is_full(error: Exception) -> bool:

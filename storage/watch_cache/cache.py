@@ -171,6 +171,11 @@ class WatchCache(Generic[T]):
         return sum(resource.history.bytes for resource in self._resources.values())
 
     @property
+    def version_count(self) -> int:
+        """How many versions of objects there are: current ones, and obsolete ones that the histories keep."""
+        return sum(len(each.snapshots) + len(each.history) for each in self._resources.values())
+
+    @property
     def resources(self) -> Mapping[str, ResourceCache[T]]:
         """The caches by resource prefix, for metrics."""
         return self._resources

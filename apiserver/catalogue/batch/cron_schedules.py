@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 import zoneinfo
 from collections.abc import Mapping
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from apiserver.field_errors import quote, truncated
 from apiserver.golang.durations import parse_duration
+from apiserver.text_caches import text_cache
 
 
 class InvalidSchedule(ValueError):
@@ -138,7 +138,7 @@ def is_zone(name: str) -> bool:
     return len(name) <= _ZONE_LENGTH_MAX and _is_zone(name)
 
 
-@lru_cache(maxsize=1024)
+@text_cache(1_024)
 def _is_zone(name: str) -> bool:
     if any(part in (".", "..") or not _is_zone_part(part) for part in name.split("/")):
         return False

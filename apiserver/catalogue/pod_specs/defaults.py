@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -16,6 +15,7 @@ from apiserver.catalogue.builtin_type import CORE
 from apiserver.catalogue.pod_specs import resource_requirements
 from apiserver.meta.quantity import parse_quantity
 from apiserver.schema.compile import Default
+from apiserver.text_caches import text_cache
 from apiserver.validation.defaults import setting
 from apiserver.vocabulary import Document
 
@@ -39,7 +39,7 @@ def pull_policy(image: str) -> str:
     return "Always" if len(image) <= _IMAGE_LENGTH_MAX and _is_latest(image) else "IfNotPresent"
 
 
-@lru_cache(maxsize=_IMAGES_REMEMBERED)
+@text_cache(_IMAGES_REMEMBERED)
 def _is_latest(image: str) -> bool:
     match = _IMAGE.fullmatch(image)
     return match is not None and (match["tag"] or (not match["digest"] and "latest")) == "latest"

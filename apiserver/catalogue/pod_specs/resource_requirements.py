@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from apiserver.field_errors import (
@@ -22,6 +21,7 @@ from apiserver.field_errors import (
 )
 from apiserver.meta import names
 from apiserver.meta.quantity import InvalidQuantity, Quantity, parse_quantity
+from apiserver.text_caches import text_cache
 from apiserver.validation.checks import quantity_of
 from apiserver.validation.documents import items
 from apiserver.vocabulary import Document
@@ -173,7 +173,7 @@ def _requirements(path: str, value: Document, claims: Collection[str], name_chec
 
 
 # Amounts are as `quantity.canonical_quantity` writes them, and come again with each pod of a workload.
-@lru_cache(maxsize=names.CACHED_MAX)
+@text_cache(names.CACHED_MAX)
 def _is_within(value: str, limit: str | None) -> bool:
     """Tells whether an amount is not negative, and not more than its limit if there is one."""
     number = quantity_of(value).value

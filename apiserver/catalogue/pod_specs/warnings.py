@@ -6,7 +6,6 @@ Source: pkg/api/pod, warnings.go.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
 from typing import Any, Final
 
 from apiserver.catalogue.pod_specs.pod_annotations import (
@@ -19,6 +18,7 @@ from apiserver.catalogue.pod_specs.pod_annotations import (
 from apiserver.catalogue.pod_specs.security_contexts import all_containers
 from apiserver.field_errors import quote
 from apiserver.meta import names
+from apiserver.text_caches import text_cache
 from apiserver.validation.checks import quantity_of
 from apiserver.validation.documents import at, items, join
 from apiserver.vocabulary import Document
@@ -174,7 +174,7 @@ def _fractions(path: str, owner: Document, *fields: str) -> list[str]:
 
 
 # Cached, like the amounts in `resource_requirements`.
-@lru_cache(maxsize=names.CACHED_MAX)
+@text_cache(names.CACHED_MAX)
 def _is_whole(value: str) -> bool:
     return quantity_of(value).is_whole
 

@@ -9,7 +9,6 @@ import ipaddress
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
@@ -30,6 +29,7 @@ from apiserver.cel.types import BOOL, INT, STRING, Type
 from apiserver.cel.values import EvaluationError
 from apiserver.golang.addresses import V4_BITS, V6_BITS, InvalidAddress, parse_address, parse_prefix
 from apiserver.golang.quoting import go_quote
+from apiserver.text_caches import text_cache
 
 IP: Final = types.opaque("net.IP")
 CIDR: Final = types.opaque("net.CIDR")
@@ -83,7 +83,7 @@ def _is_mapped(ip: Ip) -> bool:
     return ip.bits == V6_BITS and ip.number >> V4_BITS == _V4_MAPPED
 
 
-@lru_cache(maxsize=1024)
+@text_cache(1_024)
 def _ip(text: str) -> Ip:
     try:
         address = parse_address(text)
@@ -99,7 +99,7 @@ def _ip(text: str) -> Ip:
     return ip
 
 
-@lru_cache(maxsize=1024)
+@text_cache(1_024)
 def _cidr(text: str) -> Cidr:
     what = "network address parse error during conversion from string: "
     try:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from apiserver.app.memory_keeper import (
     FIRST_PAUSE_S,
-    FULL_COLLECTION_BLOCKS_MAX,
     FULL_COLLECTION_S_MAX,
+    FULL_COLLECTION_VERSIONS_MAX,
     GROWTH_BYTES,
     LAST_PAUSE_S,
     FullCollections,
@@ -59,19 +59,18 @@ def test_while_it_grows_there_is_one_try_a_second() -> None:
 
 
 def test_full_collections_visit_only_so_much() -> None:
-    collections, frozen = FullCollections(), 1_000_000
+    collections = FullCollections()
     assert not collections.may_begin(0)  # the server is starting, and visits everything once it is ready
-    collections.freeze(frozen)
-    most = frozen + FULL_COLLECTION_BLOCKS_MAX
-    assert collections.may_begin(most)
+    collections.begin()
+    assert collections.may_begin(FULL_COLLECTION_VERSIONS_MAX)
     collections.done(FULL_COLLECTION_S_MAX)
-    assert collections.may_begin(most)
-    assert not collections.may_begin(most + 1)
+    assert collections.may_begin(FULL_COLLECTION_VERSIONS_MAX)
+    assert not collections.may_begin(FULL_COLLECTION_VERSIONS_MAX + 1)
 
 
 def test_after_a_long_one_full_collections_visit_less() -> None:
     collections = FullCollections()
-    collections.freeze(0)
+    collections.begin()
     collections.done(2 * FULL_COLLECTION_S_MAX)
-    assert not collections.may_begin(FULL_COLLECTION_BLOCKS_MAX)
-    assert collections.may_begin(FULL_COLLECTION_BLOCKS_MAX // 2)
+    assert not collections.may_begin(FULL_COLLECTION_VERSIONS_MAX)
+    assert collections.may_begin(FULL_COLLECTION_VERSIONS_MAX // 2)
