@@ -15,7 +15,7 @@ import gc
 import logging
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from apiserver.registry.memory_budget import MemoryBudget, Pressure
 from apiserver.serving.interpreter_caches import JsonKeys, forget_attribute_names
@@ -61,9 +61,13 @@ class Reclaiming:
         grown = resident_bytes - self._floor
         if grown > max(GROWTH_SHARE * self._floor, GROWTH_BYTES):
             self._floor = resident_bytes
-            self._pause_s = FIRST_PAUSE_S
-            self._next_at = min(self._next_at, now + FIRST_PAUSE_S)
+            self.begin(now)
         return self._pause_s <= LAST_PAUSE_S and now >= self._next_at
+
+    def begin(self, now: float) -> None:
+        """To be called when memory has become free that may be given back."""
+        self._pause_s = FIRST_PAUSE_S
+        self._next_at = min(self._next_at, now + FIRST_PAUSE_S)
 
     def done(self, resident_bytes: int, now: float) -> None:
         """To be called with what is left."""
@@ -92,11 +96,24 @@ class FullCollections:
             self._versions_max //= 2
 
 
+class CachedVersions(Protocol):
+    """The watch cache, as far as it matters here."""
+
+    @property
+    def version_count(self) -> int:
+        """How many versions of objects there are."""
+        ...
+
+    @property
+    def expired_bytes(self) -> int:
+        """How many bytes of old versions have been dropped in all because of their age."""
+        ...
+
+
 class MemoryKeeper:
     """Runs beside the requests of one server.
 
-    release_store: has the store give back what it can read again. count_versions: returns how many versions
-        of objects the watch cache has.
+    release_store: has the store give back what it can read again.
     """
 
     def __init__(
@@ -105,11 +122,12 @@ class MemoryKeeper:
         allocator: Allocator,
         resident: ResidentMemory,
         *,
+        cache: CachedVersions,
         release_store: Callable[[], None],
-        count_versions: Callable[[], int],
     ) -> None:
         self._budget, self._allocator, self._resident = budget, allocator, resident
-        self._release_store, self._count_versions = release_store, count_versions
+        self._cache, self._release_store = cache, release_store
+        self._expired_bytes = 0  # of the cache, when it was last looked at
         self._json_keys = JsonKeys()
         self._reclaiming = Reclaiming()
         self._full_collections = FullCollections()
@@ -131,6 +149,9 @@ class MemoryKeeper:
             before_s, used_s = used_s, time.thread_time()
             is_calm = used_s - before_s < _CALM_SHARE * SAMPLE_S
             now = time.monotonic()
+            if self._cache.expired_bytes > self._expired_bytes + GROWTH_BYTES:
+                self._expired_bytes = self._cache.expired_bytes
+                self._reclaiming.begin(now)
             if (is_calm or self._budget.pressure) and self._reclaiming.is_due(resident, now):
                 await self._reclaim()
                 self._reclaiming.done(self._resident.bytes() or 0, now)
@@ -145,7 +166,7 @@ class MemoryKeeper:
         await asyncio.to_thread(self._allocator.trim)
 
     def _collect(self) -> None:
-        if self._full_collections.may_begin(self._count_versions()):
+        if self._full_collections.may_begin(self._cache.version_count):
             began = time.thread_time()
             gc.collect()
             self._full_collections.done(time.thread_time() - began)

@@ -94,8 +94,8 @@ class App:
                 core.memory_budget,
                 process_memory.Allocator(),
                 resident,
+                cache=core.registry.cache,
                 release_store=partial(release_memory, store),
-                count_versions=lambda: core.registry.cache.version_count,
             )
             health = _health(core, encryption)
             identity = await self._cluster_identity(core, health) if config.etcd_servers else None

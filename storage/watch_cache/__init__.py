@@ -7,7 +7,8 @@ One watch on everything below the prefix feeds it (`reflector`); each resource h
   list at any kept revision walks the keys in order and takes from each the newest version that is not
   younger. Taking a snapshot costs nothing, because nothing is copied.
 - `history`: the events in revision order, bounded by age, count and bytes. When an event is evicted, so are
-  the versions that only reads older than it could need.
+  the versions that only reads older than it could need. For five minutes it has no more of them than there
+  are objects, in bytes; what is younger than 75 s may be much more.
 - `fanout`: the watchers by what they watch. They are found by resource, namespace and name, and by a value
   that all they select has in common, so that an event costs nothing to watchers it cannot concern. Where
   watchers select the same, an event is tested once for all of them. Each first takes past events from the

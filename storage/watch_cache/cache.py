@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -70,6 +71,14 @@ class _Page(NamedTuple, Generic[T]):
     counts_rest: bool
 
 
+@dataclass(slots=True)
+class _Filling(Generic[T]):
+    """What is known of a resource while everything is listed, and the sizes of its values."""
+
+    snapshots: Snapshots[T]
+    bytes: int = 0
+
+
 class WatchCache(Generic[T]):
     """Serves reads and watches from memory, in front of a store. Writes go to the store directly.
 
@@ -108,8 +117,11 @@ class WatchCache(Generic[T]):
         # By resource prefix and outcome: success, failure (they differ) or error (it could not be compared).
         self.checks_total: Counter[tuple[str, str]] = Counter()
         self._growth_bytes = 0  # of all histories, since the budget was enforced
+        self._size_of = size_of
+        # The bytes of obsolete versions that were dropped because of their age, not for newer ones.
+        self.expired_bytes = 0
         self._resources: dict[str, ResourceCache[T]] = {}
-        self._filling: dict[str, Snapshots[T]] = {}
+        self._filling: dict[str, _Filling[T]] = {}
         self._on_change: dict[str, list[Callable[[], None]]] = {}  # by resource prefix
         self._reflector = Reflector(
             store,
@@ -417,17 +429,21 @@ class WatchCache(Generic[T]):
         for item in items:
             prefix = resource_of(self._prefix, item.key)
             if prefix is not None:
-                snapshots = self._filling.get(prefix)
-                if snapshots is None:
-                    snapshots = self._filling[prefix] = Snapshots()
-                snapshots.add(_version(item, self._decode))
+                filling = self._filling.get(prefix)
+                if filling is None:
+                    filling = self._filling[prefix] = _Filling(Snapshots())
+                version = _version(item, self._decode)
+                filling.snapshots.add(version)
+                if version.value is not None:
+                    filling.bytes += self._size_of(version.value)
             elif item.key == self._compaction_key:
                 self._note_compaction(item.value)
 
     def _fill(self, revision: int) -> None:
         self._floor = revision
         for prefix in self._resources.keys() | self._filling.keys():
-            self._resource(prefix).fill(self._filling.get(prefix, Snapshots()), revision)
+            filling = self._filling.get(prefix) or _Filling(Snapshots())
+            self._resource(prefix).fill(filling.snapshots, revision, filling.bytes)
         self._filling.clear()
         for changed in chain.from_iterable(self._on_change.values()):
             changed()
@@ -476,8 +492,10 @@ class WatchCache(Generic[T]):
         while True:
             await asyncio.sleep(EVICTION_INTERVAL_S)
             for resource in list(self._resources.values()):
+                before = resource.history.bytes
                 while resource.evict():  # noqa: ASYNC110  yields, does not poll
                     await asyncio.sleep(0)
+                self.expired_bytes += max(0, before - resource.history.bytes)
                 resource.drop_late_watchers()
             self.drop_retired()
 

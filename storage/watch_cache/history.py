@@ -28,13 +28,19 @@ class HistoryLimits:
     # The bytes that obsolete versions may take. Beyond that the history gets shorter: watchers that were away
     # for long have to list again, but memory does not run out.
     bytes_max: int = 64 * 1024 * 1024
+    # So old are watchers that come back after a short break; kube-apiserver calls what is younger fresh (row
+    # Q01).
+    fresh_s: float = 75.0
+    # The bytes that obsolete versions may take that are older, unless the objects themselves take more: who
+    # has missed more than that gets the objects sooner by a list.
+    old_bytes_max: int = 8 * 1024 * 1024
 
 
 # Events evicted in one call: they take a millisecond or two, and then the loop gets to do other things.
 EVICTION_BATCH_MAX: Final = 2_000
 # Events whose encodings are kept for other watchers that want the same form: enough for watchers that are a
 # little apart, and for many that come back after a short break. Of large objects fewer: encoding their events
-# is mostly copying bytes, which costs little.
+# is mostly copying bytes, which costs little. And of none that are not fresh any more.
 ENCODED_MAX: Final = 1_000
 ENCODED_BYTES_MAX: Final = 8 * 1024 * 1024
 # Evicted events leave the list once they are one part in so many of it; until then they are not counted.
@@ -46,6 +52,7 @@ class History(Generic[T]):
 
     floor: every event above this revision is here. Watches may start, and snapshots be read, at it or later.
     size_of: returns the bytes that a value keeps in memory. clock: seconds.
+    live_bytes: the sizes of the values that are not obsolete.
     """
 
     def __init__(
@@ -55,8 +62,10 @@ class History(Generic[T]):
         limits: HistoryLimits,
         size_of: Callable[[T], int],
         clock: Callable[[], float],
+        live_bytes: int = 0,
     ) -> None:
         self.floor = floor
+        self.live_bytes = live_bytes
         self.limits = limits
         self._size_of = size_of
         self.clock = clock
@@ -84,8 +93,11 @@ class History(Generic[T]):
         """Add an event; its revision is not below the last one's."""
         self._events.append(event)
         self._seen_at.append(self.clock())
-        self.bytes += self._previous_bytes(event)
-        self._encoded_bytes += self._event_bytes(event)
+        value, previous_bytes = event.version.value, self._previous_bytes(event)
+        value_bytes = self._size_of(value) if value is not None else 0
+        self.live_bytes += value_bytes - previous_bytes
+        self.bytes += previous_bytes
+        self._encoded_bytes += value_bytes if value is not None else previous_bytes
         while (
             len(self._events) - self._encoded_start > ENCODED_MAX or self._encoded_bytes > ENCODED_BYTES_MAX
         ):
@@ -110,9 +122,11 @@ class History(Generic[T]):
         Drops EVICTION_BATCH_MAX events at most, but for the rest of a revision; a next call drops more.
         bytes_max: a tighter bound than the history's own.
         """
-        oldest_allowed = self.clock() - self.limits.window_s
+        now, limits = self.clock(), self.limits
+        oldest_allowed, oldest_fresh = now - limits.window_s, now - limits.fresh_s
+        old_bytes_max = max(limits.old_bytes_max, self.live_bytes)
         if bytes_max is None:
-            bytes_max = self.limits.bytes_max
+            bytes_max = limits.bytes_max
         first = end = self._start
         while end < len(self._events) and (
             self._events[end].revision == self.floor
@@ -120,8 +134,9 @@ class History(Generic[T]):
                 end - first < EVICTION_BATCH_MAX
                 and (
                     self._seen_at[end] < oldest_allowed
-                    or len(self._events) - end > self.limits.events_max
+                    or len(self._events) - end > limits.events_max
                     or self.bytes > bytes_max
+                    or (self._seen_at[end] < oldest_fresh and self.bytes > old_bytes_max)
                 )
             )
         ):
@@ -130,7 +145,9 @@ class History(Generic[T]):
             end += 1
         evicted = self._events[first:end]
         self._start = end
-        while self._encoded_start < end:
+        while self._encoded_start < end or (
+            self._encoded_start < len(self._events) and self._seen_at[self._encoded_start] < oldest_fresh
+        ):
             self._forget_oldest_encodings()
         if self._start * RING_TRIM_DIVISOR > len(self._events):
             del self._events[: self._start], self._seen_at[: self._start]

@@ -48,13 +48,14 @@ class ResourceCache(Generic[T]):
         self._released_bytes = 0  # evicted by the history since `drop_late_watchers`
         self._released_before = 0  # the revision up to which it had evicted then
 
-    def fill(self, snapshots: Snapshots[T], revision: int) -> None:
+    def fill(self, snapshots: Snapshots[T], revision: int, live_bytes: int = 0) -> None:
         """Replace everything by the state at `revision`, and end all watchers.
 
         The events up to there are not known one by one, so watchers may have missed some.
+        live_bytes: the sizes of the values.
         """
         self.snapshots = snapshots
-        self.history = self._new_history(revision)
+        self.history = self._new_history(revision, live_bytes)
         self._released_before = 0
         self.fanout.end_all()
 
@@ -133,8 +134,10 @@ class ResourceCache(Generic[T]):
         watcher.catch_up(self.history, scope.includes)
         self.fanout.add(watcher, scope)
 
-    def _new_history(self, floor: int) -> History[T]:
-        return History(floor, limits=self._limits, size_of=self._size_of, clock=self._clock)
+    def _new_history(self, floor: int, live_bytes: int = 0) -> History[T]:
+        return History(
+            floor, limits=self._limits, size_of=self._size_of, clock=self._clock, live_bytes=live_bytes
+        )
 
     def _version(self, event: Event) -> KeyVersion[T] | None:
         if event.value is None:

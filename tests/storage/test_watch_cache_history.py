@@ -57,6 +57,44 @@ def test_history_is_bounded_by_the_bytes_it_keeps_alive() -> None:
     assert revisions_kept(harness) == [17, 18, 19]
 
 
+# Old events are kept up to `old_bytes_max`, or as many bytes as the objects have.
+OLD_EVENTS = {
+    "as many as fit": (0, 1_000, [8, 9, 10]),
+    "as many bytes as the objects have": (1_700, 1_000, [6, 7, 8, 9, 10]),
+    "all, if they are few": (0, 10_000, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),
+}
+
+
+@pytest.mark.parametrize(("live_bytes", "old_bytes_max", "kept"), OLD_EVENTS.values(), ids=OLD_EVENTS)
+def test_of_old_events_fewer_are_kept(live_bytes: int, old_bytes_max: int, kept: list[int]) -> None:
+    """What is fresh is kept all the same: row Q01."""
+    limits = HistoryLimits(fresh_s=75, old_bytes_max=old_bytes_max)
+    harness = Harness(limits=limits)
+    if live_bytes:
+        snapshots: Snapshots[bytes] = Snapshots()
+        snapshots.add(KeyVersion(P + "y", bytes(live_bytes - 300), revision=0, create_revision=0))
+        harness.cache.fill(snapshots, 0, live_bytes - 300)
+    for revision in range(1, 11):
+        harness.cache.apply([put("x", b"v" * 300, revision, 1)])
+    harness.clock.now += 75
+    harness.cache.evict()
+    assert revisions_kept(harness) == [*range(1, 11)]
+    harness.clock.now += 1
+    harness.cache.evict()
+    assert revisions_kept(harness) == kept
+
+
+def test_history_knows_how_large_the_objects_are() -> None:
+    harness = Harness()
+    harness.cache.fill(Snapshots(), 0, 1_000)
+    history = harness.cache.history
+    sizes = []
+    for event in (put("a", bytes(50), 1), put("a", bytes(20), 2, 1), put("b", b"", 3), delete("a", 4)):
+        harness.cache.apply([event])
+        sizes.append(history.live_bytes)
+    assert sizes == [1_050, 1_020, 1_020, 1_000]
+
+
 def test_history_evicts_whole_revisions() -> None:
     harness = Harness(limits=HistoryLimits(events_max=3))
     harness.cache.apply([put("a", b"", 1), put("b", b"", 1), put("c", b"", 1), put("d", b"", 2)])
@@ -172,6 +210,19 @@ def test_encodings_are_kept_for_the_latest_events_only() -> None:
     for event in events:
         event.encodings["form"] = b"bytes"
     assert [bool(event.encodings) for event in events] == [False, False] + [True] * ENCODED_MAX
+
+
+def test_encodings_are_kept_while_events_are_fresh() -> None:
+    harness = Harness(limits=HistoryLimits(fresh_s=75))
+    watcher, _ = harness.watcher()
+    for revision in range(1, 4):
+        harness.cache.apply([put("x", b"", revision, 1)])
+        harness.clock.now += 30
+    events = [delivery.event for delivery in watcher.take()]
+    for event in events:
+        event.encodings["form"] = b"bytes"
+    harness.cache.evict()
+    assert [bool(event.encodings) for event in events] == [False, True, True]
 
 
 def test_history_evicts_in_batches() -> None:
