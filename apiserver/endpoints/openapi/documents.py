@@ -26,14 +26,30 @@ _SECURITY: Final = {
 }
 
 
-class V2Part(NamedTuple):
+class DocumentPart(NamedTuple):
+    """Members of `paths`, and of the schemas: of `components.schemas` in v3, of `definitions` in v2."""
+
     paths: Document
-    definitions: Document
+    schemas: Document
 
 
-def v2_frame(release: EmulatedRelease) -> tuple[Document, Document]:
-    """Returns what precedes and what follows the parts in a document of v2."""
-    return {"swagger": "2.0", "info": _info(release)}, {
+def v3_document(part: DocumentPart, release: EmulatedRelease) -> Document:
+    """Returns a document of v3 that has all these members."""
+    return {
+        "openapi": "3.0.0",
+        "info": _info(release),
+        "paths": part.paths,
+        "components": {"schemas": part.schemas, "securitySchemes": _SECURITY},
+    }
+
+
+def v2_document(part: DocumentPart, release: EmulatedRelease) -> Document:
+    """Returns a document of v2 that has all these members."""
+    return {
+        "swagger": "2.0",
+        "info": _info(release),
+        "paths": part.paths,
+        "definitions": part.schemas,
         "securityDefinitions": _SECURITY,
         "security": [{"BearerToken": []}],
     }
@@ -74,52 +90,71 @@ class Documents:
     ) -> Document:
         """Returns the document of a group version. others: further versions of kinds like DeleteOptions."""
         resources = tuple(resources)
-        served = frozenset({_META_V1, group_version, *others})
-        schemas = Components(self._definitions, self._brand).schemas(_definition_names(resources), served)
+        paths, schemas = self.v3_shared_part(group_version, self.shared_definitions(resources), others)
         for resource in resources:
-            if definition_name(resource) not in self._definitions:
-                schemas |= self._undefined_kind(resource, is_v2=False)
-        return {
-            "openapi": "3.0.0",
-            "info": _info(self._release),
-            "paths": dict(self._paths(group_version, resources)),
-            "components": {"schemas": schemas, "securitySchemes": _SECURITY},
-        }
+            part = self.v3_part(resource)
+            paths |= part.paths
+            schemas |= part.schemas
+        return v3_document(DocumentPart(paths, schemas), self._release)
 
-    def v2_part(self, versions: Mapping[GroupVersion, Iterable[ServedResource]]) -> V2Part:
+    def shared_definitions(self, resources: Iterable[ServedResource]) -> frozenset[str]:
+        """Returns the names of the definitions that some resources need, apart from those in their parts."""
+        return frozenset(name for name in _definition_names(resources) if name in self._definitions)
+
+    def v3_shared_part(
+        self, group_version: GroupVersion, names: Iterable[str], others: Iterable[GroupVersion] = ()
+    ) -> DocumentPart:
+        """Returns what the document of a group version has beside the parts of its resources.
+
+        names: of definitions, see `shared_definitions`. others: further versions of kinds like DeleteOptions.
+        """
+        served = frozenset({_META_V1, group_version, *others})
+        schemas = Components(self._definitions, self._brand).schemas(names, served)
+        return DocumentPart(dict([self._operations.of_version(group_version)]), schemas)
+
+    def v3_part(self, resource: ServedResource) -> DocumentPart:
+        """Returns the part of a resource: its paths, and its schemas if these are not definitions."""
+        return DocumentPart(self._paths(resource), self._own_schemas(resource, is_v2=False))
+
+    def v2_all(self, versions: Mapping[GroupVersion, Iterable[ServedResource]]) -> DocumentPart:
         """Returns the part of some group versions in v2, with all that their schemas refer to."""
         paths: Document = {}
         definitions: Document = {}
         for group_version, each in versions.items():
             resources = tuple(each)
-            document = self.v3(group_version, resources, versions)
-            paths |= {path: _path_v2(item) for path, item in document["paths"].items()}
-            schemas = document["components"]["schemas"]
-            for resource in resources:
-                if definition_name(resource) not in self._definitions:
-                    schemas |= self._undefined_kind(resource, is_v2=True)
+            names = self.shared_definitions(resources)
+            shared = self.v3_shared_part(group_version, names, versions)
+            paths |= _paths_v2(shared.paths)
             definitions |= {
-                name: _schema_v2(schema) for name, schema in schemas.items() if name not in definitions
+                name: _schema_v2(schema) for name, schema in shared.schemas.items() if name not in definitions
             }
-        return V2Part(paths, definitions)
+            for resource in resources:
+                part = self.v2_part(resource)
+                paths |= part.paths
+                definitions |= part.schemas
+        return DocumentPart(paths, definitions)
 
-    def v2_custom_part(self, group_version: GroupVersion, resources: Iterable[ServedResource]) -> V2Part:
-        """Returns the part of custom resources. What their schemas refer to is in the other parts."""
-        resources = tuple(resources)
-        paths = dict(self._paths(group_version, resources))
-        own = [each for resource in resources for each in self._undefined_kind(resource, is_v2=True).items()]
-        return V2Part(
-            {path: _path_v2(item) for path, item in paths.items()},
-            {name: _schema_v2(schema) for name, schema in own},
+    def v2_version_part(self, group_version: GroupVersion) -> DocumentPart:
+        """Returns what v2 has of a group version beside the parts of its resources, and of others."""
+        return DocumentPart(_paths_v2(dict([self._operations.of_version(group_version)])), {})
+
+    def v2_part(self, resource: ServedResource) -> DocumentPart:
+        """Returns the part of a resource in v2. What its schemas refer to is in other parts."""
+        schemas = self._own_schemas(resource, is_v2=True)
+        return DocumentPart(
+            _paths_v2(self._paths(resource)), {name: _schema_v2(each) for name, each in schemas.items()}
         )
 
-    def _paths(
-        self, group_version: GroupVersion, resources: Iterable[ServedResource]
-    ) -> Iterable[tuple[str, Document]]:
-        yield self._operations.of_version(group_version)
-        for resource in resources:
-            for path, item in self._operations.of_resource(resource):
-                yield path, {key: self._with_texts(value) for key, value in item.items()}
+    def _paths(self, resource: ServedResource) -> Document:
+        return {
+            path: {key: self._with_texts(value) for key, value in item.items()}
+            for path, item in self._operations.of_resource(resource)
+        }
+
+    def _own_schemas(self, resource: ServedResource, *, is_v2: bool) -> dict[str, Document]:
+        if definition_name(resource) in self._definitions:
+            return {}
+        return self._undefined_kind(resource, is_v2=is_v2)
 
     def _with_texts(self, operation: Any) -> Any:
         """Returns an operation whose options of deletions have the texts of the definitions."""
@@ -211,6 +246,10 @@ def _definition_names(resources: Iterable[ServedResource]) -> Iterable[str]:
 
 
 # ---- v2
+
+
+def _paths_v2(paths: Document) -> Document:
+    return {path: _path_v2(item) for path, item in paths.items()}
 
 
 def _path_v2(item: Document) -> Document:

@@ -18,7 +18,7 @@ import orjson
 from apiserver.aggregation.openapi_v2 import KINDS, references
 from apiserver.aggregation.remote_versions import OpenApiPart
 from apiserver.endpoints.openapi import gnostic
-from apiserver.endpoints.openapi.documents import V2Part, v2_frame
+from apiserver.endpoints.openapi.documents import DocumentPart, v2_document
 from apiserver.releases.emulation import DEFAULT_RELEASE
 from apiserver.vocabulary import Document
 
@@ -35,7 +35,7 @@ class RemoteParts:
     def __init__(self) -> None:
         self._readable: dict[str, bool] = {}  # by digest
 
-    def merged(self, parts: Sequence[OpenApiPart], known: dict[str, Any]) -> Iterator[V2Part]:
+    def merged(self, parts: Sequence[OpenApiPart], known: dict[str, Any]) -> Iterator[DocumentPart]:
         """Yields the parts as they go into a document.
 
         known: the definitions that the document has; those of the parts are added.
@@ -44,16 +44,15 @@ class RemoteParts:
         for each in parts:
             if self._readable.get(each.digest):
                 part = _renamed(_document(each), known)
-                known |= part.definitions
+                known |= part.schemas
                 yield part
 
     def _is_readable(self, part: OpenApiPart) -> bool:
         known = self._readable.get(part.digest)
         if known is not None:
             return known
-        before, after = v2_frame(DEFAULT_RELEASE)
         try:
-            gnostic.to_v2({**before, **_document(part), **after})
+            gnostic.to_v2(v2_document(_document(part), DEFAULT_RELEASE))
         except Exception as error:  # Anything may be in it.
             log.warning("the OpenAPI v2 of another server is left out: %s: %s", type(error).__name__, error)
             return False
@@ -72,20 +71,20 @@ def _within_bounds(parts: Iterable[OpenApiPart]) -> Iterator[OpenApiPart]:
         yield each
 
 
-def _document(part: OpenApiPart) -> Document:
+def _document(part: OpenApiPart) -> DocumentPart:
     found: Document = orjson.loads(zlib.decompress(part.compressed))
-    return found
+    return DocumentPart(found["paths"], found["definitions"])
 
 
-def _renamed(document: Document, known: dict[str, Any]) -> V2Part:
-    """Returns what is new in a document, its definitions by names that are not taken."""
-    definitions: dict[str, Any] = document["definitions"]
+def _renamed(part: DocumentPart, known: dict[str, Any]) -> DocumentPart:
+    """Returns what is new in a part, its definitions by names that are not taken."""
+    definitions: dict[str, Any] = part.schemas
     names = {name: _free_name(name, definitions, known) for name in definitions}
     new = {names[name]: each for name, each in definitions.items() if names[name] not in known}
-    for each in (*references(document["paths"]), *references(list(new.values()))):
+    for each in (*references(part.paths), *references(list(new.values()))):
         name = each["$ref"].removeprefix(_DEFINITIONS)
         each["$ref"] = _DEFINITIONS + names.get(name, name)
-    return V2Part(document["paths"], new)
+    return DocumentPart(part.paths, new)
 
 
 def _free_name(name: str, definitions: dict[str, Any], known: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ import pytest
 from apiserver.aggregation import openapi_v2
 from apiserver.aggregation.openapi_v2 import NotOpenApi, parts_of
 from apiserver.aggregation.remote_versions import OpenApiPart
-from apiserver.endpoints.openapi.documents import V2Part
+from apiserver.endpoints.openapi.documents import DocumentPart
 from apiserver.endpoints.openapi.remote_parts import RemoteParts
 from apiserver.vocabulary import GroupVersion
 
@@ -136,7 +136,7 @@ def test_conflicting_definitions_are_renamed() -> None:
     }
     found = list(RemoteParts().merged([part({PATH: operation(ref("Other"))}, definitions)], known))
     other = {"type": "object", "properties": {"o": ref("Other_v3"), "s": ref("Same"), "n": ref("New")}}
-    assert found == [V2Part({PATH: operation(ref("Other_v3"))}, {"Other_v3": other, "New": a_text()})]
+    assert found == [DocumentPart({PATH: operation(ref("Other_v3"))}, {"Other_v3": other, "New": a_text()})]
     assert known.keys() == {"Same", "Other", "Other_v2", "Other_v3", "New"}
 
 
@@ -146,5 +146,5 @@ def test_parts_that_no_reader_understands_are_left_out() -> None:
         {PATH: operation(ref("B")) | {"get": []}, f"{PATH}/b": operation(ref("B"))}, {"B": {"type": {}}}
     )
     known: dict[str, Any] = {}
-    assert [each.definitions for each in RemoteParts().merged([broken, sound], known)] == [{"A": a_text()}]
+    assert [each.schemas for each in RemoteParts().merged([broken, sound], known)] == [{"A": a_text()}]
     assert known == {"A": a_text()}

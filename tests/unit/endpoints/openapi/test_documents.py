@@ -7,18 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
+from operator import itemgetter
 from typing import Any, Final
 
+import orjson
 import pytest
 
 from apiserver.brand import Brand
 from apiserver.catalogue.builtins import builtin_resources
 from apiserver.endpoints.compression import decompress
 from apiserver.endpoints.openapi.document_cache import DocumentCache
-from apiserver.endpoints.openapi.documents import Documents
+from apiserver.endpoints.openapi.documents import Documents, v2_document
 from apiserver.endpoints.openapi.gnostic import V2_TYPE, V3_TYPE
 from apiserver.endpoints.openapi.operations import Operations
 from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
@@ -33,6 +36,7 @@ OWN: Final = Brand(group_domain="example.org", vendor="acme")
 SCHEMAS: Final = BuiltinSchemas((1, 34))
 CORE: Final = GroupVersion("", "v1")
 APPS: Final = GroupVersion("apps", "v1")
+STABLE: Final = GroupVersion("stable.example.com", "v1")
 V1: Final = "io.k8s.api.core.v1."
 META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
 PATCH_TYPES: Final = ("application/merge-patch+json",)
@@ -56,7 +60,7 @@ def v3(group_version: GroupVersion, brand: Brand = KUBERNETES) -> Any:
 @cache
 def v2() -> Any:
     documents = Documents(SCHEMAS.definitions(), KUBERNETES, operations(KUBERNETES), DEFAULT_RELEASE)
-    return documents.v2_part(builtins(KUBERNETES).group_versions)._asdict()
+    return v2_document(documents.v2_all(builtins(KUBERNETES).group_versions), DEFAULT_RELEASE)
 
 
 def schema(name: str, group_version: GroupVersion = CORE) -> Any:
@@ -366,6 +370,42 @@ async def test_a_version_is_added_and_removed() -> None:
     assert b"com.example.stable.v1.Widget" in decompress((await cache.v2(more, JSON)).compressed)
     assert await cache.digests(table) == {"apis/apps/v1": digests["apis/apps/v1"]}
     assert b"com.example.stable.v1.Widget" not in decompress((await cache.v2(table, JSON)).compressed)
+
+
+def custom(plural: str, built: Counter[str]) -> ServedResource:
+    """Returns a custom resource, which counts how often its schema is asked for."""
+
+    def openapi(is_v2: bool, texts: Mapping[str, str]) -> Any:
+        built[plural] += 1
+        return {"type": "object", "description": f"of {plural}, v{2 if is_v2 else 3}"}
+
+    kind = plural.capitalize()
+    return replace(
+        replace_group("stable.example.com"), resource=plural, kind=kind, is_custom=True, openapi=openapi
+    )
+
+
+async def test_of_a_changed_version_only_what_has_changed_is_built() -> None:
+    built: Counter[str] = Counter()
+    table = ResourceTable(tuple(builtins(KUBERNETES).group_versions[APPS]))
+    before = table.with_resources([custom(f"t{number}s", built) for number in range(5)])
+    after = table.with_resources([*before.group_versions[STABLE][1:], custom("news", built)])
+    cache = document_cache()
+    for each in (before, after):
+        await cache.v3(each, STABLE, JSON)
+        await cache.v2(each, JSON)
+    assert built == {**{f"t{number}s": 2 for number in range(5)}, "news": 2}
+    joined = decompress((await cache.v3(after, STABLE, JSON)).compressed)
+    documents = Documents(SCHEMAS.definitions(), KUBERNETES, operations(KUBERNETES), DEFAULT_RELEASE)
+    assert joined == orjson.dumps(documents.v3(STABLE, after.group_versions[STABLE]))
+    paths, definitions = itemgetter("paths", "definitions")(
+        orjson.loads(decompress((await cache.v2(after, JSON)).compressed))
+    )
+    assert definitions["com.example.stable.v1.News"]["description"] == "of news, v2"
+    assert "com.example.stable.v1.T0s" not in definitions
+    assert [each for each in paths if "t0s" in each] == []
+    assert {"/apis/stable.example.com/v1/", "/apis/stable.example.com/v1/news"} <= paths.keys()
+    assert await cache.digests(after) == await document_cache().digests(after)
 
 
 async def test_the_digest_is_of_the_content() -> None:
