@@ -13,7 +13,7 @@ are ratios to these limits.
 `load` makes the requests, `processes` runs servers and reads their CPU time and memory. `workloads` has the
 basic workloads, `applies` those of server-side apply, `custom_resources` those of custom resources,
 `encodings` those of lists in other encodings and of OpenAPI, `scale` those of many clients and objects,
-`collecting` those of what goes with its owner or namespace,
+`collecting` those of what goes with its owner or namespace, `admission` what webhooks and policies cost,
 `features` what auditing, fairness, authorization and encryption cost.
 `report` prints the results, and `bodies` has the objects that are created. `fan_out` has one writer and many
 watches, which `watch_clients` reads in a process of its own; `ping` measures how long other requests wait.

@@ -11,6 +11,7 @@ from pathlib import Path
 import uvloop
 
 from benchmarks import report, workloads
+from benchmarks.admission import admission
 from benchmarks.applies import apply_workload
 from benchmarks.collecting import collect
 from benchmarks.custom_resources import custom_resources
@@ -21,6 +22,7 @@ from benchmarks.workloads import Settings
 
 WORKLOADS = {
     **workloads.WORKLOADS,
+    "admission": admission,
     "apply": apply_workload,
     "collect": collect,
     "custom": custom_resources,

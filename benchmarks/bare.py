@@ -4,6 +4,7 @@
     python -m benchmarks.bare gzip FILE         the same, compressed each time
     python -m benchmarks.bare put DIR|ETCD_URL  parses a body, puts it into the store and sends it back
     python -m benchmarks.bare fan-out           sends the body of each POST as a chunk to all open GETs
+    python -m benchmarks.bare webhook DIR       allows what admission reviews ask; its CA is DIR/ca.crt
 
 Prints its port once it listens.
 """
@@ -88,6 +89,21 @@ def fan_out() -> Handler:
     return handle
 
 
+def allow() -> Handler:
+    """A mutating webhook would allow it, too, with the same answer."""
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        review = orjson.loads(await request.read())
+        answer = {
+            "apiVersion": review["apiVersion"],
+            "kind": review["kind"],
+            "response": {"uid": review["request"]["uid"], "allowed": True},
+        }
+        return web.Response(body=orjson.dumps(answer), content_type="application/json")
+
+    return handle
+
+
 async def main(kind: str, arguments: list[str]) -> None:
     match kind:
         case "bytes":
@@ -96,10 +112,13 @@ async def main(kind: str, arguments: list[str]) -> None:
             handler = send_compressed(Path(arguments[0]).read_bytes())
         case "put":
             handler = parse_and_put(await open_store(arguments[0]))
+        case "webhook":
+            handler = allow()
         case _:
             handler = fan_out()
     with tempfile.TemporaryDirectory() as directory:
-        certificates = pki.ensure(Path(directory), ["127.0.0.1"])
+        kept = arguments[0] if kind == "webhook" else directory
+        certificates = pki.ensure(Path(kept), ["127.0.0.1"])
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificates.serving_cert, certificates.serving_key)
     listener = await asyncio.get_running_loop().create_server(

@@ -64,6 +64,11 @@ class Program:
         self._names = tuple(names.items())
         self._frame: Frame = [ABSENT] * size
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The variables that the expression names."""
+        return frozenset(name for name, _ in self._names)
+
     def __call__(self, variables: Mapping[str, Any], budget: int = PER_CALL_LIMIT) -> Result:
         """Raises EvaluationError, also for a value that is not of its declared type, and CostExceeded.
 
@@ -73,8 +78,7 @@ class Program:
         frame = self._frame.copy()
         frame[BUDGET] = budget - self._cost
         for name, slot in self._names:
-            if name in variables:
-                frame[slot] = variables[name]
+            frame[slot] = variables.get(name, ABSENT)
         try:
             value = self._evaluate(frame)
         except EvaluationError as error:
@@ -87,7 +91,8 @@ class Program:
         left: int = frame[BUDGET]
         if left < 0:
             raise CostExceeded
-        return Result(value, budget - left)
+        # As `Result(…)`, which takes a quarter of the time of a short expression.
+        return tuple.__new__(Result, (value, budget - left))
 
 
 def _spent(frame: Frame, budget: int) -> int:

@@ -110,7 +110,7 @@ class MutatingAdmissionPolicy(Plugin):
         whys: gets what refuses the write. Raises ApiError if the result is no object of its kind.
         """
         policy, resource = case.policy, case.resource
-        known = await variables.of(resource, has_namespace=policy.sees_namespace)
+        known = await variables.of(resource, policy.sees)
         document, _ = await write.documents(resource)
         assert document is not None
         view = write.attributes.view

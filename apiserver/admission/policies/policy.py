@@ -6,20 +6,18 @@ mutating/compilation.go.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
 from apiserver.admission.policies.match_resources import MatchResources
-from apiserver.catalogue.admissionregistration.expressions import condition_texts, policy_texts
 from apiserver.cel.admission import (
     APPLY_CONFIGURATION,
     AUDIT_ANNOTATION,
     CONDITION,
     JSON_PATCHES,
     MESSAGE,
-    NAMESPACE_OBJECT,
     AdmissionCompiler,
     CompilationFailed,
     ExpressionKind,
@@ -65,7 +63,7 @@ class Policy:
     """What validating and mutating policies have in common.
 
     params: the kind of its parameters, if it has any. variables: by name, in their order.
-    sees_namespace: whether an expression may use `namespaceObject`.
+    sees: the variables that its expressions name.
     """
 
     name: str
@@ -74,13 +72,16 @@ class Policy:
     params: ParamKind | None
     conditions: Sequence[Expression]
     variables: Sequence[tuple[str, Expression]]
-    sees_namespace: bool
+    sees: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ValidatingPolicy(Policy):
+    """plain: what its validations are evaluated by, if it has nothing else, and they compile; else empty."""
+
     validations: Sequence[Validation]
     audit_annotations: Sequence[tuple[str, Expression]]
+    plain: Sequence[Program]
 
     @classmethod
     def of(cls, document: Document) -> ValidatingPolicy:
@@ -89,16 +90,23 @@ class ValidatingPolicy(Policy):
             has_params=spec.get("paramKind") is not None, has_variables=bool(spec.get("variables"))
         )
         common = _common(document, own)
+        validations = [_validation(own, each) for each in spec.get("validations") or ()]
+        audit_annotations = [
+            (each.get("key", ""), _compiled(own, each.get("valueExpression", "").strip(), AUDIT_ANNOTATION))
+            for each in spec.get("auditAnnotations") or ()
+        ]
+        expressions = [
+            *(each.expression for each in validations),
+            *(each.message_expression for each in validations if each.message_expression is not None),
+            *(each for _, each in audit_annotations),
+        ]
+        programs = [each.expression.program for each in validations]
+        has_more = common.conditions or common.variables or common.params or audit_annotations
         return cls(
-            *common,
-            validations=[_validation(own, each) for each in spec.get("validations") or ()],
-            audit_annotations=[
-                (
-                    each.get("key", ""),
-                    _compiled(own, each.get("valueExpression", "").strip(), AUDIT_ANNOTATION),
-                )
-                for each in spec.get("auditAnnotations") or ()
-            ],
+            *common._replace(sees=common.sees | _names(expressions)),
+            validations=validations,
+            audit_annotations=audit_annotations,
+            plain=() if has_more or None in programs else [each for each in programs if each is not None],
         )
 
 
@@ -114,9 +122,10 @@ class MutatingPolicy(Policy):
         spec = document.get("spec") or {}
         own = AdmissionCompiler(has_params=spec.get("paramKind") is not None, has_variables=True)
         common = _common(document, own)
+        mutations = [_mutation(own, each) for each in spec.get("mutations") or ()]
         return cls(
-            *common,
-            mutations=[_mutation(own, each) for each in spec.get("mutations") or ()],
+            *common._replace(sees=common.sees | _names(each.expression for each in mutations)),
+            mutations=mutations,
             is_called_again=spec.get("reinvocationPolicy") == "IfNeeded",
         )
 
@@ -130,7 +139,7 @@ class _Common(NamedTuple):
     params: ParamKind | None
     conditions: Sequence[Expression]
     variables: Sequence[tuple[str, Expression]]
-    sees_namespace: bool
+    sees: frozenset[str]
 
 
 def _common(document: Document, own: AdmissionCompiler) -> _Common:
@@ -138,19 +147,26 @@ def _common(document: Document, own: AdmissionCompiler) -> _Common:
     spec = document.get("spec") or {}
     kind = spec.get("paramKind")
     without_variables = AdmissionCompiler(has_params=kind is not None)
+    conditions = [
+        _compiled(without_variables, each.get("expression", "").strip(), CONDITION)
+        for each in spec.get("matchConditions") or ()
+    ]
+    variables = [_variable(own, each) for each in spec.get("variables") or ()]
     return _Common(
         name=document["metadata"]["name"],
         is_required=spec.get("failurePolicy", "Fail") == "Fail",
         matches=MatchResources.of(spec.get("matchConstraints") or {}),
         params=None if kind is None else ParamKind(kind.get("apiVersion", ""), kind.get("kind", "")),
-        conditions=[
-            _compiled(without_variables, each.get("expression", "").strip(), CONDITION)
-            for each in spec.get("matchConditions") or ()
-        ],
-        variables=[_variable(own, each) for each in spec.get("variables") or ()],
-        sees_namespace=any(
-            NAMESPACE_OBJECT in each for each in chain(condition_texts(spec), policy_texts(spec))
-        ),
+        conditions=conditions,
+        variables=variables,
+        sees=_names([*conditions, *(each for _, each in variables)]),
+    )
+
+
+def _names(expressions: Iterable[Expression]) -> frozenset[str]:
+    """Returns the variables that expressions name; those that do not compile are not evaluated."""
+    return frozenset(
+        chain.from_iterable(each.program.names for each in expressions if each.program is not None)
     )
 
 

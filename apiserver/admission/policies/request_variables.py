@@ -6,12 +6,19 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from apiserver.admission.listers import Lister
-from apiserver.admission.webhooks.match_conditions import request_variables
+from apiserver.admission.webhooks.match_conditions import authorizer_variables
 from apiserver.admission.webhooks.requests import ReviewedWrite
 from apiserver.admission.webhooks.webhook import LabelSelector
 from apiserver.authz.attributes import AuthorizationChain
 from apiserver.authz.expression_authorizer import UserAuthorizer
-from apiserver.cel.admission import NAMESPACE_OBJECT
+from apiserver.cel.admission import (
+    AUTHORIZER_NAME,
+    NAMESPACE_OBJECT,
+    OBJECT,
+    OLD_OBJECT,
+    REQUEST,
+    REQUEST_RESOURCE,
+)
 from apiserver.cel.library.timestamps import parse_timestamp
 from apiserver.errors import NotFound
 from apiserver.registry.offload import on_event_loop
@@ -35,22 +42,36 @@ class RequestVariables:
         self._meta_group = meta_group
         self._namespaces = namespaces
         self._found: Document | None = None
-        self._known: dict[tuple[object, bool], Mapping[str, Any]] = {}
+        self._known: dict[tuple[object, frozenset[str]], Mapping[str, Any]] = {}
+        # By the resource as which the request is described.
+        self._descriptions: dict[object, Document] = {}
 
-    async def of(self, resource: ServedResource, *, has_namespace: bool) -> Mapping[str, Any]:
-        """Returns the variables as of a resource. Raises ApiError where an object cannot be converted."""
-        key = resource.cache_key, has_namespace
+    async def of(self, resource: ServedResource, names: frozenset[str]) -> Mapping[str, Any]:
+        """Returns the objects, and those of the other variables that are named, as of a resource.
+
+        Raises ApiError where an object cannot be converted, NotFound.
+        """
+        key = resource.cache_key, names
         known = self._known.get(key)
         if known is None:
-            write = self._write
-            new, old = await write.documents(resource)
-            authorizer = UserAuthorizer(on_event_loop(self._authorize), write.attributes.user)
-            description = write.description(resource, self._meta_group)
-            made = request_variables(description, new, old, authorizer)
-            if has_namespace:
+            new, old = await self._write.documents(resource)
+            made: dict[str, Any] = {OBJECT: new, OLD_OBJECT: old}
+            if REQUEST in names:
+                made[REQUEST] = self._description(resource)
+            if AUTHORIZER_NAME in names or REQUEST_RESOURCE in names:
+                authorizer = UserAuthorizer(on_event_loop(self._authorize), self._write.attributes.user)
+                made |= authorizer_variables(self._description(resource), authorizer)
+            if NAMESPACE_OBJECT in names:
                 made[NAMESPACE_OBJECT] = await self._namespace_object()
             known = self._known[key] = made
         return known
+
+    def _description(self, resource: ServedResource) -> Document:
+        key = resource.cache_key
+        found = self._descriptions.get(key)
+        if found is None:
+            found = self._descriptions[key] = self._write.description(resource, self._meta_group)
+        return found
 
     async def selects_namespace(self, selector: LabelSelector) -> bool:
         """What belongs to the cluster is always selected. Raises NotFound, and the storage's errors."""

@@ -25,7 +25,7 @@ from apiserver.admission.policies.budget import (
     OUT_OF_BUDGET_ERROR,
     Budget,
 )
-from apiserver.admission.policies.evaluation import Denial, evaluate
+from apiserver.admission.policies.evaluation import Denial, evaluate, holds
 from apiserver.admission.policies.params import Params
 from apiserver.admission.policies.policy import Binding, Policy, ValidatingPolicy
 from apiserver.authz.expression_authorizer import evaluated
@@ -39,6 +39,7 @@ from apiserver.vocabulary import Document, GroupResource
 CASES_ON_LOOP_MAX: Final = 100
 # So many failures are recorded of one write.
 FAILURES_MAX: Final = 50
+_NOTHING: Final[Mapping[str, Any]] = {}
 _CODES: Final = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "Invalid": 422}
 
 
@@ -149,14 +150,14 @@ class ValidatingAdmissionPolicy(Plugin):
         cases = await self._policies.cases(write, variables)
         if not cases:
             return None
-        # Nearly always all see the same.
-        shared: dict[tuple[ServedResource, bool], Mapping[str, Any]] = {}
+        # Most see the same.
+        shared: dict[tuple[ServedResource, frozenset[str]], Mapping[str, Any]] = {}
         known: list[Mapping[str, Any]] = []
         for case in cases:
-            key = case.resource, case.policy.sees_namespace
+            key = case.resource, case.policy.sees
             if key not in shared and case.error is None:
-                shared[key] = await variables.of(case.resource, has_namespace=case.policy.sees_namespace)
-            known.append(shared.get(key, {}))
+                shared[key] = await variables.of(*key)
+            known.append(shared.get(key, _NOTHING))
         # Iterations over large documents cost what they do; what takes long is evaluated beside the loop.
         size = SizeClass.SMALL if len(cases) <= CASES_ON_LOOP_MAX else SizeClass.LARGE
         evaluate = partial(_evaluated, cases, known)
@@ -184,12 +185,15 @@ def _evaluated(
 ) -> _Findings:
     """known: the variables of each case. Raises TakesLong, if it is bounded: all cases together are."""
     found = _Findings()
-    bounded = BOUNDED_COST_MAX if is_bounded else None
+    budget = Budget(COST_BUDGET, BOUNDED_COST_MAX if is_bounded else None)
     for (policy, binding, _, params, error), variables in zip(cases, known, strict=True):
         if error is not None:
             found.add_error(policy, binding, error)
             continue
-        budget, began = Budget(COST_BUDGET, bounded), perf_counter()
+        budget.left = COST_BUDGET
+        if holds(policy, variables, budget):
+            continue
+        began = perf_counter()
         denials, annotations = evaluate(policy, variables, params, budget)
         for denial in denials:
             found.add(policy, binding, denial, perf_counter() - began)
@@ -197,5 +201,4 @@ def _evaluated(
             values = found.annotations.setdefault((policy.name, key), [])
             if value not in values:
                 values.append(value)
-        bounded = budget.bounded
     return found

@@ -52,7 +52,13 @@ def are_met(
 
     request: of a review, without its objects. Raises ConditionsFailed, DecisionNeeded.
     """
-    variables = request_variables(request, new, old, authorizer)
+    variables = {
+        OBJECT: new,
+        OLD_OBJECT: old,
+        REQUEST: request,
+        NAMESPACE_OBJECT: None,
+        **authorizer_variables(request, authorizer),
+    }
     budget = COST_BUDGET
     errors: list[str] = []
     for each in conditions:
@@ -78,10 +84,8 @@ def are_met(
     return True
 
 
-def request_variables(
-    request: Document, new: Document | None, old: Document | None, authorizer: UserAuthorizer
-) -> dict[str, Any]:
-    """Returns the variables that all expressions of admission have."""
+def authorizer_variables(request: Document, authorizer: UserAuthorizer) -> dict[str, Any]:
+    """Returns the variables by which expressions of admission ask what the user may do."""
     resource = request["requestResource"]
     attributes = CheckAttributes(
         group=resource["group"],
@@ -91,10 +95,6 @@ def request_variables(
         name=request.get("name", ""),
     )
     return {
-        OBJECT: new,
-        OLD_OBJECT: old,
-        REQUEST: request,
-        NAMESPACE_OBJECT: None,
         AUTHORIZER_NAME: AuthorizerValue(authorizer),
         REQUEST_RESOURCE: ResourceCheck(authorizer, attributes),
     }

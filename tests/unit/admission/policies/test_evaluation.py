@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.admission.policies.budget import COST_BUDGET, Budget
-from apiserver.admission.policies.evaluation import Denial, evaluate
+from apiserver.admission.policies.evaluation import Denial, evaluate, holds
 from apiserver.admission.policies.policy import ValidatingPolicy
 from apiserver.registry.findings import TakesLong
 from apiserver.vocabulary import Document
@@ -177,6 +177,73 @@ def test_an_annotation_that_fails_denies_unless_the_policy_may_fail() -> None:
 def test_what_does_not_compile_is_an_error_when_it_is_needed() -> None:
     (text,) = messages({"expression": "object.("})
     assert text.startswith("compilation error: compilation failed: ")
+
+
+# Policies that are told quickly to allow a write, and those of which `evaluate` has to tell.
+QUICK: Final[dict[str, tuple[dict[str, Any], bool]]] = {
+    "all is true": (
+        {"validations": [{"expression": "object.spec.replicas == 3"}, {"expression": COSTLY}]},
+        True,
+    ),
+    "one is false": ({"validations": [{"expression": COSTLY}, {"expression": "false"}]}, False),
+    "one fails": ({"validations": [{"expression": "true"}, {"expression": "object.none"}]}, False),
+    "one does not compile": ({"validations": [{"expression": "true"}, {"expression": "object.("}]}, False),
+    "no validations": ({}, False),
+    "conditions": (
+        {
+            "validations": [{"expression": "true"}],
+            "matchConditions": [{"name": "c", "expression": "true"}],
+        },
+        False,
+    ),
+    "variables": (
+        {"validations": [{"expression": "true"}], "variables": [{"name": "v", "expression": "1"}]},
+        False,
+    ),
+    "parameters": (
+        {"validations": [{"expression": "true"}], "paramKind": {"apiVersion": "v1", "kind": "X"}},
+        False,
+    ),
+    "annotations": (
+        {
+            "validations": [{"expression": "true"}],
+            "auditAnnotations": [{"key": "k", "valueExpression": "'v'"}],
+        },
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("spec", "expected"), QUICK.values(), ids=QUICK)
+def test_what_is_told_quickly(spec: dict[str, Any], expected: bool) -> None:
+    """It costs what it costs otherwise; where nothing can be told, nothing is spent."""
+    rule, variables = policy(**spec), {"object": OBJECT, "request": {}}
+    quick, whole = Budget(COST_BUDGET, 100_000), Budget(COST_BUDGET, 100_000)
+    assert holds(rule, variables, quick) is expected
+    denials = evaluate(rule, variables, None, whole).denials
+    if expected:
+        assert not denials
+        assert (quick.left, quick.bounded) == (whole.left, whole.bounded)
+    else:
+        assert (quick.left, quick.bounded) == (COST_BUDGET, 100_000)
+
+
+def test_what_takes_long_is_not_told_quickly() -> None:
+    budget = Budget(COST_BUDGET, 1_000)
+    assert not holds(policy({"expression": COSTLY}), {"object": OBJECT}, budget)
+    assert (budget.left, budget.bounded) == (COST_BUDGET, 1_000)
+
+
+def test_a_policy_tells_which_variables_it_sees() -> None:
+    """Of the request nothing is made that no expression names."""
+    assert policy({"expression": "object.metadata.name != 'request'"}).sees == {"object"}
+    rule = policy(
+        {"expression": "variables.v == 1", "messageExpression": "request.operation"},
+        variables=[{"name": "v", "expression": "size(oldObject)"}],
+        matchConditions=[{"name": "c", "expression": "authorizer.path('/x').check('get').allowed()"}],
+        auditAnnotations=[{"key": "k", "valueExpression": "namespaceObject.metadata.name"}],
+    )
+    assert rule.sees == {"variables", "request", "oldObject", "authorizer", "namespaceObject"}
 
 
 ANNOTATIONS: dict[str, tuple[str, list[tuple[str, str]]]] = {
