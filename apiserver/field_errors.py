@@ -5,6 +5,7 @@ Source: k8s.io/apimachinery, pkg/util/validation/field/errors.go.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -19,6 +20,8 @@ VALUE_LENGTH_MAX: Final = 8_192
 TOLD_LENGTH_MAX: Final = 512 * 1024
 # A member's name may fill a body, and a thousand errors below it would each repeat it: gigabytes.
 PATH_LENGTH_MAX: Final = 1_024
+# The cause type of errors that may have many reasons.
+INVALID: Final = "FieldValueInvalid"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +31,14 @@ class FieldError:
     field: the path, as `spec.containers[0].name`.
     reason: Kubernetes' cause type, as `FieldValueInvalid`.
     message: the text after the path.
+    origin: which rule is broken, where one field has several that say "invalid", and declarative validation
+        looks for the same (`validation.declarative`). Clients are not told.
     """
 
     field: str
     reason: str
     message: str
+    origin: str = dataclasses.field(default="", compare=False)
 
     def __str__(self) -> str:
         return f"{self.field}: {self.message}"
@@ -41,15 +47,16 @@ class FieldError:
 Errors: TypeAlias = list[FieldError]
 
 
-def invalid(field: str, value: object, detail: str) -> FieldError:
-    return FieldError(field, "FieldValueInvalid", _with_detail(f"Invalid value: {quote(value)}", detail))
+def invalid(field: str, value: object, detail: str, *, origin: str = "") -> FieldError:
+    text = _with_detail(f"Invalid value: {quote(value)}", detail)
+    return FieldError(field, INVALID, text, origin)
 
 
 def required(field: str, detail: str = "") -> FieldError:
     return FieldError(field, "FieldValueRequired", _with_detail("Required value", detail))
 
 
-def forbidden(field: str, detail: str) -> FieldError:
+def forbidden(field: str, detail: str = "") -> FieldError:
     return FieldError(field, "FieldValueForbidden", _with_detail("Forbidden", detail))
 
 

@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 from apiserver.app.metrics import Metrics
 from apiserver.app.secure_serving import SecureServing
@@ -19,15 +20,19 @@ from apiserver.cli.config import Config
 from apiserver.endpoints.cors import AllowedOrigins
 from apiserver.endpoints.representation import MetaV1Encoders
 from apiserver.endpoints.watch_stream import WatchStreams
+from apiserver.metrics.validation import ValidationMetrics
+from apiserver.registry.declarative_validation import DeclarativeValidation
 from apiserver.registry.memory_budget import MemoryBudget
 from apiserver.registry.offload import Offload
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import ObjectStorage, Registry
 from apiserver.registry.stored_object import ObjectDecoder
+from apiserver.registry.strategy import DeclaredChecks
 from apiserver.registry.write_path import IsStale
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.serving import process_memory
+from apiserver.validation.declarative.rules import DeclaredRules
 from apiserver.workers.worker import SupervisorClient
 from storage.interface import Storage
 
@@ -87,6 +92,9 @@ def build_core(
             brand,
         ),
         release=config.release,
+        declared=_declarative_validation(config, metrics.validation)
+        if config.declarative_validation
+        else None,
     )
     own_writes = OwnWrites()
     decode = ObjectDecoder(own_writes, catalogue.other_version)
@@ -116,6 +124,13 @@ def build_core(
         streams=WatchStreams(metrics.requests, loop.time, origins, watches_max=config.max_watches),
         loop=loop,
     )
+
+
+def _declarative_validation(
+    config: Config, counts: ValidationMetrics
+) -> Callable[[str, DeclaredRules], DeclaredChecks]:
+    """Row H07: without the comparison nothing takes over."""
+    return partial(DeclarativeValidation, counts=counts, takes_over=config.declarative_validation_takeover)
 
 
 def _memory_limit_bytes(config: Config, worker: SupervisorClient | None) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import ipaddress
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import Final
@@ -42,10 +43,12 @@ from apiserver.catalogue.type_versions import TypeVersions, api_version_of, full
 from apiserver.registry.conversion_codec import ConversionCodec
 from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
 from apiserver.registry.stored_object import OtherVersion
+from apiserver.registry.strategy import DeclaredChecks, Strategy
 from apiserver.releases.emulation import DEFAULT_RELEASE, EmulatedRelease
 from apiserver.releases.lifecycles import REMOVED_BEFORE
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import Default, SchemaCompiler
+from apiserver.validation.declarative.rules import DeclaredRules, migrated_types
 from apiserver.vocabulary import GroupVersion
 
 EVENT_TTL_S: Final = 3600
@@ -75,6 +78,7 @@ class Catalogue:
     """All versions of all built-in types that a release has.
 
     event_ttl_s: how long Events are kept. service_allocator: gives Services their addresses and ports.
+    declared: compares the checks of a kind with its declared rules; None if these are not asked.
     """
 
     def __init__(
@@ -85,8 +89,9 @@ class Catalogue:
         event_ttl_s: int = EVENT_TTL_S,
         service_allocator: ServiceAllocator = DEFAULT_ALLOCATOR,
         release: EmulatedRelease = DEFAULT_RELEASE,
+        declared: Callable[[str, DeclaredRules], DeclaredChecks] | None = None,
     ) -> None:
-        self._brand, self._schemas, self._release = brand, schemas, release
+        self._brand, self._schemas, self._release, self._declared = brand, schemas, release, declared
         types: tuple[BuiltinType, ...] = (
             *core.types(brand, event_ttl_s=event_ttl_s, service_allocator=service_allocator),
             *apiregistration.types(),
@@ -167,7 +172,7 @@ class Catalogue:
             subresources=MappingProxyType(
                 {sub.name: sub for sub in sorted(subresources, key=lambda sub: sub.name)}
             ),
-            strategy=builtin.strategy,
+            strategy=self._strategy(builtin),
             columns=builtin.columns,
             selectable_fields=builtin.selectable_fields,
             storage_version=versions.stored_as(builtin).version,
@@ -177,6 +182,14 @@ class Catalogue:
             deprecation=life_of(builtin).deprecation(minor, self._brand.group_domain),
             schema_compiler=schema_compiler,
         )
+
+    def _strategy(self, builtin: BuiltinType) -> Strategy:
+        """Returns the rules of a type, which are about its hub's form."""
+        (hub,) = self._versions.hubs_of([builtin])
+        rules = migrated_types().get(hub.definition) if self._declared is not None else None
+        if rules is None or self._declared is None:
+            return builtin.strategy
+        return dataclasses.replace(builtin.strategy, declared=self._declared(builtin.kind, rules))
 
 
 def _has_subresource(builtin: BuiltinType, subresource: Subresource, minor: int) -> bool:

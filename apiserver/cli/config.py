@@ -32,6 +32,8 @@ FEATURE_GATES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "AllowUnsafeMalformedObjectDeletion": "allow_unsafe_malformed_object_deletion",
         "CBORServingAndStorage": "cbor",
+        "DeclarativeValidation": "declarative_validation",
+        "DeclarativeValidationTakeover": "declarative_validation_takeover",
         "DetectCacheInconsistency": "detect_cache_inconsistency",
         "ListFromCacheSnapshot": "list_from_cache_snapshot",
     }
@@ -243,6 +245,9 @@ class Config:
     detect_cache_inconsistency: bool = True
     cbor: bool = False
     allow_unsafe_malformed_object_deletion: bool = False
+    declarative_validation: bool = True
+    # Whether the declared rules decide; without effect if they are not asked.
+    declarative_validation_takeover: bool = False
     deviations: Deviations = SPECIFIED
     brand: Brand = field(default_factory=Brand)
     verbosity: int = 0

@@ -15,6 +15,7 @@
     write_path        runs creates and updates through their stages, and retries
     write_stages      the stages that need no I/O: place, own, prepare, validate, compare
     findings          what a validation found: errors, warnings, or that it takes too long for the event loop
+    declarative_validation  compares what checks find with what the declared rules of a type find
     field_managers    who owns which fields after a write
     delete_path       runs deletions
     deletion          the rules of deletions: finalizers, grace periods, when an object may go

@@ -45,6 +45,10 @@ class WriteContext(NamedTuple):
     now: str
 
 
+# Compares the errors that the checks of a type have found with what its declared rules find: (errors, new,
+# old). `old`: None for a create. Returns the errors that count.
+DeclaredChecks = Callable[[Sequence[FieldError], Document, Document | None], Sequence[FieldError]]
+
 # Evaluates rules that are CEL expressions: (new, old, errors found so far, is_bounded). Some errors prevent
 # it. Returns these errors and its own. Bounded, it raises TakesLong after a few milliseconds. `old`: None
 # for a create.
@@ -86,6 +90,7 @@ class Strategy:
     validate: what is wrong with an object about to be stored, beside its metadata.
     validate_create: what is wrong with a new object only.
     expressions: the rules of the type's schema that are expressions, for a new object.
+    declared: the rules of the type that are declared, if it has any: see `registry.declarative_validation`.
     warn: (new, old, None for a new object): what the client should know, though it is allowed.
     has_generation: metadata.generation counts changes of everything but `generation_ignores`.
     allows_unconditional_update: an update need not name the resourceVersion that it replaces.
@@ -111,6 +116,7 @@ class Strategy:
     validate: Callable[[Document], list[FieldError]] = _no_errors
     validate_create: Callable[[Document], list[FieldError]] = _no_errors
     expressions: ExpressionRules | None = None
+    declared: DeclaredChecks | None = None
     warn: Callable[[Document, Document | None], list[str]] = _no_warnings
     update: UpdateStrategy = UpdateStrategy()
     has_generation: bool = False

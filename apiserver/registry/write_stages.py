@@ -74,7 +74,13 @@ def validate_create(request: WriteRequest, document: Document, is_bounded: bool)
     own = Findings(strategy.validate_create(document))
     if strategy.expressions is not None:
         own = strategy.expressions(document, None, own.errors, is_bounded)
-    errors = [*_of_metadata(document["metadata"], resource), *own.errors, *strategy.validate(document)]
+    errors: Sequence[FieldError] = [
+        *_of_metadata(document["metadata"], resource),
+        *own.errors,
+        *strategy.validate(document),
+    ]
+    if strategy.declared is not None:
+        errors = strategy.declared(errors, document, None)
     if errors:
         return Findings(errors)
     return Findings((), [*strategy.warn(document, None), *own.warnings])
@@ -124,12 +130,14 @@ def validate_update(
     own = Findings(rules.validate(new, old))
     if rules.expressions is not None:
         own = rules.expressions(new, old, own.errors, is_bounded)
-    errors = [
+    errors: Sequence[FieldError] = [
         *object_meta.validate_update(meta, old_meta) * rules.change_checks,
         *_of_metadata(meta, resource) * rules.object_checks,
         *own.errors,
         *strategy.validate(new),
     ]
+    if strategy.declared is not None:
+        errors = strategy.declared(errors, new, old)
     if errors:
         return Findings(errors)
     return Findings((), [*strategy.warn(new, old), *own.warnings])

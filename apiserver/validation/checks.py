@@ -14,6 +14,10 @@ from apiserver.meta.quantity import Quantity, parse_quantity
 from apiserver.vocabulary import Document
 
 IMMUTABLE: Final = "field is immutable"
+# Origins of errors, see `FieldError`.
+MINIMUM: Final = "minimum"
+UNCHANGED: Final = "immutable"
+ZERO_OR_ONE: Final = "zeroOrOneOf"
 
 
 def one_of(
@@ -37,8 +41,12 @@ def named(path: str, value: str | None, rule: NameRule, *, is_required: bool = T
 
 
 def non_negative(path: str, value: int | None) -> Errors:
-    if value is not None and value < 0:
-        return [invalid(path, value, "must be greater than or equal to 0")]
+    return at_least(path, value, 0)
+
+
+def at_least(path: str, value: int | None, low: int) -> Errors:
+    if value is not None and value < low:
+        return [invalid(path, value, f"must be greater than or equal to {low}", origin=MINIMUM)]
     return []
 
 
@@ -127,7 +135,7 @@ def immutable(path: str, new: Any, old: Any) -> Errors:
     """The value may not change. None is absent, at any depth: a release may show a field as null, or not."""
     if new == old or without_nulls(new) == without_nulls(old):
         return []
-    return [invalid(path, new, IMMUTABLE)]
+    return [invalid(path, new, IMMUTABLE, origin=UNCHANGED)]
 
 
 def without_nulls(value: Any) -> Any:

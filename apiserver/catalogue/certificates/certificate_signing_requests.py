@@ -22,6 +22,7 @@ from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import Strategy, UpdateStrategy, WriteContext
+from apiserver.validation.checks import ZERO_OR_ONE
 from apiserver.validation.documents import at, items
 from apiserver.vocabulary import Document
 
@@ -309,7 +310,7 @@ def _validate_conditions(new: Document, old: Document) -> Errors:
             errors.append(not_supported(f"{where}.status", status, allowed))
         if kind in _APPROVALS and not both_before and seen & (set(_APPROVALS) - {kind}):
             text = "Approved and Denied conditions are mutually exclusive"
-            errors.append(invalid("status.conditions", kind, text))
+            errors.append(invalid("status.conditions", kind, text, origin=ZERO_OR_ONE))
         if kind in seen:
             errors.append(duplicate(f"{where}.type", kind))
         seen.add(kind)

@@ -11,7 +11,7 @@ from apiserver.meta import names
 from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
-from apiserver.validation.checks import IMMUTABLE
+from apiserver.validation.checks import immutable
 from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
@@ -83,7 +83,7 @@ def validate_volume_attachment_create(document: Document) -> Errors:
 
 
 def validate_volume_attachment_update(new: Document, old: Document) -> Errors:
-    return [invalid("spec", new.get("spec"), IMMUTABLE)] if new.get("spec") != old.get("spec") else []
+    return immutable("spec", new.get("spec"), old.get("spec"))
 
 
 def _attachment_status(status: Document) -> Errors:

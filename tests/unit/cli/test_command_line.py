@@ -150,6 +150,17 @@ FLAGS: Final[dict[str, tuple[list[str], dict[str, Any]]]] = {
             "release": EmulatedRelease(30, 29),
             "list_from_cache_snapshot": False,
             "detect_cache_inconsistency": False,
+            "declarative_validation": False,
+        },
+    ),
+    "H07 validation that is not declared": (
+        ["--feature-gates=DeclarativeValidation=false"],
+        {
+            "feature_gates": (("DeclarativeValidation", False),),
+            "declarative_validation": False,
+            "warnings": (
+                "setting GA feature gate DeclarativeValidation=false: it will be removed in a future release",
+            ),
         },
     ),
     "addresses of webhooks that are denied": (

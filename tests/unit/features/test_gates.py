@@ -75,8 +75,8 @@ def test_all_of_a_stage_but_those_that_are_named() -> None:
 REFUSED: Final = {
     "H09 one that nobody knows": ({"Other": True}, "unrecognized feature gate: Other"),
     "H09 a stable one that is locked": (
-        {"DeclarativeValidation": False},
-        "cannot set feature gate DeclarativeValidation to false, feature is locked to true",
+        {"DynamicResourceAllocation": False},
+        "cannot set feature gate DynamicResourceAllocation to false, feature is locked to true",
     ),
     "a deprecated one that is locked": (
         {"SeparateCacheWatchRPC": True},

@@ -11,7 +11,7 @@ from apiserver.catalogue.common import workloads
 from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.meta import names
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import named, one_of, quantity_of
+from apiserver.validation.checks import MINIMUM, at_least, named, one_of, quantity_of
 from apiserver.validation.documents import at, items
 from apiserver.vocabulary import Document
 
@@ -69,13 +69,11 @@ def prepare_autoscaler_create(document: Document) -> None:
 def validate_autoscaler(document: Document) -> Errors:
     spec = document["spec"]
     low, high = spec.get("minReplicas"), spec.get("maxReplicas", 0)
-    errors: Errors = []
-    if low is not None and low < 1:
-        errors.append(invalid("spec.minReplicas", low, "must be greater than or equal to 1"))
+    errors = at_least("spec.minReplicas", low, 1)
     if high == 0:
         errors.append(required("spec.maxReplicas", "must be set and greater than 0"))
     elif high < 0:
-        errors.append(invalid("spec.maxReplicas", high, "must be greater than 0"))
+        errors.append(invalid("spec.maxReplicas", high, "must be greater than 0", origin=MINIMUM))
     if low is not None and high < low:
         text = "must be greater than or equal to `minReplicas`"
         errors.append(invalid("spec.maxReplicas", high, text))

@@ -1,0 +1,66 @@
+"""Runs declared rules beside the checks of a type, and compares what they find. Rows H05-H07."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from apiserver.field_errors import FieldError
+from apiserver.validation.declarative.comparison import differences
+from apiserver.validation.declarative.rules import DeclaredRules
+from apiserver.vocabulary import Document
+
+log = logging.getLogger(__name__)
+
+# A mismatch is a fault of the server, not of a client. The first of one write tell what it is.
+LOGGED_MAX: Final = 10
+
+
+class ValidationCounts(Protocol):
+    """Counts mismatches, and rules that failed. May be called from several threads."""
+
+    def count_mismatches(self, count: int) -> None: ...
+
+    def count_panic(self) -> None: ...
+
+
+class DeclarativeValidation:
+    """takes_over: the rules decide about what they cover, and the checks about all else.
+
+    Else the checks decide, and the rules are compared with them.
+    """
+
+    def __init__(
+        self, kind: str, rules: DeclaredRules, counts: ValidationCounts, *, takes_over: bool
+    ) -> None:
+        self._kind, self._rules, self._counts = kind, rules, counts
+        self._takes_over = takes_over
+
+    def __call__(
+        self, errors: Sequence[FieldError], new: Document, old: Document | None
+    ) -> Sequence[FieldError]:
+        """Returns what is wrong with a write. errors: what the checks have found. old: None for a create."""
+        try:
+            declared = self._rules.errors(new, old)
+        except Exception as error:
+            self._counts.count_panic()
+            log.exception("%s: the declared rules failed", self._kind)
+            if not self._takes_over:
+                return errors
+            text = f"Internal error: panic during declarative validation: {type(error).__name__}"
+            return [*errors, FieldError("", "InternalError", text)]
+        if not errors and not declared:
+            return errors
+        found = differences(errors, declared, self._rules.covers)
+        if found:
+            self._counts.count_mismatches(len(found))
+            log.error(
+                "%s: the checks and the declared rules differ; the %s count: %s",
+                self._kind,
+                "rules" if self._takes_over else "checks",
+                "; ".join(found[:LOGGED_MAX]),
+            )
+        if not self._takes_over:
+            return errors
+        return [*(each for each in errors if not self._rules.covers(each)), *declared]
