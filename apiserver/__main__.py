@@ -50,6 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return audit.run(given[1:])
         if given[:1] == ["storage"]:
             return _storage(given[1:])
+        if given[:1] == ["migrate"]:
+            return _storage(["rewrite", *given[1:]])
         if given[:1] == ["auth"]:
             return _auth(given[1:])
         config = parse(given)

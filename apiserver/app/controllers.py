@@ -15,6 +15,7 @@ from apiserver.aggregation.owners import RemoteOwners
 from apiserver.app.aggregation import Aggregation
 from apiserver.app.core import Core
 from apiserver.authz.attributes import Authorizer
+from apiserver.catalogue.storagemigration import storage_version_migrations
 from apiserver.cli.config import Config
 from apiserver.controllers import ttl_after_finished
 from apiserver.controllers.certificate_requests import requests as certificate_requests
@@ -45,6 +46,7 @@ from apiserver.controllers.resource_quotas import ResourceQuotaController
 from apiserver.controllers.service_account_tokens import IssueToken, ServiceAccountTokens
 from apiserver.controllers.service_cidrs import ServiceCidrController
 from apiserver.controllers.storage_protection import CLAIMS, VOLUMES, StorageProtection
+from apiserver.controllers.storage_version_migrator import StorageVersionMigrator
 from apiserver.controllers.ttl_after_finished import TtlAfterFinished
 from apiserver.serving import pki
 from apiserver.serving.listening import trusted_ca
@@ -76,6 +78,9 @@ def build_controllers(
     of_requests = (GroupResource(certificate_group, certificate_requests.RESOURCE),)
     registry, served, runs = core.registry, core.served, core.config.runs_controller
     networking, metrics = core.brand.group("networking"), core.metrics
+    migrations = GroupResource(
+        core.brand.group(storage_version_migrations.GROUP), storage_version_migrations.RESOURCE
+    )
 
     def default_objects(queue: str, default: DefaultObject) -> NamespaceDefaultObjects:
         return NamespaceDefaultObjects(registry, served, lifecycle.check_create, [default], name=queue)
@@ -208,6 +213,14 @@ def build_controllers(
             lambda: CertificateCleaning(registry, requests, core.clock),
             leader_only=True,
             needs=of_requests,
+        ),
+        ControllerSpec(
+            "storage-version-migrator-controller",
+            lambda: StorageVersionMigrator(
+                registry, served, migrations, core.clock, metrics.storage_migrations
+            ),
+            leader_only=True,
+            needs=(migrations,),
         ),
     )
     return [

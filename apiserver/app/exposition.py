@@ -40,6 +40,7 @@ def build_exposition(
             metrics.authentication,
             metrics.certificates,
             api_services,
+            metrics.storage_migrations,
             metrics.validation,
             metrics.work_queues,
             metrics.garbage_collector,

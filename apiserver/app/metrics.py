@@ -23,6 +23,7 @@ from apiserver.metrics.leader_election import LeaderElectionMetrics
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.metrics.resource_series import ServedNames
 from apiserver.metrics.storage import StorageMetrics, resources_of_keys
+from apiserver.metrics.storage_migrations import StorageMigrationMetrics
 from apiserver.metrics.validation import ValidationMetrics
 from apiserver.metrics.work_queues import WorkQueueMetrics
 from apiserver.vocabulary import GroupResource
@@ -46,6 +47,7 @@ class Metrics:
     certificates: CertificateMetrics
     storage: StorageMetrics
     encryption: EncryptionMetrics
+    storage_migrations: StorageMigrationMetrics
     validation: ValidationMetrics
     work_queues: WorkQueueMetrics
     leader_election: LeaderElectionMetrics
@@ -69,6 +71,7 @@ def build_metrics(config: Config, serving: SecureServing) -> Metrics:
         certificates=CertificateMetrics(lambda: serving.failed_handshakes),
         storage=StorageMetrics(resource_of, served_names),
         encryption=EncryptionMetrics(platform.node()),
+        storage_migrations=StorageMigrationMetrics(),
         validation=ValidationMetrics(),
         work_queues=WorkQueueMetrics(),
         leader_election=LeaderElectionMetrics(),

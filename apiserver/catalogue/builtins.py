@@ -35,6 +35,7 @@ from apiserver.catalogue import (
     resource,
     scheduling,
     storage,
+    storagemigration,
 )
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
@@ -114,6 +115,7 @@ class Catalogue:
             *discovery.types(),
             *resource.types(),
             *flowcontrol.types(),
+            *storagemigration.types(),
         )
         self._has_removed = release.minor < REMOVED_BEFORE
         self._types = _in_order((*types, *_removed_types())) if self._has_removed else types

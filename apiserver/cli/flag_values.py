@@ -43,6 +43,7 @@ CONTROLLERS: Final = {
     "certificatesigningrequest-signing-controller": "csrsigning",
     "certificatesigningrequest-approving-controller": "csrapproving",
     "certificatesigningrequest-cleaner-controller": "csrcleaner",
+    "storage-version-migrator-controller": "storage-version-migrator-controller",
 }
 KNOWN_CONTROLLERS: Final = frozenset({*CONTROLLERS, *CONTROLLERS.values()})
 

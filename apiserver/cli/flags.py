@@ -81,7 +81,8 @@ def build_parser() -> Parser:
         prog="apiserver",
         usage=(
             "apiserver [flags]\n       apiserver kube-apiserver [flags]\n"
-            "       apiserver snapshot save|restore|status\n       apiserver storage rewrite\n"
+            "       apiserver snapshot save|restore|status\n"
+            "       apiserver storage rewrite\n       apiserver migrate\n"
             "       apiserver auth explain\n       apiserver audit summary\n"
             "       apiserver version"
         ),

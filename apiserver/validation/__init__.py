@@ -9,6 +9,7 @@ be absent. Paths, reasons and texts are Kubernetes'. Everything here is pure.
     checks           checks single values: names, numbers, ports, addresses, quantities, changes
     domain_prefixed_paths
                      checks names that belong to somebody's domain
+    conditions       checks conditions in a status
     label_selectors  checks and applies label selectors
     declarative      rules of fields as data, beside the checks that are code
     webhooks         checks where a webhook is, and in which versions it can be asked

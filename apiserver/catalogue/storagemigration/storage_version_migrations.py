@@ -1,0 +1,97 @@
+"""StorageVersionMigrations.
+
+Source: pkg/apis/storagemigration/validation, ValidateStorageVersionMigration, and
+pkg/registry/storagemigration/storagemigration/strategy.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_without_metadata
+from apiserver.field_errors import Errors, invalid, required
+from apiserver.meta import table
+from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.validation.checks import IMMUTABLE
+from apiserver.validation.conditions import validate_conditions
+from apiserver.validation.documents import at
+from apiserver.vocabulary import Document
+
+GROUP: Final = "storagemigration"
+RESOURCE: Final = "storageversionmigrations"
+# The types of its conditions.
+RUNNING: Final = "Running"
+SUCCEEDED: Final = "Succeeded"
+FAILED: Final = "Failed"
+_REVISION_MAX: Final = 2**63 - 1
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        f"{GROUP}.",
+        "v1beta1",
+        RESOURCE,
+        "StorageVersionMigration",
+        "io.k8s.api.storagemigration.v1beta1.StorageVersionMigration",
+        is_namespaced=False,
+        subresources=(status_without_metadata(validate_migration_status),),
+        strategy=Strategy(
+            prepare_create=clear_status,
+            validate=validate_migration,
+            update=UpdateStrategy(keep_status, validate_migration_update),
+            allows_unconditional_update=False,
+        ),
+        columns=table.DEFAULT,
+    )
+
+
+def validate_migration(document: Document) -> Errors:
+    if at(document, "spec", "resource", "resource"):
+        return []
+    return [required("spec.resource.resource", "resource is required")]
+
+
+def validate_migration_update(new: Document, old: Document) -> Errors:
+    """The paths are Kubernetes', which leaves out where the fields are."""
+    return [
+        invalid(field, now or "", IMMUTABLE)
+        for field in ("group", "resource")
+        if (now := at(new, "spec", "resource", field)) != at(old, "spec", "resource", field)
+    ]
+
+
+def has_condition(document: Document, kind: str) -> bool:
+    """Tells whether a condition of the status is true."""
+    found: Sequence[Document] = at(document, "status", "conditions") or ()
+    return any(each.get("type") == kind and each.get("status") == "True" for each in found)
+
+
+def validate_migration_status(new: Document, old: Document) -> Errors:
+    path = "status.conditions"
+    errors = [*_revision(new, old), *validate_conditions(new.get("status") or {}, "status")]
+    conditions = at(new, "status", "conditions") or []
+    has_ended, had_ended = (
+        {kind: has_condition(each, kind) for kind in (SUCCEEDED, FAILED)} for each in (new, old)
+    )
+    if all(has_ended.values()):
+        text = "Both success and failed conditions cannot be true at the same time"
+        errors.append(invalid(path, conditions, text))
+    told = {SUCCEEDED: "success", FAILED: "failed"}
+    for kind, is_true in has_ended.items():
+        if is_true and has_condition(new, RUNNING):
+            text = f"Running condition cannot be true when {told[kind]} condition is true"
+            errors.append(invalid(path, conditions, text))
+    for kind, was_true in had_ended.items():
+        if was_true and not has_ended[kind]:
+            text = f"{told[kind].capitalize()} condition cannot be set to false once it is true"
+            errors.append(invalid(path, conditions, text))
+    return errors
+
+
+def _revision(new: Document, old: Document) -> Errors:
+    path = "status.resourceVersion"
+    now, before = (at(each, "status", "resourceVersion") or "" for each in (new, old))
+    if now and not (now.isascii() and now.isdecimal() and len(now) < 20 and int(now) <= _REVISION_MAX):
+        return [invalid(path, now, f'failed to parse resource version "{now}"')]
+    return [invalid(path, now, "cannot be updated")] if before and now != before else []

@@ -1,0 +1,141 @@
+"""StorageVersionMigrations and `apiserver migrate` have objects stored in their storage version. Row S04."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.support.api import Api
+from tests.support.definitions import define, definition, new_group
+from tests.support.eventually import until
+from tests.support.server_process import ServerProcess
+
+SERVED: Final = (
+    "--runtime-config=storagemigration.k8s.io/v1beta1=true",
+    "--controllers=storage-version-migrator-controller",
+)
+MIGRATIONS: Final = "/apis/storagemigration.k8s.io/v1beta1/storageversionmigrations"
+AUTOSCALERS: Final = "/apis/autoscaling/{}/namespaces/default/horizontalpodautoscalers"
+# A release that stores autoscalers as v1: the one before it has no v2.
+OLD: Final = ("--emulated-version=1.23", "--min-compatibility-version=1.22")
+COUNT: Final = 20
+
+
+def autoscaler(name: str) -> dict[str, Any]:
+    target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    return {"metadata": {"name": name}, "spec": {"maxReplicas": 3, "scaleTargetRef": target}}
+
+
+def stored_versions(directory: Path) -> Mapping[str, str]:
+    """The apiVersion in which each autoscaler is stored now, by its key."""
+    query = "SELECT key, value FROM versions WHERE key LIKE '%horizontalpodautoscalers/%' ORDER BY revision"
+    with contextlib.closing(sqlite3.connect(directory / "store" / "store.db")) as store:
+        rows = store.execute(query).fetchall()
+    return {key: json.loads(value)["apiVersion"] for key, value in rows if value}
+
+
+def migrate(api: Api, name: str, group: str, resource: str) -> Any:
+    """Returns the status in which a migration ends."""
+    api.post(
+        MIGRATIONS, {"metadata": {"name": name}, "spec": {"resource": {"group": group, "resource": resource}}}
+    ).ok()
+
+    def status() -> Any:
+        return api.get(f"{MIGRATIONS}/{name}").json.get("status") or {}
+
+    def has_ended(found: Any) -> bool:
+        kinds = {each["type"] for each in found.get("conditions", ()) if each["status"] == "True"}
+        return bool(kinds & {"Succeeded", "Failed"})
+
+    return until(status, has_ended, f"the migration {name} ends")
+
+
+@pytest.fixture
+def of_old_release(tmp_path: Path) -> Path:
+    """A data directory whose autoscalers an old release has written."""
+    with ServerProcess(tmp_path, *OLD) as server, contextlib.closing(Api(server)) as api:
+        for number in range(COUNT):
+            api.post(AUTOSCALERS.format("v1"), autoscaler(f"a-{number}")).ok()
+    assert set(stored_versions(tmp_path).values()) == {"autoscaling/v1"}
+    return tmp_path
+
+
+def test_a_migration_writes_what_is_stored_in_another_version(of_old_release: Path) -> None:
+    with ServerProcess(of_old_release, *SERVED) as server, contextlib.closing(Api(server)) as api:
+        before = {each["metadata"]["name"]: each for each in api.get(AUTOSCALERS.format("v2")).json["items"]}
+        status = migrate(api, "a", "autoscaling", "horizontalpodautoscalers")
+        after = {each["metadata"]["name"]: each for each in api.get(AUTOSCALERS.format("v2")).json["items"]}
+        again = migrate(api, "b", "autoscaling", "horizontalpodautoscalers")
+        revisions = [each["metadata"]["resourceVersion"] for each in after.values()]
+        assert [
+            each["metadata"]["resourceVersion"] for each in api.get(AUTOSCALERS.format("v2")).json["items"]
+        ] == revisions  # what is stored so already is not written
+        metrics = api.get("/metrics").body.decode()
+    assert int(status["resourceVersion"]) <= min(map(int, revisions))
+    kinds = {each["type"]: (each["status"], each["reason"]) for each in status["conditions"]}
+    assert kinds == {
+        "Running": ("False", "StorageVersionMigrationInProgress"),
+        "Succeeded": ("True", "StorageVersionMigrationSucceeded"),
+    }
+    assert [each["type"] for each in again["conditions"]] == ["Running", "Succeeded"]
+    for name, found in after.items():
+        before[name]["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"]
+    assert after == before
+    assert set(stored_versions(of_old_release).values()) == {"autoscaling/v2"}
+    name = "horizontalpodautoscalers.autoscaling"
+    assert (
+        f'storage_migrator_core_migrator_migrated_objects_total{{resource="{name}"}} {2 * COUNT}' in metrics
+    )
+
+
+def test_the_command_does_the_same(of_old_release: Path) -> None:
+    with ServerProcess(of_old_release) as server:
+        command = [sys.executable, "-m", "apiserver", "migrate", f"--kubeconfig={server.kubeconfig}"]
+        for rewritten, unchanged in ((COUNT, 0), (0, COUNT)):
+            done = subprocess.run(
+                [*command, "--rate=10000", "horizontalpodautoscalers.autoscaling"],
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=True,
+            )
+            counts = f"{rewritten} rewritten, {unchanged} up to date"
+            assert done.stdout.splitlines() == [f"horizontalpodautoscalers.autoscaling: {counts}"]
+    assert set(stored_versions(of_old_release).values()) == {"autoscaling/v2"}
+
+
+def test_custom_resources_and_what_there_is_not(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, *SERVED) as server, contextlib.closing(Api(server)) as api:
+        defined = define(api, definition(new_group()))
+        body = {"apiVersion": f"{defined.group}/v1", "kind": defined.kind, "metadata": {"name": "a"}}
+        api.post(defined.objects(), body).ok()
+        status = migrate(api, "custom", defined.group, "widgets")
+        assert status["conditions"][-1]["type"] == "Succeeded"
+        status = migrate(api, "none", "apps", "nothings")
+        assert [(each["type"], each["message"]) for each in status["conditions"]] == [
+            ("Failed", "resource does not exist in discovery")
+        ]
+
+
+def test_objects_that_cannot_be_read_are_named(of_old_release: Path) -> None:
+    """The others are written all the same."""
+    with contextlib.closing(sqlite3.connect(of_old_release / "store" / "store.db")) as store, store:
+        broken = b'{"apiVersion":"autoscaling/v1","kind":"HorizontalPodAutoscaler","metadata":{'
+        assert store.execute(
+            "UPDATE versions SET value = ? WHERE key LIKE '%/horizontalpodautoscalers/default/a-7'", (broken,)
+        ).rowcount
+    with ServerProcess(of_old_release, *SERVED) as server, contextlib.closing(Api(server)) as api:
+        status = migrate(api, "a", "autoscaling", "horizontalpodautoscalers")
+        failed = status["conditions"][-1]
+        assert failed["type"] == "Failed"
+        assert failed["message"].startswith("1 objects could not be migrated: default/a-7: ")
+        repaired = api.get(AUTOSCALERS.format("v1") + "/a-8")
+        assert repaired.status == 200
