@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from apiserver.registry.memory_budget import MemoryBudget, Pressure
+from apiserver.registry.switch_interval import SHORT_SWITCH_INTERVAL
 from apiserver.serving.interpreter_caches import JsonKeys, forget_attribute_names
 from apiserver.serving.process_memory import Allocator, ResidentMemory
 from apiserver.text_caches import empty_text_caches
@@ -87,9 +88,13 @@ class FullCollections:
         """To be called when the server is ready: what there is by now is never visited again."""
         self._is_ready = True
 
-    def may_begin(self, versions: int) -> bool:
-        """versions: of objects, in the watch cache."""
-        return self._is_ready and versions <= self._versions_max
+    def may_begin(self, versions: int, *, is_computing: bool) -> bool:
+        """versions: of objects, in the watch cache.
+
+        is_computing: whether a thread works on documents beside the event loop. They may be a million
+        objects, all of which a full collection would visit.
+        """
+        return self._is_ready and not is_computing and versions <= self._versions_max
 
     def done(self, took_s: float) -> None:
         if took_s > FULL_COLLECTION_S_MAX:
@@ -166,7 +171,8 @@ class MemoryKeeper:
         await asyncio.to_thread(self._allocator.trim)
 
     def _collect(self) -> None:
-        if self._full_collections.may_begin(self._cache.version_count):
+        is_computing = SHORT_SWITCH_INTERVAL.is_entered
+        if self._full_collections.may_begin(self._cache.version_count, is_computing=is_computing):
             began = time.thread_time()
             gc.collect()
             self._full_collections.done(time.thread_time() - began)

@@ -31,6 +31,11 @@ class _ShortSwitchInterval:
         self._threads = 0
         self._usual_s = sys.getswitchinterval()
 
+    @property
+    def is_entered(self) -> bool:
+        """Whether a thread computes now."""
+        return self._threads > 0
+
     def __enter__(self) -> None:
         with self._lock:
             self._threads += 1
