@@ -62,6 +62,7 @@ class Hub:
 
     group: as in `BuiltinType`. to_hub, from_hub: convert a document's content, in place; the caller sets
     apiVersion and kind.
+    validate: what is wrong with a client's document that the hub's form, and so the strategy, cannot tell.
     """
 
     group: str
@@ -70,6 +71,7 @@ class Hub:
     kind: str
     to_hub: Callable[[Document], None]
     from_hub: Callable[[Document], None]
+    validate: Callable[[Document], Errors] | None = None
 
 
 # How the names of the core group's definitions begin.

@@ -53,6 +53,8 @@ from apiserver.validation.declarative.rules import DeclaredRules, migrated_types
 from apiserver.vocabulary import GroupVersion
 
 EVENT_TTL_S: Final = 3600
+# The group that all of its types have left.
+_EXTENSIONS: Final = "extensions"
 DEFAULT_RUNTIME_CONFIG: Final = RuntimeConfig()
 DEFAULT_ALLOCATOR: Final = ServiceAllocator.for_networks(
     (ipaddress.ip_network("10.0.0.0/16"),), (30_000, 32_767), random.SystemRandom().randint
@@ -118,7 +120,7 @@ class Catalogue:
             *storagemigration.types(),
         )
         self._has_removed = release.minor < REMOVED_BEFORE
-        self._types = _in_order((*types, *_removed_types())) if self._has_removed else types
+        self._types = _in_order((*types, *self._removed(types))) if self._has_removed else types
         self._versions = TypeVersions(self._types, brand, release)
 
     def resources(self, runtime_config: RuntimeConfig = DEFAULT_RUNTIME_CONFIG) -> ResourceTable:
@@ -141,13 +143,26 @@ class Catalogue:
         for builtin in self._types:
             if builtin.kind == kind and api_version_of(builtin, self._brand) == api_version:
                 return self._versions.other_version(builtin)
-        if self._has_removed or not isinstance(api_version, str):
+        if self._has_removed or not self._may_be_removed(api_version):
             return None
-        for builtin in _removed_types():
+        for builtin in self._removed(self._types):
             if builtin.kind == kind and api_version_of(builtin, self._brand) == api_version:
                 versions = TypeVersions((*self._types, builtin), self._brand, self._release)
                 return versions.other_version(builtin)
         return None
+
+    def _may_be_removed(self, api_version: object) -> bool:
+        """Whether a version that this release does not have may be one of a built-in type: by its group."""
+        group = api_version.rpartition("/")[0] if isinstance(api_version, str) else ""
+        groups = (full_group(each.group, self._brand) for each in self._types)
+        return group == _EXTENSIONS or group in groups
+
+    def _removed(self, current: Iterable[BuiltinType]) -> Sequence[BuiltinType]:
+        """Returns the versions of types that the newest releases do not have any more."""
+        # Most servers never need them: they are imported when one does.
+        from apiserver.catalogue import removed_versions
+
+        return removed_versions.types(self._brand, self._schemas.get, current)
 
     def _is_served(self, builtin: BuiltinType, runtime_config: RuntimeConfig) -> bool:
         life = life_of(builtin)
@@ -199,20 +214,12 @@ def _has_subresource(builtin: BuiltinType, subresource: Subresource, minor: int)
     return life is None or life.is_in(minor)
 
 
-def _removed_types() -> Sequence[BuiltinType]:
-    """Returns the versions of types that the newest releases do not have any more."""
-    # Most servers never need them: they are imported when one does.
-    from apiserver.catalogue import removed_versions
-
-    return removed_versions.types()
-
-
 def _in_order(types: Sequence[BuiltinType]) -> tuple[BuiltinType, ...]:
     """Returns types by their groups, as these come in discovery; `extensions` comes before `apps`."""
     rank: dict[str, float] = {}
     for builtin in types:
         rank.setdefault(builtin.group, len(rank))
-    rank["extensions"] = rank["apps"] - 0.5
+    rank[_EXTENSIONS] = rank["apps"] - 0.5
     return tuple(sorted(types, key=lambda builtin: rank[builtin.group]))
 
 

@@ -57,6 +57,7 @@ class TypeVersions:
             hub.kind,
             hub.to_hub,
             hub.from_hub,
+            hub.validate,
         )
 
     def stored_as(self, builtin: BuiltinType) -> BuiltinType:

@@ -96,7 +96,7 @@ class DefinitionSource:
             start, end = offsets.by_version[name]
             return orjson.loads(stored.tail[start:end]), offsets.keeps_unknown
         spec = stored.document()["spec"]
-        # Only definitions that another server stored, perhaps long ago, have it.
+        # Only definitions that were written as v1beta1 have it.
         keeps_unknown = spec.get("preserveUnknownFields") is True
         if len(spec["versions"]) > DECODED_TOGETHER_MAX:
             by_version = _offsets(stored.tail, spec["versions"])
@@ -143,11 +143,15 @@ class VersionSchema:
 
     def decode(self) -> Document:
         """Returns the version as the definition has it, decoded anew; `schema` is the schema itself."""
+        return self._decode()[0]
+
+    def _decode(self) -> tuple[Document, bool]:
+        """Returns the version, and whether all versions keep unknown fields."""
         version, keeps_unknown = self._source.version(self._version)
         schema = (version.get("schema") or {}).get("openAPIV3Schema") or {"type": "object"}
         if keeps_unknown:
             schema[self.brand.extension("preserve-unknown-fields")] = True
-        return {**version, "schema": schema}
+        return {**version, "schema": schema}, keeps_unknown
 
     @property
     def is_due(self) -> bool:
@@ -174,7 +178,10 @@ class VersionSchema:
         return self._custom_schema()
 
     def _custom_schema(self) -> CustomSchema:
-        return CustomSchema(self.decode()["schema"], vendor=self.brand.vendor, meta=self._meta())
+        version, keeps_unknown = self._decode()
+        return CustomSchema(
+            version["schema"], vendor=self.brand.vendor, meta=self._meta(), keeps_unknown=keeps_unknown
+        )
 
     @property
     def structural(self) -> Schema:

@@ -1,8 +1,7 @@
 """The codec of built-in types whose hub version is another than the one that clients see.
 
 Events of the group `events.k8s.io`, for example, are worked on as those of the core group. In which version
-they are
-stored is another matter, which ends at the store: see `storage_form`.
+they are stored is another matter, which ends at the store: see `storage_form`.
 """
 
 from __future__ import annotations
@@ -10,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from apiserver.errors import Invalid
+from apiserver.field_errors import Errors
 from apiserver.registry.guard import Guard
 from apiserver.registry.stored_object import StoredObject, encode, head_of, with_revision
 from apiserver.registry.version_codec import VersionCodec
-from apiserver.vocabulary import Document, GroupResource
+from apiserver.vocabulary import Document, GroupKind, GroupResource
 from storage.turns import Turn
 
 
@@ -22,6 +23,7 @@ class HubVersion:
     """The version that strategies and plugins work on, of a built-in type that clients see in another one.
 
     to_hub, from_hub: convert a document's content, in place.
+    validate: what is wrong with a client's document, beyond what its strategy finds in the hub's form.
     """
 
     group_resource: GroupResource
@@ -29,6 +31,7 @@ class HubVersion:
     kind: str
     to_hub: Callable[[Document], None]
     from_hub: Callable[[Document], None]
+    validate: Callable[[Document], Errors] | None = None
 
 
 class ConversionCodec:
@@ -75,6 +78,9 @@ class ConversionCodec:
         return document
 
     def to_hub(self, document: Document) -> Document:
+        if self._hub.validate is not None and (errors := self._hub.validate(document)):
+            group = GroupKind(self._hub.group_resource.group, self._hub.kind)
+            raise Invalid(group, document["metadata"].get("name", ""), errors)
         self._hub.to_hub(document)
         document["apiVersion"], document["kind"] = self._hub.api_version, self._hub.kind
         return document

@@ -120,16 +120,21 @@ class _Requirements:
     valid_ca_bundle: bool = False
 
 
+_DEFAULTS_NEED_V1: Final = (
+    "(cannot set default values in apiextensions.{domain}/v1beta1 CRDs, must use apiextensions.{domain}/v1)"
+)
+
+
 class DefinitionValidator:
     """Validates definitions in a deployment."""
 
-    def __init__(
-        self,
-        brand: Brand,
-        meta: Callable[[], Schema],
-    ) -> None:
-        """meta: the schema of ObjectMeta."""
+    def __init__(self, brand: Brand, meta: Callable[[], Schema], *, of_v1beta1: bool = False) -> None:
+        """meta: the schema of ObjectMeta. of_v1beta1: less is required of what clients write as v1beta1.
+
+        Row T14.
+        """
         self._brand = brand
+        self._of_v1beta1 = of_v1beta1
         self._extensions = Extensions(brand.vendor)
         self._defaults = DefaultsValidator(self._extensions, meta)
 
@@ -139,7 +144,7 @@ class DefinitionValidator:
         errors: Errors = []
         if name and name != f"{spec['names'].get('plural', '')}.{spec.get('group', '')}":
             errors.append(invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
-        errors += self._spec(document, None, _Requirements())
+        errors += self._spec(document, None, self._of_version(_Requirements()))
         return errors + self._rest(document, None)
 
     def validate_update(self, new: Document, old: Document) -> Errors:
@@ -147,6 +152,8 @@ class DefinitionValidator:
             known_review_version=has_known_review_version(old),
             valid_ca_bundle=is_condition_true(old, ESTABLISHED) and has_valid_ca_bundle(old),
         )
+        if self._of_v1beta1:
+            requirements = self._of_version(requirements, has_defaults=_has_defaults(_schemas(old)))
         errors = self._spec(new, old, requirements)
         if errors and not validate_extent(_schemas_in_place(old)):
             fewer = self._met_by(old, requirements)
@@ -170,15 +177,31 @@ class DefinitionValidator:
         found = unrecognized_formats(_schemas(new))
         return [f"unrecognized format {go_quote(each)}" for each in found if each not in before]
 
+    def _of_version(self, requirements: _Requirements, *, has_defaults: bool = False) -> _Requirements:
+        """Returns what is required in the version that clients write. has_defaults: it had some before."""
+        if not self._of_v1beta1:
+            return requirements
+        why = "" if has_defaults else _DEFAULTS_NEED_V1.format(domain=self._brand.group_domain)
+        of_schemas = replace(requirements.of_schemas, types=False, no_default=why)
+        return replace(requirements, of_schemas=of_schemas, structure=False, schemas=False)
+
     def _met_by(self, old: Document, requirements: _Requirements) -> _Requirements:
         schemas, names = _schemas(old), self._extensions
+        met = SchemaRequirements.met_by(schemas, names)
+        of_schemas = requirements.of_schemas
         return replace(
             requirements,
-            of_schemas=SchemaRequirements.met_by(schemas, names),
-            structure=not any(
+            of_schemas=replace(
+                of_schemas,
+                types=of_schemas.types and met.types,
+                atomic_sets=met.atomic_sets,
+                list_keys=met.list_keys,
+            ),
+            structure=requirements.structure
+            and not any(
                 unsupported(schema, names) or validate_structural("", schema, names) for schema in schemas
             ),
-            schemas=len(schemas) == len(versions_of(old)),
+            schemas=requirements.schemas and len(schemas) == len(versions_of(old)),
         )
 
     # ---- beside the spec
@@ -186,6 +209,8 @@ class DefinitionValidator:
     def _rest(self, new: Document, old: Document | None) -> Errors:
         errors = validate_names("status.acceptedNames", at(new, "status", "acceptedNames") or {})
         errors += validate_stored_versions("status.storedVersions", new)
+        if self._of_v1beta1:
+            return errors
         errors += self._api_approval(new, old)
         if at(new, "spec", "preserveUnknownFields") and not at(old or {}, "spec", "preserveUnknownFields"):
             text = (
@@ -223,7 +248,7 @@ class DefinitionValidator:
         beyond_all = validate_extent(_schemas_in_place(document))
         schemas = _schemas(document) if not beyond_all else []
         errors += beyond_all
-        has_defaults = any("default" in node for schema in schemas for node in nodes(schema))
+        has_defaults = not requirements.of_schemas.no_default and _has_defaults(schemas)
         if has_defaults and keeps_unknown:
             text = "must be false in order to use defaults in the schema"
             errors.append(invalid("spec.preserveUnknownFields", True, text))
@@ -361,6 +386,10 @@ class DefinitionValidator:
                 )
                 return [invalid(path, internal_schema(schema, self._extensions), text)]
         return []
+
+
+def _has_defaults(schemas: Sequence[Document]) -> bool:
+    return any("default" in node for schema in schemas for node in nodes(schema))
 
 
 def _in_common(spec: Document) -> Document:

@@ -39,11 +39,15 @@ _NOT_SUPPORTED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SchemaRequirements:
-    """What is required of schemas; less of those that were stored before it was required."""
+    """What is required of schemas; less of those that were stored before it was required.
+
+    no_default: why they may not have defaults; empty if they may.
+    """
 
     types: bool = True
     atomic_sets: bool = True
     list_keys: bool = True
+    no_default: str = ""
 
     @classmethod
     def met_by(cls, schemas: list[Document], extensions: Extensions) -> SchemaRequirements:
@@ -77,7 +81,8 @@ def validate_json_schema(
 ) -> SchemaFindings:
     """is_supported: whether paths can be looked up in the schema; if not, other errors tell why."""
     check = _Check(extensions, requirements, is_supported)
-    return SchemaFindings(check.schema(path, schema, _ROOT), frozenset(check.invalid_paths))
+    root = _Place(requirements.no_default, is_root=True)
+    return SchemaFindings(check.schema(path, schema, root), frozenset(check.invalid_paths))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +96,6 @@ class _Place:
     no_default: str = ""
     in_resource_fields: bool = False
     is_root: bool = False
-
-
-_ROOT: Final = _Place(is_root=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,12 @@ per group.
 
 Objects may still be stored in them, and a server that emulates such a release serves them. Each is declared
 as any other type (`builtin_type`), and converted to the version for which the rules are written, its hub.
-That is the version
-which has replaced it: rules, columns and selectable fields are the hub's; what differs from it is declared
-here: fields (`schema/removed_definitions.json`), defaults, what must be set, and what may change.
+That is the version which has replaced it, the *current* one: rules, columns and selectable fields are the
+hub's; what differs from it is declared here: fields (`schema/removed_definitions.json`), defaults, what must
+be set, and what may change.
+
+    current_types  the types that have replaced them, and versions that differ from those in little
+    GROUP          the versions of that group
 
 Nothing of this is imported by a server that serves none of them, until it meets an object that is stored in
 one.
@@ -16,8 +19,21 @@ them; rows T01-T30.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
+from apiserver.brand import Brand
 from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.removed_versions import apiextensions
+from apiserver.catalogue.removed_versions.current_types import CurrentTypes
+from apiserver.schema.structural import Schema
 
 
-def types() -> tuple[BuiltinType, ...]:
-    return ()
+def types(
+    brand: Brand, schema_of: Callable[[str], Schema], current: Iterable[BuiltinType]
+) -> tuple[BuiltinType, ...]:
+    """Returns all of them.
+
+    schema_of: returns the built-in schema of a definition. current: the types that have replaced them.
+    """
+    there = CurrentTypes(current)
+    return (*apiextensions.types(brand, schema_of, there),)

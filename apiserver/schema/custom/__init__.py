@@ -44,11 +44,14 @@ class CustomSchema:
     document: `openAPIV3Schema`; kept, not changed.
     vendor: as in the extension key `x-kubernetes-list-type`.
     meta: the schema of ObjectMeta, which all custom resources share.
+    keeps_unknown: fields that are not in the schema are kept everywhere, as definitions of v1beta1 have it.
     """
 
-    def __init__(self, document: Mapping[str, Any], *, vendor: str, meta: Schema) -> None:
+    def __init__(
+        self, document: Mapping[str, Any], *, vendor: str, meta: Schema, keeps_unknown: bool = False
+    ) -> None:
         self.document = document
-        self._vendor, self._meta = vendor, meta
+        self._vendor, self._meta, self._keeps_unknown = vendor, meta, keeps_unknown
 
     def compile(self) -> None:
         """Compile what the first requests would wait for; some parts still wait for their first values."""
@@ -67,7 +70,7 @@ class CustomSchema:
     @cached_property
     def pruner(self) -> Pruner:
         """Prunes a body and sets defaults in place; returns the unknown fields. Raises TypeMismatch."""
-        return Pruner(self.document, self.extensions, self._meta)
+        return Pruner(self.document, self.extensions, self._meta, keeps_unknown=self._keeps_unknown)
 
     @cached_property
     def has_defaults(self) -> bool:

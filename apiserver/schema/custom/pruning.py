@@ -37,10 +37,13 @@ class Pruner:
     """Prunes documents of one schema and sets defaults in them, in place.
 
     meta: the schema of metadata, which all custom resources share.
+    keeps_unknown: unknown fields are kept everywhere, but in metadata.
     """
 
-    def __init__(self, schema: JSONSchema, extensions: Extensions, meta: Schema) -> None:
-        self._meta = meta
+    def __init__(
+        self, schema: JSONSchema, extensions: Extensions, meta: Schema, *, keeps_unknown: bool = False
+    ) -> None:
+        self._meta, self._prunes = meta, not keeps_unknown
         self._root = _Field({**schema, extensions.embedded_resource: True}, _Context(extensions, meta))
 
     def __call__(self, document: Document) -> list[str]:
@@ -56,7 +59,7 @@ class Pruner:
                 raise TypeMismatch(
                     f".{name} accessor error: {quote(value)} is of the type {actual}, expected string"
                 )
-        report = _Report(prunes=True, coerces=True)
+        report = _Report(prunes=self._prunes, coerces=True)
         in_metadata = []
         if "metadata" in document:
             if document["metadata"] is None:
@@ -74,7 +77,7 @@ class Pruner:
 
         Returns whether something has changed. Raises TypeMismatch.
         """
-        return self._run(document, _Report(prunes=True, coerces=False))
+        return self._run(document, _Report(prunes=self._prunes, coerces=False))
 
     def _run(self, document: Document, report: _Report) -> bool:
         try:

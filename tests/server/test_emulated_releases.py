@@ -1,0 +1,164 @@
+"""Servers that emulate releases of Kubernetes: what they serve, and what becomes of objects. Rows T01-T31.
+
+What a release has removed is not there any more, and what was created through it is, in what has replaced it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pytest
+
+from apiserver.releases.emulation import NEWEST_MINOR, OLDEST_MINOR
+from apiserver.releases.lifecycles import known_lifecycles
+from tests.support.api import Api
+from tests.support.server_process import ServerProcess
+
+# Releases that are different enough for a short run of the tests.
+_FEW: Final = (15, 21, 24, 31, 37)
+
+
+@contextmanager
+def running(directory: Path, minor: int) -> Iterator[Api]:
+    with (
+        ServerProcess(directory, f"--emulated-version=1.{minor}") as server,
+        closing(Api(server)) as api,
+    ):
+        yield api
+
+
+@pytest.mark.parametrize(
+    "minor",
+    [
+        pytest.param(minor, marks=() if minor in _FEW else pytest.mark.slow)
+        for minor in range(OLDEST_MINOR, NEWEST_MINOR + 1)
+    ],
+)
+def test_every_release_starts_and_tells_what_it_serves(tmp_path: Path, minor: int) -> None:
+    """Rows H01-H03, S12, T31."""
+    with running(tmp_path, minor) as api:
+        assert api.get("/version").ok()["gitVersion"].startswith(f"v1.{minor}.")
+        served = [
+            each["groupVersion"] for group in api.get("/apis").ok()["groups"] for each in group["versions"]
+        ]
+        for version in ("v1", *served):
+            where = f"/apis/{version}" if "/" in version else f"/api/{version}"
+            for each in api.get(where).ok()["resources"]:
+                resource = each["name"].partition("/")[0]
+                life = known_lifecycles()[version, resource]
+                assert life.is_in(minor), (version, resource)
+                assert life.is_on_by_default, (version, resource)
+        assert api.get("/openapi/v3").status == 200
+
+
+class OldObject(NamedTuple):
+    """An object that is created in an old version.
+
+    minor: the last release that has the version. path: of its collection in the old version, and with the
+    version that has replaced it. fields: some that it has there, by their paths.
+    """
+
+    minor: int
+    path: str
+    current: str
+    fields: dict[str, Any]
+    document: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        return str(self.document["metadata"]["name"])
+
+
+def old(minor: int, paths: str, fields: dict[str, Any], name: str = "a", **document: Any) -> OldObject:
+    """paths: that of the collection, with both versions, as `apps/{v1beta1,v1}/deployments`."""
+    before, _, rest = paths.partition("{")
+    versions, _, after = rest.partition("}")
+    old_version, current = versions.split(",")
+    path, new_path = (f"/apis/{before}{version}{after}" for version in (old_version, current))
+    meta = {**document.pop("metadata", {}), "name": name}
+    return OldObject(minor, path, new_path, fields, {**document, "metadata": meta})
+
+
+def at(document: Any, path: str) -> Any:
+    """Returns what stands at a path, as `spec.versions.0.name`."""
+    for step in path.split("."):
+        document = document[int(step)] if isinstance(document, list) else document[step]
+    return document
+
+
+OLD_OBJECTS: Final = {
+    "T14 CustomResourceDefinition": old(
+        21,
+        "apiextensions.k8s.io/{v1beta1,v1}/customresourcedefinitions",
+        {
+            "spec.scope": "Namespaced",
+            "spec.preserveUnknownFields": True,
+            "spec.versions.0.additionalPrinterColumns.0.jsonPath": ".spec.color",
+            "spec.versions.0.schema.openAPIV3Schema.type": "object",
+        },
+        "widgets.example.com",
+        spec={
+            "group": "example.com",
+            "version": "v1",
+            "names": {"plural": "widgets", "kind": "Widget"},
+            "validation": {"openAPIV3Schema": {"type": "object", "properties": {"spec": {"type": "object"}}}},
+            "additionalPrinterColumns": [{"name": "Color", "type": "string", "JSONPath": ".spec.color"}],
+        },
+    ),
+}
+_BY_RELEASE: Final = {
+    minor: dict(found)
+    for minor, found in groupby(
+        sorted(OLD_OBJECTS.items(), key=lambda each: each[1].minor), key=lambda each: each[1].minor
+    )
+}
+
+
+@pytest.mark.parametrize("minor", _BY_RELEASE)
+def test_objects_of_a_version_outlive_it(tmp_path: Path, minor: int) -> None:
+    """Row T31, and the rows of the objects."""
+    objects = _BY_RELEASE[minor]
+    created = {}
+    with running(tmp_path, minor) as api:
+        for row, each in objects.items():
+            answer = api.post(each.path, each.document)
+            created[row] = answer.ok()
+            assert answer.warnings, row  # that it is deprecated
+            assert_current(row, each, api)
+    with running(tmp_path, minor + 1) as api:
+        for row, each in objects.items():
+            assert api.get(each.path).status == 404, row
+            assert api.post(each.path, each.document).status == 404, row
+            found = assert_current(row, each, api)
+            assert found["metadata"]["uid"] == created[row]["metadata"]["uid"], row
+            labelled = api.patch(f"{each.current}/{each.name}", {"metadata": {"labels": {"a": "b"}}}).ok()
+            assert labelled["metadata"]["labels"] == {"a": "b"}, row
+
+
+def assert_current(row: str, each: OldObject, api: Api) -> Any:
+    """Returns the object in the version that has replaced its own."""
+    found = api.get(f"{each.current}/{each.name}").ok()
+    assert {path: at(found, path) for path in each.fields} == each.fields, row
+    return found
+
+
+def test_a_definition_of_v1beta1_keeps_unknown_fields_of_its_objects(tmp_path: Path) -> None:
+    """Row T14: wherever they are, until the definition says otherwise."""
+    definition = OLD_OBJECTS["T14 CustomResourceDefinition"]
+    widgets = "/apis/example.com/v1/namespaces/default/widgets"
+    with running(tmp_path, 15) as api:
+        api.post(definition.path, definition.document).ok()
+        with api.watch(f"{definition.path}?watch=1&fieldSelector=metadata.name={definition.name}") as events:
+            for event in events:
+                conditions = event["object"]["status"]["conditions"] or ()
+                if any(each["type"] == "Established" and each["status"] == "True" for each in conditions):
+                    break
+        widget = {"metadata": {"name": "a"}, "spec": {"color": "red"}, "more": 1}
+        created = api.post(widgets, {"apiVersion": "example.com/v1", "kind": "Widget", **widget}).ok()
+        assert (created["spec"], created["more"]) == ({"color": "red"}, 1)
+        change = {"spec": {"preserveUnknownFields": False}}
+        assert api.patch(f"{definition.path}/{definition.name}", change).ok()["metadata"]["generation"] == 2

@@ -1,0 +1,94 @@
+"""Removed versions as a release served them: schema, defaults, conversion and rules together."""
+
+from __future__ import annotations
+
+import copy
+from functools import cache
+from typing import Any
+
+import orjson
+
+from apiserver.brand import Brand
+from apiserver.catalogue.builtins import Catalogue
+from apiserver.catalogue.runtime_config import RuntimeConfig
+from apiserver.registry.own_writes import OwnWrites
+from apiserver.registry.served_resource import ResourceTable, ServedResource
+from apiserver.registry.stored_object import ObjectDecoder
+from apiserver.registry.strategy import Strategy
+from apiserver.releases.emulation import DEFAULT_MINOR, EmulatedRelease
+from apiserver.schema.builtin import BuiltinSchemas
+from apiserver.vocabulary import Document
+from storage.interface import Stored
+from tests.unit.catalogue.served_kinds import CREATED, UID, Changes, Written, changed
+
+
+@cache
+def catalogue(minor: int) -> Catalogue:
+    return Catalogue(Brand(), BuiltinSchemas((1, minor)), release=EmulatedRelease.of(minor))
+
+
+@cache
+def table(minor: int) -> ResourceTable:
+    """All that a release has, with what it does not serve by default."""
+    return catalogue(minor).resources(RuntimeConfig({"api/all": True}))
+
+
+class OldKind:
+    """A kind in a version that a release had, and a valid object. Documents that go in stay as they are."""
+
+    def __init__(self, resource: str, version: str, minor: int, valid: Document) -> None:
+        """resource: with its group, as `leases.coordination.k8s.io`. valid: what it has but names."""
+        name, _, group = resource.partition(".")
+        found, hub = table(minor).find(group, version, name), table(minor).hub(group, name)
+        assert found is not None, (resource, version)
+        self.resource: ServedResource = found
+        self.hub = hub
+        meta = {"name": "a", **valid.get("metadata", {})}
+        if found.is_namespaced:
+            meta["namespace"] = "default"
+        self.valid = {"apiVersion": found.api_version, "kind": found.kind, **valid, "metadata": meta}
+
+    @property
+    def strategy(self) -> Strategy:
+        return self.resource.strategy
+
+    def completed(self, changes: Changes | None = None) -> Document:
+        """The valid object, changed, with its defaults, in its own version."""
+        document = changed(self.valid, changes or {})
+        assert self.resource.check(document) == []
+        return document
+
+    def current(self, changes: Changes | None = None) -> Document:
+        """The same, in the version that has replaced it."""
+        return self.to_hub(self.completed(changes))
+
+    def to_hub(self, document: Document) -> Document:
+        return self.resource.codec.to_hub(copy.deepcopy(document))
+
+    def from_hub(self, document: Document) -> Document:
+        return self.resource.codec.from_hub(copy.deepcopy(document))
+
+    def create(self, changes: Changes | None = None) -> Written:
+        """The object as it would be stored, in the current version."""
+        new = self.current(changes)
+        new["metadata"] = {"creationTimestamp": CREATED, **new["metadata"], "uid": UID}
+        self.strategy.prepare_create(new)
+        return Written(new, self.strategy.validate_create(new) + self.strategy.validate(new))
+
+    def update(self, changes: Changes, subresource: str = "", *, old: Changes | None = None) -> Written:
+        """The valid object is stored, changed by `old`, and then changed; changes are of the old version."""
+        stored = self.create(old).document
+        new = self.to_hub(changed(self.from_hub(stored), changes))
+        rules = self.resource.subresources[subresource].update if subresource else self.strategy.update
+        assert rules is not None
+        rules.prepare(new, stored)
+        return Written(new, rules.validate(new, stored) + self.strategy.validate(new))
+
+
+def read_by_current(document: Document) -> Any:
+    """What today's release makes of an object that is stored in another version."""
+    value = orjson.dumps({"apiVersion": document["apiVersion"], "kind": document["kind"], **document})
+    decode = ObjectDecoder(OwnWrites(), catalogue(DEFAULT_MINOR).other_version)
+    found = decode(Stored("/registry/key", value, 1, 7)).document()
+    found["metadata"].pop("resourceVersion")
+    return found
