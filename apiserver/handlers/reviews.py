@@ -45,7 +45,7 @@ _BAD_TOKEN: Final = "invalid bearer token"  # noqa: S105  a message
 def review_handlers(
     virtual: VirtualKinds, reviews: Mapping[str, Review]
 ) -> Mapping[str, Mapping[str, Handler]]:
-    """Returns the handlers of POST, by definition and verb. reviews: by definition."""
+    """Returns the handlers of POST, by definition and verb. reviews: of documents of v1, by definition."""
 
     def handler(review: Review) -> Handler:
         async def create(call: ApiCall) -> None:
@@ -55,8 +55,9 @@ def review_handlers(
             options = virtual.requests.options(call, "CreateOptions")
             document = await virtual.read(call, resource, options)
             await virtual.admit(call, resource, document["metadata"].get("name", ""), document, options)
-            answered = await review(call, document)
+            answered = await review(call, resource.codec.to_hub(document))
             size = _size_class(answered)
+            answered = resource.codec.from_hub(answered)
             await send_virtual(call, encoder, resource, answered, HTTPStatus.CREATED, size)
 
         return create
@@ -85,7 +86,7 @@ def all_reviews(
     clock: seconds since 1970.
     """
     explain = partial(explained, policy) if policy is not None else None
-    return {
+    reviews = {
         authentication.PACKAGE + "SelfSubjectReview": self_subject_review(clock),
         authentication.PACKAGE + "TokenReview": token_review(token_reviewer),
         authorization.PACKAGE + "SelfSubjectAccessReview": access_review(
@@ -95,6 +96,9 @@ def all_reviews(
         authorization.PACKAGE + "LocalSubjectAccessReview": access_review(authorizers, validate_local_review),
         authorization.PACKAGE + "SelfSubjectRulesReview": rules_review(rules),
     }
+    # Those of v1beta1, which former releases served, are converted: rows T16 and T17.
+    beta = {definition.replace(".v1.", ".v1beta1."): review for definition, review in reviews.items()}
+    return {**reviews, **beta}
 
 
 # ---- who

@@ -109,6 +109,107 @@ OLD_OBJECTS: Final = {
             "additionalPrinterColumns": [{"name": "Color", "type": "string", "JSONPath": ".spec.color"}],
         },
     ),
+    "T03 CSIStorageCapacity": old(
+        26,
+        "storage.k8s.io/{v1beta1,v1}/namespaces/default/csistoragecapacities",
+        {"storageClassName": "fast", "capacity": "1Gi"},
+        storageClassName="fast",
+        capacity="1Gi",
+    ),
+    "T08 Event": old(
+        24,
+        "events.k8s.io/{v1beta1,v1}/namespaces/default/events",
+        {"note": "Old news.", "regarding.kind": "Pod", "deprecatedCount": 3, "type": "Strange"},
+        note="Old news.",
+        regarding={"kind": "Pod", "name": "a", "namespace": "default"},
+        deprecatedCount=3,
+        type="Strange",
+    ),
+    "T12 RuntimeClass": old(
+        24, "node.k8s.io/{v1beta1,v1}/runtimeclasses", {"handler": "runc"}, handler="runc"
+    ),
+    "T15 APIService": old(
+        21,
+        "apiregistration.k8s.io/{v1beta1,v1}/apiservices",
+        {"spec.group": "example.org", "spec.service.port": 443},
+        "v1.example.org",
+        spec={
+            "group": "example.org",
+            "version": "v1",
+            "groupPriorityMinimum": 100,
+            "versionPriority": 10,
+            "insecureSkipTLSVerify": True,
+            "service": {"namespace": "default", "name": "a"},
+        },
+    ),
+    "T19 Lease": old(
+        21,
+        "coordination.k8s.io/{v1beta1,v1}/namespaces/default/leases",
+        {"spec.holderIdentity": "me"},
+        spec={"holderIdentity": "me", "leaseDurationSeconds": 15},
+    ),
+    "T22 ClusterRole": old(
+        21,
+        "rbac.authorization.k8s.io/{v1beta1,v1}/clusterroles",
+        {"rules.0.verbs": ["get"]},
+        rules=[{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}],
+    ),
+    "T22 ClusterRoleBinding": old(
+        21,
+        "rbac.authorization.k8s.io/{v1beta1,v1}/clusterrolebindings",
+        {"subjects.0.apiGroup": "rbac.authorization.k8s.io"},
+        roleRef={"kind": "ClusterRole", "name": "a"},
+        subjects=[{"kind": "User", "name": "alice"}],
+    ),
+    "T22 Role": old(
+        21,
+        "rbac.authorization.k8s.io/{v1beta1,v1}/namespaces/default/roles",
+        {"rules.0.verbs": ["get"]},
+        rules=[{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}],
+    ),
+    "T22 RoleBinding": old(
+        21,
+        "rbac.authorization.k8s.io/{v1beta1,v1}/namespaces/default/rolebindings",
+        {"roleRef.apiGroup": "rbac.authorization.k8s.io"},
+        roleRef={"kind": "Role", "name": "a"},
+        subjects=[{"kind": "User", "name": "alice"}],
+    ),
+    "T23 PriorityClass": old(
+        21,
+        "scheduling.k8s.io/{v1beta1,v1}/priorityclasses",
+        {"value": 5, "description": "Low.", "preemptionPolicy": "PreemptLowerPriority"},
+        value=5,
+        description="Low.",
+    ),
+    "T24 CSIDriver": old(
+        21,
+        "storage.k8s.io/{v1beta1,v1}/csidrivers",
+        {"spec.attachRequired": True, "spec.volumeLifecycleModes": ["Persistent"]},
+        "csi.example.com",
+        spec={},
+    ),
+    "T24 CSINode": old(
+        21,
+        "storage.k8s.io/{v1beta1,v1}/csinodes",
+        {"spec.drivers.0.name": "csi.example.com"},
+        spec={"drivers": [{"name": "csi.example.com", "nodeID": "a"}]},
+    ),
+    "T24 StorageClass": old(
+        21,
+        "storage.k8s.io/{v1beta1,v1}/storageclasses",
+        {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"},
+        provisioner="example.com/disks",
+    ),
+    "T24 VolumeAttachment": old(
+        21,
+        "storage.k8s.io/{v1beta1,v1}/volumeattachments",
+        {"spec.attacher": "csi.example.com", "status.attached": False},
+        spec={
+            "attacher": "csi.example.com",
+            "nodeName": "a",
+            "source": {"persistentVolumeName": "a"},
+        },
+    ),
 }
 _BY_RELEASE: Final = {
     minor: dict(found)
@@ -162,3 +263,56 @@ def test_a_definition_of_v1beta1_keeps_unknown_fields_of_its_objects(tmp_path: P
         assert (created["spec"], created["more"]) == ({"color": "red"}, 1)
         change = {"spec": {"preserveUnknownFields": False}}
         assert api.patch(f"{definition.path}/{definition.name}", change).ok()["metadata"]["generation"] == 2
+
+
+REVIEWS: Final = {
+    "T16 TokenReview": (
+        "authentication.k8s.io/{}/tokenreviews",
+        {"spec": {"token": "alice-token"}},
+        {"authenticated": True},
+    ),
+    "T17 SubjectAccessReview": (
+        "authorization.k8s.io/{}/subjectaccessreviews",
+        {"spec": {"group": ["system:masters"], "resourceAttributes": {"verb": "get", "resource": "pods"}}},
+        {"allowed": True},
+    ),
+    "T17 LocalSubjectAccessReview": (
+        "authorization.k8s.io/{}/namespaces/default/localsubjectaccessreviews",
+        {
+            "metadata": {"namespace": "default"},
+            "spec": {
+                "group": ["system:masters"],
+                "resourceAttributes": {"namespace": "default", "verb": "get", "resource": "pods"},
+            },
+        },
+        {"allowed": True},
+    ),
+    "T17 SelfSubjectAccessReview": (
+        "authorization.k8s.io/{}/selfsubjectaccessreviews",
+        {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}},
+        {"allowed": True},
+    ),
+    "T17 SelfSubjectRulesReview": (
+        "authorization.k8s.io/{}/selfsubjectrulesreviews",
+        {"spec": {"namespace": "default"}},
+        {"incomplete": False},
+    ),
+}
+
+
+def test_reviews_in_old_versions(tmp_path: Path) -> None:
+    with running(tmp_path, 21) as api:
+        for row, (path, document, status) in REVIEWS.items():
+            answer = api.post("/apis/" + path.format("v1beta1"), document)
+            found = answer.ok()
+            assert found["apiVersion"].endswith("/v1beta1"), row
+            assert {name: found["status"][name] for name in status} == status, row
+            assert answer.warnings, row
+            if "group" in document["spec"]:
+                assert found["spec"]["group"] == document["spec"]["group"], row
+                # It is another field in v1, where this one names nobody.
+                refused = api.post("/apis/" + path.format("v1"), document)
+                assert ("FieldValueInvalid", "spec.user") in refused.causes, row
+    with running(tmp_path, 22) as api:
+        for path, document, _ in REVIEWS.values():
+            assert api.post("/apis/" + path.format("v1beta1"), document).status == 404

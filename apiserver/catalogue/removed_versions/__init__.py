@@ -1,5 +1,4 @@
-"""The versions of built-in types that releases up to 1.31 had, and that later ones have removed: a module
-per group.
+"""The versions of built-in types that releases up to 1.33 had, and that later ones have removed.
 
 Objects may still be stored in them, and a server that emulates such a release serves them. Each is declared
 as any other type (`builtin_type`), and converted to the version for which the rules are written, its hub.
@@ -8,7 +7,9 @@ hub's; what differs from it is declared here: fields (`schema/removed_definition
 be set, and what may change.
 
     current_types  the types that have replaced them, and versions that differ from those in little
-    GROUP          the versions of that group
+    renamed        versions that differ in their names alone, of all groups
+    reviews        those of authentication and authorization
+    GROUP          the versions of that group, where they differ in more
 
 Nothing of this is imported by a server that serves none of them, until it meets an object that is stored in
 one.
@@ -23,7 +24,7 @@ from collections.abc import Callable, Iterable
 
 from apiserver.brand import Brand
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.catalogue.removed_versions import apiextensions
+from apiserver.catalogue.removed_versions import apiextensions, events, renamed, reviews
 from apiserver.catalogue.removed_versions.current_types import CurrentTypes
 from apiserver.schema.structural import Schema
 
@@ -36,4 +37,9 @@ def types(
     schema_of: returns the built-in schema of a definition. current: the types that have replaced them.
     """
     there = CurrentTypes(current)
-    return (*apiextensions.types(brand, schema_of, there),)
+    return (
+        *renamed.types(there),
+        *reviews.types(there),
+        *apiextensions.types(brand, schema_of, there),
+        *events.types(there),
+    )

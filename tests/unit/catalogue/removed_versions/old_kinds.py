@@ -6,14 +6,12 @@ import copy
 from functools import cache
 from typing import Any
 
-import orjson
-
 from apiserver.brand import Brand
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ResourceTable, ServedResource
-from apiserver.registry.stored_object import ObjectDecoder
+from apiserver.registry.stored_object import ObjectDecoder, encode, head_of
 from apiserver.registry.strategy import Strategy
 from apiserver.releases.emulation import DEFAULT_MINOR, EmulatedRelease
 from apiserver.schema.builtin import BuiltinSchemas
@@ -87,7 +85,7 @@ class OldKind:
 
 def read_by_current(document: Document) -> Any:
     """What today's release makes of an object that is stored in another version."""
-    value = orjson.dumps({"apiVersion": document["apiVersion"], "kind": document["kind"], **document})
+    value = encode(document, head_of(document["apiVersion"], document["kind"]))
     decode = ObjectDecoder(OwnWrites(), catalogue(DEFAULT_MINOR).other_version)
     found = decode(Stored("/registry/key", value, 1, 7)).document()
     found["metadata"].pop("resourceVersion")
