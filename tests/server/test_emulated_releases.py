@@ -5,6 +5,7 @@ What a release has removed is not there any more, and what was created through i
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from itertools import groupby
@@ -12,20 +13,27 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
 
 from apiserver.releases.emulation import NEWEST_MINOR, OLDEST_MINOR
 from apiserver.releases.lifecycles import known_lifecycles
 from tests.support.api import Api
 from tests.support.server_process import ServerProcess
 
+# Kubernetes has served some beta versions by default that row H02 leaves out.
+_BETA: Final = "--runtime-config=api/beta=true"
 # Releases that are different enough for a short run of the tests.
 _FEW: Final = (15, 21, 24, 31, 37)
 
 
 @contextmanager
-def running(directory: Path, minor: int) -> Iterator[Api]:
+def running(directory: Path, minor: int, *flags: str) -> Iterator[Api]:
     with (
-        ServerProcess(directory, f"--emulated-version=1.{minor}") as server,
+        ServerProcess(directory, f"--emulated-version=1.{minor}", *flags) as server,
         closing(Api(server)) as api,
     ):
         yield api
@@ -88,6 +96,13 @@ def at(document: Any, path: str) -> Any:
     for step in path.split("."):
         document = document[int(step)] if isinstance(document, list) else document[step]
     return document
+
+
+def certificate_request() -> str:
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "me")])
+    builder = x509.CertificateSigningRequestBuilder().subject_name(name)
+    pem = builder.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256()).public_bytes(Encoding.PEM)
+    return base64.b64encode(pem).decode()
 
 
 OLD_OBJECTS: Final = {
@@ -210,6 +225,100 @@ OLD_OBJECTS: Final = {
             "source": {"persistentVolumeName": "a"},
         },
     ),
+    "T01 PriorityLevelConfiguration": old(
+        31,
+        "flowcontrol.apiserver.k8s.io/{v1beta3,v1}/prioritylevelconfigurations",
+        {"spec.limited.nominalConcurrencyShares": 0},
+        metadata={"annotations": {"flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares": ""}},
+        spec={"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}},
+    ),
+    "T01 FlowSchema": old(
+        31,
+        "flowcontrol.apiserver.k8s.io/{v1beta3,v1}/flowschemas",
+        {"spec.matchingPrecedence": 1000},
+        spec={"priorityLevelConfiguration": {"name": "exempt"}},
+    ),
+    "T02 PriorityLevelConfiguration": old(
+        28,
+        "flowcontrol.apiserver.k8s.io/{v1beta2,v1beta3}/prioritylevelconfigurations",
+        {"spec.limited.nominalConcurrencyShares": 7},
+        spec={
+            "type": "Limited",
+            "limited": {"assuredConcurrencyShares": 7, "limitResponse": {"type": "Reject"}},
+        },
+    ),
+    "T04 PriorityLevelConfiguration": old(
+        25,
+        "flowcontrol.apiserver.k8s.io/{v1beta1,v1beta2}/prioritylevelconfigurations",
+        {"spec.limited.assuredConcurrencyShares": 30},
+        spec={"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}},
+    ),
+    "T07 EndpointSlice": old(
+        24,
+        "discovery.k8s.io/{v1beta1,v1}/namespaces/default/endpointslices",
+        {
+            "endpoints.0.zone": "a",
+            "endpoints.0.nodeName": "n",
+            "endpoints.0.deprecatedTopology": {"rack": "r"},
+        },
+        addressType="IPv4",
+        endpoints=[
+            {
+                "addresses": ["10.0.0.1"],
+                "topology": {
+                    "topology.kubernetes.io/zone": "a",
+                    "kubernetes.io/hostname": "n",
+                    "rack": "r",
+                },
+            }
+        ],
+    ),
+    "T13 MutatingWebhookConfiguration": old(
+        21,
+        "admissionregistration.k8s.io/{v1beta1,v1}/mutatingwebhookconfigurations",
+        {"webhooks.0.reinvocationPolicy": "Never", "webhooks.0.failurePolicy": "Ignore"},
+        webhooks=[{"name": "x.example.com", "clientConfig": {"url": "https://127.0.0.1:1/"}}],
+    ),
+    "T13 ValidatingWebhookConfiguration": old(
+        21,
+        "admissionregistration.k8s.io/{v1beta1,v1}/validatingwebhookconfigurations",
+        {
+            "webhooks.0.failurePolicy": "Ignore",
+            "webhooks.0.matchPolicy": "Exact",
+            "webhooks.0.timeoutSeconds": 30,
+            "webhooks.0.sideEffects": "Unknown",
+            "webhooks.0.admissionReviewVersions": ["v1beta1"],
+        },
+        webhooks=[{"name": "x.example.com", "clientConfig": {"url": "https://127.0.0.1:1/"}}],
+    ),
+    "T18 CertificateSigningRequest": old(
+        21,
+        "certificates.k8s.io/{v1beta1,v1}/certificatesigningrequests",
+        {
+            "spec.signerName": "kubernetes.io/legacy-unknown",
+            "spec.usages": ["digital signature", "key encipherment"],
+            "spec.username": "admin",
+        },
+        spec={"request": certificate_request()},
+    ),
+    "ValidatingAdmissionPolicy": old(
+        33,
+        "admissionregistration.k8s.io/{v1beta1,v1}/validatingadmissionpolicies",
+        {"spec.failurePolicy": "Fail"},
+        spec={
+            "matchConstraints": {
+                "resourceRules": [
+                    {
+                        "operations": ["*"],
+                        "apiGroups": ["example.com"],
+                        "apiVersions": ["*"],
+                        "resources": ["*"],
+                    }
+                ]
+            },
+            "validations": [{"expression": "true"}],
+        },
+    ),
 }
 _BY_RELEASE: Final = {
     minor: dict(found)
@@ -224,13 +333,13 @@ def test_objects_of_a_version_outlive_it(tmp_path: Path, minor: int) -> None:
     """Row T31, and the rows of the objects."""
     objects = _BY_RELEASE[minor]
     created = {}
-    with running(tmp_path, minor) as api:
+    with running(tmp_path, minor, _BETA) as api:
         for row, each in objects.items():
             answer = api.post(each.path, each.document)
             created[row] = answer.ok()
             assert answer.warnings, row  # that it is deprecated
             assert_current(row, each, api)
-    with running(tmp_path, minor + 1) as api:
+    with running(tmp_path, minor + 1, _BETA) as api:
         for row, each in objects.items():
             assert api.get(each.path).status == 404, row
             assert api.post(each.path, each.document).status == 404, row

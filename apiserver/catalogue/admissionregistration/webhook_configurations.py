@@ -65,6 +65,7 @@ def builtin_type(resource: str, kind: str) -> BuiltinType:
 
 _PACKAGE: Final = "io.k8s.api.admissionregistration.v1."
 _SIDE_EFFECTS: Final = ("None", "NoneOnDryRun")
+_ALL_SIDE_EFFECTS: Final = (*_SIDE_EFFECTS, "Some", "Unknown")
 _REINVOCATIONS: Final = ("IfNeeded", "Never")
 _TIMEOUT_S_MAX: Final = 30
 
@@ -77,21 +78,32 @@ DEFAULTS: Final[Mapping[str, Default]] = {
 }
 
 
-def validate_webhook_configuration(document: Document, old: Document | None = None) -> Errors:
-    """old: that before an update."""
+def validate_webhook_configuration(
+    document: Document, old: Document | None = None, *, of_v1beta1: bool = False
+) -> Errors:
+    """Checks a configuration, where v1 is stricter than v1beta1 was: what is there already may stay.
+
+    old: that before an update. of_v1beta1: it is written in that version.
+    Source: pkg/apis/admissionregistration/validation (release 1.21), on `requestGV`.
+    """
     hooks, old_hooks = document.get("webhooks") or [], (old or {}).get("webhooks") or []
     if excess := too_many_expressions("webhooks", _texts(hooks), _texts(old_hooks)):
         return excess
     expressions = None if _has_same_conditions(hooks, old_hooks) else MatchConditionExpressions(old_hooks)
     errors: Errors = []
     seen: set[str] = set()
+    old_effects = {hook.get("sideEffects") for hook in old_hooks}
+    effects = _ALL_SIDE_EFFECTS if of_v1beta1 or not old_effects <= set(_SIDE_EFFECTS) else _SIDE_EFFECTS
+    old_names = [hook.get("name", "") for hook in old_hooks]
+    may_repeat_names = of_v1beta1 or len(set(old_names)) < len(old_names)
+    needs_known = all(map(_has_known_version, old_hooks))
     for where, hook in items(document, "webhooks", ""):
-        errors += _hook(where, hook)
+        errors += _hook(where, hook, effects)
         if expressions is not None:
             errors += validate_match_conditions(where, hook, expressions)
-        errors += _review_versions(f"{where}.admissionReviewVersions", hook)
+        errors += _review_versions(f"{where}.admissionReviewVersions", hook, needs_known=needs_known)
         if name := hook.get("name", ""):
-            if name in seen:
+            if name in seen and not may_repeat_names:
                 errors.append(duplicate(f"{where}.name", name))
             seen.add(name)
     return errors
@@ -108,7 +120,12 @@ def _has_same_conditions(hooks: Sequence[Document], old_hooks: Sequence[Document
     ]
 
 
-def _hook(path: str, hook: Document) -> Errors:
+def _has_known_version(hook: Document) -> bool:
+    return not set(hook.get("admissionReviewVersions") or ()).isdisjoint(REVIEW_VERSIONS)
+
+
+def _hook(path: str, hook: Document, side_effects: Sequence[str]) -> Errors:
+    """side_effects: those that it may say to have."""
     errors = validate_qualified_domain(f"{path}.name", hook.get("name", ""))
     for where, rule in items(hook, "rules", path):
         errors += validate_operation_rule(where, rule)
@@ -116,9 +133,9 @@ def _hook(path: str, hook: Document) -> Errors:
     errors += one_of(f"{path}.matchPolicy", hook.get("matchPolicy"), MATCH_POLICIES)
     effects = hook.get("sideEffects")
     if effects is None:
-        errors.append(required(f"{path}.sideEffects", f"must specify one of {', '.join(_SIDE_EFFECTS)}"))
-    elif effects not in _SIDE_EFFECTS:
-        errors.append(not_supported(f"{path}.sideEffects", effects, _SIDE_EFFECTS))
+        errors.append(required(f"{path}.sideEffects", f"must specify one of {', '.join(side_effects)}"))
+    elif effects not in side_effects:
+        errors.append(not_supported(f"{path}.sideEffects", effects, side_effects))
     timeout_s = hook.get("timeoutSeconds")
     if timeout_s is not None and not 1 <= timeout_s <= _TIMEOUT_S_MAX:
         text = f"the timeout value must be between 1 and {_TIMEOUT_S_MAX} seconds"
@@ -130,11 +147,11 @@ def _hook(path: str, hook: Document) -> Errors:
     return errors + client_config(f"{path}.clientConfig", hook.get("clientConfig", {}))
 
 
-def _review_versions(path: str, hook: Document) -> Errors:
+def _review_versions(path: str, hook: Document, *, needs_known: bool) -> Errors:
     versions = hook.get("admissionReviewVersions") or []
     if not versions:
         return [required(path, f"must specify one of {', '.join(REVIEW_VERSIONS)}")]
-    return review_versions(path, versions)
+    return review_versions(path, versions, needs_known=needs_known)
 
 
 def validate_qualified_domain(path: str, name: str) -> Errors:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from cryptography import x509
 
 from apiserver.catalogue.builtin_type import BuiltinType, field_texts
+from apiserver.catalogue.certificates.signers import LEGACY_UNKNOWN
 from apiserver.field_errors import Errors, duplicate, forbidden, invalid, not_supported, required, too_long
 from apiserver.golang.pem import CERTIFICATE, UNREADABLE, PemBlock, pem_blocks
 from apiserver.golang.quoting import go_quote
@@ -28,6 +29,7 @@ from apiserver.vocabulary import Document
 
 
 def builtin_type() -> BuiltinType:
+    of_v1 = updates()
     return BuiltinType(
         "certificates.",
         "v1",
@@ -36,16 +38,13 @@ def builtin_type() -> BuiltinType:
         "io.k8s.api.certificates.v1.CertificateSigningRequest",
         is_namespaced=False,
         short_names=("csr",),
-        subresources=(
-            Subresource("approval", update=APPROVAL_UPDATE),
-            Subresource("status", update=STATUS_UPDATE),
-        ),
+        subresources=of_v1.subresources,
         strategy=Strategy(
             name_rule=_any_name,
             prepare_create=prepare_certificate_request_create,
             stamp_create=stamp_request,
-            validate=validate_certificate_request,
-            update=UPDATE,
+            validate_create=validate_certificate_request,
+            update=of_v1.main,
         ),
         columns=columns(
             AGE,
@@ -61,7 +60,6 @@ def builtin_type() -> BuiltinType:
 
 
 _EXPIRATION_S_MIN: Final = 600
-_LEGACY_SIGNER: Final = "kubernetes.io/legacy-unknown"
 _SIGNER_BYTES_MAX: Final = 571  # domain/namespace.name
 _USAGES: Final = tuple(
     sorted(
@@ -122,7 +120,11 @@ def stamp_request(stamp: WriteContext, document: Document) -> None:
     spec.update({field: value for field, value in identity.items() if value})
 
 
-def validate_certificate_request(document: Document) -> Errors:
+def validate_certificate_request(document: Document, *, of_v1beta1: bool = False) -> Errors:
+    """Checks a new request: what is asked for never changes.
+
+    of_v1beta1: any usages may be asked for, more than once, and the legacy signer may be. Row T18.
+    """
     spec = document.get("spec", {})
     errors: Errors = []
     request = spec.get("request") or ""
@@ -131,13 +133,16 @@ def validate_certificate_request(document: Document) -> Errors:
     usages = spec.get("usages") or []
     if not usages:
         errors.append(required("spec.usages"))
-    errors += [
-        not_supported(where, usage, _USAGES)
-        for where, usage in items(spec, "usages", "spec")
-        if usage not in _USAGES
-    ]
-    errors += _repeated("spec.usages", usages)
-    errors += _signer("spec.signerName", spec.get("signerName", ""))
+    signer = spec.get("signerName", "")
+    if not of_v1beta1:
+        errors += [
+            not_supported(where, usage, _USAGES)
+            for where, usage in items(spec, "usages", "spec")
+            if usage not in _USAGES
+        ]
+        errors += _repeated("spec.usages", usages)
+    if not (of_v1beta1 and signer == LEGACY_UNKNOWN):
+        errors += _signer("spec.signerName", signer)
     seconds = spec.get("expirationSeconds")
     if seconds is not None and seconds < _EXPIRATION_S_MIN:
         text = f"may not specify a duration less than {_EXPIRATION_S_MIN} seconds (10 minutes)"
@@ -177,7 +182,7 @@ def _signer(path: str, name: str) -> Errors:
     """Checks a signer name: `domain/path`, both of dotted parts. Source: ValidateSignerName."""
     if not name:
         return [required(path)]
-    if name == _LEGACY_SIGNER:
+    if name == LEGACY_UNKNOWN:
         return [invalid(path, name, "the legacy signerName is not allowed via this API version")]
     segments = name.split("/")
     if len(segments) != 2:
@@ -263,9 +268,17 @@ def date_conditions(stamp: WriteContext, new: Document, old: Document) -> None:
 
 
 def validate_certificate_request_update(
-    new: Document, old: Document, *, sets_approval: bool = False, sets_certificate: bool = False
+    new: Document,
+    old: Document,
+    *,
+    sets_approval: bool = False,
+    sets_certificate: bool = False,
+    of_v1beta1: bool = False,
 ) -> Errors:
-    errors = _validate_conditions(new, old) + _validate_certificate(new, old)
+    """of_v1beta1: conditions may be repeated, or of no type, and the certificate may be anything. Row T18."""
+    errors = _validate_conditions(new, old, of_v1beta1=of_v1beta1)
+    if not of_v1beta1:
+        errors += _validate_certificate(new, old)
     changes = [
         (kind, _conditions_of_type(new, kind), _conditions_of_type(old, kind))
         for kind in _PERMANENT_CONDITIONS
@@ -286,7 +299,7 @@ def validate_certificate_request_update(
         path = "status.certificate"
         if not sets_certificate:
             errors.append(forbidden(path, "updates may not set certificate content"))
-        elif before:
+        elif before and not of_v1beta1:
             errors.append(forbidden(path, "updates may not modify existing certificate content"))
     return errors
 
@@ -295,13 +308,17 @@ def _conditions_of_type(document: Document, kind: str) -> list[Document]:
     return [condition for condition in _conditions(document) if condition.get("type") == kind]
 
 
-def _validate_conditions(new: Document, old: Document) -> Errors:
+def _validate_conditions(new: Document, old: Document, *, of_v1beta1: bool) -> Errors:
+    """What v1beta1 has allowed stays allowed where it is."""
     errors: Errors = []
     seen: set[str] = set()
+    kinds_before = [condition.get("type", "") for condition in _conditions(old)]
+    may_repeat = of_v1beta1 or len(set(kinds_before)) < len(kinds_before)
+    may_be_empty = of_v1beta1 or "" in kinds_before
     both_before = all(_conditions_of_type(old, kind) for kind in _APPROVALS)
     for where, condition in items(new.get("status", {}), "conditions", "status"):
         kind, status = condition.get("type", ""), condition.get("status", "")
-        if not kind:
+        if not kind and not may_be_empty:
             errors.append(required(f"{where}.type"))
         allowed = ("True",) if kind in _PERMANENT_CONDITIONS else _TRUTHS
         if not status:
@@ -311,7 +328,7 @@ def _validate_conditions(new: Document, old: Document) -> Errors:
         if kind in _APPROVALS and not both_before and seen & (set(_APPROVALS) - {kind}):
             text = "Approved and Denied conditions are mutually exclusive"
             errors.append(invalid("status.conditions", kind, text, origin=ZERO_OR_ONE))
-        if kind in seen:
+        if kind in seen and not may_repeat:
             errors.append(duplicate(f"{where}.type", kind))
         seen.add(kind)
     return errors
@@ -341,19 +358,35 @@ def _certificate_problem(text: str) -> str:
     return ""
 
 
-UPDATE: Final = UpdateStrategy(_keep_all, validate_certificate_request_update, resets=("spec", "status"))
-STATUS_UPDATE: Final = UpdateStrategy(
-    _take_status,
-    partial(validate_certificate_request_update, sets_certificate=True),
-    stamp=date_conditions,
-    resets=("spec", "status.conditions"),
-)
-APPROVAL_UPDATE: Final = UpdateStrategy(
-    _take_conditions,
-    partial(validate_certificate_request_update, sets_approval=True),
-    stamp=date_conditions,
-    resets=("spec", "status.certificate"),
-)
+class Updates(NamedTuple):
+    """How the endpoints of requests take updates."""
+
+    main: UpdateStrategy
+    status: UpdateStrategy
+    approval: UpdateStrategy
+
+    @property
+    def subresources(self) -> tuple[Subresource, ...]:
+        return (Subresource("approval", update=self.approval), Subresource("status", update=self.status))
+
+
+def updates(*, of_v1beta1: bool = False) -> Updates:
+    validate = partial(validate_certificate_request_update, of_v1beta1=of_v1beta1)
+    return Updates(
+        UpdateStrategy(_keep_all, validate, resets=("spec", "status")),
+        UpdateStrategy(
+            _take_status,
+            partial(validate, sets_certificate=True),
+            stamp=date_conditions,
+            resets=("spec", "status.conditions"),
+        ),
+        UpdateStrategy(
+            _take_conditions,
+            partial(validate, sets_approval=True),
+            stamp=date_conditions,
+            resets=("spec", "status.certificate"),
+        ),
+    )
 
 
 # ---- columns

@@ -74,6 +74,12 @@ def drop_topology(document: Document) -> None:
 
 def prepare_endpoint_slice_update(new: Document, old: Document) -> None:
     """Counts a change of labels as one of the spec, and drops topology from endpoints that change."""
+    count_endpoint_slice_update(new, old)
+    if new.get("endpoints") != old.get("endpoints"):
+        drop_topology(new)
+
+
+def count_endpoint_slice_update(new: Document, old: Document) -> None:
     meta, before = new["metadata"], old["metadata"]
     has_other_labels = (meta.get("labels") or {}) != (before.get("labels") or {})
     has_other_spec = any(
@@ -81,8 +87,6 @@ def prepare_endpoint_slice_update(new: Document, old: Document) -> None:
     )
     if has_other_labels or has_other_spec:
         meta["generation"] = before.get("generation", 0) + 1
-    if new.get("endpoints") != old.get("endpoints"):
-        drop_topology(new)
 
 
 def validate_endpoint_slice(document: Document) -> Errors:

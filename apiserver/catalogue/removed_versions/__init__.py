@@ -24,7 +24,16 @@ from collections.abc import Callable, Iterable
 
 from apiserver.brand import Brand
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.catalogue.removed_versions import apiextensions, events, renamed, reviews
+from apiserver.catalogue.removed_versions import (
+    admissionregistration,
+    apiextensions,
+    certificates,
+    discovery,
+    events,
+    flowcontrol,
+    renamed,
+    reviews,
+)
 from apiserver.catalogue.removed_versions.current_types import CurrentTypes
 from apiserver.schema.structural import Schema
 
@@ -40,6 +49,10 @@ def types(
     return (
         *renamed.types(there),
         *reviews.types(there),
+        *admissionregistration.types(there),
         *apiextensions.types(brand, schema_of, there),
+        *certificates.types(there),
+        *discovery.types(there),
         *events.types(there),
+        *flowcontrol.types(brand, there),
     )

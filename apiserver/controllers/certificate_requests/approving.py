@@ -10,6 +10,13 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.authz.attributes import ANY_VERSION, Attributes, Authorizer, Decision, decided
+from apiserver.catalogue.certificates.signers import (
+    KUBELET_CLIENT,
+    NotForSigner,
+    check_kubelet_client,
+    common_name,
+    read_request,
+)
 from apiserver.controllers.certificate_requests.requests import (
     APPROVED,
     DENIED,
@@ -18,13 +25,6 @@ from apiserver.controllers.certificate_requests.requests import (
     request_pem,
     status_of,
     with_condition,
-)
-from apiserver.controllers.certificate_requests.signers import (
-    KUBELET_CLIENT,
-    NotForSigner,
-    check_kubelet_client,
-    common_name,
-    read_request,
 )
 from apiserver.controllers.controller import Controller, Outcome, Requeue
 from apiserver.controllers.informer import Notification

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
-from apiserver.controllers.certificate_requests.signers import alternative_names
+from apiserver.catalogue.certificates.signers import alternative_names
 from apiserver.golang.certificates import authority_key_identifier
 from apiserver.golang.pem import UNREADABLE
 

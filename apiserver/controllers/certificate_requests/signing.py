@@ -12,6 +12,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
 
+from apiserver.catalogue.certificates.signers import SIGNERS, NotForSigner, read_request
 from apiserver.controllers.certificate_requests.issuing import (
     Authority,
     UnusableAuthority,
@@ -28,7 +29,6 @@ from apiserver.controllers.certificate_requests.requests import (
     status_of,
     with_condition,
 )
-from apiserver.controllers.certificate_requests.signers import SIGNERS, NotForSigner, read_request
 from apiserver.controllers.controller import Controller, Outcome, Requeue
 from apiserver.controllers.informer import Notification
 from apiserver.controllers.work_queue import Backoff, WorkQueue

@@ -52,7 +52,7 @@ class OldKind:
 
     def completed(self, changes: Changes | None = None) -> Document:
         """The valid object, changed, with its defaults, in its own version."""
-        document = changed(self.valid, changes or {})
+        document = changed(self.valid, copy.deepcopy(changes or {}))
         assert self.resource.check(document) == []
         return document
 
@@ -76,7 +76,7 @@ class OldKind:
     def update(self, changes: Changes, subresource: str = "", *, old: Changes | None = None) -> Written:
         """The valid object is stored, changed by `old`, and then changed; changes are of the old version."""
         stored = self.create(old).document
-        new = self.to_hub(changed(self.from_hub(stored), changes))
+        new = self.to_hub(changed(self.from_hub(stored), copy.deepcopy(changes)))
         rules = self.resource.subresources[subresource].update if subresource else self.strategy.update
         assert rules is not None
         rules.prepare(new, stored)

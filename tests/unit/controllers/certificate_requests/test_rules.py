@@ -18,11 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import dsa, ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
 from apiserver.catalogue.certificates.certificate_signing_requests import validate_certificate_request
-from apiserver.controllers.certificate_requests.approving import asker, is_decided, permissions_for
-from apiserver.controllers.certificate_requests.cleaning import time_left_s
-from apiserver.controllers.certificate_requests.issuing import Authority, UnusableAuthority, duration_of
-from apiserver.controllers.certificate_requests.requests import with_condition
-from apiserver.controllers.certificate_requests.signers import (
+from apiserver.catalogue.certificates.signers import (
     KUBE_APISERVER_CLIENT,
     KUBELET_CLIENT,
     KUBELET_SERVING,
@@ -31,6 +27,10 @@ from apiserver.controllers.certificate_requests.signers import (
     NotForSigner,
     read_request,
 )
+from apiserver.controllers.certificate_requests.approving import asker, is_decided, permissions_for
+from apiserver.controllers.certificate_requests.cleaning import time_left_s
+from apiserver.controllers.certificate_requests.issuing import Authority, UnusableAuthority, duration_of
+from apiserver.controllers.certificate_requests.requests import with_condition
 from apiserver.controllers.certificate_requests.signing import is_to_be_signed
 from apiserver.meta import timestamps
 from apiserver.serving.pki import new_ca

@@ -1,0 +1,75 @@
+"""CertificateSigningRequests of certificates/v1beta1: who asks need not say for what, nor whom.
+
+Source: pkg/apis/certificates/v1beta1/defaults.go and validation (release 1.21). Row T18.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.certificates.certificate_signing_requests import (
+    updates,
+    validate_certificate_request,
+)
+from apiserver.catalogue.certificates.signers import (
+    KUBELET_CLIENT,
+    KUBELET_SERVING,
+    LEGACY_UNKNOWN,
+    NotForSigner,
+    check_kubelet_client,
+    check_kubelet_serving,
+    read_request,
+)
+from apiserver.catalogue.removed_versions.current_types import CurrentTypes, other_version
+from apiserver.schema.compile import Default
+from apiserver.validation.defaults import setting
+from apiserver.vocabulary import Document
+
+_CHECKS: Final = ((KUBELET_CLIENT, check_kubelet_client), (KUBELET_SERVING, check_kubelet_serving))
+
+
+def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
+    v1, of_v1beta1 = current.find("certificates.", "certificatesigningrequests"), updates(of_v1beta1=True)
+    strategy = replace(
+        v1.strategy,
+        validate_create=partial(validate_certificate_request, of_v1beta1=True),
+        update=of_v1beta1.main,
+    )
+    return (
+        other_version(v1, "v1beta1", adds=DEFAULTS, strategy=strategy, subresources=of_v1beta1.subresources),
+    )
+
+
+def complete_spec(spec: Document) -> None:
+    """Sets the usages that certificates had before they were asked for, and the signer that fits."""
+    if spec.get("usages") is None:
+        spec["usages"] = ["digital signature", "key encipherment"]
+    if spec.get("signerName") is None:
+        spec["signerName"] = signer_of(spec)
+
+
+def signer_of(spec: Document) -> str:
+    """Returns the signer of what kubelets ask for, and the one that signs anything for all else."""
+    try:
+        request = read_request(base64.b64decode(spec.get("request") or ""))
+    except (NotForSigner, binascii.Error):
+        return LEGACY_UNKNOWN
+    for signer, check in _CHECKS:
+        try:
+            check(request, spec["usages"])
+        except NotForSigner:
+            continue
+        return signer
+    return LEGACY_UNKNOWN
+
+
+DEFAULTS: Final[Mapping[str, Default]] = {
+    "CertificateSigningRequestSpec": complete_spec,
+    "CertificateSigningRequestCondition": setting(status="True"),
+}

@@ -1,0 +1,57 @@
+"""EndpointSlices of discovery/v1beta1: where an endpoint is, its labels of topology tell.
+
+Of these v1 has the zone and the node's name in fields of their own; it keeps the others, which clients of v1
+cannot write. Source: pkg/apis/discovery/v1beta1/conversion.go, pkg/registry/discovery/endpointslice (release
+1.24). Row T07.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.discovery.endpoint_slices import (
+    count_endpoint_slice_update,
+    validate_endpoint_slice_update,
+)
+from apiserver.catalogue.removed_versions.current_types import CurrentTypes, hub_of, other_version
+from apiserver.registry.strategy import DEFAULT_STRATEGY, UpdateStrategy
+from apiserver.vocabulary import Document
+
+_ZONE: Final = "topology.kubernetes.io/zone"
+_HOST: Final = "kubernetes.io/hostname"
+
+
+def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
+    v1 = current.find("discovery.", "endpointslices")
+    strategy = replace(
+        v1.strategy,
+        prepare_create=DEFAULT_STRATEGY.prepare_create,
+        update=UpdateStrategy(count_endpoint_slice_update, validate_endpoint_slice_update),
+    )
+    return (other_version(v1, "v1beta1", strategy=strategy, hub=hub_of(v1, to_v1, to_v1beta1)),)
+
+
+def to_v1(document: Document) -> None:
+    for endpoint in document.get("endpoints") or ():
+        topology = endpoint.pop("topology", None) or {}
+        if _ZONE in topology:
+            endpoint["zone"] = topology.pop(_ZONE)
+        host = topology.get(_HOST)
+        # Another host than the node's stays among the labels.
+        if host is not None and endpoint.setdefault("nodeName", host) == host:
+            del topology[_HOST]
+        if topology:
+            endpoint["deprecatedTopology"] = topology
+
+
+def to_v1beta1(document: Document) -> None:
+    for endpoint in document.get("endpoints") or ():
+        topology = endpoint.pop("deprecatedTopology", None) or {}
+        if "zone" in endpoint:
+            topology[_ZONE] = endpoint.pop("zone")
+        if "nodeName" in endpoint and not topology.get(_HOST):
+            topology[_HOST] = endpoint["nodeName"]
+        if topology:
+            endpoint["topology"] = topology

@@ -1,0 +1,136 @@
+"""FlowSchemas and PriorityLevelConfigurations of flowcontrol.apiserver.k8s.io, v1beta1 to v1beta3.
+
+Of a level that may have no seats of its own, 0 of them, v1 tells from one that does not say how many. The
+others take 0 for that: what v1beta3 shows has an annotation beside it, which clients send back. What v1beta1
+and v1beta2 call `assuredConcurrencyShares` has another name later.
+
+Source: pkg/apis/flowcontrol/{v1beta1,v1beta2,v1beta3} (defaults.go, conversion.go) of release 1.29.
+Rows T01, T02, T04.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from apiserver.brand import Brand
+from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.removed_versions.current_types import (
+    CurrentTypes,
+    columns_of_hub,
+    hub_of,
+    other_version,
+)
+from apiserver.meta.table import Columns
+from apiserver.schema.compile import Default
+from apiserver.vocabulary import Document
+
+_GROUP: Final = "flowcontrol.apiserver."
+_LIMITED: Final = "LimitedPriorityLevelConfiguration"
+_SHARES: Final = 30
+_NOMINAL: Final = "nominalConcurrencyShares"
+_ASSURED: Final = "assuredConcurrencyShares"
+
+
+def types(brand: Brand, current: CurrentTypes) -> tuple[BuiltinType, ...]:
+    schemas = current.find(_GROUP, "flowschemas")
+    levels = current.find(_GROUP, "prioritylevelconfigurations")
+    betas = ("v1beta1", "v1beta2", "v1beta3")
+    return (
+        *(other_version(schemas, version) for version in betas),
+        *(_with_assured_shares(levels, version) for version in betas[:2]),
+        _with_annotation(levels, brand),
+    )
+
+
+def _with_defaults(of_v1: BuiltinType, version: str, limited: Default) -> BuiltinType:
+    """Returns a version with the defaults of v1, but for those of levels with limits."""
+    builtin = other_version(of_v1, version)
+    package = builtin.definition.rpartition(".")[0]
+    return replace(builtin, defaults={**builtin.defaults, f"{package}.{_LIMITED}": limited})
+
+
+def _complete_lending(limited: Document) -> None:
+    if limited.get("lendablePercent") is None:
+        limited["lendablePercent"] = 0
+
+
+# ---- v1beta1 and v1beta2
+
+
+def _with_assured_shares(of_v1: BuiltinType, version: str) -> BuiltinType:
+    return replace(
+        _with_defaults(of_v1, version, _complete_assured),
+        columns=_assured_columns(of_v1.columns),
+        hub=hub_of(of_v1, to_nominal, to_assured),
+    )
+
+
+def _complete_assured(limited: Document) -> None:
+    limited[_ASSURED] = limited.get(_ASSURED) or _SHARES
+    _complete_lending(limited)
+
+
+def to_nominal(document: Document) -> None:
+    """Converts to v1."""
+    if (limited := document.get("spec", {}).get("limited")) is not None:
+        if _ASSURED in limited:
+            limited[_NOMINAL] = limited.pop(_ASSURED)
+        _complete_lending(limited)  # Releases that did not lend have stored none.
+
+
+def to_assured(document: Document) -> None:
+    """Converts to v1beta1 or v1beta2."""
+    limited = document.get("spec", {}).get("limited")
+    if limited is not None and _NOMINAL in limited:
+        limited[_ASSURED] = limited.pop(_NOMINAL)
+
+
+def _assured_columns(columns: Columns) -> Columns:
+    names = {"NominalConcurrencyShares": "AssuredConcurrencyShares"}
+    shown = columns_of_hub(columns, to_nominal).columns
+    return Columns(tuple(replace(each, name=names.get(each.name, each.name)) for each in shown))
+
+
+# ---- v1beta3
+
+
+def _with_annotation(of_v1: BuiltinType, brand: Brand) -> BuiltinType:
+    key = zero_annotation(brand)
+    builtin = _with_defaults(of_v1, "v1beta3", _complete_lending)
+    completions = {**builtin.defaults, builtin.definition: _complete_nominal(key)}
+    hub = hub_of(of_v1, partial(without_annotation, key), partial(with_annotation, key))
+    return replace(builtin, defaults=completions, hub=hub)
+
+
+def zero_annotation(brand: Brand) -> str:
+    """Returns the annotation of a level in v1beta3 whose shares are 0, and not unset."""
+    return f"{brand.group('flowcontrol')}/v1beta3-preserve-zero-concurrency-shares"
+
+
+def _complete_nominal(key: str) -> Callable[[Document], None]:
+    def complete(document: Document) -> None:
+        limited = document.get("spec", {}).get("limited")
+        annotations = document.get("metadata", {}).get("annotations") or {}
+        if limited is not None and not limited.get(_NOMINAL) and key not in annotations:
+            limited[_NOMINAL] = _SHARES
+
+    return complete
+
+
+def without_annotation(key: str, document: Document) -> None:
+    """Converts to v1."""
+    meta = document["metadata"]
+    if key in (meta.get("annotations") or ()):
+        del meta["annotations"][key]
+        if not meta["annotations"]:
+            del meta["annotations"]
+
+
+def with_annotation(key: str, document: Document) -> None:
+    """Converts to v1beta3."""
+    limited = document.get("spec", {}).get("limited")
+    if limited is not None and limited.get(_NOMINAL) == 0:
+        document["metadata"].setdefault("annotations", {})[key] = ""
