@@ -1,20 +1,27 @@
 """The document of aggregated discovery is kube-apiserver's of the same release. Rows H01-H03, S03.
 
 `discovery-1.36.json` holds what kube-apiserver 1.36.2 serves by default, in the order of its document: of
-each resource what `kubectl api-resources` and clients look at.
+each resource what `kubectl api-resources` and clients look at. `discovery-1.34.json` holds what it serves
+when it emulates 1.34.
 """
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
 from tests.support.api import Api
+from tests.support.server_process import ServerProcess
 
 AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-RECORDED: Final = Path(__file__).parent / "discovery-1.36.json"
+
+
+def recorded(release: str) -> Any:
+    """Returns the groups that kube-apiserver serves."""
+    return orjson.loads((Path(__file__).parent / f"discovery-{release}.json").read_bytes())["groups"]
 
 
 def shortened(document: Any) -> list[dict[str, Any]]:
@@ -60,9 +67,17 @@ def kind(found: dict[str, str], own: dict[str, str]) -> dict[str, str]:
     )
 
 
-def test_what_is_served_by_default(api: Api) -> None:
-    document = [
+def served(api: Api) -> list[dict[str, Any]]:
+    return [
         *shortened(api.get("/api", headers={"Accept": AGGREGATED}).ok()),
         *shortened(api.get("/apis", headers={"Accept": AGGREGATED}).ok()),
     ]
-    assert document == orjson.loads(RECORDED.read_bytes())["groups"]
+
+
+def test_what_is_served_by_default(api: Api) -> None:
+    assert served(api) == recorded("1.36")
+
+
+def test_what_is_served_by_a_server_that_emulates_a_release(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, "--emulated-version=1.34") as server, closing(Api(server)) as api:
+        assert served(api) == recorded("1.34")

@@ -374,7 +374,7 @@ def test_a_definition_of_v1beta1_keeps_unknown_fields_of_its_objects(tmp_path: P
         assert api.patch(f"{definition.path}/{definition.name}", change).ok()["metadata"]["generation"] == 2
 
 
-REVIEWS: Final = {
+REVIEWS: Final[dict[str, tuple[str, dict[str, Any], dict[str, Any]]]] = {
     "T16 TokenReview": (
         "authentication.k8s.io/{}/tokenreviews",
         {"spec": {"token": "alice-token"}},
