@@ -6,10 +6,15 @@ That is the version which has replaced it, the *current* one: rules, columns and
 hub's; what differs from it is declared here: fields (`schema/removed_definitions.json`), defaults, what must
 be set, and what may change.
 
-    current_types  the types that have replaced them, and versions that differ from those in little
-    renamed        versions that differ in their names alone, of all groups
-    reviews        those of authentication and authorization
-    GROUP          the versions of that group, where they differ in more
+    current_types          the types that have replaced them, and versions that differ from those in little
+    renamed                versions that differ in their names alone, of all groups
+    reviews                those of authentication and authorization
+    admissionregistration  webhook configurations and policies
+    apiextensions          definitions of custom resources
+    certificates           requests for certificates
+    discovery              endpoint slices
+    events                 events of events.k8s.io
+    flowcontrol            flow schemas and priority levels
 
 Nothing of this is imported by a server that serves none of them, until it meets an object that is stored in
 one.
