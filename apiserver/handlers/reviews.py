@@ -96,9 +96,13 @@ def all_reviews(
         authorization.PACKAGE + "LocalSubjectAccessReview": access_review(authorizers, validate_local_review),
         authorization.PACKAGE + "SelfSubjectRulesReview": rules_review(rules),
     }
-    # Those of v1beta1, which former releases served, are converted: rows T16 and T17.
-    beta = {definition.replace(".v1.", ".v1beta1."): review for definition, review in reviews.items()}
-    return {**reviews, **beta}
+    # Those of other versions, which former releases served, are converted: rows T16 and T17.
+    others = {
+        definition.replace(".v1.", f".{version}."): review
+        for version in ("v1beta1", "v1alpha1")
+        for definition, review in reviews.items()
+    }
+    return {**reviews, **others}
 
 
 # ---- who

@@ -17,7 +17,7 @@ from apiserver.vocabulary import Deprecation
 BETA_OFF_SINCE: Final = 22
 # The release that has removed the last of the versions that older ones had, of those in
 # `catalogue.removed_versions`.
-REMOVED_BEFORE: Final = 34
+REMOVED_BEFORE: Final = 35
 _TOLD: Final = ">"
 _NOT_TOLD: Final = "~"
 

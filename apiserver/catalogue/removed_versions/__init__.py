@@ -1,4 +1,4 @@
-"""The versions of built-in types that releases up to 1.33 had, and that later ones have removed.
+"""The versions of built-in types that releases up to 1.34 had, and that later ones have removed.
 
 Objects may still be stored in them, and a server that emulates such a release serves them. Each is declared
 as any other type (`builtin_type`), and converted to the version for which the rules are written, its hub.
@@ -6,7 +6,7 @@ That is the version which has replaced it, the *current* one: rules, columns and
 hub's; what differs from it is declared here: fields (`schema/removed_definitions.json`), defaults, what must
 be set, and what may change.
 
-    current_types          the types that have replaced them, and versions that differ from those in little
+    current_types          the types that have replaced them
     renamed                versions that differ in their names alone, of all groups
     reviews                those of authentication and authorization
     admissionregistration  webhook configurations and policies
@@ -15,6 +15,8 @@ be set, and what may change.
     discovery              endpoint slices
     events                 events of events.k8s.io
     flowcontrol            flow schemas and priority levels
+    node                   runtime classes
+    rbac                   roles and their bindings
 
 Nothing of this is imported by a server that serves none of them, until it meets an object that is stored in
 one.
@@ -36,6 +38,8 @@ from apiserver.catalogue.removed_versions import (
     discovery,
     events,
     flowcontrol,
+    node,
+    rbac,
     renamed,
     reviews,
 )
@@ -60,4 +64,6 @@ def types(
         *discovery.types(there),
         *events.types(there),
         *flowcontrol.types(brand, there),
+        *node.types(there),
+        *rbac.types(brand, there),
     )

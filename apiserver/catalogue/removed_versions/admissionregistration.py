@@ -1,4 +1,4 @@
-"""Webhook configurations and validating policies of admissionregistration/v1beta1.
+"""Webhook configurations of admissionregistration/v1beta1, and validating policies, also of v1alpha1.
 
 A webhook that does not say otherwise may fail, is asked about exactly what it names, and may have any side
 effects. Source: pkg/apis/admissionregistration/v1beta1/defaults.go and validation (release 1.21). Row T13.
@@ -14,7 +14,8 @@ from typing import Final
 from apiserver.catalogue.admissionregistration.match_rules import default_selectors
 from apiserver.catalogue.admissionregistration.webhook_configurations import validate_webhook_configuration
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.catalogue.removed_versions.current_types import CurrentTypes, other_version
+from apiserver.catalogue.common.other_versions import other_version
+from apiserver.catalogue.removed_versions.current_types import CurrentTypes
 from apiserver.registry.strategy import UpdateStrategy
 from apiserver.schema.compile import Default
 from apiserver.validation.defaults import in_turn, setting
@@ -28,7 +29,11 @@ _POLICIES: Final = ("validatingadmissionpolicies", "validatingadmissionpolicybin
 
 def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
     webhooks = (_webhooks(current.find(_GROUP, resource)) for resource in _WEBHOOKS)
-    policies = (other_version(current.find(_GROUP, resource), "v1beta1") for resource in _POLICIES)
+    policies = (
+        other_version(current.find(_GROUP, resource), version)
+        for version in ("v1beta1", "v1alpha1")
+        for resource in _POLICIES
+    )
     return (*webhooks, *policies)
 
 

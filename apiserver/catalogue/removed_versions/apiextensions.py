@@ -18,7 +18,8 @@ from apiserver.apiextensions.validation.internal_types import internal_version
 from apiserver.apiextensions.validation.schema_tree import same
 from apiserver.brand import Brand
 from apiserver.catalogue.builtin_type import BuiltinType, status_subresource
-from apiserver.catalogue.removed_versions.current_types import CurrentTypes, hub_of, other_version
+from apiserver.catalogue.common.other_versions import hub_of, other_version
+from apiserver.catalogue.removed_versions.current_types import CurrentTypes
 from apiserver.field_errors import Errors, forbidden, invalid
 from apiserver.meta import names
 from apiserver.registry.strategy import Strategy, UpdateStrategy

@@ -26,7 +26,8 @@ from apiserver.catalogue.certificates.signers import (
     check_kubelet_serving,
     read_request,
 )
-from apiserver.catalogue.removed_versions.current_types import CurrentTypes, other_version
+from apiserver.catalogue.common.other_versions import other_version
+from apiserver.catalogue.removed_versions.current_types import CurrentTypes
 from apiserver.schema.compile import Default
 from apiserver.validation.defaults import setting
 from apiserver.vocabulary import Document

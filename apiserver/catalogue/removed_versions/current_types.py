@@ -1,21 +1,10 @@
-"""The types that have replaced removed versions, and versions that differ from them in little."""
+"""The types that have replaced removed versions."""
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from types import MappingProxyType
-from typing import Any, Final
+from collections.abc import Iterable
 
-from apiserver.catalogue.builtin_type import BuiltinType, Hub
-from apiserver.field_errors import Errors
-from apiserver.meta.table import Columns
-from apiserver.schema.compile import Default
-from apiserver.validation.defaults import in_turn
-from apiserver.vocabulary import Document
-
-_NO_DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType({})
+from apiserver.catalogue.builtin_type import BuiltinType
 
 
 class CurrentTypes:
@@ -29,52 +18,3 @@ class CurrentTypes:
     def find(self, group: str, resource: str) -> BuiltinType:
         """Returns a type in the version that comes first. group: as `BuiltinType` has it."""
         return self._types[group, resource]
-
-
-def other_version(
-    current: BuiltinType, version: str, *, adds: Mapping[str, Default] = _NO_DEFAULTS, **changes: Any
-) -> BuiltinType:
-    """Returns another version of a type, with the same rules and with definitions of its own.
-
-    adds: defaults that are set before those of the current version, by the names of their definitions in
-        their package, as `RoleRef`.
-    changes: attributes of `BuiltinType` that differ.
-    """
-    package, _, kind = current.definition.rpartition(".")
-    own = f"{package.removesuffix(current.version)}{version}"
-    defaults = {
-        f"{own}.{name.rpartition('.')[2]}" if name.rpartition(".")[0] == package else name: default
-        for name, default in current.defaults.items()
-    }
-    for name, default in adds.items():
-        same = defaults.get(f"{own}.{name}")
-        defaults[f"{own}.{name}"] = default if same is None else in_turn(default, same)
-    changes = {"definition": f"{own}.{kind}", "defaults": defaults, **changes}
-    return replace(current, version=version, **changes)
-
-
-def hub_of(
-    current: BuiltinType,
-    to_hub: Callable[[Document], None],
-    from_hub: Callable[[Document], None],
-    *,
-    validate: Callable[[Document], Errors] | None = None,
-) -> Hub:
-    """Returns the hub of a version that is converted to the current one. See `Hub`."""
-    return Hub(
-        current.group, current.version, current.resource, current.kind, to_hub, from_hub, validate=validate
-    )
-
-
-def columns_of_hub(columns: Columns, to_hub: Callable[[Document], None]) -> Columns:
-    """Returns columns of the current version for documents of another."""
-
-    def cell_of(cell: Callable[[Document, float], Any]) -> Callable[[Document, float], Any]:
-        def show(document: Document, now: float) -> Any:
-            as_hub = copy.deepcopy(document)
-            to_hub(as_hub)
-            return cell(as_hub, now)
-
-        return show
-
-    return Columns(tuple(replace(column, cell=cell_of(column.cell)) for column in columns.columns))

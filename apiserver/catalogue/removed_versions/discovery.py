@@ -11,11 +11,12 @@ from dataclasses import replace
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.common.other_versions import hub_of, other_version
 from apiserver.catalogue.discovery.endpoint_slices import (
     count_endpoint_slice_update,
     validate_endpoint_slice_update,
 )
-from apiserver.catalogue.removed_versions.current_types import CurrentTypes, hub_of, other_version
+from apiserver.catalogue.removed_versions.current_types import CurrentTypes
 from apiserver.registry.strategy import DEFAULT_STRATEGY, UpdateStrategy
 from apiserver.vocabulary import Document
 

@@ -7,7 +7,8 @@ ValidateEventCreate (release 1.24). Row T08.
 from __future__ import annotations
 
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.catalogue.removed_versions.current_types import CurrentTypes, other_version
+from apiserver.catalogue.common.other_versions import other_version
+from apiserver.catalogue.removed_versions.current_types import CurrentTypes
 
 
 def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:

@@ -1,8 +1,8 @@
-"""FlowSchemas and PriorityLevelConfigurations of flowcontrol.apiserver.k8s.io, v1beta1 to v1beta3.
+"""FlowSchemas and PriorityLevelConfigurations of flowcontrol.apiserver.k8s.io, v1alpha1 to v1beta3.
 
 Of a level that may have no seats of its own, 0 of them, v1 tells from one that does not say how many. The
-others take 0 for that: what v1beta3 shows has an annotation beside it, which clients send back. What v1beta1
-and v1beta2 call `assuredConcurrencyShares` has another name later.
+others take 0 for that: what v1beta3 shows has an annotation beside it, which clients send back. What those
+before v1beta3 call `assuredConcurrencyShares` has another name later.
 
 Source: pkg/apis/flowcontrol/{v1beta1,v1beta2,v1beta3} (defaults.go, conversion.go) of release 1.29.
 Rows T01, T02, T04.
@@ -17,12 +17,8 @@ from typing import Final
 
 from apiserver.brand import Brand
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.catalogue.removed_versions.current_types import (
-    CurrentTypes,
-    columns_of_hub,
-    hub_of,
-    other_version,
-)
+from apiserver.catalogue.common.other_versions import columns_of_hub, hub_of, other_version
+from apiserver.catalogue.removed_versions.current_types import CurrentTypes
 from apiserver.meta.table import Columns
 from apiserver.schema.compile import Default
 from apiserver.vocabulary import Document
@@ -30,6 +26,8 @@ from apiserver.vocabulary import Document
 _GROUP: Final = "flowcontrol.apiserver."
 _LIMITED: Final = "LimitedPriorityLevelConfiguration"
 _SHARES: Final = 30
+# The versions before v1beta3.
+_ASSURING: Final = ("v1alpha1", "v1beta1", "v1beta2")
 _NOMINAL: Final = "nominalConcurrencyShares"
 _ASSURED: Final = "assuredConcurrencyShares"
 
@@ -37,10 +35,9 @@ _ASSURED: Final = "assuredConcurrencyShares"
 def types(brand: Brand, current: CurrentTypes) -> tuple[BuiltinType, ...]:
     schemas = current.find(_GROUP, "flowschemas")
     levels = current.find(_GROUP, "prioritylevelconfigurations")
-    betas = ("v1beta1", "v1beta2", "v1beta3")
     return (
-        *(other_version(schemas, version) for version in betas),
-        *(_with_assured_shares(levels, version) for version in betas[:2]),
+        *(other_version(schemas, version) for version in (*_ASSURING, "v1beta3")),
+        *(_with_assured_shares(levels, version) for version in _ASSURING),
         _with_annotation(levels, brand),
     )
 
@@ -57,7 +54,7 @@ def _complete_lending(limited: Document) -> None:
         limited["lendablePercent"] = 0
 
 
-# ---- v1beta1 and v1beta2
+# ---- v1alpha1, v1beta1 and v1beta2
 
 
 def _with_assured_shares(of_v1: BuiltinType, version: str) -> BuiltinType:
@@ -82,7 +79,7 @@ def to_nominal(document: Document) -> None:
 
 
 def to_assured(document: Document) -> None:
-    """Converts to v1beta1 or v1beta2."""
+    """Converts to a version before v1beta3."""
     limited = document.get("spec", {}).get("limited")
     if limited is not None and _NOMINAL in limited:
         limited[_ASSURED] = limited.pop(_NOMINAL)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.catalogue.removed_versions.current_types import CurrentTypes, other_version
+from apiserver.catalogue.common.other_versions import other_version
+from apiserver.catalogue.removed_versions.current_types import CurrentTypes
 
 # Group, version and resources.
 _RENAMED: Final = (
@@ -22,11 +23,13 @@ _RENAMED: Final = (
         ("clusterrolebindings", "clusterroles", "rolebindings", "roles"),
     ),
     ("scheduling.", "v1beta1", ("priorityclasses",)),
+    ("scheduling.", "v1alpha1", ("priorityclasses",)),
     (
         "storage.",
         "v1beta1",
         ("csidrivers", "csinodes", "csistoragecapacities", "storageclasses", "volumeattachments"),
     ),
+    ("storage.", "v1alpha1", ("csistoragecapacities", "volumeattachments", "volumeattributesclasses")),
 )
 
 

@@ -210,7 +210,7 @@ def test_which_version_is_stored(
 
 def test_the_last_of_the_removed_versions() -> None:
     """What is removed later is among the types themselves: they are imported anyway."""
-    gone = {each.removed for each in LIVES if each.stability is not Stability.ALPHA and each.removed}
+    gone = {each.removed for each in LIVES if each.removed}
     assert max(minor for minor in gone if minor <= REMOVED_BEFORE) == REMOVED_BEFORE
 
 

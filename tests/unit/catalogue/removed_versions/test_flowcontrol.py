@@ -1,4 +1,4 @@
-"""FlowSchemas and priority levels in v1beta1, v1beta2 and v1beta3. Rows T01, T02, T04.
+"""FlowSchemas and priority levels in v1alpha1, v1beta1, v1beta2 and v1beta3. Rows T01, T02, T04.
 
 Source: pkg/apis/flowcontrol/{v1beta1,v1beta2,v1beta3} (release 1.29).
 """
@@ -17,9 +17,11 @@ GROUP: Final = "flowcontrol.apiserver.k8s.io"
 LEVELS: Final = f"prioritylevelconfigurations.{GROUP}"
 REJECT: Final = {"limitResponse": {"type": "Reject"}}
 LEVEL: Final = {"spec": {"type": "Limited", "limited": REJECT}}
+V1ALPHA1: Final = OldKind(LEVELS, "v1alpha1", 20, LEVEL)
 V1BETA1: Final = OldKind(LEVELS, "v1beta1", 25, LEVEL)
 V1BETA2: Final = OldKind(LEVELS, "v1beta2", 28, LEVEL)
 V1BETA3: Final = OldKind(LEVELS, "v1beta3", 31, LEVEL)
+OLD: Final = (V1ALPHA1, V1BETA1, V1BETA2, V1BETA3)
 ASSURED: Final = "assuredConcurrencyShares"
 NOMINAL: Final = "nominalConcurrencyShares"
 KEY: Final = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares"
@@ -27,6 +29,7 @@ KEY: Final = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares"
 
 # Version, what a client writes, and the shares that v1 has.
 SHARES: Final[dict[str, tuple[OldKind, dict[str, Any], int]]] = {
+    "unset in v1alpha1": (V1ALPHA1, {}, 30),
     "T04 unset in v1beta1": (V1BETA1, {}, 30),
     "T04 set in v1beta1": (V1BETA1, {f"spec.limited.{ASSURED}": 7}, 7),
     "T04 zero in v1beta1 is unset": (V1BETA1, {f"spec.limited.{ASSURED}": 0}, 30),
@@ -56,7 +59,7 @@ def test_shares_are_30_unless_something_else_is_said(
     assert "annotations" not in document["metadata"]
 
 
-@pytest.mark.parametrize("kind", [V1BETA1, V1BETA2, V1BETA3], ids=["v1beta1", "v1beta2", "v1beta3"])
+@pytest.mark.parametrize("kind", OLD, ids=[each.resource.group_version.version for each in OLD])
 def test_stored_levels_are_read_in_v1(kind: OldKind) -> None:
     document = kind.completed()
     current = kind.to_hub(document)
@@ -89,7 +92,7 @@ SPEC: Final = st.one_of(
 META: Final = st.sampled_from(({"name": "a"}, {"name": "a", "annotations": {"b": "c"}}))
 
 
-@pytest.mark.parametrize("kind", [V1BETA1, V1BETA2, V1BETA3], ids=["v1beta1", "v1beta2", "v1beta3"])
+@pytest.mark.parametrize("kind", OLD, ids=[each.resource.group_version.version for each in OLD])
 @given(spec=SPEC, meta=META)
 def test_nothing_of_v1_is_lost(kind: OldKind, spec: dict[str, Any], meta: dict[str, Any]) -> None:
     document = {
@@ -110,7 +113,9 @@ def test_t02_columns_have_the_names_of_the_version() -> None:
     assert "NominalConcurrencyShares" not in cells
 
 
-@pytest.mark.parametrize(("version", "minor"), [("v1beta1", 25), ("v1beta2", 28), ("v1beta3", 31)])
+@pytest.mark.parametrize(
+    ("version", "minor"), [("v1alpha1", 20), ("v1beta1", 25), ("v1beta2", 28), ("v1beta3", 31)]
+)
 def test_flow_schemas_are_the_same(version: str, minor: int) -> None:
     spec = {"priorityLevelConfiguration": {"name": "exempt"}, "rules": []}
     kind = OldKind(f"flowschemas.{GROUP}", version, minor, {"spec": spec})

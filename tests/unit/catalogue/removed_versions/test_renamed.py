@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.catalogue.removed_versions.old_kinds import OldKind, read_by_current, table
+from tests.unit.catalogue.removed_versions.old_kinds import OldKind, catalogue, read_by_current, table
 
 RULES: Final = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]
 SUBJECTS: Final = [{"kind": "User", "name": "alice"}]
@@ -66,6 +66,48 @@ def test_the_release_after_does_not_have_it(resource: str, minor: int) -> None:
     assert table(minor).find(group, "v1beta1", name) is not None
     assert table(minor + 1).find(group, "v1beta1", name) is None
     assert table(minor + 1).find(group, "v1", name) is not None
+
+
+# Of v1alpha1: the last release that has it.
+ALPHAS: Final[dict[str, tuple[str, int, dict[str, Any]]]] = {
+    "T23 PriorityClass": ("priorityclasses.scheduling.k8s.io", 22, RENAMED["T23 PriorityClass"][2]),
+    "T24 VolumeAttachment": ("volumeattachments.storage.k8s.io", 22, RENAMED["T24 VolumeAttachment"][2]),
+    "T03 CSIStorageCapacity": (
+        "csistoragecapacities.storage.k8s.io",
+        23,
+        RENAMED["T03 CSIStorageCapacity"][2],
+    ),
+    "VolumeAttributesClass": (
+        "volumeattributesclasses.storage.k8s.io",
+        34,
+        {"driverName": "a.b", "parameters": {"a": "b"}},
+    ),
+    "T22 ClusterRole": ("clusterroles.rbac.authorization.k8s.io", 22, {"rules": RULES}),
+    "MutatingAdmissionPolicyBinding": (
+        "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
+        36,
+        {"spec": {"policyName": "a"}},
+    ),
+    "ValidatingAdmissionPolicyBinding": (
+        "validatingadmissionpolicybindings.admissionregistration.k8s.io",
+        31,
+        {"spec": {"policyName": "a", "validationActions": ["Deny"]}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("resource", "minor", "fields"), ALPHAS.values(), ids=ALPHAS)
+def test_h01_alpha_versions_are_served_when_they_are_asked_for(
+    resource: str, minor: int, fields: dict[str, Any]
+) -> None:
+    alpha = OldKind(resource, "v1alpha1", minor, fields)
+    assert alpha.create().texts == []
+    document = alpha.completed()
+    assert alpha.to_hub(document)["apiVersion"].endswith("/v1")
+    assert alpha.from_hub(alpha.to_hub(document)) == document
+    assert read_by_current(document) == alpha.to_hub(document)
+    name, _, group = resource.partition(".")
+    assert catalogue(minor).resources().find(group, "v1alpha1", name) is None
 
 
 LEASE: Final = OldKind("leases.coordination.k8s.io", "v1beta1", 21, {})
