@@ -54,6 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _storage(["rewrite", *given[1:]])
         if given[:1] == ["auth"]:
             return _auth(given[1:])
+        if given[:1] == ["deprecations"]:
+            return _deprecations(given[1:])
         config = parse(given)
     except UsageError as error:
         print(f"apiserver: {error}", file=sys.stderr)
@@ -131,6 +133,17 @@ def _auth(arguments: Sequence[str]) -> int:
     except RequestFailed as error:
         print(f"apiserver: {' '.join(str(error).split())}", file=sys.stderr)
         return auth_explain.FAILED
+
+
+def _deprecations(arguments: Sequence[str]) -> int:
+    from apiserver.cli import deprecations
+    from apiserver.cli.api_client import RequestFailed
+
+    try:
+        return deprecations.run(arguments)
+    except RequestFailed as error:
+        print(f"apiserver: {' '.join(str(error).split())}", file=sys.stderr)
+        return deprecations.FAILED
 
 
 async def _serve_as_worker(config: Config, client: SupervisorClient) -> int:

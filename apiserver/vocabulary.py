@@ -54,6 +54,16 @@ class Deprecation(NamedTuple):
         return f"{text}; use {self.replacement}" if self.replacement else text
 
 
+class Removal(NamedTuple):
+    """The end of an API. release: the first without it, as `1.38`; empty if it is not known.
+
+    replacement: as `discovery.k8s.io/v1 EndpointSlice`, or empty.
+    """
+
+    release: str = ""
+    replacement: str = ""
+
+
 class GroupResource(NamedTuple):
     """A resource without its version, as messages name it: `deployments.apps`."""
 

@@ -25,7 +25,6 @@ RECORDED: Final = {
     "F07": "apply/managed-fields-set",
     "G11": "delete/ignore-read-error",
     "L09": "webhooks/dry-run",
-    "S07": "deprecation/endpoints-metric",
 }
 
 _METRIC_LIVES = "no metric has been deprecated"

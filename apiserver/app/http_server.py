@@ -14,6 +14,7 @@ from apiserver.endpoints.auditing import Auditor
 from apiserver.endpoints.body_limits import BodyLimits
 from apiserver.endpoints.connection import Server
 from apiserver.endpoints.cors import cors
+from apiserver.endpoints.deprecated_requests import DeprecatedRequests
 from apiserver.endpoints.discovery import Discovery
 from apiserver.endpoints.health import Health
 from apiserver.endpoints.impersonation import impersonate
@@ -67,6 +68,7 @@ def build_endpoints(
         health=health,
         version=version_document(config.release),
         metrics=metrics,
+        deprecated_requests=DeprecatedRequests(config.release, core.clock),
         debugging={} if fairness is None else fairness.dump_handlers,
     )
 

@@ -174,7 +174,7 @@ class Catalogue:
     def _resource(self, schema_compiler: SchemaCompiler, builtin: BuiltinType) -> ServedResource:
         versions, minor = self._versions, self._release.minor
         group_version = GroupVersion(full_group(builtin.group, self._brand), builtin.version)
-        hub = versions.hub_version(builtin)
+        life, hub = life_of(builtin), versions.hub_version(builtin)
         subresources = [sub for sub in builtin.subresources if _has_subresource(builtin, sub, minor)]
         return ServedResource(
             group_version=group_version,
@@ -196,7 +196,8 @@ class Catalogue:
             storage_form=versions.storage_form(builtin),
             version_codec=ConversionCodec(str(group_version), builtin.kind, hub) if hub else None,
             definition=builtin.definition,
-            deprecation=life_of(builtin).deprecation(minor, self._brand.group_domain),
+            deprecation=life.deprecation(minor, self._brand.group_domain),
+            removal=life.removal(minor, self._brand.group_domain),
             schema_compiler=schema_compiler,
         )
 

@@ -13,6 +13,7 @@ kube_apiserver_flags         flags of kube-apiserver that are accepted and have 
 audit                        `apiserver audit summary`
 snapshot                     `apiserver snapshot`
 storage                      `apiserver storage rewrite`
+deprecations                 `apiserver deprecations`
 intermixed_parser            the parser of subcommands: options anywhere
 auth_explain                 `apiserver auth explain`
 named_resources              finds the resource that a name is of, for subcommands

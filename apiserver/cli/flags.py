@@ -84,6 +84,7 @@ def build_parser() -> Parser:
             "       apiserver snapshot save|restore|status\n"
             "       apiserver storage rewrite\n       apiserver migrate\n"
             "       apiserver auth explain\n       apiserver audit summary\n"
+            "       apiserver deprecations\n"
             "       apiserver version"
         ),
         description=(

@@ -13,6 +13,7 @@ from apiserver.aggregation.remote_versions import RemoteVersion, RemoteVersions
 from apiserver.audit.request_audit import RequestAudit
 from apiserver.endpoints import health
 from apiserver.endpoints.api_call import ApiCall, Handler
+from apiserver.endpoints.deprecated_requests import DEPRECATIONS_PATH, DeprecatedRequests
 from apiserver.endpoints.discovery import Discovery
 from apiserver.endpoints.health import Health
 from apiserver.endpoints.load_shedding import LoadShedding
@@ -74,7 +75,8 @@ class NonResourceEndpoints:
     openid: None if the issuer of tokens cannot be discovered.
     version: the document of /version.
     metrics: returns the text of /metrics in slices.
-    debugging: the handlers of paths that no index names.
+    deprecated_requests: who asks for what goes away; it answers a path that no index names.
+    debugging: the handlers of other paths that no index names.
     """
 
     discovery: Discovery
@@ -83,6 +85,7 @@ class NonResourceEndpoints:
     health: Health
     version: Document
     metrics: Callable[[], Awaitable[Iterator[bytes]]]
+    deprecated_requests: DeprecatedRequests
     debugging: Mapping[str, Handler]
 
 
@@ -134,6 +137,7 @@ class Routes:
         self._health = non_resources.health
         self._version_document = non_resources.version
         self._metrics = non_resources.metrics
+        self._deprecated_requests = non_resources.deprecated_requests
         self._elsewhere = elsewhere
         self._knows_everything = knows_everything
         self._shedding, self._budget = shedding, shedding.budget
@@ -145,6 +149,7 @@ class Routes:
             "metrics": self._metrics_text,
             "openapi/v2": openapi.v2,
             "openapi/v3": openapi.index,
+            DEPRECATIONS_PATH: self._deprecated_requests.respond,
             **non_resources.debugging,
         }
         # Unlike the others, they answer no HEAD.
@@ -183,11 +188,17 @@ class Routes:
         call.resource = resource
         if self._budget.pressure:
             self._shedding.check(call, resource)
+        if resource.goes_away:
+            self._note_deprecated(call, resource)
+        await self._handler_of(call, resource)(call)
+
+    def _note_deprecated(self, call: ApiCall, resource: ServedResource) -> None:
+        """Tells the client, the audit log and /debug/deprecations. Rows S05, S06."""
+        self._deprecated_requests.count(call, resource)
         if resource.deprecation_warning:
             call.warnings.append(resource.deprecation_warning)
             if call.audit is not None:
                 _record_deprecation(call.audit, resource)
-        await self._handler_of(call, resource)(call)
 
     def _handler_of(self, call: ApiCall, resource: ServedResource) -> Handler:
         info = call.info

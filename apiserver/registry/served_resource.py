@@ -17,7 +17,7 @@ from apiserver.registry.strategy import DEFAULT_STRATEGY, Strategy, UpdateStrate
 from apiserver.registry.version_codec import IdentityCodec, VersionCodec
 from apiserver.schema.compile import SchemaCompiler
 from apiserver.schema.structural import Schema
-from apiserver.vocabulary import Deprecation, Document, GroupKind, GroupResource, GroupVersion
+from apiserver.vocabulary import Deprecation, Document, GroupKind, GroupResource, GroupVersion, Removal
 from apiserver.wire.protobuf import MessageDecoder, MessageEncoder
 
 _T = TypeVar("_T")
@@ -92,6 +92,7 @@ class ServedResource:
         selectable fields are about documents of its hub version, schema and columns about the client's.
     also_accepts: other versions in which bodies may come; their fields are the same.
     is_custom: a CustomResourceDefinition defines it.
+    removal: when it goes, if that is known; built-in versions may be known to go before they are deprecated.
     schema: gets the schema; called when it is first needed.
     schema_compiler: compiles its schema, together with those of others that share definitions.
     compile_check: makes its check if that is not compiled from its schema.
@@ -123,6 +124,7 @@ class ServedResource:
     is_custom: bool = False
     definition: str = ""  # the schema's name in OpenAPI
     deprecation: Deprecation | None = None
+    removal: Removal | None = None
     schema_compiler: SchemaCompiler = field(default_factory=SchemaCompiler)
     compile_check: Callable[[], SchemaCheck] | None = None
     preparations: tuple[Preparation, ...] = ()
@@ -157,6 +159,11 @@ class ServedResource:
     def deprecation_warning(self) -> str:
         """The warning that each answer carries; empty for nearly all resources."""
         return self.deprecation.warning(f"{self.api_version} {self.kind}") if self.deprecation else ""
+
+    @cached_property
+    def goes_away(self) -> bool:
+        """Whether those who still ask for it have to know; False for nearly all resources."""
+        return self.deprecation is not None or self.removal is not None
 
     @cached_property
     def head(self) -> bytes:

@@ -3,6 +3,7 @@ objects.
 
     api_lifecycles.txt  each version of each API: introduced, deprecated, removed, and what to use instead
     lifecycles          reads it, and answers for one release
+    deprecated_calls    counts who asks for APIs that go away
     emulation           the release that a server emulates, and the oldest that its data must be readable to
 
 One table instead of a constant at each type: what a release serves, warns of, stores and removes are then

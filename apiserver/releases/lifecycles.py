@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from apiserver.releases.emulation import MAJOR, EmulatedRelease
-from apiserver.vocabulary import Deprecation
+from apiserver.vocabulary import Deprecation, Removal
 
 # Beta versions that are introduced from this release on are not served unless somebody asks for them. Row
 # H02; Kubernetes began two releases later, and made exceptions.
@@ -108,6 +108,22 @@ class Lifecycle(NamedTuple):
         replacement = self.replacement(minor) if self.tells_replacement else None
         return Deprecation(
             f"{MAJOR}.{self.deprecated}",
+            "" if self.removed is None else f"{MAJOR}.{self.removed}",
+            "" if replacement is None else in_domain(str(replacement), group_domain),
+        )
+
+    def removal(self, minor: int, group_domain: str) -> Removal | None:
+        """Returns when it goes, and what a release has instead; None if it neither goes nor is deprecated.
+
+        Of beta versions it is known from the beginning, releases before they are deprecated. The replacement
+        is told also where Kubernetes' warnings do not tell it, or where it is yet to come.
+        """
+        if self.removed is None and not self.is_deprecated_in(minor):
+            return None
+        replacement = self.replacement(minor)
+        if replacement is None and self.removed is not None:
+            replacement = self.replacement(self.removed - 1)
+        return Removal(
             "" if self.removed is None else f"{MAJOR}.{self.removed}",
             "" if replacement is None else in_domain(str(replacement), group_domain),
         )

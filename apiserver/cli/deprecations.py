@@ -1,0 +1,142 @@
+"""`apiserver deprecations`: who still calls APIs that go away, on a running server."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from apiserver.cli.api_client import ApiClient, RequestFailed, default_kubeconfig
+from apiserver.cli.flags import UsageError
+from apiserver.cli.intermixed_parser import IntermixedParser
+from apiserver.releases.deprecated_calls import removal_order
+from apiserver.releases.emulation import MAJOR
+from apiserver.vocabulary import Document
+
+_ABOUT: Final = """
+Lists who still calls versions of APIs that go away: which user and program, how often and when last, in which
+release the version goes, and what to use instead. It asks a running server (GET /debug/deprecations) with the
+rights of the kubeconfig's user. A server counts from its start; each replica, and each of several workers,
+counts its own requests.
+
+The exit code is 0; with --fail-in, 1 if something that was called is not there in that release; and 2 if the
+server cannot be asked.
+"""
+DONE, GOES_AWAY, FAILED = 0, 1, 2
+PATH: Final = "/debug/deprecations"
+_HEADS: Final = ("REMOVED IN", "API", "USE INSTEAD", "USER", "USER AGENT", "CALLS", "LAST SEEN")
+_COLUMN_WIDTH_MAX: Final = 60
+_RELEASE: Final = re.compile(rf"v?{MAJOR}\.(\d{{1,4}})")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Print the list that the arguments after `deprecations` ask for. Returns the exit code.
+
+    Raises UsageError, RequestFailed; exits for --help.
+    """
+    given = _parser().parse_args(arguments)
+    fail_in = None if given.fail_in is None else _release(given.fail_in)
+    client = ApiClient(given.kubeconfig or default_kubeconfig())
+    try:
+        answer = client.get(PATH)
+    except RequestFailed as error:
+        if error.status == HTTPStatus.NOT_FOUND:
+            raise RequestFailed(f"the server has no {PATH}", error.status) from None
+        raise
+    finally:
+        client.close()
+    rows = answer.get("requests")
+    if not isinstance(rows, list):
+        raise RequestFailed(f"the server's answer to {PATH} is none that is understood")
+    if given.output == "json":
+        sys.stdout.buffer.write(orjson.dumps(answer, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    else:
+        sys.stdout.write(_table(answer, rows))
+    if fail_in is None:
+        return DONE
+    gone = {_api(row) for row in rows if _is_gone(row, fail_in)}
+    for name in sorted(gone):
+        print(
+            f"apiserver: {_printable(name)} is called, and not in Kubernetes {given.fail_in}", file=sys.stderr
+        )
+    return GOES_AWAY if gone else DONE
+
+
+def _parser() -> IntermixedParser:
+    parser = IntermixedParser(
+        prog="apiserver deprecations",
+        description=_ABOUT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--fail-in",
+        metavar="RELEASE",
+        help="exit with 1 if something that was called is removed in this release, as 1.38, or before",
+    )
+    parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="as kubectl's")
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    return parser
+
+
+def _release(text: str) -> tuple[int, ...]:
+    """Raises UsageError."""
+    found = _RELEASE.fullmatch(text)
+    if found is None:
+        raise UsageError(f"deprecations: --fail-in: {text!r} is not a release as {MAJOR}.38")
+    return MAJOR, int(found[1])
+
+
+def _is_gone(row: Document, release: tuple[int, ...]) -> bool:
+    removed = str(row.get("removedRelease") or "")
+    return bool(_RELEASE.fullmatch(removed)) and removal_order(removed) <= release
+
+
+def _api(row: Document) -> str:
+    """Returns what is called, as `v1 endpoints` or `apps/v1beta1 deployments`."""
+    group = row.get("group")
+    return f"{f'{group}/' if group else ''}{row.get('version')} {row.get('resource')}"
+
+
+def _table(answer: Document, rows: Sequence[Document]) -> str:
+    since = f"Kubernetes {answer.get('release')}, since {answer.get('since')}"
+    if not rows:
+        return f"Nobody has called what goes away. ({since})\n"
+    cells = [
+        _HEADS,
+        *(
+            (
+                str(row.get("removedRelease") or "-"),
+                _api(row),
+                str(row.get("replacement") or "-"),
+                str(row.get("user")),
+                str(row.get("userAgent") or "-"),
+                str(row.get("count")),
+                str(row.get("lastSeen")),
+            )
+            for row in rows
+        ),
+    ]
+    return "\n".join([*_aligned(cells), "", since, ""])
+
+
+def _aligned(rows: Iterable[Sequence[str]]) -> Iterable[str]:
+    shown = [[_shortened(_printable(cell)) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
+    for row in shown:
+        yield "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+
+def _shortened(cell: str) -> str:
+    return cell if len(cell) <= _COLUMN_WIDTH_MAX else f"{cell[: _COLUMN_WIDTH_MAX - 3]}..."
+
+
+def _printable(text: Any) -> str:
+    """What clients call themselves must not steer the terminal."""
+    return "".join(each if each.isprintable() else "?" for each in str(text))

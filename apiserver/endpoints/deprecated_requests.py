@@ -1,0 +1,73 @@
+"""/debug/deprecations: who asks for APIs that go away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from aiohttp import hdrs
+
+from apiserver.endpoints.api_call import ApiCall
+from apiserver.endpoints.responses import send_document
+from apiserver.meta import timestamps
+from apiserver.registry.served_resource import ServedResource
+from apiserver.releases.deprecated_calls import DeprecatedApi, DeprecatedCalls
+from apiserver.releases.emulation import EmulatedRelease
+from apiserver.vocabulary import Document, Removal
+
+DEPRECATIONS_PATH: Final = "debug/deprecations"
+_NOT_KNOWN: Final = Removal()
+
+
+class DeprecatedRequests:
+    """Counts the requests for APIs that go away, and answers who makes them.
+
+    release: the one that is emulated. clock: seconds since 1970.
+    """
+
+    def __init__(self, release: EmulatedRelease, clock: Callable[[], float]) -> None:
+        self._release, self._clock = release, clock
+        self._calls, self._began = DeprecatedCalls(), clock()
+
+    def count(self, call: ApiCall, resource: ServedResource) -> None:
+        """Count a request, which has been authorized."""
+        assert call.user is not None
+        deprecation = resource.deprecation
+        api = DeprecatedApi(
+            resource.group_version,
+            resource.resource,
+            deprecation.since if deprecation is not None else "",
+            resource.removal or _NOT_KNOWN,
+        )
+        user_agent = call.request.headers.get(hdrs.USER_AGENT, "")
+        self._calls.count(api, call.user.name, user_agent, self._clock())
+
+    async def respond(self, call: ApiCall) -> None:
+        """Serve the list."""
+        await send_document(call, self._document())
+
+    def _document(self) -> Document:
+        return {
+            "release": str(self._release),
+            "since": timestamps.to_text(self._began),
+            "requests": [
+                {
+                    "group": api.group_version.group,
+                    "version": api.group_version.version,
+                    "resource": api.resource,
+                    "deprecatedRelease": api.deprecated,
+                    "removedRelease": api.removal.release,
+                    "replacement": api.removal.replacement,
+                    "user": caller.user,
+                    "userAgent": _unicode(caller.user_agent),
+                    "count": calls.count,
+                    "lastSeen": timestamps.to_text(calls.last_seen),
+                }
+                for api, caller, calls in self._calls
+            ],
+        }
+
+
+def _unicode(header: str) -> str:
+    """Returns the value of a header, whose bytes need not be UTF-8, as JSON may have it."""
+    return header.encode(errors="surrogateescape").decode(errors="replace")

@@ -1,0 +1,100 @@
+"""Counts who asks for APIs that go away."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from apiserver.vocabulary import GroupVersion, Removal
+
+# Counters of one user and program for one API, together some megabytes at most. Whoever may ask for anything
+# can make up programs: those beyond are counted together.
+CALLERS_MAX: Final = 2_000
+# Counters of one user, so that nobody alone takes all.
+CALLERS_OF_USER_MAX: Final = 100
+# Characters of a name that are kept.
+USER_LENGTH_MAX: Final = 256
+USER_AGENT_LENGTH_MAX: Final = 256
+# What stands for the names of those that are counted together.
+OTHER: Final = "other"
+
+
+class DeprecatedApi(NamedTuple):
+    """An API that goes away. deprecated: since which release, as `1.33`; empty if since none."""
+
+    group_version: GroupVersion
+    resource: str
+    deprecated: str
+    removal: Removal
+
+
+class Caller(NamedTuple):
+    user: str
+    user_agent: str
+
+
+@dataclass(slots=True)
+class Calls:
+    """How often somebody has asked. last_seen: seconds since 1970."""
+
+    count: int = 0
+    last_seen: float = 0.0
+
+
+_OTHERS: Final = Caller(OTHER, OTHER)
+_OTHER_API: Final = DeprecatedApi(GroupVersion(OTHER, OTHER), OTHER, "", Removal())
+
+
+class DeprecatedCalls:
+    """Counts calls of APIs that go away, by API, user and program.
+
+    Its memory has a bound. Beyond it, a user's programs are counted together, then all users, for each API
+    whose removal is known, so that none of these is ever hidden. All others, which clients may define any
+    number of, are counted as one.
+    """
+
+    def __init__(
+        self, callers_max: int = CALLERS_MAX, callers_of_user_max: int = CALLERS_OF_USER_MAX
+    ) -> None:
+        self._callers_max, self._callers_of_user_max = callers_max, callers_of_user_max
+        self._calls: dict[tuple[DeprecatedApi, Caller], Calls] = {}
+        self._by_user: dict[str, int] = {}
+
+    def count(self, api: DeprecatedApi, user: str, user_agent: str, now: float) -> None:
+        """Count a call. now: seconds since 1970."""
+        caller = Caller(user[:USER_LENGTH_MAX], user_agent[:USER_AGENT_LENGTH_MAX])
+        calls = self._calls.get((api, caller))
+        if calls is None:
+            calls = self._counter(api, caller)
+        calls.count += 1
+        calls.last_seen = now
+
+    def _counter(self, api: DeprecatedApi, caller: Caller) -> Calls:
+        """Returns the counter of a caller that has none yet: one of its own, or one that others have, too."""
+        user = caller.user
+        if len(self._calls) < self._callers_max:
+            known = self._by_user.get(user, 0)
+            if known >= self._callers_of_user_max:
+                caller = Caller(user, OTHER)
+                if (calls := self._calls.get((api, caller))) is not None:
+                    return calls
+            self._by_user[user] = known + 1
+            return self._calls.setdefault((api, caller), Calls())
+        # There are as many of these as the release has built-in versions that go.
+        return self._calls.setdefault((api if api.removal.release else _OTHER_API, _OTHERS), Calls())
+
+    def __iter__(self) -> Iterator[tuple[DeprecatedApi, Caller, Calls]]:
+        """Yields who has called what: the APIs that go first, then those who call most often."""
+        rows = [(api, caller, calls) for (api, caller), calls in self._calls.items()]
+        yield from sorted(rows, key=_order)
+
+
+def _order(row: tuple[DeprecatedApi, Caller, Calls]) -> tuple[object, ...]:
+    api, caller, calls = row
+    return (*removal_order(api.removal.release), api.group_version, api.resource, -calls.count, caller)
+
+
+def removal_order(release: str) -> tuple[int, ...]:
+    """Sorts releases as `1.38`; an unknown one comes after all others."""
+    return tuple(int(part) for part in release.split(".")) if release else (1 << 30,)
