@@ -63,6 +63,10 @@ class Removal(NamedTuple):
     release: str = ""
     replacement: str = ""
 
+    def is_in(self, minor: int) -> bool:
+        """Whether it has gone in release 1.`minor`."""
+        return bool(self.release) and int(self.release.partition(".")[2]) <= minor
+
 
 class GroupResource(NamedTuple):
     """A resource without its version, as messages name it: `deployments.apps`."""

@@ -34,7 +34,9 @@ OTHERS: Final = {
     }
     | {"recursive", "resource", "role", "type", "user", "verb", "watch"},
     "apiserver audit": {"by", "denied"},
+    "apiserver deprecations": {"fail-in", "kubeconfig"},
     "apiserver storage": {"after", "rate"},
+    "curl": {"cacert"},
     "etcdutl": {"bump-revision", "mark-compacted"},
     "mypy": {"strict"},
 }

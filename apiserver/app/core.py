@@ -106,7 +106,7 @@ def build_core(
         is_stale=is_stale,
     )
     metrics.served_names.table = served = ServedTable(
-        catalogue.resources(RuntimeConfig(config.runtime_config))
+        catalogue.resources(RuntimeConfig(config.runtime_config), config.emulate_removal)
     )
     origins = AllowedOrigins(config.cors_allowed_origins)
     return Core(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from apiserver.aggregation.remote_versions import RemoteVersions
 from apiserver.app.access import Access
@@ -22,12 +22,14 @@ from apiserver.endpoints.load_shedding import LoadShedding
 from apiserver.endpoints.openapi import OpenApi
 from apiserver.endpoints.openid import OpenId
 from apiserver.endpoints.priority_and_fairness import Fairness
+from apiserver.endpoints.removal_rehearsal import RemovalRehearsal
 from apiserver.endpoints.representation import StatusEncoder
 from apiserver.endpoints.request_handler import request_handler
 from apiserver.endpoints.request_slots import SlotLimits
 from apiserver.endpoints.routes import Elsewhere, NonResourceEndpoints, ResourceHandlers, Routes
 from apiserver.endpoints.version import version_document
 from apiserver.handlers.patch import ACCEPTED as PATCH_TYPES
+from apiserver.registry.served_resource import ServedTable
 from apiserver.wire.media_types import APPLY_YAML, supported_media_types
 
 
@@ -52,18 +54,10 @@ def build_endpoints(
     fairness: Fairness | None,
 ) -> NonResourceEndpoints:
     """remote: what other servers have. metrics: returns the text of /metrics in slices."""
-    config, brand, served = core.config, core.brand, core.served
+    config = core.config
     return NonResourceEndpoints(
-        discovery=Discovery(brand, served, core.meta_encoders, remote, has_cbor=config.cbor),
-        openapi=OpenApi(
-            brand,
-            core.schemas,
-            served,
-            remote,
-            types=supported_media_types(brand, has_cbor=config.cbor),
-            patch_types=(*PATCH_TYPES, APPLY_YAML),
-            release=config.release,
-        ),
+        discovery=_discovery(core, core.served, remote),
+        openapi=_openapi(core, core.served, remote),
         openid=openid,
         health=health,
         version=version_document(config.release),
@@ -73,22 +67,50 @@ def build_endpoints(
     )
 
 
+def _discovery(core: Core, served: ServedTable, remote: RemoteVersions) -> Discovery:
+    return Discovery(core.brand, served, core.meta_encoders, remote, has_cbor=core.config.cbor)
+
+
+def _openapi(core: Core, served: ServedTable, remote: RemoteVersions) -> OpenApi:
+    return OpenApi(
+        core.brand,
+        core.schemas,
+        served,
+        remote,
+        types=supported_media_types(core.brand, has_cbor=core.config.cbor),
+        patch_types=(*PATCH_TYPES, APPLY_YAML),
+        release=core.config.release,
+    )
+
+
 def build_routes(
     core: Core,
     handlers: ResourceHandlers,
     endpoints: NonResourceEndpoints,
     elsewhere: Elsewhere,
     knows_everything: Callable[[], bool],
-) -> Routes:
+) -> Handler:
     """knows_everything: whether all stored definitions are served, and all APIServices known."""
     shedding = LoadShedding(core.memory_budget, core.registry.count)
-    return Routes(core.served, handlers, endpoints, elsewhere, knows_everything, shedding)
+    routes = Routes(core.served, handlers, endpoints, elsewhere, knows_everything, shedding)
+    if not core.config.emulate_removal_header:
+        return routes
+
+    def routes_of(served: ServedTable) -> Routes:
+        documents = replace(
+            endpoints,
+            discovery=_discovery(core, served, elsewhere.remote),
+            openapi=_openapi(core, served, elsewhere.remote),
+        )
+        return Routes(served, handlers, documents, elsewhere, knows_everything, shedding)
+
+    return RemovalRehearsal(routes, core.served, routes_of, core.config.release)
 
 
 def build_http_server(
     core: Core,
     access: Access,
-    routes: Routes,
+    routes: Handler,
     limits: RequestLimits,
     auditor: Auditor | None,
 ) -> Server:

@@ -123,15 +123,19 @@ class Catalogue:
         self._types = _in_order((*types, *self._removed(types))) if self._has_removed else types
         self._versions = TypeVersions(self._types, brand, release)
 
-    def resources(self, runtime_config: RuntimeConfig = DEFAULT_RUNTIME_CONFIG) -> ResourceTable:
+    def resources(
+        self, runtime_config: RuntimeConfig = DEFAULT_RUNTIME_CONFIG, emulate_removal: int | None = None
+    ) -> ResourceTable:
         """Returns the resources that are served, in the order of discovery.
 
         runtime_config: which versions are served, of those that the release has.
+        emulate_removal: none that release 1.`emulate_removal` has removed; None: all.
         """
         schema_compiler = SchemaCompiler(defaults_of(self._types))
         make = partial(self._resource, schema_compiler)
         served = [builtin for builtin in self._types if self._is_served(builtin, runtime_config)]
-        return ResourceTable(map(make, served), hubs=map(make, self._versions.hubs_of(served)))
+        table = ResourceTable(map(make, served), hubs=map(make, self._versions.hubs_of(served)))
+        return table if emulate_removal is None else table.without_removed(emulate_removal)
 
     def other_version(self, head: bytes) -> OtherVersion | None:
         """Returns how stored objects that begin with `head` become those of the hub version.

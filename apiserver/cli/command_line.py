@@ -87,6 +87,7 @@ def parse(arguments: Sequence[str]) -> Config:
         values.setdefault("data_dir", values["cert_dir"] / Config().data_dir.name)
     brand = Brand(values.pop("group_domain", Brand.group_domain), values.pop("vendor", Brand.vendor))
     release = _release(values)
+    rehearsed = _rehearsed_release(values, release)
     gates = _feature_gates(release, dict(values.get("feature_gates", ())))
     values |= {field: gates.is_on(name) for name, field in FEATURE_GATES.items()}
     values["runtime_config"] = _runtime_config(values.get("runtime_config", ()), release, brand)
@@ -99,6 +100,7 @@ def parse(arguments: Sequence[str]) -> Config:
         release=release,
         warnings=(
             *(f"--{flag} has no effect on this server" for flag in unneeded),
+            *rehearsed,
             *gates.warnings,
             *(
                 f"feature gate {name} has no effect on this server"
@@ -133,6 +135,16 @@ def _release(values: dict[str, Any]) -> EmulatedRelease:
         return EmulatedRelease.of(emulated, values.pop("min_compatibility_version", None))
     except InvalidEmulation as error:
         raise UsageError(str(error)) from None
+
+
+def _rehearsed_release(values: Mapping[str, Any], release: EmulatedRelease) -> Sequence[str]:
+    """Returns what there is to warn of. Raises UsageError."""
+    minor = values.get("emulate_removal")
+    if minor is None:
+        return ()
+    if minor <= release.minor:
+        raise UsageError(f"--emulate-removal: 1.{minor} is not after {release}, the emulated version")
+    return (f"--emulate-removal: what Kubernetes 1.{minor} has removed is not served",)
 
 
 def _runtime_config(

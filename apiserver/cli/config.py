@@ -227,6 +227,9 @@ class Config:
     audit_webhook_truncate_max_event_size: int = 100 * 1024
     # The release of Kubernetes whose APIs are served, and in whose form objects are stored.
     release: EmulatedRelease = DEFAULT_RELEASE
+    # What this later release, 1.x, has removed is not served; None: all is.
+    emulate_removal: int | None = None
+    emulate_removal_header: bool = False
     # Whether versions and resources are served, by the keys of --runtime-config.
     runtime_config: Mapping[str, bool] = field(default_factory=dict)
     controllers: tuple[str, ...] = ("*",)

@@ -16,6 +16,7 @@ On the way in:
     auditing         two more: records requests, as the audit policy says
     cors             one more: which pages in browsers may use the API
     load_shedding    what is refused while the server is short of memory
+    removal_rehearsal  one more, if a flag allows it: clients for which what a later release removes is gone
     routes           a path to what answers it: fixed paths, or the table of served resources
     body_limits      how many bytes of bodies may be on their way, whose, and how slowly
     bodies           reads a request's body within bounds, and parses it by its media type

@@ -289,6 +289,13 @@ class ResourceTable:
     def with_resources(self, resources: Iterable[ServedResource]) -> ResourceTable:
         return ResourceTable((*self.resources, *resources), hubs=self._hubs.values())
 
+    def without_removed(self, minor: int) -> ResourceTable:
+        """A table without the built-in versions that release 1.`minor` does not have any more."""
+        gone = [each for each in self.resources if each.removal is not None and each.removal.is_in(minor)]
+        table = self.changed(gone, ())
+        table._first_groups = tuple(group for group in self._first_groups if group in table._by_group)
+        return table
+
     def changed(self, gone: Collection[ServedResource], new: Collection[ServedResource]) -> ResourceTable:
         """A table without some resources, and with others: these stand in each version by their names.
 

@@ -46,7 +46,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 
 @pytest.fixture
-def annotations(server: ServerProcess) -> Callable[[str], dict[str, str]]:
+def noted_of(server: ServerProcess) -> Callable[[str], dict[str, str]]:
     """Returns what the audit log says of a request, without why it was allowed."""
     log = server.data_dir.parent / "audit.log"
 
@@ -104,12 +104,12 @@ def test_signals(
     series: list[tuple[str, ...]],
     api: Api,
     group: str,
-    annotations: Callable[[str], dict[str, str]],
+    noted_of: Callable[[str], dict[str, str]],
 ) -> None:
     answer = api.get(path.format(group=group))
     assert answer.status == 200
     assert answer.warnings == [each.format(group=group) for each in warnings]
-    assert annotations(answer.headers["audit-id"]) == noted
+    assert noted_of(answer.headers["audit-id"]) == noted
     names = ("group", "version", "resource", "subresource")
     asked, requested = samples(api)
     about = path.format(group=group).split("/")

@@ -32,6 +32,21 @@ FLAGS: Final[Sequence[Flag]] = (
         default="the one before --emulated-version",
     ),
     Flag(
+        "--emulate-removal",
+        "string",
+        flag_values.release,
+        "Rehearse an upgrade: answer 404 for the versions of APIs that this later release, as 1.38, has "
+        "removed. Objects stay stored, and are served in the versions that are left.",
+    ),
+    Flag(
+        "--emulate-removal-header",
+        "bool",
+        flag_values.boolean,
+        "Rehearse an upgrade of single clients: requests with the header Emulate-Removal: 1.38 are answered "
+        "as if --emulate-removal were 1.38, and no others.",
+        needs_value=False,
+    ),
+    Flag(
         "--runtime-config",
         "mapStringBool",
         flag_values.runtime_config,

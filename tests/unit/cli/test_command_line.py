@@ -139,6 +139,14 @@ FLAGS: Final[dict[str, tuple[list[str], dict[str, Any]]]] = {
         ["--runtime-config=api/beta,batch/v1=false", "--runtime-config=api/v1,apps/v1/deployments"],
         {"runtime_config": {"api/beta": True, "batch/v1": False, "v1": True, "apps/v1/deployments": True}},
     ),
+    "T31: what a later release has removed is gone": (
+        ["--emulate-removal=1.38", "--emulate-removal-header"],
+        {
+            "emulate_removal": 38,
+            "emulate_removal_header": True,
+            "warnings": ("--emulate-removal: what Kubernetes 1.38 has removed is not served",),
+        },
+    ),
     "S12: a release": (["--emulated-version=1.34"], {"release": EmulatedRelease(34, 33)}),
     "S12: as kube-apiserver has it, with an older one that can read the store": (
         ["--emulated-version=kube=1.34", "--min-compatibility-version=kube=1.31"],
@@ -279,6 +287,11 @@ BAD: Final = {
     ),
     "no prefix": (["--etcd-prefix=/"], "the prefix must not be empty"),
     "no core group": (["--runtime-config=api/all=false"], "the server requires v1/namespaces"),
+    "T31: removals of the release itself": (
+        ["--emulate-removal=1.34", "--emulated-version=1.34"],
+        "--emulate-removal: 1.34 is not after 1.34, the emulated version",
+    ),
+    "T31: removals of no release": (["--emulate-removal=next"], "'next' is not of the form 1.34"),
     "S12: a release that is none": (["--emulated-version=latest"], "'latest' is not of the form 1.34"),
     "S12: of another component": (["--emulated-version=foo=1.34"], "component not registered: foo"),
     "S12: one that is too old": (["--emulated-version=1.14"], "1.14 is not between 1.15 and 1.37"),
