@@ -5,6 +5,7 @@
 # make faults  kill, stop, fill and cut things under load, and count       (ARGS="--times 100 --fault 'server killed'")
 # make attack  what others notice of hostile clients             (ARGS="--only lists --scale 2", ARGS="--list")
 # make fuzz    feed every decoder what nobody would write      (ARGS="--minutes 10 --only patches --jobs 2")
+# make docs    write the documents that are made from tables: metrics and flags
 # make bench   what it does per second, beside bare limits    (ARGS="get list")
 #
 # All of them work from nothing but make and Python 3.11 or later; what they need goes to .venv.
@@ -23,7 +24,7 @@ export PYTHONPYCACHEPREFIX := $(abspath $(VENV))/pycache
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test slow faults attack fuzz lint bench clean
+.PHONY: help run test slow faults attack fuzz lint docs bench clean
 
 help:
 	@sed -n 's/^# make/make/p' Makefile
@@ -51,6 +52,9 @@ lint: $(VENV)/.installed-test $(VENV)/.installed-lint $(VENV)/.installed-bench
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: $(VENV)/.installed-test
+	$(BIN)/python -m tests.references
 
 bench: $(VENV)/.installed-bench
 	$(BIN)/python -m benchmarks $(ARGS)

@@ -17,6 +17,7 @@ from apiserver.metrics.feature_gates import FeatureGateMetrics
 from apiserver.metrics.memory import MemoryMetrics
 from apiserver.metrics.offload import OffloadMetrics
 from apiserver.metrics.refusals import RefusalMetrics
+from apiserver.metrics.registry import MetricRegistry
 from apiserver.metrics.storage_size import StorageSizeMetric
 from apiserver.metrics.watch_cache import CacheMetrics
 
@@ -26,6 +27,7 @@ def build_exposition(
 ) -> Callable[[], Awaitable[Iterator[bytes]]]:
     """Returns what makes the text of /metrics in slices, of all workers if there are several."""
     metrics, serving, streams = core.metrics, core.serving, core.streams
+    registry = MetricRegistry(core.config.metrics, core.config.release)
     exposition = Exposition(
         (
             metrics.requests,
@@ -56,7 +58,9 @@ def build_exposition(
             BuildInfo(version_document(core.config.release)),
             FeatureGateMetrics(FeatureGates(core.config.release.minor, dict(core.config.feature_gates))),
             *(() if fairness is None else (FlowControlMetrics(fairness.control, monotonic),)),
-        )
+            registry,
+        ),
+        registry,
     )
     if serving.worker is not None:
         serving.worker.report_metrics(exposition.slices)

@@ -38,6 +38,7 @@ from apiserver.deviations import KUBERNETES
 from apiserver.features.gates import FeatureGates, InvalidGates
 from apiserver.golang import urls
 from apiserver.golang.tls import INSECURE_SUITES
+from apiserver.metrics.registry import MetricsConfiguration
 from apiserver.releases.emulation import DEFAULT_MINOR, EmulatedRelease, InvalidEmulation
 from apiserver.releases.lifecycles import has_api
 from apiserver.vocabulary import GroupVersion
@@ -90,6 +91,7 @@ def parse(arguments: Sequence[str]) -> Config:
     rehearsed = _rehearsed_release(values, release)
     gates = _feature_gates(release, dict(values.get("feature_gates", ())))
     values |= {field: gates.is_on(name) for name, field in FEATURE_GATES.items()}
+    values["metrics"] = _metrics(values, release)
     values["runtime_config"] = _runtime_config(values.get("runtime_config", ()), release, brand)
     if values.pop("strict_kube_compat", False):
         values["deviations"] = KUBERNETES
@@ -159,6 +161,33 @@ def _runtime_config(
         if key not in STABILITY_KEYS and not has_api(key, release.minor, brand.group_domain):
             raise UsageError(f"--runtime-config: Kubernetes {release} has no {key}")
     return config
+
+
+def _metrics(values: dict[str, Any], release: EmulatedRelease) -> MetricsConfiguration:
+    """Takes what is said of metrics out of the values. Raises UsageError."""
+    shown = values.pop("show_hidden_metrics_for_version", None)
+    if shown is not None and shown != release.minor - 1:
+        raise UsageError(
+            f"--show-hidden-metrics-for-version must be omitted or have the value '1.{release.minor - 1}'. "
+            "Only the previous minor version is allowed"
+        )
+    manifest = values.pop("allow_metric_labels_manifest", None)
+    of_file = () if manifest is None else _labels_of_manifest(manifest)
+    allowed: dict[str, dict[str, frozenset[str]]] = {}
+    for metric, label, labels in values.pop("allow_metric_labels", None) or of_file:
+        allowed.setdefault(metric, {})[label] = labels
+    return MetricsConfiguration(
+        shown is not None, frozenset(values.pop("disabled_metrics", ())), MappingProxyType(allowed)
+    )
+
+
+def _labels_of_manifest(path: Path) -> Sequence[flag_values.AllowedLabel]:
+    """Raises UsageError."""
+    content = _yaml_mapping(path, "metric,label to values")
+    try:
+        return [flag_values.allowed_label(str(key), str(values)) for key, values in content.items()]
+    except argparse.ArgumentTypeError as error:
+        raise UsageError(f"--allow-metric-labels-manifest: {path}: {error}") from None
 
 
 def _feature_gates(release: EmulatedRelease, given: Mapping[str, bool]) -> FeatureGates:
@@ -286,16 +315,8 @@ def _require_zero(name: str, value: str) -> None:
 
 def _read_file(parser: argparse.ArgumentParser, path: Path) -> tuple[dict[str, Any], list[str]]:
     """Returns the values that a configuration file sets, and the flags in it that have no effect."""
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}: {error}") from None
-    except yaml.YAMLError as error:
-        raise UsageError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(content, dict):
-        raise UsageError(f"{path} must contain a mapping of flags to values")
     arguments = []
-    for name, value in content.items():
+    for name, value in _yaml_mapping(path, "flags to values").items():
         flag = f"--{str(name).lstrip('-')}"
         if flag == "--config" or value is None or isinstance(value, dict):
             raise UsageError(f"{path}: {flag} cannot have the value {value!r}")
@@ -308,6 +329,19 @@ def _read_file(parser: argparse.ArgumentParser, path: Path) -> tuple[dict[str, A
     unneeded = list(_unneeded(unknown))
     values = {name: value for name, value in vars(given).items() if value is not None and name != "config"}
     return values, unneeded
+
+
+def _yaml_mapping(path: Path, what: str) -> dict[Any, Any]:
+    """Returns what a file maps. Raises UsageError."""
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8")) or {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {error}") from None
+    except yaml.YAMLError as error:
+        raise UsageError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(content, dict):
+        raise UsageError(f"{path} must contain a mapping of {what}")
+    return content
 
 
 # ---- checks; all raise UsageError

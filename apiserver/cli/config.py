@@ -21,6 +21,7 @@ from apiserver.cli import flag_values
 from apiserver.cli.flag_values import NamedCertificate
 from apiserver.deviations import SPECIFIED, Deviations
 from apiserver.golang.tls import DEFAULT_VERSION
+from apiserver.metrics.registry import MetricsConfiguration
 from apiserver.releases.emulation import DEFAULT_RELEASE, EmulatedRelease
 from apiserver.vocabulary import IPNetwork
 from apiserver.webhooks.credentials import ClientCredentials
@@ -230,6 +231,7 @@ class Config:
     # What this later release, 1.x, has removed is not served; None: all is.
     emulate_removal: int | None = None
     emulate_removal_header: bool = False
+    metrics: MetricsConfiguration = MetricsConfiguration()  # noqa: RUF009  frozen
     # Whether versions and resources are served, by the keys of --runtime-config.
     runtime_config: Mapping[str, bool] = field(default_factory=dict)
     controllers: tuple[str, ...] = ("*",)

@@ -6,6 +6,7 @@ Each function is the type of some flags. It raises ArgumentTypeError, which argp
 from __future__ import annotations
 
 import argparse
+import csv
 import ipaddress
 import re
 from pathlib import Path
@@ -343,3 +344,49 @@ def runtime_config(text: str) -> tuple[tuple[str, bool], ...]:
             )
         given.append((key, boolean(value) if mark else True))
     return tuple(given)
+
+
+_METRIC_NAME: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
+_METRIC_LABEL: Final = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*),([a-zA-Z_][a-zA-Z0-9_]*)")
+
+
+class AllowedLabel(NamedTuple):
+    """The values that a label of a metric may have."""
+
+    metric: str
+    label: str
+    values: frozenset[str]
+
+
+def metric_names(text: str) -> tuple[str, ...]:
+    names = texts(text)
+    for name in names:
+        if not _METRIC_NAME.fullmatch(name):
+            raise argparse.ArgumentTypeError(f"{name!r} is not the name of a metric")
+    return names
+
+
+def metric_labels(text: str) -> tuple[AllowedLabel, ...]:
+    """Parses `metric,label=v1,v2`, or several of them, each in double quotes and with commas between them."""
+    if text.count("=") == 1:
+        pairs = [text.strip('"')]
+    else:
+        try:
+            pairs = next(csv.reader([text]), [])
+        except csv.Error as error:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a list: {error}") from None
+    found = []
+    for pair in pairs:
+        key, mark, values = pair.partition("=")
+        found.append(allowed_label(key if mark else "", values))
+    return tuple(found)
+
+
+def allowed_label(key: str, values: str) -> AllowedLabel:
+    """Raises ArgumentTypeError."""
+    found = _METRIC_LABEL.fullmatch(key)
+    if found is None:
+        raise argparse.ArgumentTypeError(
+            f"{key!r} is not of the form METRIC,LABEL, with =VALUE,... behind it"
+        )
+    return AllowedLabel(found[1], found[2], frozenset(values.strip("'").split(",")))

@@ -20,6 +20,7 @@ from apiserver.cli.flag_sections import (
     authorization,
     leader_election,
     logs,
+    metrics,
     proxy,
     services,
     serving,
@@ -52,6 +53,7 @@ SECTIONS: Final[Mapping[str, Sequence[Flag]]] = MappingProxyType(
         "Auditing flags": auditing.FLAGS,
         "API flags": api.FLAGS,
         "Leader election flags": leader_election.FLAGS,
+        "Metrics flags": metrics.FLAGS,
         "Logs flags": logs.FLAGS,
     }
 )

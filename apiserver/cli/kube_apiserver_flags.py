@@ -10,13 +10,13 @@ from typing import Final
 NOT_NEEDED: Final = frozenset(
     """
     admission-control
-    aggregator-reject-forwarding-redirect allow-metric-labels allow-metric-labels-manifest
+    aggregator-reject-forwarding-redirect
     allow-privileged apiserver-count
     authorization-policy-file cloud-config cloud-provider cloud-provider-gce-l7lb-src-cidrs
     cloud-provider-gce-lb-src-cidrs contention-profiling coordinated-leadership-lease-duration
     coordinated-leadership-renew-deadline coordinated-leadership-retry-period
     debug-socket-path
-    delete-collection-workers disable-http2-serving disabled-metrics
+    delete-collection-workers disable-http2-serving
     egress-selector-config-file emulation-forward-compatible
     enable-aggregator-routing enable-bootstrap-token-auth enable-garbage-collector enable-logs-handler
     etcd-count-metric-poll-period etcd-healthcheck-timeout
@@ -29,7 +29,7 @@ NOT_NEEDED: Final = frozenset(
     peer-advertise-ip peer-advertise-port peer-ca-file permit-address-sharing permit-port-sharing
     profiling
     runtime-config-emulation-forward-compatible service-account-api-audiences
-    service-account-signing-endpoint show-hidden-metrics-for-version shutdown-send-retry-after
+    service-account-signing-endpoint shutdown-send-retry-after
     shutdown-watch-termination-grace-period storage-backend storage-initialization-timeout
     storage-media-type strict-transport-security-directives tls-curve-preferences
     tracing-config-file vmodule watch-cache

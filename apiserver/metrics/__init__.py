@@ -6,6 +6,10 @@ for its size at intervals (`storage_size`); the state of the watch cache is read
 (`watch_cache`), and `build_info` never changes. A timer and a thread measure the turns of the event loop
 (`event_loop`, `thread_stacks`); `memory` tells what was refused for want of it.
 
+`lifecycles` knows the stability of each metric, and which release has deprecated it (lifecycles.txt; those of
+kube-apiserver that are missing are in not_served.txt, with the reason). `registry` decides by that, and by
+flags, which are served.
+
 `exposition` writes the text of all of it in slices, between which others have their turn: families with many
 series are written by `series`, others by prometheus-client. Whoever may create definitions could make any
 number of series: they go with their definition, and have a bound, beyond which all are one

@@ -8,7 +8,7 @@ from typing import Final
 
 from apiserver.metrics.histograms import Histogram
 from apiserver.metrics.resource_series import OTHER_RESOURCE, ResourceSeries, ServedNames
-from apiserver.metrics.series import Family, histogram_family
+from apiserver.metrics.series import Family, histogram_family, values
 from apiserver.vocabulary import GroupResource
 from storage.interface import (
     MOST_RECENT,
@@ -66,6 +66,16 @@ class StorageMetrics:
         self._series.forget(resource)
 
     def families(self) -> Iterable[Family]:
+        yield values(
+            "etcd_requests_total",
+            "counter",
+            "Calls to the store, whichever store it is.",
+            ("operation", "group", "resource"),
+            (
+                ((operation, *resource), durations.count)
+                for (resource, operation), durations in list(self._series.by_key.items())
+            ),
+        )
         yield histogram_family(
             "etcd_request_duration_seconds",
             "How long calls to the store took, whichever store it is.",

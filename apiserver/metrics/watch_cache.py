@@ -35,6 +35,12 @@ _BY_RESOURCE: Final[tuple[tuple[str, str, str, _ValueOf], ...]] = (
         lambda each: each.events_total,
     ),
     (
+        "apiserver_storage_events_received_total",
+        "counter",
+        "Events that the store sent.",
+        lambda each: each.events_total,
+    ),
+    (
         "apiserver_terminated_watchers_total",
         "counter",
         "Watches that were ended because their clients did not keep up.",
@@ -54,12 +60,19 @@ class CacheMetrics:
         yield values(
             "apiserver_storage_objects",
             "gauge",
-            "Objects that are stored.",
+            "Objects that are stored; use apiserver_resource_objects.",
             ("resource",),
             (
                 ((str(resource),), count)
                 for resource, count in self._by_resource(lambda each: len(each.snapshots))
             ),
+        )
+        yield values(
+            "apiserver_resource_objects",
+            "gauge",
+            "Objects that are stored.",
+            _RESOURCE,
+            self._by_resource(lambda each: len(each.snapshots)),
         )
         for name, kind, text, value_of in _BY_RESOURCE:
             yield values(name, kind, text, _RESOURCE, self._by_resource(value_of))
@@ -90,10 +103,17 @@ class CacheMetrics:
         yield values(
             "apiserver_watch_cache_resource_version",
             "gauge",
-            "The revision that the watch cache has reached.",
-            (),
-            [((), cache.revision)],
+            "The revision that the watch cache has reached, which is that of all resources.",
+            _RESOURCE,
+            self._of_all(cache.revision),
         )
+
+    def _of_all(self, value: int) -> Iterator[tuple[GroupResource, int]]:
+        """Yields the same value for each resource, once for those beyond the bound."""
+        resources = list(self._cache.resources)
+        yield from ((self._resource_of(prefix), value) for prefix in resources[:CUSTOM_SERIES_MAX])
+        if len(resources) > CUSTOM_SERIES_MAX:
+            yield OTHER_RESOURCE, value
 
     def _by_resource(self, value_of: _ValueOf) -> Iterator[tuple[GroupResource, int]]:
         """Yields a value for each resource, those beyond the bound added up."""

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-# Gauges of which all workers see the same. Others are added up.
-_SHARED_GAUGES: Final[Mapping[str, Callable[[float, float], float]]] = {
+# Metrics of which all workers see the same: gauges, and counters of what they are configured to do. Others
+# are added up.
+_SHARED: Final[Mapping[str, Callable[[float, float], float]]] = {
     "aggregator_unavailable_apiservice": max,  # unavailable to one of them is unavailable to some clients
     "apiserver_authorization_config_controller_automatic_reload_last_timestamp_seconds": max,
     "apiserver_authorization_config_controller_last_config_info": max,
@@ -34,20 +35,26 @@ _SHARED_GAUGES: Final[Mapping[str, Callable[[float, float], float]]] = {
     "apiserver_flowcontrol_next_s_bounds": max,
     "apiserver_flowcontrol_seat_fair_frac": max,
     "apiserver_memory_pressure": max,
+    "apiserver_resource_objects": max,
     "apiserver_storage_objects": max,
     "apiserver_storage_size_bytes": max,
     "apiserver_tls_certificate_expiration_timestamp_seconds": min,
     "apiserver_watch_cache_resource_version": min,  # of the worker that lags most
+    "disabled_metrics_total": max,
+    "hidden_metrics_total": max,
     "kubernetes_build_info": max,
     "kubernetes_feature_enabled": max,
     "process_start_time_seconds": min,
     "python_info": max,
+    "registered_metrics_total": max,
+    "version_info": max,
     "watch_cache_capacity": max,
     "workqueue_longest_running_processor_seconds": max,
 }
 _CUMULATIVE: Final = ("counter", "histogram")
-# The metric that names every resource that a worker knows, and where a sample names one.
-_OBJECTS: Final = "apiserver_storage_objects"
+# The metrics that name every resource that a worker knows, one of which may be hidden, and where a sample
+# names one.
+_OBJECTS: Final = ("apiserver_resource_objects", "apiserver_storage_objects")
 _PLURAL: Final = re.compile(r'[{,]resource="([^".]*)')
 
 
@@ -92,8 +99,9 @@ def without_gone(
     served = {
         plural
         for families in live
-        if _OBJECTS in families
-        for key in families[_OBJECTS].samples
+        for name in _OBJECTS
+        if name in families
+        for key in families[name].samples
         for plural in _PLURAL.findall(key)
     }
     if not served:
@@ -117,7 +125,7 @@ def merge(sources: Iterable[Mapping[str, MetricFamily]]) -> dict[str, MetricFami
             into = result.get(name)
             if into is None:
                 into = result[name] = MetricFamily(family.head, family.kind)
-            choose = _SHARED_GAUGES.get(name, float.__add__)
+            choose = _SHARED.get(name, float.__add__)
             for key, value in family.samples.items():
                 known = into.samples.get(key)
                 into.samples[key] = value if known is None else choose(known, value)

@@ -22,6 +22,7 @@ from apiserver.cli.flag_values import NamedCertificate, duration_s
 from apiserver.cli.flags import SECTIONS, UsageError
 from apiserver.cli.kube_apiserver_flags import NOT_NEEDED
 from apiserver.deviations import KUBERNETES, SPECIFIED
+from apiserver.metrics.registry import MetricsConfiguration
 from apiserver.releases.emulation import EmulatedRelease
 
 # ---- flags
@@ -138,6 +139,29 @@ FLAGS: Final[dict[str, tuple[list[str], dict[str, Any]]]] = {
     "H04: of which a missing value is true, in several flags": (
         ["--runtime-config=api/beta,batch/v1=false", "--runtime-config=api/v1,apps/v1/deployments"],
         {"runtime_config": {"api/beta": True, "batch/v1": False, "v1": True, "apps/v1/deployments": True}},
+    ),
+    "S10: hidden metrics": (
+        ["--show-hidden-metrics-for-version=1.35"],
+        {"metrics": MetricsConfiguration(shows_hidden=True)},
+    ),
+    "S10: those of the emulated release": (
+        ["--show-hidden-metrics-for-version=1.33", "--emulated-version=1.34"],
+        {"metrics": MetricsConfiguration(shows_hidden=True), "release": EmulatedRelease(34, 33)},
+    ),
+    "metrics that are not served": (
+        ["--disabled-metrics=a_total,b", "--disabled-metrics=c"],
+        {"metrics": MetricsConfiguration(disabled=frozenset({"a_total", "b", "c"}))},
+    ),
+    "labels of metrics": (
+        ["--allow-metric-labels=m,l='v1,v2'", "--allow-metric-labels", '"m,k=v,w","n,l=x"'],
+        {
+            "metrics": MetricsConfiguration(
+                allowed_labels={
+                    "m": {"l": frozenset({"v1", "v2"}), "k": frozenset({"v", "w"})},
+                    "n": {"l": frozenset({"x"})},
+                }
+            )
+        },
     ),
     "T31: what a later release has removed is gone": (
         ["--emulate-removal=1.38", "--emulate-removal-header"],
@@ -287,6 +311,15 @@ BAD: Final = {
     ),
     "no prefix": (["--etcd-prefix=/"], "the prefix must not be empty"),
     "no core group": (["--runtime-config=api/all=false"], "the server requires v1/namespaces"),
+    "S10: hidden metrics of another release": (
+        ["--show-hidden-metrics-for-version=1.34"],
+        "must be omitted or have the value '1.35'. Only the previous minor version is allowed",
+    ),
+    "a metric that is none": (["--disabled-metrics=a-b"], "'a-b' is not the name of a metric"),
+    "a label of no metric": (["--allow-metric-labels=a=b"], "'a' is not of the form METRIC,LABEL"),
+    "labels without values": (["--allow-metric-labels=a,b"], "is not of the form METRIC,LABEL"),
+    "a label without values": (['--allow-metric-labels="a,b"'], "is not of the form METRIC,LABEL"),
+    "labels in a file that is none": (["--allow-metric-labels-manifest=/none"], "cannot read /none"),
     "T31: removals of the release itself": (
         ["--emulate-removal=1.34", "--emulated-version=1.34"],
         "--emulate-removal: 1.34 is not after 1.34, the emulated version",
@@ -628,12 +661,13 @@ def test_every_flag_sets_a_field_of_the_configuration() -> None:
     """Or one of those that are made of several."""
     composed = {
         *("strict_kube_compat", "group_domain", "vendor"),
-        *("emulated_version", "min_compatibility_version"),
+        *("emulated_version", "min_compatibility_version", "show_hidden_metrics_for_version"),
+        *("disabled_metrics", "allow_metric_labels", "allow_metric_labels_manifest"),
     }
     destinations = {flag.destination for flag in FLAG_TABLE.values()}
     fields = {field.name for field in dataclasses.fields(Config)}
     assert destinations - composed <= fields
-    set_otherwise = {"deviations", "brand", "release", "warnings", *FEATURE_GATES.values()}
+    set_otherwise = {"deviations", "brand", "release", "metrics", "warnings", *FEATURE_GATES.values()}
     of_files = {"plugin_configurations", "encryption", "authentication"}
     of_files |= {"audit_policy", "audit_webhook_server"}
     of_files |= {"authorization_config_content", "authorization_config_authorizers"}

@@ -1,0 +1,129 @@
+"""Which metrics are served, and how. Rows S09, S10."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+import pytest
+
+from apiserver.metrics.exposition import Exposition
+from apiserver.metrics.histograms import Histogram
+from apiserver.metrics.lifecycles import MetricLifecycle, Stability
+from apiserver.metrics.registry import MetricRegistry, MetricsConfiguration
+from apiserver.metrics.series import Family, histogram_family, values
+from apiserver.releases.emulation import EmulatedRelease
+
+LIVES: Final = {
+    each.name: each
+    for each in (
+        MetricLifecycle("new", "gauge", Stability.ALPHA, ("a",)),
+        MetricLifecycle("old_total", "counter", Stability.STABLE, (), 34),
+        MetricLifecycle("hidden_total", "counter", Stability.STABLE, (), 33),
+        MetricLifecycle("gone_total", "counter", Stability.STABLE, (), 32),
+    )
+}
+
+
+class Source:
+    """Has one series of each metric, and of one that nobody knows."""
+
+    def families(self) -> list[Family]:
+        return [values(name, "gauge", "Words.", (), [((), 1)]) for name in (*LIVES, "unknown")]
+
+
+def registry(configuration: MetricsConfiguration, minor: int = 36) -> MetricRegistry:
+    return MetricRegistry(configuration, EmulatedRelease.of(minor), LIVES)
+
+
+def served(configuration: MetricsConfiguration, minor: int = 36) -> list[str]:
+    text = b"".join(Exposition([Source()], registry(configuration, minor)).slices()).decode()
+    return [line.split()[2] for line in text.splitlines() if line.startswith("# HELP") and "Words" in line]
+
+
+SERVED: Final[Mapping[str, tuple[MetricsConfiguration, int, str]]] = {
+    "S10: what is not hidden": (MetricsConfiguration(), 36, "new old_total unknown"),
+    "S10: in an earlier release": (
+        MetricsConfiguration(),
+        34,
+        "new old_total hidden_total gone_total unknown",
+    ),
+    "S10: what is shown, but for what is gone": (
+        MetricsConfiguration(shows_hidden=True),
+        36,
+        "new old_total hidden_total unknown",
+    ),
+    "what is not disabled": (
+        MetricsConfiguration(disabled=frozenset({"new", "unknown"})),
+        36,
+        "old_total",
+    ),
+    "what is disabled, though it is shown": (
+        MetricsConfiguration(shows_hidden=True, disabled=frozenset({"hidden_total"})),
+        36,
+        "new old_total unknown",
+    ),
+}
+
+
+@pytest.mark.parametrize(("configuration", "minor", "names"), SERVED.values(), ids=SERVED)
+def test_what_is_served(configuration: MetricsConfiguration, minor: int, names: str) -> None:
+    assert served(configuration, minor) == names.split()
+
+
+def test_s09_who_reads_deprecated_metrics_finds_it_in_the_log_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    exposition = Exposition([], registry(MetricsConfiguration()))
+    with caplog.at_level(logging.WARNING):
+        assert caplog.messages == []
+        for _ in range(2):
+            list(exposition.slices())
+    assert caplog.messages == ["the metric old_total is deprecated since 1.34"]
+
+
+def test_metrics_are_counted() -> None:
+    configuration = MetricsConfiguration(disabled=frozenset({"unknown"}))
+    lines = [line for family in registry(configuration).families() for line in family.series]
+    assert lines == [
+        'registered_metrics_total{deprecated_version="",stability_level="ALPHA"} 1\n',
+        'registered_metrics_total{deprecated_version="1.34.0",stability_level="STABLE"} 1\n',
+        "hidden_metrics_total 2\n",
+        "disabled_metrics_total 1\n",
+        'version_info{binary="1.36",component="kube",emulation="1.36",min_compat="1.35"} 1\n',
+    ]
+
+
+def lines(family: Family, allowed: dict[str, frozenset[str]]) -> list[str]:
+    configuration = MetricsConfiguration(allowed_labels={family.name: allowed})
+    found = registry(configuration).lines(family.name, family.head, family.series)
+    return "".join(found).splitlines()[2:]
+
+
+def test_values_that_are_not_allowed_are_added_up() -> None:
+    series = [(("x", "1"), 1), (("y", "1"), 2), (("z", "2"), 2.5), (('q"{} ', "1"), 4)]
+    every = list(values("m", "counter", "Words.", ("a", "b"), series).series)
+    family = Family("m", "counter", "Words.", every)
+    assert lines(family, {"a": frozenset({"x"})}) == [
+        'm{a="x",b="1"} 1',
+        'm{a="unexpected",b="1"} 6',
+        'm{a="unexpected",b="2"} 2.5',
+    ]
+    assert lines(family, {"c": frozenset()}) == "".join(every).splitlines()
+
+
+def test_histograms_are_added_up_bucket_by_bucket() -> None:
+    durations = []
+    for label, seconds in (("x", 0.05), ("y", 0.5), ("y2", 7.0)):
+        histogram = Histogram((0.1, 1))
+        histogram.observe(seconds)
+        durations.append(((label,), histogram))
+    found = lines(histogram_family("h", "Words.", ("a",), durations), {"a": frozenset({"x"})})
+    assert found[-5:] == [
+        'h_bucket{a="unexpected",le="0.1"} 0',
+        'h_bucket{a="unexpected",le="1.0"} 1',
+        'h_bucket{a="unexpected",le="+Inf"} 2',
+        'h_count{a="unexpected"} 2',
+        'h_sum{a="unexpected"} 7.5',
+    ]
