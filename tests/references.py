@@ -8,12 +8,16 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
+from apiserver.cli.flag import Flag
+from apiserver.cli.flags import SECTIONS, default_of
+from apiserver.cli.kube_apiserver_flags import LIFECYCLES, NOT_NEEDED
 from apiserver.metrics.lifecycles import MetricLifecycle, Stability, known_metrics, not_served
 from tests.support.api import Api
 from tests.support.server_process import ServerProcess
 
 ROOT: Final = Path(__file__).parent.parent
 METRICS: Final = ROOT / "docs" / "metrics.md"
+FLAGS: Final = ROOT / "docs" / "flags.md"
 _GENERATED: Final = "<!-- Made by `make docs`; tests check that it is up to date. -->"
 _METRICS_HEAD: Final = f"""# Metrics
 
@@ -58,6 +62,66 @@ def metrics_reference(helps: Mapping[str, str]) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+_FLAGS_HEAD: Final = f"""# Flags
+
+{_GENERATED}
+
+Flags are kube-apiserver's, with its names and meanings, wherever it has them. Each may also stand in the YAML
+file that `--config` names; those on the command line take precedence. `--help` prints them, `--version` the
+release.
+
+A deprecated flag works, and is warned of in the log (`--flag-deprecation-warnings=false` switches that off),
+for six months or one release at least, whichever is longer, a beta one for three months. Then it is removed:
+the server does not start with it, and says what to use instead.
+"""
+_IGNORED_HEAD: Final = """
+## Flags of kube-apiserver without effect
+
+They are accepted with a warning, so that a start script can swap the binaries; so is `--insecure-port=0`.
+"""
+
+
+def flags_reference() -> str:
+    """Returns docs/flags.md."""
+    lines = [_FLAGS_HEAD]
+    for title, flags in SECTIONS.items():
+        rows = [
+            (_names(flag), flag.value, _code(flag.default or default_of(flag)), flag.help) for flag in flags
+        ]
+        lines += [f"## {title}\n", *_table(("flag", "value", "default", "meaning"), rows), ""]
+    reasons: dict[str, list[str]] = {}
+    for flag, reason in NOT_NEEDED.items():
+        reasons.setdefault(reason, []).append(_code(f"--{flag}"))
+    lines += [
+        _IGNORED_HEAD.lstrip("\n"),
+        *_table(("flags", "why"), [(", ".join(flags), reason) for reason, flags in reasons.items()]),
+        "",
+        "## Flags that are deprecated or removed\n",
+        "1.15, the oldest release that can be emulated, stands for those before it, too.\n",
+        *_table(
+            ("flag", "deprecated since", "removed in", "instead"),
+            [
+                (
+                    _code(f"--{each.flag}"),
+                    f"1.{each.deprecated}",
+                    "-" if each.removed is None else f"1.{each.removed}",
+                    each.instead,
+                )
+                for each in LIFECYCLES.values()
+            ],
+        ),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _names(flag: Flag) -> str:
+    return ", ".join(map(_code, filter(None, (flag.alias, flag.name))))
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text else "-"
+
+
 def _life(metric: MetricLifecycle) -> str:
     stability = "-" if metric.stability is Stability.NONE else str(metric.stability)
     return stability if metric.deprecated is None else f"{stability}, deprecated since 1.{metric.deprecated}"
@@ -96,6 +160,7 @@ def main() -> None:
         closing(Api(server)) as api,
     ):
         exposition = api.get("/metrics").body.decode()
+    FLAGS.write_text(flags_reference())
     METRICS.write_text(metrics_reference(helps_of(exposition)))
 
 

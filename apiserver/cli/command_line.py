@@ -33,7 +33,7 @@ from apiserver.cli.authorization_configuration import parse_authorization_config
 from apiserver.cli.config import FEATURE_GATES, Config
 from apiserver.cli.encryption_configuration import read_encryption_configuration
 from apiserver.cli.flags import SECTIONS, UsageError, build_parser
-from apiserver.cli.kube_apiserver_flags import NOT_NEEDED
+from apiserver.cli.kube_apiserver_flags import LIFECYCLES, NOT_NEEDED
 from apiserver.deviations import KUBERNETES
 from apiserver.features.gates import FeatureGates, InvalidGates
 from apiserver.golang import urls
@@ -88,6 +88,7 @@ def parse(arguments: Sequence[str]) -> Config:
         values.setdefault("data_dir", values["cert_dir"] / Config().data_dir.name)
     brand = Brand(values.pop("group_domain", Brand.group_domain), values.pop("vendor", Brand.vendor))
     release = _release(values)
+    deprecated = _deprecated_flags(values, unneeded, release)
     rehearsed = _rehearsed_release(values, release)
     gates = _feature_gates(release, dict(values.get("feature_gates", ())))
     values |= {field: gates.is_on(name) for name, field in FEATURE_GATES.items()}
@@ -101,6 +102,7 @@ def parse(arguments: Sequence[str]) -> Config:
         brand=brand,
         release=release,
         warnings=(
+            *deprecated,
             *(f"--{flag} has no effect on this server" for flag in unneeded),
             *rehearsed,
             *gates.warnings,
@@ -137,6 +139,25 @@ def _release(values: dict[str, Any]) -> EmulatedRelease:
         return EmulatedRelease.of(emulated, values.pop("min_compatibility_version", None))
     except InvalidEmulation as error:
         raise UsageError(str(error)) from None
+
+
+def _deprecated_flags(
+    values: dict[str, Any], unneeded: Iterable[str], release: EmulatedRelease
+) -> Sequence[str]:
+    """Returns the warnings of deprecated flags, unless they are switched off. Row S11.
+
+    Raises UsageError for flags that the release has removed.
+    """
+    names = {flag.destination: flag.name.removeprefix("--") for flags in SECTIONS.values() for flag in flags}
+    warnings = []
+    for name in (*unneeded, *(names[field] for field in values if field in names)):
+        life = LIFECYCLES.get(name)
+        if life is None:
+            continue
+        if life.is_gone(release.minor):
+            raise UsageError(life.refusal)
+        warnings.append(life.warning(release.minor))
+    return [each for each in warnings if each] if values.pop("flag_deprecation_warnings", True) else []
 
 
 def _rehearsed_release(values: Mapping[str, Any], release: EmulatedRelease) -> Sequence[str]:
@@ -302,7 +323,8 @@ def _unneeded(unknown: Iterable[str]) -> Iterator[str]:
                 must_be_zero = name
             continue
         if name not in NOT_NEEDED:
-            raise UsageError(f"unknown flag: --{name}")
+            life = LIFECYCLES.get(name)
+            raise UsageError(f"unknown flag: --{name}" if life is None else life.refusal)
         yield name
         takes_value = not equals
 

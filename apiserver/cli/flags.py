@@ -118,14 +118,14 @@ def _add(section: argparse._ArgumentGroup, flag: Flag) -> None:
     if not flag.needs_value:
         more |= {"nargs": "?", "const": True}
     names = (flag.alias, flag.name) if flag.alias else (flag.name,)
-    default = flag.default or _default(flag)
+    default = flag.default or default_of(flag)
     text = f"{flag.help} (default {default})" if default else flag.help
     section.add_argument(
         *names, dest=flag.destination, metavar=flag.value, type=flag.parse, help=text, **more
     )
 
 
-def _default(flag: Flag) -> str:
+def default_of(flag: Flag) -> str:
     """The default of a flag, as it would be written on the command line; empty if there is none."""
     match getattr(Config(), flag.destination, None):
         case bool() as value:

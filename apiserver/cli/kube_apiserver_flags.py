@@ -1,37 +1,174 @@
-"""Flags of kube-apiserver that this server accepts and ignores, so that a start script can swap the binaries.
+"""Flags of kube-apiserver that this server accepts and ignores, and those whose time is up.
 
-Source: `kube-apiserver --help`, releases 1.34 to 1.36. A flag leaves this list when the server implements it.
+A start script can swap the binaries: what has nothing to do here is accepted with a warning. A flag leaves
+this list when the server implements it. Deprecated flags are warned of, and what a release has removed is
+refused there, with what is to be used instead (row S11). docs/flags.md lists all of them.
+
+Source: `kube-apiserver --help`, releases 1.34 to 1.36; Kubernetes' changelogs; the deprecation policy,
+https://kubernetes.io/docs/reference/using-api/deprecation-policy/#deprecating-a-flag-or-cli.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from enum import Enum
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
-NOT_NEEDED: Final = frozenset(
+_IGNORED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "Admission plugins have a fixed order, as in kube-apiserver today.": "admission-control",
+        "Pods may have privileged containers; namespaces say by their Pod Security Standards where not.": (
+            "allow-privileged"
+        ),
+        "There is no ABAC.": "authorization-policy-file",
+        "There are no bootstrap tokens.": "enable-bootstrap-token-auth",
+        "There are no traces.": "tracing-config-file",
+        "There is no egress selector.": "egress-selector-config-file",
+        "There are no profiles of Go, nor files of logs to be read.": (
+            "profiling contention-profiling debug-socket-path enable-logs-handler"
+        ),
+        "Connections speak HTTP/1.1.": (
+            "disable-http2-serving http2-max-streams-per-connection goaway-chance"
+        ),
+        "Connections are bounded by `--max-connections`, and not throttled.": "max-connection-bytes-per-sec",
+        "How the port is shared is decided by `--workers`.": "permit-address-sharing permit-port-sharing",
+        "OpenSSL chooses the groups of key exchanges.": "tls-curve-preferences",
+        "Responses have no HSTS header.": "strict-transport-security-directives",
+        "Extension servers are asked at the endpoints of their Service, and may not redirect.": (
+            "enable-aggregator-routing aggregator-reject-forwarding-redirect"
+        ),
+        "Replicas have the same versions, and do not forward requests to each other.": (
+            "peer-advertise-ip peer-advertise-port peer-ca-file"
+        ),
+        "No LeaseCandidates are coordinated.": (
+            "coordinated-leadership-lease-duration coordinated-leadership-renew-deadline "
+            "coordinated-leadership-retry-period"
+        ),
+        "What the emulated release does not have is not served.": (
+            "emulation-forward-compatible runtime-config-emulation-forward-compatible"
+        ),
+        "Tokens are signed with a key in a file.": "service-account-signing-endpoint",
+        "Calls of kubelets have a limit of their own.": "kubelet-timeout",
+        "Reads and watches always come from memory.": "watch-cache",
+        "Stores are etcd 3 and the embedded one; the form in which objects are stored is decided here.": (
+            "storage-backend storage-media-type"
+        ),
+        "All resources are in one store.": "etcd-servers-overrides",
+        "Checks of the store have limits of their own; readiness waits for the watch cache without one.": (
+            "etcd-healthcheck-timeout etcd-readycheck-timeout storage-initialization-timeout"
+        ),
+        "Objects are counted in memory, when /metrics is read.": "etcd-count-metric-poll-period",
+        "How long leases of events are shared, and how many objects are deleted at once, is decided here.": (
+            "lease-reuse-duration-seconds delete-collection-workers"
+        ),
+        "`--controllers` switches the garbage collector on and off.": "enable-garbage-collector",
+        "When the server stops it drains connections and ends watches, and promises nothing new.": (
+            "shutdown-send-retry-after shutdown-watch-termination-grace-period "
+            "send-retry-after-while-not-ready-once"
+        ),
+        "Lines of the log are written one by one, to stderr, with one verbosity.": (
+            "log-flush-frequency log-json-info-buffer-size log-json-split-stream log-text-info-buffer-size "
+            "log-text-split-stream vmodule"
+        ),
+        "Older releases have them; nothing here depends on what they say.": (
+            "apiserver-count cloud-config cloud-provider cloud-provider-gce-l7lb-src-cidrs "
+            "cloud-provider-gce-lb-src-cidrs identity-lease-duration-seconds "
+            "identity-lease-renew-interval-seconds kubelet-port kubelet-read-only-port "
+            "service-account-api-audiences"
+        ),
+    }
+)
+# The flags that are accepted and ignored, and why.
+NOT_NEEDED: Final[Mapping[str, str]] = MappingProxyType(
+    {flag: reason for reason, flags in _IGNORED.items() for flag in flags.split()}
+)
+
+
+class Maturity(Enum):
+    """What the policy promises of a flag of a server, whose users are administrators.
+
+    months, releases: how long it goes on working once it is deprecated; the longer time counts.
     """
-    admission-control
-    aggregator-reject-forwarding-redirect
-    allow-privileged apiserver-count
-    authorization-policy-file cloud-config cloud-provider cloud-provider-gce-l7lb-src-cidrs
-    cloud-provider-gce-lb-src-cidrs contention-profiling coordinated-leadership-lease-duration
-    coordinated-leadership-renew-deadline coordinated-leadership-retry-period
-    debug-socket-path
-    delete-collection-workers disable-http2-serving
-    egress-selector-config-file emulation-forward-compatible
-    enable-aggregator-routing enable-bootstrap-token-auth enable-garbage-collector enable-logs-handler
-    etcd-count-metric-poll-period etcd-healthcheck-timeout
-    etcd-readycheck-timeout etcd-servers-overrides goaway-chance
-    http2-max-streams-per-connection identity-lease-duration-seconds
-    identity-lease-renew-interval-seconds kubelet-port kubelet-read-only-port
-    kubelet-timeout lease-reuse-duration-seconds log-flush-frequency
-    log-json-info-buffer-size log-json-split-stream log-text-info-buffer-size log-text-split-stream
-    max-connection-bytes-per-sec
-    peer-advertise-ip peer-advertise-port peer-ca-file permit-address-sharing permit-port-sharing
-    profiling
-    runtime-config-emulation-forward-compatible service-account-api-audiences
-    service-account-signing-endpoint shutdown-send-retry-after
-    shutdown-watch-termination-grace-period storage-backend storage-initialization-timeout
-    storage-media-type strict-transport-security-directives tls-curve-preferences
-    tracing-config-file vmodule watch-cache
-    """.split()  # noqa: SIM905  one name per line would fill four screens
+
+    GA = (6, 1)
+    BETA = (3, 1)
+    ALPHA = (0, 0)
+
+    @property
+    def window(self) -> int:
+        """The releases in which a deprecated flag works, of which there are three in a year."""
+        months, releases = self.value
+        return max(releases, -(-months // 4))
+
+
+class FlagLifecycle(NamedTuple):
+    """The end of a flag. Releases are minor numbers, of 1.x.
+
+    deprecated: the first release that warns of it, or the oldest that is emulated. removed: the first
+        without it; None if it goes on. instead: what to do about it.
+    """
+
+    flag: str
+    deprecated: int
+    removed: int | None
+    instead: str
+    maturity: Maturity = Maturity.GA
+
+    def warning(self, minor: int) -> str:
+        """Returns what a release warns of, in the words of pflag; empty if it does not."""
+        if minor < self.deprecated:
+            return ""
+        return f"Flag --{self.flag} has been deprecated, {self.instead}"
+
+    def is_gone(self, minor: int) -> bool:
+        return self.removed is not None and self.removed <= minor
+
+    @property
+    def refusal(self) -> str:
+        return f"unknown flag: --{self.flag}, which Kubernetes 1.{self.removed} has removed: {self.instead}"
+
+
+_LOGS: Final = "logs go to stderr, see --v and --logging-format"
+_CLOUD: Final = "cloud controller managers are programs of their own"
+LIFECYCLES: Final[Mapping[str, FlagLifecycle]] = MappingProxyType(
+    {
+        each.flag: each
+        for each in (
+            FlagLifecycle(
+                "admission-control",
+                15,
+                None,
+                "use --enable-admission-plugins or --disable-admission-plugins instead",
+            ),
+            FlagLifecycle("apiserver-count", 24, None, "it has no effect with leases of replicas"),
+            FlagLifecycle("enable-logs-handler", 15, None, "read logs on their node"),
+            FlagLifecycle("kubelet-port", 15, None, "nodes say at which port their kubelet listens"),
+            FlagLifecycle("kubelet-read-only-port", 15, None, "kubelets are asked at their secure port"),
+            FlagLifecycle("basic-auth-file", 16, 19, "use --token-auth-file instead"),
+            FlagLifecycle("kubelet-https", 19, 22, "kubelets are always asked by HTTPS"),
+            FlagLifecycle("address", 15, 24, "use --bind-address and --secure-port instead"),
+            FlagLifecycle("insecure-bind-address", 15, 24, "use --bind-address and --secure-port instead"),
+            FlagLifecycle("port", 15, 24, "use --secure-port instead"),
+            FlagLifecycle("service-account-api-audiences", 15, 25, "use --api-audiences instead"),
+            *(
+                FlagLifecycle(flag, 23, 26, _LOGS)
+                for flag in (
+                    "add-dir-header",
+                    "alsologtostderr",
+                    "log-backtrace-at",
+                    "log-dir",
+                    "log-file",
+                    "log-file-max-size",
+                    "logtostderr",
+                    "one-output",
+                    "skip-headers",
+                    "skip-log-headers",
+                    "stderrthreshold",
+                )
+            ),
+            FlagLifecycle("cloud-config", 31, 33, _CLOUD),
+            FlagLifecycle("cloud-provider", 31, 33, _CLOUD),
+        )
+    }
 )

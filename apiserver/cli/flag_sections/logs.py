@@ -25,4 +25,12 @@ FLAGS: Final[Sequence[Flag]] = (
         'Sets the log format. Permitted formats: "json", "text".',
         choices=("text", "json"),
     ),
+    Flag(
+        "--flag-deprecation-warnings",
+        "bool",
+        flag_values.boolean,
+        "Warn of deprecated flags.",
+        default="true",
+        needs_value=False,
+    ),
 )

@@ -20,7 +20,7 @@ from apiserver.cli.config import FEATURE_GATES, Config
 from apiserver.cli.flag import Flag
 from apiserver.cli.flag_values import NamedCertificate, duration_s
 from apiserver.cli.flags import SECTIONS, UsageError
-from apiserver.cli.kube_apiserver_flags import NOT_NEEDED
+from apiserver.cli.kube_apiserver_flags import LIFECYCLES, NOT_NEEDED, Maturity
 from apiserver.deviations import KUBERNETES, SPECIFIED
 from apiserver.metrics.registry import MetricsConfiguration
 from apiserver.releases.emulation import EmulatedRelease
@@ -480,7 +480,72 @@ def test_flags_that_have_no_effect_are_warned_about(arguments: list[str], flags:
 def test_no_flag_is_both_implemented_and_ignored() -> None:
     """A flag leaves the list when the server implements it."""
     for flag in sorted(NOT_NEEDED):
-        assert parse([f"--{flag}=1"]).warnings == (f"--{flag} has no effect on this server",)
+        life = LIFECYCLES.get(flag)
+        release = 36 if life is None or life.removed is None else life.removed - 1
+        arguments = [f"--{flag}=1", f"--emulated-version=1.{release}", "--flag-deprecation-warnings=false"]
+        assert parse(arguments).warnings == (f"--{flag} has no effect on this server",)
+
+
+# ---- flags that are deprecated, or gone
+
+ADMISSION_CONTROL: Final = (
+    "Flag --admission-control has been deprecated, use --enable-admission-plugins or "
+    "--disable-admission-plugins instead"
+)
+
+
+def test_s11_a_deprecated_flag_is_warned_of_unless_that_is_switched_off() -> None:
+    ignored = "--admission-control has no effect on this server"
+    assert parse(["--admission-control=a"]).warnings == (ADMISSION_CONTROL, ignored)
+    without = ["--admission-control=a", "--flag-deprecation-warnings=false"]
+    assert parse(without).warnings == (ignored,)
+
+
+def test_s11_a_flag_that_is_not_deprecated_yet_is_not_warned_of() -> None:
+    for minor, count in ((30, 0), (31, 1), (32, 1)):
+        given = parse(["--cloud-provider=external", f"--emulated-version=1.{minor}"]).warnings
+        assert len([each for each in given if "deprecated" in each]) == count
+
+
+REMOVED: Final = {
+    "S11 by the release that is emulated": (
+        ["--cloud-provider=external"],
+        "which Kubernetes 1.33 has removed: cloud controller managers are programs of their own",
+    ),
+    "S11 and never had an effect here": (
+        ["--basic-auth-file=a.csv"],
+        "unknown flag: --basic-auth-file, which Kubernetes 1.19 has removed: use --token-auth-file instead",
+    ),
+    "S11 with a value of its own": (
+        ["--service-account-api-audiences", "a"],
+        "which Kubernetes 1.25 has removed: use --api-audiences instead",
+    ),
+    "one that never was": (["--not-a-flag=1"], "unknown flag: --not-a-flag"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "message"), REMOVED.values(), ids=REMOVED)
+def test_flags_that_are_gone(arguments: list[str], message: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        parse(arguments)
+    assert message in str(raised.value)
+
+
+def test_s11_flags_are_there_as_long_as_the_policy_says() -> None:
+    """GA 6 months or 1 release, beta 3 months or 1 release, alpha 0; three releases are a year."""
+    assert [each.window for each in Maturity] == [2, 1, 0]
+    too_short = [
+        each.flag for each in LIFECYCLES.values() if each.is_gone(each.deprecated + each.maturity.window - 1)
+    ]
+    assert too_short == []
+
+
+def test_a_flag_that_is_implemented_has_no_other_entry() -> None:
+    implemented = {name.removeprefix("--") for name in FLAG_TABLE}
+    assert implemented & NOT_NEEDED.keys() == set()
+    assert {each.flag for each in LIFECYCLES.values() if each.removed is None} <= (
+        implemented | NOT_NEEDED.keys()
+    )
 
 
 AUTHORIZED: Final = (
@@ -662,6 +727,7 @@ def test_every_flag_sets_a_field_of_the_configuration() -> None:
     composed = {
         *("strict_kube_compat", "group_domain", "vendor"),
         *("emulated_version", "min_compatibility_version", "show_hidden_metrics_for_version"),
+        "flag_deprecation_warnings",
         *("disabled_metrics", "allow_metric_labels", "allow_metric_labels_manifest"),
     }
     destinations = {flag.destination for flag in FLAG_TABLE.values()}
