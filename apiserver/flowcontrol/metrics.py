@@ -107,6 +107,14 @@ class FlowControlMetrics:
                 ((each.level, each.schema), of_flow(each, under_way.get(each, _NOTHING))) for each in flows
             ]
             yield values(f"{_PREFIX}{name}", kind, text, _FLOW, by_flow)
+        kinds = control.kinds
+        yield values(
+            "apiserver_current_inqueue_requests",
+            "gauge",
+            "Requests that wait in queues now, by their kind.",
+            ("request_kind",),
+            [(("mutating",), kinds.writes.waiting), (("readOnly",), kinds.reads.waiting)],
+        )
         yield values(
             f"{_PREFIX}rejected_requests_total",
             "counter",

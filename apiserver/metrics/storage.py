@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from apiserver.metrics.histograms import Histogram
@@ -46,6 +47,17 @@ def resources_of_keys(prefix: str) -> Callable[[str], GroupResource]:
     return resource
 
 
+_RESOURCE: Final = ("group", "resource")
+
+
+@dataclass(slots=True)
+class _Listed:
+    """What lists have read of a resource."""
+
+    lists: int = 0
+    objects: int = 0
+
+
 class StorageMetrics:
     """Counts calls. resource_of: returns the resource that a key belongs to."""
 
@@ -55,6 +67,10 @@ class StorageMetrics:
         self._series: ResourceSeries[GroupResource, Histogram] = ResourceSeries(
             names, names.of_resource, OTHER_RESOURCE, lambda _resource, _operation: Histogram()
         )
+        # By resource.
+        self._listed: ResourceSeries[GroupResource, _Listed] = ResourceSeries(
+            names, names.of_resource, OTHER_RESOURCE, lambda _resource: _Listed()
+        )
 
     def observe(self, operation: str, key: str, began: float) -> None:
         """Count a call that began at `began`, in seconds of perf_counter, and has ended now."""
@@ -62,8 +78,16 @@ class StorageMetrics:
         durations = self._series.by_key.get((resource, operation)) or self._series.begin(resource, operation)
         durations.observe(time.perf_counter() - began)
 
+    def count_list(self, key: str, objects: int) -> None:
+        """Count a list that has read so many objects. key: any one of its range."""
+        resource = self._resource_of(key)
+        listed = self._listed.by_key.get((resource,)) or self._listed.begin(resource)
+        listed.lists += 1
+        listed.objects += objects
+
     def forget(self, resource: GroupResource) -> None:
         self._series.forget(resource)
+        self._listed.forget(resource)
 
     def families(self) -> Iterable[Family]:
         yield values(
@@ -75,6 +99,21 @@ class StorageMetrics:
                 ((operation, *resource), durations.count)
                 for (resource, operation), durations in list(self._series.by_key.items())
             ),
+        )
+        listed = [(resource, each) for (resource,), each in list(self._listed.by_key.items())]
+        yield values(
+            "apiserver_storage_list_total",
+            "counter",
+            "Lists that were read from the store, page by page.",
+            _RESOURCE,
+            [(resource, each.lists) for resource, each in listed],
+        )
+        yield values(
+            "apiserver_storage_list_fetched_objects_total",
+            "counter",
+            "Objects that were read from the store for lists.",
+            _RESOURCE,
+            [(resource, each.objects) for resource, each in listed],
         )
         yield histogram_family(
             "etcd_request_duration_seconds",
@@ -92,7 +131,7 @@ class ObservedStorage:
 
     def __init__(self, store: Storage, metrics: StorageMetrics) -> None:
         self._store = store
-        self._observe = metrics.observe
+        self._observe, self._count_list = metrics.observe, metrics.count_list
 
     async def current_revision(self) -> int:
         return await self._store.current_revision()
@@ -107,9 +146,11 @@ class ObservedStorage:
     async def list(self, keys: KeyRange, at: ReadAt = MOST_RECENT, *, limit: int = 0) -> Page:
         began = time.perf_counter()
         try:
-            return await self._store.list(keys, at, limit=limit)
+            page = await self._store.list(keys, at, limit=limit)
         finally:
             self._observe("list", keys.start, began)
+        self._count_list(keys.start, len(page.items))
+        return page
 
     async def count(self, keys: KeyRange, at: ReadAt = MOST_RECENT) -> int:
         return await self._store.count(keys, at)

@@ -35,6 +35,12 @@ _BY_RESOURCE: Final[tuple[tuple[str, str, str, _ValueOf], ...]] = (
         lambda each: each.events_total,
     ),
     (
+        "apiserver_watch_cache_events_dispatched_total",
+        "counter",
+        "Events that the watch cache passed on to the watches that they concern.",
+        lambda each: each.events_total,
+    ),
+    (
         "apiserver_storage_events_received_total",
         "counter",
         "Events that the store sent.",
