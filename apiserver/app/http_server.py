@@ -62,7 +62,7 @@ def build_endpoints(
         health=health,
         version=version_document(config.release),
         metrics=metrics,
-        deprecated_requests=DeprecatedRequests(config.release, core.clock),
+        deprecated_requests=DeprecatedRequests(config.release, core.clock, config.workers),
         debugging={} if fairness is None else fairness.dump_handlers,
     )
 

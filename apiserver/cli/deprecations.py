@@ -22,14 +22,16 @@ from apiserver.vocabulary import Document
 _ABOUT: Final = """
 Lists who still calls versions of APIs that go away: which user and program, how often and when last, in which
 release the version goes, and what to use instead. It asks a running server (GET /debug/deprecations) with the
-rights of the kubeconfig's user. A server counts from its start; each replica, and each of several workers,
-counts its own requests.
+rights of the kubeconfig's user. A server counts from its start, and each replica its own requests; those of
+several workers are told together.
 
 The exit code is 0; with --fail-in, 1 if something that was called is not there in that release; and 2 if the
 server cannot be asked.
 """
 DONE, GOES_AWAY, FAILED = 0, 1, 2
 PATH: Final = "/debug/deprecations"
+# How often a server with workers is asked, for each of them, until all have answered.
+ASKED_PER_WORKER: Final = 40
 _HEADS: Final = ("REMOVED IN", "API", "USE INSTEAD", "USER", "USER AGENT", "CALLS", "LAST SEEN")
 _COLUMN_WIDTH_MAX: Final = 60
 _RELEASE: Final = re.compile(rf"v?{MAJOR}\.(\d{{1,4}})")
@@ -42,18 +44,8 @@ def run(arguments: Sequence[str]) -> int:
     """
     given = _parser().parse_args(arguments)
     fail_in = None if given.fail_in is None else _release(given.fail_in)
-    client = ApiClient(given.kubeconfig or default_kubeconfig())
-    try:
-        answer = client.get(PATH)
-    except RequestFailed as error:
-        if error.status == HTTPStatus.NOT_FOUND:
-            raise RequestFailed(f"the server has no {PATH}", error.status) from None
-        raise
-    finally:
-        client.close()
-    rows = answer.get("requests")
-    if not isinstance(rows, list):
-        raise RequestFailed(f"the server's answer to {PATH} is none that is understood")
+    answer = _asked(given.kubeconfig or default_kubeconfig())
+    rows = answer["requests"]
     if given.output == "json":
         sys.stdout.buffer.write(orjson.dumps(answer, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     else:
@@ -66,6 +58,60 @@ def run(arguments: Sequence[str]) -> int:
             f"apiserver: {_printable(name)} is called, and not in Kubernetes {given.fail_in}", file=sys.stderr
         )
     return GOES_AWAY if gone else DONE
+
+
+def _asked(kubeconfig: Path) -> Document:
+    """Returns what the server tells, of all its workers together. Raises RequestFailed."""
+    first = _asked_once(kubeconfig)
+    workers = first.get("workers", 1)
+    answers = {first.get("worker"): first}
+    # Each connection leads to any one of them.
+    for _ in range(ASKED_PER_WORKER * (workers - 1)):
+        if len(answers) >= workers:
+            break
+        answer = _asked_once(kubeconfig)
+        answers[answer.get("worker")] = answer
+    if len(answers) < workers:
+        raise RequestFailed(f"only {len(answers)} of {workers} workers have answered")
+    try:
+        return _together(list(answers.values()))
+    except (KeyError, TypeError, ValueError):
+        raise RequestFailed(f"the server's answer to {PATH} is none that is understood") from None
+
+
+def _together(answers: Sequence[Document]) -> Document:
+    """Returns the answers of all workers as one. Raises KeyError, TypeError, ValueError if they are none."""
+    together: dict[tuple[Any, ...], Document] = {}
+    for answer in answers:
+        for row in answer["requests"]:
+            key = tuple(value for name, value in row.items() if name not in ("count", "lastSeen"))
+            known = together.setdefault(key, {**row, "count": 0})
+            known["count"] += row["count"]
+            known["lastSeen"] = max(known["lastSeen"], row["lastSeen"])
+    since = max(answer["since"] for answer in answers)
+    rows = sorted(together.values(), key=_order)
+    return {"release": answers[0]["release"], "since": since, "requests": rows}
+
+
+def _order(row: Document) -> tuple[Any, ...]:
+    api = row["group"], row["version"], row["resource"]
+    return (removal_order(row["removedRelease"]), api, -row["count"], row["user"], row["userAgent"])
+
+
+def _asked_once(kubeconfig: Path) -> Document:
+    """Raises RequestFailed."""
+    client = ApiClient(kubeconfig)
+    try:
+        answer: Document = client.get(PATH)
+    except RequestFailed as error:
+        if error.status == HTTPStatus.NOT_FOUND:
+            raise RequestFailed(f"the server has no {PATH}", error.status) from None
+        raise
+    finally:
+        client.close()
+    if not isinstance(answer.get("requests"), list):
+        raise RequestFailed(f"the server's answer to {PATH} is none that is understood")
+    return answer
 
 
 def _parser() -> IntermixedParser:

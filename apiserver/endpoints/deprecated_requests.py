@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from typing import Final
 
@@ -23,10 +24,12 @@ class DeprecatedRequests:
     """Counts the requests for APIs that go away, and answers who makes them.
 
     release: the one that is emulated. clock: seconds since 1970.
+    workers: how many processes serve the port, each of which counts its own requests.
     """
 
-    def __init__(self, release: EmulatedRelease, clock: Callable[[], float]) -> None:
-        self._release, self._clock = release, clock
+    def __init__(self, release: EmulatedRelease, clock: Callable[[], float], workers: int = 1) -> None:
+        self._release, self._clock, self._workers = release, clock, workers
+        self._id = secrets.token_hex(8)
         self._calls, self._began = DeprecatedCalls(), clock()
 
     def count(self, call: ApiCall, resource: ServedResource) -> None:
@@ -49,6 +52,8 @@ class DeprecatedRequests:
     def _document(self) -> Document:
         return {
             "release": str(self._release),
+            "workers": self._workers,
+            "worker": self._id,
             "since": timestamps.to_text(self._began),
             "requests": [
                 {

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import itertools
+import json
 import re
 import signal
 import ssl
@@ -19,6 +21,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from apiserver.cli import deprecations
 from apiserver.serving import pki
 from tests.support.api import Api, WatchEvents
 from tests.support.etcd_process import EtcdProcess, etcd_binaries
@@ -482,3 +485,17 @@ def test_without_etcd_it_is_live_and_not_ready(tmp_path: Path) -> None:
     finally:
         server.kill()
         etcd.kill()
+
+
+def test_calls_of_deprecated_versions_are_told_of_all_workers(shared: ServerProcess) -> None:
+    """Row S07: whichever worker a client happened to reach."""
+    path = "/api/v1/namespaces/default/endpoints"
+    count = 20
+    for _ in range(count):
+        with contextlib.closing(Api(shared)) as api:
+            api.get(path, headers={"User-Agent": "of-workers"}).ok()
+    printed = io.BytesIO()
+    with contextlib.redirect_stdout(io.TextIOWrapper(printed, write_through=True)):
+        assert deprecations.run([f"--kubeconfig={shared.kubeconfig}", "-o", "json"]) == deprecations.DONE
+        told = json.loads(printed.getvalue())["requests"]
+    assert [row["count"] for row in told if row["userAgent"] == "of-workers"] == [count]
