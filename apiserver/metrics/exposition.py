@@ -54,17 +54,21 @@ class Exposition:
         Each series is of one moment, which is not that of all.
         """
         self._metrics.warn()
-        pieces: list[str] = [_text(self._registry)]
+        pieces: list[str] = []
         size = 0
-        for source in self._sources:
-            for family in source.families():
-                for piece in self._lines(family):
-                    pieces.append(piece)
-                    size += max(len(piece), LINE_BYTES)
-                    if size >= SLICE_BYTES:
-                        yield "".join(pieces).encode()
-                        pieces, size = [], 0
+        for family in self._families():
+            for piece in self._lines(family):
+                pieces.append(piece)
+                size += max(len(piece), LINE_BYTES)
+                if size >= SLICE_BYTES:
+                    yield "".join(pieces).encode()
+                    pieces, size = [], 0
         yield "".join(pieces).encode()
+
+    def _families(self) -> Iterator[Metric | Family]:
+        yield from self._registry.collect()
+        for source in self._sources:
+            yield from source.families()
 
     def _lines(self, family: Metric | Family) -> Iterator[str]:
         name = family.name
@@ -75,10 +79,9 @@ class Exposition:
         if isinstance(family, Family):
             yield from self._metrics.lines(name, family.head, family.series)
             return
-        about, kind, *series = _text(_Collected(family)).splitlines(keepends=True)
-        yield from self._metrics.lines(name, about + kind, series)
+        about, kind, series = _text(_Collected(family)).split("\n", 2)
+        yield from self._metrics.lines(name, f"{about}\n{kind}\n", [series])
 
 
-def _text(metrics: CollectorRegistry | _Collected) -> str:
-    # It only collects.
+def _text(metrics: _Collected) -> str:
     return _WHOLE.sub(rb"\1", generate_latest(metrics)).decode()

@@ -132,8 +132,9 @@ class MetricRegistry:
             return found[0] if known is None or found[2] in known else f'{found[1]}="{UNEXPECTED}"'
 
         sums: dict[str, float] = {}
-        for piece in series:
-            for line in piece.splitlines():
+        for piece in filter(None, series):
+            # Values of labels may have characters that Python takes for ends of lines.
+            for line in piece.removesuffix("\n").split("\n"):
                 labels, _, number = line.rpartition(" ")
                 told = _LABEL.sub(value, labels)
                 if told == labels:

@@ -113,6 +113,22 @@ def test_values_that_are_not_allowed_are_added_up() -> None:
     assert lines(family, {"c": frozenset()}) == "".join(every).splitlines()
 
 
+@pytest.mark.parametrize("value", ["a\u2028b", "a\x85b", 'a"\\b', "a\nb", "a b 1", "}"])
+def test_values_may_be_anything(value: str) -> None:
+    every = list(values("m", "counter", "Words.", ("a", "b"), [((value, "1"), 1), ((value, "2"), 2)]).series)
+    family = Family("m", "counter", "Words.", every)
+    configuration = MetricsConfiguration(allowed_labels={"m": {"b": frozenset({"1"})}})
+    found = "".join(registry(configuration).lines("m", family.head, family.series))
+    assert found == family.head + every[0] + every[1].replace('b="2"', 'b="unexpected"')
+
+
+def test_a_metric_of_the_process_is_disabled_as_others_are() -> None:
+    name = "process_cpu_seconds_total"
+    for disabled, count in ((frozenset[str](), 1), (frozenset({name}), 0)):
+        exposition = Exposition([], registry(MetricsConfiguration(disabled=disabled)))
+        assert b"".join(exposition.slices()).count(f"# HELP {name} ".encode()) == count
+
+
 def test_histograms_are_added_up_bucket_by_bucket() -> None:
     durations = []
     for label, seconds in (("x", 0.05), ("y", 0.5), ("y2", 7.0)):
