@@ -175,11 +175,13 @@ class _Supervisor(Collector):
         """Yields the metrics about the workers."""
         yield GaugeMetricFamily(
             "apiserver_workers",
-            "Worker processes that are ready.",
+            "[ALPHA] Worker processes that are ready.",
             value=sum(slot.is_ready for slot in self._slots),
         )
         restarts = CounterMetricFamily(
-            "apiserver_worker_restarts", "How often a worker that had died was started.", labels=["worker"]
+            "apiserver_worker_restarts",
+            "[ALPHA] How often a worker that had died was started.",
+            labels=["worker"],
         )
         for slot in self._slots:
             restarts.add_metric([str(slot.number)], slot.restarts)

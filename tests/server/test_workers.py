@@ -22,6 +22,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from apiserver.cli import deprecations
+from apiserver.metrics.lifecycles import known_metrics
 from apiserver.serving import pki
 from tests.support.api import Api, WatchEvents
 from tests.support.etcd_process import EtcdProcess, etcd_binaries
@@ -499,3 +500,16 @@ def test_calls_of_deprecated_versions_are_told_of_all_workers(shared: ServerProc
         assert deprecations.run([f"--kubeconfig={shared.kubeconfig}", "-o", "json"]) == deprecations.DONE
         told = json.loads(printed.getvalue())["requests"]
     assert [row["count"] for row in told if row["userAgent"] == "of-workers"] == [count]
+
+
+def test_help_texts_tell_the_stability_of_all_metrics(shared: ServerProcess) -> None:
+    """Also of those that the supervisor has, and of what all workers have counted together."""
+    with contextlib.closing(Api(shared)) as api:
+        exposition = api.get("/metrics").body.decode()
+    helps = dict(
+        line.removeprefix("# HELP ").split(" ", 1) for line in exposition.splitlines() if "# HELP " in line
+    )
+    assert helps.keys() == known_metrics().keys()
+    assert [
+        name for name, life in known_metrics().items() if not helps[name].startswith(life.help_prefix(36))
+    ] == []
