@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Final
+from typing import Final, NamedTuple
 
 import pytest
 
@@ -124,3 +124,50 @@ def test_what_is_removed_is_not_there_for_anybody(without: Api, path: str, messa
 
 def test_the_header_means_nothing_without_the_flag(without: Api) -> None:
     assert without.get(STABLE, headers={"Emulate-Removal": "1.x"}).status == 200
+
+
+# ---- an old release, which has much that goes
+
+OLD_ROLES: Final = "/apis/rbac.authorization.k8s.io/v1beta1/namespaces/default/roles"
+ROLES: Final = OLD_ROLES.replace("v1beta1", "v1")
+FLOW_CONTROL: Final = "/apis/flowcontrol.apiserver.k8s.io"
+# The header, or none for the server that has removed it for all.
+REMOVED_FOR: Final = {"a client": {"Emulate-Removal": "1.26"}, "everybody": {}}
+
+
+class Rehearsed(NamedTuple):
+    """A client of 1.21, and the headers with which it is without what 1.26 does not have."""
+
+    api: Api
+    headers: dict[str, str]
+
+
+@pytest.fixture(scope="module", params=REMOVED_FOR)
+def old(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rehearsed]:
+    headers = REMOVED_FOR[request.param]
+    flag = "--emulate-removal-header" if headers else "--emulate-removal=1.26"
+    flags = ("--emulated-version=1.21", flag)
+    with (
+        ServerProcess(tmp_path_factory.mktemp("old") / "data", *flags) as server,
+        closing(Api(server)) as api,
+    ):
+        yield Rehearsed(api, headers)
+
+
+def test_t31_objects_stay_in_the_versions_that_are_left(old: Rehearsed) -> None:
+    api, headers = old
+    api.post(OLD_ROLES if headers else ROLES, {"metadata": {"name": "reader"}, "rules": []}).ok()
+    assert api.get(f"{OLD_ROLES}/reader", headers=headers).status == 404
+    assert api.get(f"{ROLES}/reader", headers=headers).ok()["apiVersion"] == "rbac.authorization.k8s.io/v1"
+
+
+def test_t31_a_group_of_which_nothing_is_left_is_gone(old: Rehearsed) -> None:
+    """The server itself goes on to work on what it has stored there."""
+    api, headers = old
+    for path in (FLOW_CONTROL, f"{FLOW_CONTROL}/v1beta1", f"{FLOW_CONTROL}/v1beta1/flowschemas"):
+        answer = api.get(path, headers=headers)
+        assert (answer.status, answer.body) == (404, b"404 page not found\n")
+        assert not headers or api.get(path).status == 200
+    names = [group["name"] for group in api.get("/apis", headers=headers).ok()["groups"]]
+    assert FLOW_CONTROL.removeprefix("/apis/") not in names
+    assert "x-kubernetes-pf-flowschema-uid" in api.get("/api/v1/pods", headers=headers).headers
