@@ -432,7 +432,7 @@ PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 
 
 def test_clients_of_two_versions_share_an_object(tmp_path: Path) -> None:
-    """Rows S01, T07: each reads, watches and applies it in its own version, and sees the fields of the other."""
+    """Rows S01, T07: each reads, watches and applies it in its own version, and sees the other's fields."""
     path = "/apis/discovery.k8s.io/{}/namespaces/default/endpointslices"
     beta, stable = path.format("v1beta1"), path.format("v1")
     document = {

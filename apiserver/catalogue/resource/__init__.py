@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.resource import (
+    beta_versions,
     device_classes,
     resource_claim_templates,
     resource_claims,
@@ -12,9 +13,10 @@ from apiserver.catalogue.resource import (
 
 
 def types() -> tuple[BuiltinType, ...]:
-    return (
+    current = (
         device_classes.builtin_type(),
         resource_claims.builtin_type(),
         resource_claim_templates.builtin_type(),
         resource_slices.builtin_type(),
     )
+    return (*current, *beta_versions.types(current))

@@ -27,15 +27,15 @@ _EXPRESSION_BYTES_MAX: Final = 10 * 1024
 _MODES: Final = ("All", "ExactCount")
 
 
-def _complete_request(request: Document) -> None:
+def complete_request(request: Document) -> None:
     request["allocationMode"] = request.get("allocationMode") or "ExactCount"
     if request["allocationMode"] == "ExactCount" and not request.get("count"):
         request["count"] = 1
 
 
 DEFAULTS: Final[Mapping[str, Default]] = {
-    f"{_PACKAGE}ExactDeviceRequest": _complete_request,
-    f"{_PACKAGE}DeviceSubRequest": _complete_request,
+    f"{_PACKAGE}ExactDeviceRequest": complete_request,
+    f"{_PACKAGE}DeviceSubRequest": complete_request,
     f"{_PACKAGE}DeviceToleration": in_turn(setting(operator="Equal")),
 }
 
