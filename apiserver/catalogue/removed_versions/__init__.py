@@ -58,7 +58,7 @@ def types(
     return (
         *renamed.types(there),
         *reviews.types(there),
-        *admissionregistration.types(there),
+        *admissionregistration.types(schema_of, there),
         *apiextensions.types(brand, schema_of, there),
         *certificates.types(there),
         *discovery.types(there),

@@ -6,7 +6,7 @@ effects. Source: pkg/apis/admissionregistration/v1beta1/defaults.go and validati
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -14,27 +14,58 @@ from typing import Final
 from apiserver.catalogue.admissionregistration.match_rules import default_selectors
 from apiserver.catalogue.admissionregistration.webhook_configurations import validate_webhook_configuration
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.catalogue.common.other_versions import other_version
+from apiserver.catalogue.common.other_versions import hub_of, other_version
 from apiserver.catalogue.removed_versions.current_types import CurrentTypes
+from apiserver.field_errors import Errors, required
 from apiserver.registry.strategy import UpdateStrategy
 from apiserver.schema.compile import Default
+from apiserver.schema.structural import Schema
 from apiserver.validation.defaults import in_turn, setting
 from apiserver.vocabulary import Document
 
 _GROUP: Final = "admissionregistration."
 _PACKAGE: Final = "io.k8s.api.admissionregistration.v1beta1."
 _WEBHOOKS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
+_ALPHA_BINDING: Final = "io.k8s.api.admissionregistration.v1alpha1.ValidatingAdmissionPolicyBindingSpec"
 _POLICIES: Final = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
 
 
-def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
+def types(schema_of: Callable[[str], Schema], current: CurrentTypes) -> tuple[BuiltinType, ...]:
+    """schema_of: returns the built-in schema of a definition."""
     webhooks = (_webhooks(current.find(_GROUP, resource)) for resource in _WEBHOOKS)
-    policies = (
-        other_version(current.find(_GROUP, resource), version)
-        for version in ("v1beta1", "v1alpha1")
-        for resource in _POLICIES
+    policies, bindings = (current.find(_GROUP, resource) for resource in _POLICIES)
+    hub = hub_of(
+        bindings,
+        bind_to_deny,
+        from_hub=lambda document: None,
+        validate=partial(validate_actions, partial(schema_of, _ALPHA_BINDING)),
     )
-    return (*webhooks, *policies)
+    return (
+        *webhooks,
+        *(other_version(each, "v1beta1") for each in (policies, bindings)),
+        other_version(policies, "v1alpha1"),
+        other_version(bindings, "v1alpha1", hub=hub),
+    )
+
+
+# ---- bindings of v1alpha1
+
+
+def bind_to_deny(document: Document) -> None:
+    """Converts to v1. In 1.26 bindings did not say what they do: they denied."""
+    spec = document.get("spec", {})
+    if not spec.get("validationActions"):
+        spec["validationActions"] = ["Deny"]
+
+
+def validate_actions(schema: Callable[[], Schema], document: Document) -> Errors:
+    """Checks that a binding says what it does, if it can. schema: of its spec in the release."""
+    if document.get("spec", {}).get("validationActions") or "validationActions" not in schema().fields:
+        return []
+    return [required("spec.validationActions", "at least one validation action is required")]
+
+
+# ---- webhooks
 
 
 def _webhooks(v1: BuiltinType) -> BuiltinType:

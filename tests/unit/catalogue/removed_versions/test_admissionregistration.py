@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 
+from apiserver.errors import Invalid
 from tests.unit.catalogue.removed_versions.old_kinds import OldKind, read_by_current
 from tests.unit.catalogue.served_kinds import Changes, changed
 
@@ -126,3 +127,15 @@ def test_policies_of_v1beta1_are_those_of_v1(resource: str, valid: dict[str, Any
     assert beta.current() == stable.completed()
     assert beta.from_hub(beta.current()) == beta.completed()
     assert read_by_current(beta.completed()) == beta.current()
+
+
+def test_bindings_of_1_26_deny() -> None:
+    """They could not say what they do."""
+    resource = f"validatingadmissionpolicybindings.{GROUP}"
+    binding = OldKind(resource, "v1alpha1", 26, {"spec": {"policyName": "a"}})
+    created = binding.create()
+    assert created.texts == []
+    assert created.document["spec"]["validationActions"] == ["Deny"]
+    assert read_by_current(binding.completed()) == binding.current()
+    with pytest.raises(Invalid, match="at least one validation action is required"):
+        OldKind(resource, "v1alpha1", 27, {"spec": {"policyName": "a"}}).create()
