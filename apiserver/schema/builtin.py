@@ -61,6 +61,8 @@ _PATCH_MERGE_KEY: Final = extension_key(KUBERNETES_VENDOR, "patch-merge-key")
 _LIST_TYPE: Final = extension_key(KUBERNETES_VENDOR, "list-type")
 _LIST_MAP_KEYS: Final = extension_key(KUBERNETES_VENDOR, "list-map-keys")
 _MAP_TYPE: Final = extension_key(KUBERNETES_VENDOR, "map-type")
+_GROUP_VERSION_KIND: Final = extension_key(KUBERNETES_VENDOR, "group-version-kind")
+_OBJECT_FIELDS: Final = frozenset({"apiVersion", "kind", "metadata"})
 _SCALARS: Final = {
     ("string", "byte"): (Kind.BYTES, "[]uint8"),
     ("string", ""): (Kind.STRING, "string"),
@@ -217,7 +219,11 @@ def _removed_definitions() -> Mapping[str, Any]:
 
 
 def _described(removed: Mapping[str, Any], newest: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns definitions with the descriptions of those that have replaced them, field by field."""
+    """Returns definitions with the descriptions of those that have replaced them, field by field.
+
+    Those of objects and lists tell their group, version and kind, by which clients look for them.
+    """
+    groups = _groups(newest)
     by_kind: dict[str, dict[str, Any]] = {}
     for name, definition in newest.items():
         if ".v1." in name:
@@ -232,7 +238,21 @@ def _described(removed: Mapping[str, Any], newest: Mapping[str, Any]) -> dict[st
         }
         text = {"description": like["description"]} if "description" in like else {}
         described[name] = {**text, **definition, **({"properties": properties} if properties else {})}
+        if properties.keys() >= _OBJECT_FIELDS:
+            package, _, kind = name.rpartition(".")
+            prefix, _, version = package.rpartition(".")
+            group = groups.get(prefix, prefix.rpartition(".")[2])
+            described[name][_GROUP_VERSION_KIND] = [{"group": group, "kind": kind, "version": version}]
     return described
+
+
+def _groups(definitions: Mapping[str, Any]) -> dict[str, str]:
+    """Returns the groups of packages without their versions, as `io.k8s.api.rbac`."""
+    return {
+        name.rsplit(".", 2)[0]: kinds[0]["group"]
+        for name, definition in definitions.items()
+        if len(kinds := definition.get(_GROUP_VERSION_KIND) or []) == 1
+    }
 
 
 def _package_folder() -> Path:

@@ -559,3 +559,26 @@ def test_removed_definitions_have_the_descriptions_of_what_has_replaced_them() -
     old, new = (definitions[f"io.k8s.api.apps.{version}.DeploymentSpec"] for version in ("v1beta1", "v1"))
     assert old["properties"]["replicas"]["description"] == new["properties"]["replicas"]["description"]
     assert "description" not in old["properties"]["rollbackTo"]
+
+
+OLD_OBJECTS: Final[dict[str, tuple[str, str, str] | None]] = {
+    "io.k8s.api.apps.v1beta1.Deployment": ("apps", "v1beta1", "Deployment"),
+    "io.k8s.api.extensions.v1beta1.IngressList": ("extensions", "v1beta1", "IngressList"),
+    "io.k8s.api.rbac.v1alpha1.ClusterRole": ("rbac.authorization.k8s.io", "v1alpha1", "ClusterRole"),
+    "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1beta1.CustomResourceDefinition": (
+        "apiextensions.k8s.io",
+        "v1beta1",
+        "CustomResourceDefinition",
+    ),
+    "io.k8s.api.rbac.v1alpha1.Subject": None,
+}
+
+
+@pytest.mark.parametrize(("name", "kind"), OLD_OBJECTS.items())
+def test_removed_definitions_of_objects_tell_their_kind(name: str, kind: tuple[str, ...] | None) -> None:
+    """kubectl looks for them by it."""
+    found = BuiltinSchemas((1, 15)).definitions()[name].get("x-kubernetes-group-version-kind")
+    if kind is None:
+        assert found is None
+    else:
+        assert found == [dict(zip(("group", "version", "kind"), kind, strict=True))]
