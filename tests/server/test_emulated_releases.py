@@ -356,6 +356,44 @@ def assert_current(row: str, each: OldObject, api: Api) -> Any:
     return found
 
 
+APPLY: Final = "application/apply-patch+yaml"
+PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
+
+
+def test_clients_of_two_versions_share_an_object(tmp_path: Path) -> None:
+    """Rows S01, T07: each reads, watches and applies it in its own version, and sees the other's fields."""
+    path = "/apis/discovery.k8s.io/{}/namespaces/default/endpointslices"
+    beta, stable = path.format("v1beta1"), path.format("v1")
+    document = {
+        "apiVersion": "discovery.k8s.io/v1beta1",
+        "kind": "EndpointSlice",
+        "metadata": {"name": "a"},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": ["10.0.0.1"], "topology": {"topology.kubernetes.io/zone": "a"}}],
+    }
+    endpoint = {**document["endpoints"][0], "conditions": {}}  # type: ignore[index]
+    with running(tmp_path, 21) as api:
+        apply = f"{beta}/a?fieldManager=old"
+        assert api.patch(apply, document, type=APPLY).ok()["endpoints"] == [endpoint]
+        with api.watch(f"{beta}?watch=1&fieldSelector=metadata.name=a") as events:
+            event = next(iter(events))
+            assert (event["object"]["apiVersion"], event["object"]["endpoints"]) == (
+                "discovery.k8s.io/v1beta1",
+                [endpoint],
+            )
+        change = {"endpoints": [{"addresses": ["10.0.0.2"], "zone": "b"}]}
+        api.patch(f"{stable}/a?fieldManager=new", change).ok()
+        (topology,) = (each["topology"] for each in api.get(f"{beta}/a").ok()["endpoints"])
+        assert topology == {"topology.kubernetes.io/zone": "b"}
+        conflict = api.patch(apply, document, type=APPLY)
+        assert conflict.status == 409
+        assert 'conflict with "new" using discovery.k8s.io/v1: .endpoints' in conflict.message
+        api.patch(f"{apply}&force=true", document, type=APPLY).ok()
+        assert api.get(f"{stable}/a").ok()["endpoints"][0]["zone"] == "a"
+        encoded = api.get(f"{beta}/a", headers={"Accept": PROTOBUF}).body
+        assert api.put(f"{beta}/a", encoded, type=PROTOBUF).ok()["endpoints"] == [endpoint]
+
+
 def test_a_definition_of_v1beta1_keeps_unknown_fields_of_its_objects(tmp_path: Path) -> None:
     """Row T14: wherever they are, until the definition says otherwise."""
     definition = OLD_OBJECTS["T14 CustomResourceDefinition"]
@@ -425,41 +463,3 @@ def test_reviews_in_old_versions(tmp_path: Path) -> None:
     with running(tmp_path, 22) as api:
         for path, document, _ in REVIEWS.values():
             assert api.post("/apis/" + path.format("v1beta1"), document).status == 404
-
-
-APPLY: Final = "application/apply-patch+yaml"
-PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
-
-
-def test_clients_of_two_versions_share_an_object(tmp_path: Path) -> None:
-    """Rows S01, T07: each reads, watches and applies it in its own version, and sees the other's fields."""
-    path = "/apis/discovery.k8s.io/{}/namespaces/default/endpointslices"
-    beta, stable = path.format("v1beta1"), path.format("v1")
-    document = {
-        "apiVersion": "discovery.k8s.io/v1beta1",
-        "kind": "EndpointSlice",
-        "metadata": {"name": "a"},
-        "addressType": "IPv4",
-        "endpoints": [{"addresses": ["10.0.0.1"], "topology": {"topology.kubernetes.io/zone": "a"}}],
-    }
-    endpoint = {**document["endpoints"][0], "conditions": {}}  # type: ignore[index]
-    with running(tmp_path, 21) as api:
-        apply = f"{beta}/a?fieldManager=old"
-        assert api.patch(apply, document, type=APPLY).ok()["endpoints"] == [endpoint]
-        with api.watch(f"{beta}?watch=1&fieldSelector=metadata.name=a") as events:
-            event = next(iter(events))
-            assert (event["object"]["apiVersion"], event["object"]["endpoints"]) == (
-                "discovery.k8s.io/v1beta1",
-                [endpoint],
-            )
-        change = {"endpoints": [{"addresses": ["10.0.0.2"], "zone": "b"}]}
-        api.patch(f"{stable}/a?fieldManager=new", change).ok()
-        (topology,) = (each["topology"] for each in api.get(f"{beta}/a").ok()["endpoints"])
-        assert topology == {"topology.kubernetes.io/zone": "b"}
-        conflict = api.patch(apply, document, type=APPLY)
-        assert conflict.status == 409
-        assert 'conflict with "new" using discovery.k8s.io/v1: .endpoints' in conflict.message
-        api.patch(f"{apply}&force=true", document, type=APPLY).ok()
-        assert api.get(f"{stable}/a").ok()["endpoints"][0]["zone"] == "a"
-        encoded = api.get(f"{beta}/a", headers={"Accept": PROTOBUF}).body
-        assert api.put(f"{beta}/a", encoded, type=PROTOBUF).ok()["endpoints"] == [endpoint]
