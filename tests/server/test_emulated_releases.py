@@ -105,6 +105,15 @@ def certificate_request() -> str:
     return base64.b64encode(pem).decode()
 
 
+INGRESS: Final = {
+    "backend": {"serviceName": "web", "servicePort": "http"},
+    "rules": [
+        {
+            "host": "a.b",
+            "http": {"paths": [{"path": "/", "backend": {"serviceName": "web", "servicePort": 80}}]},
+        }
+    ],
+}
 OLD_OBJECTS: Final = {
     "T14 CustomResourceDefinition": old(
         21,
@@ -318,6 +327,38 @@ OLD_OBJECTS: Final = {
             },
             "validations": [{"expression": "true"}],
         },
+    ),
+    "T20 Ingress, networking": old(
+        21,
+        "networking.k8s.io/{v1beta1,v1}/namespaces/default/ingresses",
+        {
+            "spec.defaultBackend.service": {"name": "web", "port": {"name": "http"}},
+            "spec.rules.0.http.paths.0.backend.service": {"name": "web", "port": {"number": 80}},
+            "spec.rules.0.http.paths.0.pathType": "ImplementationSpecific",
+        },
+        spec=INGRESS,
+    ),
+    "T20 Ingress, extensions": old(
+        21,
+        "{extensions/v1beta1,networking.k8s.io/v1}/namespaces/default/ingresses",
+        {
+            "spec.defaultBackend.service": {"name": "web", "port": {"name": "http"}},
+            "spec.rules.0.http.paths.0.pathType": "ImplementationSpecific",
+        },
+        "b",
+        spec=INGRESS,
+    ),
+    "T21 IngressClass": old(
+        21,
+        "networking.k8s.io/{v1beta1,v1}/ingressclasses",
+        {"spec.controller": "example.com/a"},
+        spec={"controller": "example.com/a"},
+    ),
+    "T25 NetworkPolicy": old(
+        15,
+        "{extensions/v1beta1,networking.k8s.io/v1}/namespaces/default/networkpolicies",
+        {"spec.podSelector": {}, "spec.policyTypes": ["Ingress"], "spec.ingress.0.ports.0.protocol": "TCP"},
+        spec={"podSelector": {}, "ingress": [{"ports": [{"port": 80}]}]},
     ),
 }
 _BY_RELEASE: Final = {

@@ -31,7 +31,7 @@ def builtin_type() -> BuiltinType:
             validate=validate_ingress,
             validate_create=validate_ingress_create,
             warn=warn_ingress,
-            update=UpdateStrategy(prepare=keep_status),
+            update=UpdateStrategy(prepare=keep_status, validate=validate_ingress_update),
             has_generation=True,
         ),
         columns=columns(
@@ -48,6 +48,7 @@ _CLASS_ANNOTATION: Final = "kubernetes.io/ingress.class"
 
 
 def validate_ingress(document: Document) -> Errors:
+    """Checks what all versions check; the beta versions have left out the rest."""
     spec = document.get("spec", {})
     errors: Errors = []
     backend = spec.get("defaultBackend")
@@ -58,12 +59,11 @@ def validate_ingress(document: Document) -> Errors:
     for where, rule in items(spec, "rules", "spec"):
         if host := rule.get("host"):
             errors += _not_an_ip(f"{where}.host", host) + _host(f"{where}.host", host)
-        if (http := rule.get("http")) is not None:
-            errors += _http(f"{where}.http", http)
+        if not _is_wildcard_rule(rule):
+            errors += _rule_value(where, rule)
     for where, tls in items(spec, "tls", "spec"):
         for host_path, host in items(tls, "hosts", where):
             errors += _host(host_path, host)
-        errors += named(f"{where}.secretName", tls.get("secretName"), names.dns_subdomain, is_required=False)
     if (class_name := spec.get("ingressClassName")) is not None:
         errors += [
             invalid("spec.ingressClassName", class_name, text) for text in names.dns_subdomain(class_name)
@@ -72,12 +72,47 @@ def validate_ingress(document: Document) -> Errors:
 
 
 def validate_ingress_create(document: Document) -> Errors:
+    spec = document.get("spec", {})
+    return validate_ingress_class_annotation(document) + _wildcard_rules(spec) + _secret_names(spec)
+
+
+def validate_ingress_class_annotation(document: Document) -> Errors:
     annotation = _class_annotation(document)
     class_name = at(document, "spec", "ingressClassName")
     if annotation is None or class_name is None or annotation == class_name:
         return []
     text = "must match `ingressClassName` when both are specified"
     return [invalid(f"annotations.{_CLASS_ANNOTATION}", annotation, text)]
+
+
+def validate_ingress_update(new: Document, old: Document) -> Errors:
+    """What has been stored through a version that did not check it may stay as it is."""
+    spec, before = new.get("spec", {}), old.get("spec", {})
+    errors: Errors = []
+    for check in (_wildcard_rules, _secret_names):
+        found = check(spec)
+        if found and not check(before):
+            errors += found
+    return errors
+
+
+def _wildcard_rules(spec: Document) -> Errors:
+    return [
+        error
+        for where, rule in items(spec, "rules", "spec")
+        if _is_wildcard_rule(rule)
+        for error in _rule_value(where, rule)
+    ]
+
+
+def _secret_names(spec: Document) -> Errors:
+    return [
+        error
+        for where, tls in items(spec, "tls", "spec")
+        for error in named(
+            f"{where}.secretName", tls.get("secretName"), names.dns_subdomain, is_required=False
+        )
+    ]
 
 
 def warn_ingress(new: Document, old: Document | None) -> list[str]:
@@ -102,6 +137,15 @@ def validate_ingress_status_update(new: Document, old: Document) -> Errors:
 def _class_annotation(document: Document) -> str | None:
     annotation: str | None = at(document, "metadata", "annotations", _CLASS_ANNOTATION)
     return annotation
+
+
+def _is_wildcard_rule(rule: Document) -> bool:
+    return "*" in rule.get("host", "")
+
+
+def _rule_value(path: str, rule: Document) -> Errors:
+    http = rule.get("http")
+    return [] if http is None else _http(f"{path}.http", http)
 
 
 def _http(path: str, http: Document) -> Errors:

@@ -14,7 +14,9 @@ be set, and what may change.
     certificates           requests for certificates
     discovery              endpoint slices
     events                 events of events.k8s.io
+    extensions             the group whose types have moved to other groups
     flowcontrol            flow schemas and priority levels
+    networking             ingresses and their classes
     node                   runtime classes
     rbac                   roles and their bindings
 
@@ -37,7 +39,9 @@ from apiserver.catalogue.removed_versions import (
     certificates,
     discovery,
     events,
+    extensions,
     flowcontrol,
+    networking,
     node,
     rbac,
     renamed,
@@ -63,7 +67,9 @@ def types(
         *certificates.types(there),
         *discovery.types(there),
         *events.types(there),
+        *extensions.types(there),
         *flowcontrol.types(brand, there),
+        *networking.types(there),
         *node.types(there),
         *rbac.types(brand, there),
     )

@@ -1,0 +1,106 @@
+"""Ingresses and their classes of networking/v1beta1.
+
+Ingresses of `extensions/v1beta1` have the same form. A backend is a service's name and port there, and what
+today is checked of names of secrets and of rules for wildcards was not. Source:
+pkg/apis/networking/v1beta1 (conversion.go, defaults.go), pkg/apis/networking/validation (release 1.21). Rows
+T20, T21.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.common.other_versions import columns_of_hub, hub_of, other_version
+from apiserver.catalogue.networking.ingresses import validate_ingress, validate_ingress_class_annotation
+from apiserver.catalogue.removed_versions.current_types import CurrentTypes
+from apiserver.field_errors import Errors
+from apiserver.registry.strategy import UpdateStrategy, keep_status
+from apiserver.schema.compile import Default
+from apiserver.validation.defaults import setting
+from apiserver.vocabulary import Document
+
+_GROUP: Final = "networking."
+
+
+def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
+    return (
+        ingress_of_v1beta1(current),
+        other_version(current.find(_GROUP, "ingressclasses"), "v1beta1"),
+    )
+
+
+def ingress_of_v1beta1(current: CurrentTypes) -> BuiltinType:
+    v1 = current.find(_GROUP, "ingresses")
+    strategy = replace(
+        v1.strategy,
+        validate=validate_ingress_of_v1beta1,
+        validate_create=validate_ingress_class_annotation,
+        update=UpdateStrategy(prepare=keep_status),
+    )
+    return other_version(
+        v1,
+        "v1beta1",
+        adds=DEFAULTS,
+        strategy=strategy,
+        columns=columns_of_hub(v1.columns, to_v1),
+        hub=hub_of(v1, to_v1, to_v1beta1),
+    )
+
+
+DEFAULTS: Final[Mapping[str, Default]] = {"HTTPIngressPath": setting(pathType="ImplementationSpecific")}
+
+
+def to_v1(document: Document) -> None:
+    spec = document.get("spec") or {}
+    if "backend" in spec:
+        spec["defaultBackend"] = spec.pop("backend")
+    for backend in _backends(spec):
+        name, port = backend.pop("serviceName", ""), backend.pop("servicePort", 0)
+        if name or port:
+            port = {"name": port} if isinstance(port, str) else {"number": port}
+            backend["service"] = {"name": name, "port": {key: value for key, value in port.items() if value}}
+
+
+def to_v1beta1(document: Document) -> None:
+    spec = document.get("spec") or {}
+    for backend in _backends(spec):
+        service = backend.pop("service", None) or {}
+        port = service.get("port") or {}
+        if service.get("name"):
+            backend["serviceName"] = service["name"]
+        # It is no pointer in Go: zero is shown, too.
+        backend["servicePort"] = port.get("name") or port.get("number", 0)
+    if "defaultBackend" in spec:
+        spec["backend"] = spec.pop("defaultBackend")
+
+
+def _backends(spec: Document) -> Iterator[Document]:
+    if (backend := spec.get("defaultBackend")) is not None:
+        yield backend
+    for rule in spec.get("rules") or ():
+        for path in (rule.get("http") or {}).get("paths") or ():
+            if (backend := path.get("backend")) is not None:
+                yield backend
+
+
+_service_port = re.compile(r"\.service\.port\.(?:name|number)$").sub
+_service_name = re.compile(r"\.service\.name$").sub
+
+
+def validate_ingress_of_v1beta1(document: Document) -> Errors:
+    """Checks an ingress in its v1 form. Errors name fields as clients of v1beta1 do."""
+    return [
+        replace(
+            error,
+            field=_service_port(
+                ".servicePort",
+                _service_name(".serviceName", error.field.replace("spec.defaultBackend", "spec.backend", 1)),
+            ),
+            message=error.message.replace("`defaultBackend`", "`backend`"),
+        )
+        for error in validate_ingress(document)
+    ]
