@@ -12,7 +12,14 @@ from apiserver.admission.plugins import builtin_plugins
 from apiserver.app.access import Access
 from apiserver.app.core import Core
 from apiserver.authz.authorizer_modes import Authorizers
-from apiserver.catalogue.subresources import BINDING, EVICTION, SCALE, TOKEN_REQUEST
+from apiserver.catalogue.subresources import (
+    BINDING,
+    EVICTION,
+    OLD_ROLLBACKS,
+    OLD_SCALES,
+    SCALE,
+    TOKEN_REQUEST,
+)
 from apiserver.endpoints.api_call import Handler
 from apiserver.endpoints.routes import ResourceHandlers, VerbHandlers
 from apiserver.handlers.apply import Applier
@@ -28,6 +35,7 @@ from apiserver.handlers.reviews import all_reviews, review_handlers
 from apiserver.handlers.subresources.binding import binding_handlers
 from apiserver.handlers.subresources.connect import Connector, connect_handler
 from apiserver.handlers.subresources.eviction import eviction_handlers
+from apiserver.handlers.subresources.rollback import rollback_handlers
 from apiserver.handlers.subresources.scale import scale_handlers
 from apiserver.handlers.subresources.token import TokenSettings, token_handlers
 from apiserver.handlers.update import update_handler
@@ -118,7 +126,11 @@ def _subresources(
         extends=config.service_account_extend_token_expiration,
     )
     return {
-        SCALE: scale_handlers(registry, virtual, applier, config.deviations),
+        **{
+            scale: scale_handlers(registry, virtual, applier, config.deviations, scale)
+            for scale in (SCALE, *OLD_SCALES)
+        },
+        **{rollback: rollback_handlers(registry, virtual, rollback) for rollback in OLD_ROLLBACKS},
         BINDING: binding_handlers(registry, served, virtual, lifecycle, clock),
         EVICTION: eviction_handlers(registry, served, virtual, lifecycle, clock),
         TOKEN_REQUEST: token_handlers(registry, served, virtual, lifecycle, tokens, clock),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from apiserver.registry.served_resource import ScaleFields, Subresource
@@ -10,6 +11,16 @@ from apiserver.validation.documents import at
 from apiserver.vocabulary import Document, GroupVersion
 
 SCALE: Final = "io.k8s.api.autoscaling.v1.Scale"
+# The scales, and orders to go back to a former revision, of versions that were removed.
+OLD_SCALES: Final = (
+    "io.k8s.api.apps.v1beta1.Scale",
+    "io.k8s.api.apps.v1beta2.Scale",
+    "io.k8s.api.extensions.v1beta1.Scale",
+)
+OLD_ROLLBACKS: Final = (
+    "io.k8s.api.apps.v1beta1.DeploymentRollback",
+    "io.k8s.api.extensions.v1beta1.DeploymentRollback",
+)
 BINDING: Final = "io.k8s.api.core.v1.Binding"
 EVICTION: Final = "io.k8s.api.policy.v1.Eviction"
 TOKEN_REQUEST: Final = "io.k8s.api.authentication.v1.TokenRequest"  # noqa: S105  a definition's name
@@ -23,6 +34,38 @@ POLICY_V1: Final = GroupVersion("policy", "v1")
 
 def scale(fields: ScaleFields) -> Subresource:
     return Subresource("scale", kind="Scale", group_version=AUTOSCALING_V1, definition=SCALE, scale=fields)
+
+
+def old_scale(fields: ScaleFields, group: str, version: str) -> Subresource:
+    """Returns the scale of a version that has a kind of its own for it."""
+    definition = f"io.k8s.api.{group}.{version}.Scale"
+    assert definition in OLD_SCALES
+    return Subresource(
+        "scale",
+        kind="Scale",
+        group_version=GroupVersion(group, version),
+        definition=definition,
+        scale=replace(fields, has_labels=True),
+    )
+
+
+def old_rollback(group: str, version: str) -> Subresource:
+    """Returns what takes Deployments of a version back to a former revision."""
+    definition = f"io.k8s.api.{group}.{version}.DeploymentRollback"
+    assert definition in OLD_ROLLBACKS
+    return Subresource(
+        "rollback",
+        verbs=("create",),
+        kind="DeploymentRollback",
+        group_version=GroupVersion(group, version),
+        definition=definition,
+    )
+
+
+def group_version_of(definition: str) -> GroupVersion:
+    """Returns the version of a definition of k8s.io/api, as `io.k8s.api.apps.v1beta1.Scale`."""
+    group, version, _ = definition.removeprefix("io.k8s.api.").split(".")
+    return GroupVersion(group, version)
 
 
 def text_at(*path: str) -> Callable[[Document], str]:

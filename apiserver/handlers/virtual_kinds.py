@@ -157,6 +157,14 @@ def virtual_kinds(schemas: BuiltinSchemas, brand: Brand) -> Mapping[str, ServedR
 
     types = (
         virtual_kind(subresources.SCALE, subresources.AUTOSCALING_V1, _SCALE_COLUMNS),
+        *(
+            virtual_kind(scale, subresources.group_version_of(scale), _SCALE_COLUMNS)
+            for scale in subresources.OLD_SCALES
+        ),
+        *(
+            virtual_kind(rollback, subresources.group_version_of(rollback))
+            for rollback in subresources.OLD_ROLLBACKS
+        ),
         virtual_kind(subresources.BINDING, subresources.CORE_V1),
         # Clients of before 1.22 evict in the beta version, which is served for nothing else any more.
         virtual_kind(subresources.EVICTION, subresources.POLICY_V1, also_accepts=("policy/v1beta1",)),

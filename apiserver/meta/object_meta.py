@@ -174,18 +174,20 @@ def _validate_namespace(namespace: str | None, *, is_namespaced: bool) -> list[F
     return [invalid("metadata.namespace", namespace, problem) for problem in names.dns_label(namespace)]
 
 
-def validate_annotations(annotations: dict[str, str] | None) -> list[FieldError]:
+def validate_annotations(
+    annotations: dict[str, str] | None, field: str = "metadata.annotations"
+) -> list[FieldError]:
     errors = []
     size_bytes = 0
     for key, value in (annotations or {}).items():
         # The rule is that of label keys, except that the domain may have upper case.
         if problems := names.qualified_name(key.lower()):
-            errors += [invalid("metadata.annotations", key, problem) for problem in problems]
+            errors += [invalid(field, key, problem) for problem in problems]
         if len(errors) >= ERRORS_MAX:
             return errors
         size_bytes += len(key.encode()) + len(value.encode())
     if size_bytes > ANNOTATIONS_BYTES_MAX:
-        errors.append(too_long("metadata.annotations", ANNOTATIONS_BYTES_MAX))
+        errors.append(too_long(field, ANNOTATIONS_BYTES_MAX))
     return errors
 
 

@@ -37,6 +37,8 @@ class ScaleFields:
     default: what absent replicas mean; None if they must be there.
     checks_replicas: a scale with fewer than none is refused as a scale; else the resource's own rules see to
         that.
+    has_labels: the scale has the text in a field of its own, `targetSelector`, and in `selector` the labels,
+        if the selector is nothing else.
     """
 
     selector: Callable[[Document], str]
@@ -44,6 +46,7 @@ class ScaleFields:
     status_replicas: tuple[str, ...] = ("status", "replicas")
     default: int | None = 1
     checks_replicas: bool = True
+    has_labels: bool = False
 
 
 @dataclass(frozen=True, slots=True)

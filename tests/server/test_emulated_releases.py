@@ -114,6 +114,10 @@ INGRESS: Final = {
         }
     ],
 }
+TEMPLATE: Final = {
+    "metadata": {"labels": {"app": "web"}},
+    "spec": {"containers": [{"name": "web", "image": "nginx:1"}]},
+}
 OLD_OBJECTS: Final = {
     "T14 CustomResourceDefinition": old(
         21,
@@ -360,6 +364,76 @@ OLD_OBJECTS: Final = {
         {"spec.podSelector": {}, "spec.policyTypes": ["Ingress"], "spec.ingress.0.ports.0.protocol": "TCP"},
         spec={"podSelector": {}, "ingress": [{"ports": [{"port": 80}]}]},
     ),
+    "T26 DaemonSet, extensions": old(
+        15,
+        "{extensions/v1beta1,apps/v1}/namespaces/default/daemonsets",
+        {"spec.selector.matchLabels.app": "web", "spec.updateStrategy": {"type": "OnDelete"}},
+        "extensions",
+        spec={"template": TEMPLATE},
+    ),
+    "T26 DaemonSet, apps/v1beta2": old(
+        15,
+        "apps/{v1beta2,v1}/namespaces/default/daemonsets",
+        {"spec.updateStrategy.type": "RollingUpdate"},
+        "v1beta2",
+        spec={"selector": {"matchLabels": {"app": "web"}}, "template": TEMPLATE},
+    ),
+    "T27 Deployment, extensions": old(
+        15,
+        "{extensions/v1beta1,apps/v1}/namespaces/default/deployments",
+        {"spec.selector.matchLabels.app": "web", "spec.strategy.rollingUpdate.maxSurge": 1},
+        "extensions",
+        spec={"template": TEMPLATE},
+    ),
+    "T27 Deployment, apps/v1beta1": old(
+        15,
+        "apps/{v1beta1,v1}/namespaces/default/deployments",
+        {"spec.selector.matchLabels.app": "web", "spec.revisionHistoryLimit": 2},
+        "v1beta1",
+        spec={"template": TEMPLATE},
+    ),
+    "T27 Deployment, apps/v1beta2": old(
+        15,
+        "apps/{v1beta2,v1}/namespaces/default/deployments",
+        {"spec.strategy.rollingUpdate.maxSurge": "25%"},
+        "v1beta2",
+        spec={"selector": {"matchLabels": {"app": "web"}}, "template": TEMPLATE},
+    ),
+    "T28 StatefulSet, apps/v1beta1": old(
+        15,
+        "apps/{v1beta1,v1}/namespaces/default/statefulsets",
+        {"spec.selector.matchLabels.app": "web", "spec.updateStrategy": {"type": "OnDelete"}},
+        "v1beta1",
+        spec={"template": TEMPLATE},
+    ),
+    "T28 StatefulSet, apps/v1beta2": old(
+        15,
+        "apps/{v1beta2,v1}/namespaces/default/statefulsets",
+        {"spec.updateStrategy.type": "RollingUpdate"},
+        "v1beta2",
+        spec={"selector": {"matchLabels": {"app": "web"}}, "template": TEMPLATE},
+    ),
+    "T29 ReplicaSet, extensions": old(
+        15,
+        "{extensions/v1beta1,apps/v1}/namespaces/default/replicasets",
+        {"spec.selector.matchLabels.app": "web"},
+        "extensions",
+        spec={"template": TEMPLATE},
+    ),
+    "T29 ReplicaSet, apps/v1beta2": old(
+        15,
+        "apps/{v1beta2,v1}/namespaces/default/replicasets",
+        {"spec.replicas": 1},
+        "v1beta2",
+        spec={"selector": {"matchLabels": {"app": "web"}}, "template": TEMPLATE},
+    ),
+    "ControllerRevision, apps/v1beta1": old(
+        15,
+        "apps/{v1beta1,v1}/namespaces/default/controllerrevisions",
+        {"revision": 2},
+        data={"a": 1},
+        revision=2,
+    ),
 }
 _BY_RELEASE: Final = {
     minor: dict(found)
@@ -387,7 +461,7 @@ def test_objects_of_a_version_outlive_it(tmp_path: Path, minor: int) -> None:
             found = assert_current(row, each, api)
             assert found["metadata"]["uid"] == created[row]["metadata"]["uid"], row
             labelled = api.patch(f"{each.current}/{each.name}", {"metadata": {"labels": {"a": "b"}}}).ok()
-            assert labelled["metadata"]["labels"] == {"a": "b"}, row
+            assert labelled["metadata"]["labels"]["a"] == "b", row
 
 
 def assert_current(row: str, each: OldObject, api: Api) -> Any:
@@ -504,3 +578,49 @@ def test_reviews_in_old_versions(tmp_path: Path) -> None:
     with running(tmp_path, 22) as api:
         for path, document, _ in REVIEWS.values():
             assert api.post("/apis/" + path.format("v1beta1"), document).status == 404
+
+
+DEPLOYMENTS: Final = ("extensions/v1beta1", "apps/v1beta1", "apps/v1beta2")
+
+
+def test_deployments_of_old_versions_are_scaled_and_rolled_back(tmp_path: Path) -> None:
+    """Row T27."""
+    with running(tmp_path, 15) as api:
+        spec = {"selector": {"matchLabels": {"app": "web"}}, "template": TEMPLATE}
+        current = "/apis/apps/v1/namespaces/default/deployments/a"
+        api.post(current.removesuffix("/a"), {"metadata": {"name": "a"}, "spec": spec}).ok()
+        for replicas, version in enumerate(DEPLOYMENTS):
+            scale = api.get(f"/apis/{version}/namespaces/default/deployments/a/scale").ok()
+            assert (scale["apiVersion"], scale["kind"]) == (version, "Scale")
+            selected = {"replicas": 0, "selector": {"app": "web"}, "targetSelector": "app=web"}
+            assert scale["status"] == selected
+            path = f"/apis/{version}/namespaces/default/deployments/a"
+            scale["spec"]["replicas"] = replicas
+            assert api.put(f"{path}/scale", scale).ok()["spec"] == (
+                {"replicas": replicas} if replicas else {}
+            )
+            assert api.get(current).ok()["spec"]["replicas"] == replicas
+            generation = api.get(current).ok()["metadata"]["generation"]
+            order = {"name": "a", "rollbackTo": {"revision": replicas}, "updatedAnnotations": {"by": version}}
+            done = api.post(f"{path}/rollback", order)
+            if version == "apps/v1beta2":
+                assert done.status == 404
+                continue
+            assert done.ok()["message"] == 'rollback request for deployment "a" succeeded'
+            found = api.get(current).ok()["metadata"]
+            assert found["generation"] == generation
+            assert found["annotations"] == {"deprecated.deployment.rollback.to": str(replicas), "by": version}
+            rollback = api.get(path).ok()["spec"]["rollbackTo"]
+            assert rollback == ({"revision": replicas} if replicas else {})
+            assert api.post(f"{path}/rollback", {**order, "name": "b"}).status == 400
+            assert api.post(f"{path}/rollback", {"name": ""}).status == 422
+            missing = path.removesuffix("/a")
+            assert api.post(f"{missing}/b/rollback", {**order, "name": "b"}).status == 404
+        listed = {each["name"]: each for each in api.get("/apis/extensions/v1beta1").ok()["resources"]}
+        assert (listed["deployments/scale"]["group"], listed["deployments/scale"]["version"]) == (
+            "extensions",
+            "v1beta1",
+        )
+        assert listed["deployments/rollback"]["kind"] == "DeploymentRollback"
+        assert api.get("/openapi/v3/apis/extensions/v1beta1").status == 200
+        assert api.get("/openapi/v2").status == 200

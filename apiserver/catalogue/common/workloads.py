@@ -144,4 +144,5 @@ def _label_selector(document: Document) -> str:
     return table.selector_text(selector) if selector else ""
 
 
-SCALE_SUBRESOURCE: Final = scale(ScaleFields(_label_selector))
+SCALE_FIELDS: Final = ScaleFields(_label_selector)
+SCALE_SUBRESOURCE: Final = scale(SCALE_FIELDS)

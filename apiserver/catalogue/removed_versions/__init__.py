@@ -11,6 +11,7 @@ be set, and what may change.
     reviews                those of authentication and authorization
     admissionregistration  webhook configurations and policies
     apiextensions          definitions of custom resources
+    apps                   what runs pods; `workloads` has what it shares with `extensions`
     certificates           requests for certificates
     discovery              endpoint slices
     events                 events of events.k8s.io
@@ -36,6 +37,7 @@ from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.removed_versions import (
     admissionregistration,
     apiextensions,
+    apps,
     certificates,
     discovery,
     events,
@@ -64,6 +66,7 @@ def types(
         *reviews.types(there),
         *admissionregistration.types(schema_of, there),
         *apiextensions.types(brand, schema_of, there),
+        *apps.types(there),
         *certificates.types(there),
         *discovery.types(there),
         *events.types(there),

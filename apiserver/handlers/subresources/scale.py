@@ -43,10 +43,14 @@ MakeScale = Callable[[StoredObject], Decoded]
 
 
 def scale_handlers(
-    registry: Registry, virtual: VirtualKinds, applier: Applier, deviations: Deviations
+    registry: Registry,
+    virtual: VirtualKinds,
+    applier: Applier,
+    deviations: Deviations,
+    definition: str = SCALE,
 ) -> Mapping[str, Handler]:
-    """Returns the handlers of scale subresources, by verb."""
-    requests, kind = virtual.requests, virtual.kinds[SCALE]
+    """Returns the handlers of scale subresources, by verb. definition: of the kind of their documents."""
+    requests, kind = virtual.requests, virtual.kinds[definition]
 
     async def get(call: ApiCall) -> None:
         resource, fields = _resource(call)
@@ -171,9 +175,18 @@ def scale_of(
         "spec": {"replicas": replicas},
         "status": {
             "replicas": _number(document, fields.status_replicas) or 0,
-            "selector": fields.selector(document),
+            **_selector(document, fields),
         },
     }
+
+
+def _selector(document: Document, fields: ScaleFields) -> Document:
+    text = fields.selector(document)
+    if not fields.has_labels:
+        return {"selector": text}
+    selector = document["spec"].get("selector") or {}
+    labels = selector.get("matchLabels") if not selector.get("matchExpressions") else None
+    return {"targetSelector": text, "selector": labels or {}}
 
 
 def _check(

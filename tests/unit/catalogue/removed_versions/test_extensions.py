@@ -1,4 +1,4 @@
-"""Types of extensions/v1beta1 that have moved as they were. Rows T25, T29."""
+"""Types of extensions/v1beta1 that have moved as they were. Row T25."""
 
 from __future__ import annotations
 

@@ -103,8 +103,10 @@ ERRORS: Final[dict[str, tuple[Changes, list[str]]]] = {
     "a port's number": (
         {f"{BACKEND}.servicePort": 70000},
         [
-            "spec.rules[0].http.paths[0].backend.servicePort: Invalid value: 70000: must be between 1 and "
-            "65535, inclusive"
+            (
+                "spec.rules[0].http.paths[0].backend.servicePort: Invalid value: 70000: must be between 1 and "
+                "65535, inclusive"
+            )
         ],
     ),
     "a name that no secret has": ({"spec.tls": [{"secretName": "A"}]}, []),

@@ -1,0 +1,134 @@
+"""Deployments, DaemonSets, ReplicaSets and StatefulSets as versions before apps/v1 had them.
+
+What is common to these versions in all groups: an object's labels and selector are those of its pods unless
+it says otherwise (not in apps/v1beta2), a selector may change (not in apps/v1beta2), what an object has made
+outlives it by default, and scales have kinds of their own. Two fields were removed; apps/v1 has them in
+annotations. Source: pkg/apis/{apps,extensions}/VERSION (conversion.go, defaults.go) and
+pkg/registry/apps/*/strategy.go (release 1.15). Rows T26-T29.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from apiserver.catalogue.apps.daemon_sets import TEMPLATE_GENERATION
+from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.common import workloads
+from apiserver.catalogue.subresources import old_scale
+from apiserver.field_errors import Errors
+from apiserver.registry.served_resource import Subresource
+from apiserver.registry.strategy import Strategy
+from apiserver.validation.checks import non_negative
+from apiserver.validation.documents import at
+from apiserver.vocabulary import Document
+
+INT32_MAX: Final = (1 << 31) - 1
+_INT64: Final = range(-(1 << 63), 1 << 63)
+_INT64_DIGITS_MAX: Final = 20
+ROLLBACK_TO: Final = "deprecated.deployment.rollback.to"
+
+
+def old_strategy(v1: BuiltinType, *, selector_may_change: bool) -> Strategy:
+    """Returns the rules of a version that is older than apps/v1."""
+    strategy = replace(v1.strategy, orphans_by_default=True)
+    if not selector_may_change:
+        return strategy
+    return replace(strategy, update=replace(strategy.update, validate=_no_errors))
+
+
+def old_deployment_strategy(v1: BuiltinType) -> Strategy:
+    """Returns the rules of Deployments in the versions that have `spec.rollbackTo`."""
+    strategy = old_strategy(v1, selector_may_change=True)
+
+    def validate(document: Document) -> Errors:
+        return v1.strategy.validate(document) + validate_rollback(document)
+
+    return replace(strategy, validate=validate)
+
+
+def _no_errors(new: Document, old: Document) -> Errors:
+    return []
+
+
+def validate_rollback(document: Document) -> Errors:
+    """Checks the revision to go back to, of a Deployment of apps/v1. Kubernetes calls it so, too."""
+    revision = _int64(at(document, "metadata", "annotations", ROLLBACK_TO))
+    return non_negative("spec.rollback.version", revision)
+
+
+def with_old_scale(
+    subresources: tuple[Subresource, ...], group: str, version: str
+) -> tuple[Subresource, ...]:
+    """Returns subresources with the scale that a version has, instead of the common one."""
+    scale = old_scale(workloads.SCALE_FIELDS, group, version)
+    return tuple(scale if each.name == scale.name else each for each in subresources)
+
+
+# ---- defaults
+
+
+def labels_of_template(document: Document) -> None:
+    """Selects the pods by their labels, and labels the object so, too."""
+    labels = at(document, "spec", "template", "metadata", "labels")
+    if not labels:
+        return
+    document["spec"].setdefault("selector", {"matchLabels": dict(labels)})
+    if not document["metadata"].get("labels"):
+        document["metadata"]["labels"] = dict(labels)
+
+
+# ---- conversion
+
+
+def deployment_to_v1(document: Document) -> None:
+    rollback = (document.get("spec") or {}).pop("rollbackTo", None)
+    if rollback is not None:
+        _annotate(document, ROLLBACK_TO, str(rollback.get("revision", 0)))
+
+
+def deployment_from_v1(document: Document) -> None:
+    revision = _take_number(document, ROLLBACK_TO)
+    if revision is not None:
+        document.setdefault("spec", {})["rollbackTo"] = {"revision": revision} if revision else {}
+
+
+def daemon_set_to_v1(document: Document) -> None:
+    generation = (document.get("spec") or {}).pop("templateGeneration", 0)
+    if generation or at(document, "metadata", "annotations", TEMPLATE_GENERATION) is None:
+        _annotate(document, TEMPLATE_GENERATION, str(generation))
+
+
+def daemon_set_from_v1(document: Document) -> None:
+    if generation := _take_number(document, TEMPLATE_GENERATION):
+        document.setdefault("spec", {})["templateGeneration"] = generation
+
+
+def _annotate(document: Document, key: str, value: str) -> None:
+    meta = document["metadata"]
+    meta["annotations"] = {**(meta.get("annotations") or {}), key: value}
+
+
+def _take_number(document: Document, key: str) -> int | None:
+    """Returns the number in an annotation, which is removed; None, and nothing is removed, if it is none."""
+    meta = document["metadata"]
+    number = _int64(at(meta, "annotations", key))
+    if number is None:
+        return None
+    rest = {name: value for name, value in meta["annotations"].items() if name != key}
+    if rest:
+        meta["annotations"] = rest
+    else:
+        del meta["annotations"]
+    return number
+
+
+def _int64(text: str | None) -> int | None:
+    """Returns the number that is written so; None for any other text, also for `007`."""
+    if text is None or len(text) > _INT64_DIGITS_MAX:
+        return None
+    try:
+        number = int(text)
+    except ValueError:
+        return None
+    return number if number in _INT64 and str(number) == text else None
