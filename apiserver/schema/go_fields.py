@@ -58,7 +58,7 @@ def go_struct(definition: str, vendor: str = KUBERNETES_VENDOR) -> GoStruct | No
     vendor: as in the extension key `x-kubernetes-list-type`.
     """
     entry = _facts("go_fields.json").get(definition)
-    if entry is None and ".v1" in definition:
+    if entry is None and ".v" in definition:
         entry = _facts("removed_go_fields.json").get(definition)
     if entry is None:
         return None

@@ -114,7 +114,7 @@ INGRESS: Final = {
         }
     ],
 }
-TEMPLATE: Final = {
+TEMPLATE: Final[dict[str, Any]] = {
     "metadata": {"labels": {"app": "web"}},
     "spec": {"containers": [{"name": "web", "image": "nginx:1"}]},
 }
@@ -433,6 +433,44 @@ OLD_OBJECTS: Final = {
         {"revision": 2},
         data={"a": 1},
         revision=2,
+    ),
+    "T06 CronJob": old(
+        24,
+        "batch/{v1beta1,v1}/namespaces/default/cronjobs",
+        {"spec.concurrencyPolicy": "Allow", "spec.schedule": "0 * * * *"},
+        spec={
+            "schedule": "0 * * * *",
+            "jobTemplate": {
+                "spec": {"template": {"spec": {**TEMPLATE["spec"], "restartPolicy": "Never"}}},
+            },
+        },
+    ),
+    "T09 HorizontalPodAutoscaler": old(
+        24,
+        "autoscaling/{v2beta1,v2}/namespaces/default/horizontalpodautoscalers",
+        {
+            "spec.metrics.0.resource.target.averageUtilization": 50,
+            "spec.behavior.scaleUp.selectPolicy": "Disabled",
+        },
+        metadata={
+            "annotations": {
+                "autoscaling.alpha.kubernetes.io/behavior": '{"ScaleUp":{"SelectPolicy":"Disabled"}}'
+            }
+        },
+        spec={
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"},
+            "maxReplicas": 3,
+            "metrics": [{"type": "Resource", "resource": {"name": "cpu", "targetAverageUtilization": 50}}],
+        },
+    ),
+    "T05 HorizontalPodAutoscaler": old(
+        25,
+        "autoscaling/{v2beta2,v2}/namespaces/default/horizontalpodautoscalers",
+        {"spec.metrics.0.resource.target.averageUtilization": 80},
+        spec={
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"},
+            "maxReplicas": 3,
+        },
     ),
 }
 _BY_RELEASE: Final = {

@@ -12,6 +12,8 @@ be set, and what may change.
     admissionregistration  webhook configurations and policies
     apiextensions          definitions of custom resources
     apps                   what runs pods; `workloads` has what it shares with `extensions`
+    autoscaling            autoscalers of pods
+    batch                  jobs by the clock
     certificates           requests for certificates
     discovery              endpoint slices
     events                 events of events.k8s.io
@@ -38,6 +40,8 @@ from apiserver.catalogue.removed_versions import (
     admissionregistration,
     apiextensions,
     apps,
+    autoscaling,
+    batch,
     certificates,
     discovery,
     events,
@@ -67,6 +71,8 @@ def types(
         *admissionregistration.types(schema_of, there),
         *apiextensions.types(brand, schema_of, there),
         *apps.types(there),
+        *autoscaling.types(there),
+        *batch.types(there),
         *certificates.types(there),
         *discovery.types(there),
         *events.types(there),

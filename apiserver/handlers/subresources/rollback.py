@@ -1,7 +1,8 @@
 """Handles rollbacks: a Deployment is told to go back to a former revision, which its controller does.
 
-Versions before apps/v1 had this subresource. It writes the revision into the Deployment, and annotations that
-the client wants there. Source: k8s.io/kubernetes, pkg/registry/apps/deployment/storage, RollbackREST. Row T27.
+Versions before apps/v1 had this subresource. It writes the revision into the Deployment, and annotations
+that the client wants there. Source: k8s.io/kubernetes, pkg/registry/apps/deployment/storage, RollbackREST.
+Row T27.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def to_v1(document: Document) -> None:
     hidden = {
         METRICS: [_flat(metric, _SPECS) for metric in others],
         CURRENT_METRICS: [_flat(metric, _STATUSES) for metric in current],
-        BEHAVIOR: behavior and {name: _flat_rules(behavior.get(key)) for name, key in _DIRECTIONS.items()},
+        BEHAVIOR: behavior and _flat_behavior(behavior),
         CONDITIONS: conditions,
     }
     _annotate(document, {name: orjson.dumps(value).decode() for name, value in hidden.items() if value})
@@ -291,6 +291,19 @@ def _flat(metric: Document, sources: _Sources) -> Document:
     return shown
 
 
+def flat_metrics(metrics: list[Document], *, are_current: bool = False) -> list[Document]:
+    """Returns metrics of v2 in the form that they have in annotations of v1, and in v2beta1.
+
+    are_current: they are those of a status.
+    """
+    return [_flat(metric, _STATUSES if are_current else _SPECS) for metric in metrics]
+
+
+def full_metrics(metrics: list[Document], *, are_current: bool = False) -> list[Document]:
+    """Returns metrics of v2beta1 in the form of v2; they have passed their schema. See `flat_metrics`."""
+    return [_full(metric, _STATUSES if are_current else _SPECS) for metric in metrics]
+
+
 def _metrics_of(sources: _Sources) -> Callable[[Any], list[Document]]:
     def read(value: Any) -> list[Document]:
         return [_full(_object(metric), sources) for metric in _list(value)]
@@ -352,6 +365,21 @@ _POLICY: Final = {
     "Value": ("value", _int32, 0),
     "PeriodSeconds": ("periodSeconds", _int32, 0),
 }
+
+
+def behavior_text(behavior: Document) -> str:
+    """Returns what stands in the annotation of older versions."""
+    return orjson.dumps(_flat_behavior(behavior)).decode()
+
+
+def behavior_of_text(text: str | None) -> Document | None:
+    """Returns the behavior that an annotation holds, or None."""
+    behavior: Document | None = _read(text, _behavior)
+    return behavior
+
+
+def _flat_behavior(behavior: Document) -> Document:
+    return {name: _flat_rules(behavior.get(key)) for name, key in _DIRECTIONS.items()}
 
 
 def _flat_rules(rules: Document | None) -> Document | None:

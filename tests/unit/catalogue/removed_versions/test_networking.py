@@ -104,8 +104,8 @@ ERRORS: Final[dict[str, tuple[Changes, list[str]]]] = {
         {f"{BACKEND}.servicePort": 70000},
         [
             (
-                "spec.rules[0].http.paths[0].backend.servicePort: Invalid value: 70000: must be between 1 and "
-                "65535, inclusive"
+                "spec.rules[0].http.paths[0].backend.servicePort: Invalid value: 70000: must be between "
+                "1 and 65535, inclusive"
             )
         ],
     ),
@@ -120,7 +120,7 @@ def test_t20_errors_have_the_names_of_v1beta1(kind: OldKind, changes: Changes, t
     assert kind.create(changes).texts == texts
 
 
-def stored(changes: Changes) -> dict[str, Any]:
+def stored(changes: Changes) -> Any:
     return NETWORKING.create(changes).document["spec"]
 
 
