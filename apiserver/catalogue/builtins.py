@@ -46,7 +46,7 @@ from apiserver.registry.served_resource import ResourceTable, ServedResource, Su
 from apiserver.registry.stored_object import OtherVersion
 from apiserver.registry.strategy import DeclaredChecks, Strategy
 from apiserver.releases.emulation import DEFAULT_RELEASE, EmulatedRelease
-from apiserver.releases.lifecycles import REMOVED_BEFORE
+from apiserver.releases.lifecycles import REMOVED_BEFORE, known_lifecycles
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import Default, SchemaCompiler
 from apiserver.validation.declarative.rules import DeclaredRules, migrated_types
@@ -149,9 +149,10 @@ class Catalogue:
                 return self._versions.other_version(builtin)
         if self._has_removed or not self._may_be_removed(api_version):
             return None
-        for builtin in self._removed(self._types):
+        removed = self._removed(self._types)
+        for builtin in removed:
             if builtin.kind == kind and api_version_of(builtin, self._brand) == api_version:
-                versions = TypeVersions((*self._types, builtin), self._brand, self._release)
+                versions = TypeVersions((*self._types, *removed), self._brand, self._release)
                 return versions.other_version(builtin)
         return None
 
@@ -179,7 +180,11 @@ class Catalogue:
         versions, minor = self._versions, self._release.minor
         group_version = GroupVersion(full_group(builtin.group, self._brand), builtin.version)
         life, hub = life_of(builtin), versions.hub_version(builtin)
-        subresources = [sub for sub in builtin.subresources if _has_subresource(builtin, sub, minor)]
+        subresources = [
+            _of_release(builtin, sub, minor)
+            for sub in builtin.subresources
+            if _has_subresource(builtin, sub, minor)
+        ]
         return ServedResource(
             group_version=group_version,
             resource=builtin.resource,
@@ -217,6 +222,20 @@ class Catalogue:
 def _has_subresource(builtin: BuiltinType, subresource: Subresource, minor: int) -> bool:
     life = life_of(builtin, subresource.name)
     return life is None or life.is_in(minor)
+
+
+def _of_release(builtin: BuiltinType, subresource: Subresource, minor: int) -> Subresource:
+    """Returns a subresource with the version of its kind that a release has."""
+    if subresource.group_version is None:
+        return subresource
+    path = f"{builtin.resource}/{subresource.name}"
+    life = known_lifecycles().get((str(subresource.group_version), path))
+    if life is None or life.is_in(minor):
+        return subresource
+    for each in known_lifecycles().values():
+        if each.resource == path and each.group == life.group and each.is_in(minor):
+            return dataclasses.replace(subresource, group_version=GroupVersion(each.group, each.version))
+    return subresource
 
 
 def _in_order(types: Sequence[BuiltinType]) -> tuple[BuiltinType, ...]:

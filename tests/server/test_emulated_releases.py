@@ -472,6 +472,28 @@ OLD_OBJECTS: Final = {
             "maxReplicas": 3,
         },
     ),
+    "T10 PodDisruptionBudget": old(
+        24,
+        "policy/{v1beta1,v1}/namespaces/default/poddisruptionbudgets",
+        {
+            "spec.selector.matchExpressions.0": {
+                "key": "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match",
+                "operator": "Exists",
+            }
+        },
+        spec={"minAvailable": 1, "selector": {}},
+    ),
+    "T30 PodSecurityPolicy": old(
+        15,
+        "{extensions/v1beta1,policy/v1beta1}/podsecuritypolicies",
+        {"spec.allowPrivilegeEscalation": True},
+        spec={
+            "seLinux": {"rule": "RunAsAny"},
+            "runAsUser": {"rule": "RunAsAny"},
+            "supplementalGroups": {"rule": "RunAsAny"},
+            "fsGroup": {"rule": "RunAsAny"},
+        },
+    ),
 }
 _BY_RELEASE: Final = {
     minor: dict(found)
@@ -662,3 +684,32 @@ def test_deployments_of_old_versions_are_scaled_and_rolled_back(tmp_path: Path) 
         assert listed["deployments/rollback"]["kind"] == "DeploymentRollback"
         assert api.get("/openapi/v3/apis/extensions/v1beta1").status == 200
         assert api.get("/openapi/v2").status == 200
+
+
+def test_t10_which_pods_a_budget_is_about(tmp_path: Path) -> None:
+    """An empty selector of v1beta1 selects none, that of v1 all; evictions may come in both versions."""
+    namespace = "/api/v1/namespaces/default/pods"
+    pod = {"metadata": {"name": "a", "labels": {"app": "web"}}, "spec": TEMPLATE["spec"]}
+    running_pod = {"status": {"phase": "Running"}}
+    with running(tmp_path, 21) as api:
+        for kind in api.get("/api/v1").ok()["resources"]:
+            if kind["name"] == "pods/eviction":
+                assert (kind["group"], kind["version"]) == ("policy", "v1beta1")
+        budgets = {
+            version: f"/apis/policy/{version}/namespaces/default/poddisruptionbudgets"
+            for version in ("v1beta1", "v1")
+        }
+        for version, status in (("v1beta1", 201), ("v1", 429)):
+            api.post(namespace, pod).ok()
+            api.patch(f"{namespace}/a/status", running_pod).ok()
+            budget = {"metadata": {"name": version}, "spec": {"minAvailable": 1, "selector": {}}}
+            api.post(budgets[version], budget).ok()
+            eviction = {"apiVersion": "policy/v1beta1", "kind": "Eviction", "metadata": {"name": "a"}}
+            assert api.post(f"{namespace}/a/eviction", eviction).status == status
+            if status == 201:
+                api.delete(f"{namespace}/a?gracePeriodSeconds=0")
+            assert api.get(f"{budgets[version]}/{version}").ok()["spec"]["selector"] == {}
+    with running(tmp_path, 22) as api:
+        for kind in api.get("/api/v1").ok()["resources"]:
+            if kind["name"] == "pods/eviction":
+                assert (kind["group"], kind["version"]) == ("policy", "v1")

@@ -51,17 +51,21 @@ def validate_meaning(path: str, annotations: Mapping[str, str], spec: Document) 
     containers: set[str] | None = None
     for key, value in sorted(annotations.items()):
         if key == SECCOMP_POD or key.startswith(SECCOMP_CONTAINER):
-            errors += _seccomp(f"{path}.{key}", value)
+            errors += validate_seccomp_profile(f"{path}.{key}", value)
         elif key.startswith(APP_ARMOR):
             if containers is None:
                 containers = {container.get("name", "") for _, container in all_containers("", spec)}
             name = key.removeprefix(APP_ARMOR)
             if name not in containers:
                 errors.append(invalid(f"{path}[{key}]", name, "container not found"))
-            if value not in ("", "runtime/default", "unconfined") and not value.startswith(_LOCAL):
-                text = f'invalid AppArmor profile name: "{value}"'
-                errors.append(invalid(f"{path}[{key}]", value, text))
+            errors += validate_app_armor_profile(f"{path}[{key}]", value)
     return errors
+
+
+def validate_app_armor_profile(path: str, profile: str) -> Errors:
+    if profile in ("", "runtime/default", "unconfined") or profile.startswith(_LOCAL):
+        return []
+    return [invalid(path, profile, f'invalid AppArmor profile name: "{profile}"')]
 
 
 def _deletion_cost(path: str, cost: str) -> Errors:
@@ -74,7 +78,7 @@ def _is_int32(text: str) -> bool:
     return -(1 << 31) <= int(text) < 1 << 31
 
 
-def _seccomp(path: str, profile: str) -> Errors:
+def validate_seccomp_profile(path: str, profile: str) -> Errors:
     if profile in ("runtime/default", "docker/default", "unconfined"):
         return []
     if profile.startswith(_LOCAL):

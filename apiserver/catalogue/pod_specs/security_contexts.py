@@ -73,9 +73,9 @@ def _optional(path: str, context: Document, field: str, supported: tuple[str, ..
     return one_of(f"{path}.{field}", context[field], supported) if field in context else []
 
 
-_SYSCTL_SEGMENT: Final = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
-_SYSCTL: Final = rf"({_SYSCTL_SEGMENT}[\./])*{_SYSCTL_SEGMENT}"
-_SYSCTL_LENGTH_MAX: Final = 253
+SYSCTL_SEGMENT: Final = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_SYSCTL: Final = rf"({SYSCTL_SEGMENT}[\./])*{SYSCTL_SEGMENT}"
+SYSCTL_LENGTH_MAX: Final = 253
 _is_sysctl = re.compile(_SYSCTL, re.ASCII).fullmatch
 _IPC_SYSCTLS: Final = ("kernel.shm", "kernel.msg", "fs.mqueue.")
 
@@ -87,8 +87,8 @@ def _sysctls(path: str, sysctls: Any, spec: Document) -> Errors:
         name, where = sysctl.get("name", ""), f"{path}[{index}].name"
         if not name:
             errors.append(required(where))
-        elif len(name) > _SYSCTL_LENGTH_MAX or not _is_sysctl(name):
-            text = f"must have at most {_SYSCTL_LENGTH_MAX} characters and match regex ^{_SYSCTL}$"
+        elif len(name) > SYSCTL_LENGTH_MAX or not _is_sysctl(name):
+            text = f"must have at most {SYSCTL_LENGTH_MAX} characters and match regex ^{_SYSCTL}$"
             errors.append(invalid(where, name, text))
         elif name in seen:
             errors.append(duplicate(where, name))

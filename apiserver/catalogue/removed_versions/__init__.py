@@ -20,6 +20,7 @@ be set, and what may change.
     extensions             the group whose types have moved to other groups
     flowcontrol            flow schemas and priority levels
     networking             ingresses and their classes
+    policy                 disruption budgets; `pod_security_policies` has the rules of these
     node                   runtime classes
     rbac                   roles and their bindings
 
@@ -49,6 +50,7 @@ from apiserver.catalogue.removed_versions import (
     flowcontrol,
     networking,
     node,
+    policy,
     rbac,
     renamed,
     reviews,
@@ -79,6 +81,7 @@ def types(
         *extensions.types(there),
         *flowcontrol.types(brand, there),
         *networking.types(there),
+        *policy.types(there),
         *node.types(there),
         *rbac.types(brand, there),
     )

@@ -1,0 +1,54 @@
+"""The group policy/v1beta1: PodDisruptionBudgets and PodSecurityPolicies. Rows T10, T11, T30.
+
+An empty selector of a budget selects no pods there, and all of the namespace in v1. v1 has a requirement for
+a label that no pod has instead, and the other way about. Source: pkg/apis/policy/{helper.go,v1beta1} (release
+1.24).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from apiserver.catalogue.builtin_type import STATUS_SUBRESOURCE, BuiltinType
+from apiserver.catalogue.common.other_versions import hub_of, other_version
+from apiserver.catalogue.removed_versions.current_types import CurrentTypes
+from apiserver.catalogue.removed_versions.pod_security_policies import pod_security_policy
+from apiserver.vocabulary import Document
+
+
+def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
+    v1 = current.find("policy", "poddisruptionbudgets")
+    # The counts of a status may be anything.
+    subresources = tuple(
+        STATUS_SUBRESOURCE if each.name == STATUS_SUBRESOURCE.name else each for each in v1.subresources
+    )
+    budgets = other_version(v1, "v1beta1", subresources=subresources, hub=hub_of(v1, to_v1, to_v1beta1))
+    return (budgets, pod_security_policy())
+
+
+# No pod has this label.
+_LABEL: Final = "pdb.kubernetes.io/deprecated-v1beta1-empty-selector-match"
+
+
+def to_v1(document: Document) -> None:
+    _exchange(document, becomes_empty="DoesNotExist", was_empty="Exists")
+
+
+def to_v1beta1(document: Document) -> None:
+    _exchange(document, becomes_empty="Exists", was_empty="DoesNotExist")
+
+
+def _exchange(document: Document, *, becomes_empty: str, was_empty: str) -> None:
+    """becomes_empty: the operator on the label of a selector that is empty in the other version.
+
+    was_empty: the operator that an empty selector gets there.
+    """
+    spec = document.get("spec") or {}
+    if spec.get("selector") == {}:
+        spec["selector"] = _requirement(was_empty)
+    elif spec.get("selector") == _requirement(becomes_empty):
+        spec["selector"] = {}
+
+
+def _requirement(operator: str) -> Document:
+    return {"matchExpressions": [{"key": _LABEL, "operator": operator}]}
