@@ -20,8 +20,8 @@ be set, and what may change.
     extensions             the group whose types have moved to other groups
     flowcontrol            flow schemas and priority levels
     networking             ingresses and their classes
-    policy                 disruption budgets; `pod_security_policies` has the rules of these
     node                   runtime classes
+    policy                 disruption budgets, and security policies (`pod_security_policies`)
     rbac                   roles and their bindings
 
 Nothing of this is imported by a server that serves none of them, until it meets an object that is stored in
@@ -81,7 +81,7 @@ def types(
         *extensions.types(there),
         *flowcontrol.types(brand, there),
         *networking.types(there),
-        *policy.types(there),
         *node.types(there),
+        *policy.types(there),
         *rbac.types(brand, there),
     )

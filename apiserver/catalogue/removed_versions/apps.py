@@ -28,7 +28,7 @@ def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
     return (
         *(_v1beta2(current.find(_GROUP, resource)) for resource in _WORKLOADS),
         other_version(revisions, "v1beta2"),
-        deployment_of_v1beta1(current),
+        _deployment_of_v1beta1(current),
         _stateful_set_of_v1beta1(current),
         other_version(revisions, "v1beta1"),
     )
@@ -38,7 +38,7 @@ def _v1beta2(v1: BuiltinType) -> BuiltinType:
     return _of_apps(v1, "v1beta2", strategy=old_strategy(v1, selector_may_change=False))
 
 
-def deployment_of_v1beta1(current: CurrentTypes) -> BuiltinType:
+def _deployment_of_v1beta1(current: CurrentTypes) -> BuiltinType:
     v1 = current.find(_GROUP, "deployments")
     builtin = _of_apps(
         v1,

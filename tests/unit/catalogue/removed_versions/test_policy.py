@@ -115,11 +115,15 @@ ERRORS: Final[dict[str, tuple[Changes, list[str]]]] = {
     "rules are there": (
         {"spec": {}},
         [
-            'spec.runAsUser.rule: Unsupported value: "": supported values: "MustRunAs", '
-            '"MustRunAsNonRoot", "RunAsAny"',
+            (
+                'spec.runAsUser.rule: Unsupported value: "": supported values: "MustRunAs", '
+                '"MustRunAsNonRoot", "RunAsAny"'
+            ),
             'spec.seLinux.rule: Unsupported value: "": supported values: "MustRunAs", "RunAsAny"',
-            'spec.supplementalGroups.rule: Unsupported value: "": supported values: "MayRunAs", '
-            '"MustRunAs", "RunAsAny"',
+            (
+                'spec.supplementalGroups.rule: Unsupported value: "": supported values: "MayRunAs", '
+                '"MustRunAs", "RunAsAny"'
+            ),
             'spec.fsGroup.rule: Unsupported value: "": supported values: "MayRunAs", "MustRunAs", "RunAsAny"',
         ],
     ),
@@ -144,29 +148,38 @@ ERRORS: Final[dict[str, tuple[Changes, list[str]]]] = {
     "another rule for groups": (
         {"spec.runAsGroup": {"rule": "No"}},
         [
-            'spec.runAsGroup.rule: Unsupported value: "No": supported values: "MustRunAs", "RunAsAny", '
-            '"MayRunAs"'
+            (
+                'spec.runAsGroup.rule: Unsupported value: "No": supported values: "MustRunAs", "RunAsAny", '
+                '"MayRunAs"'
+            )
         ],
     ),
     "all capabilities, and some are dropped": (
         {"spec.allowedCapabilities": ["*"], "spec.requiredDropCapabilities": ["A"]},
         [
-            'requiredDropCapabilities: Invalid value: ["A"]: must be empty when all capabilities are '
-            "allowed by a wildcard"
+            (
+                'requiredDropCapabilities: Invalid value: ["A"]: must be empty when all capabilities are '
+                "allowed by a wildcard"
+            )
         ],
     ),
     "capabilities that are dropped": (
         {"spec.defaultAddCapabilities": ["A", "B"], "spec.requiredDropCapabilities": ["A"]},
         [
-            'defaultAddCapabilities: Invalid value: "A": capability is listed in defaultAddCapabilities and '
-            "requiredDropCapabilities"
+            (
+                'defaultAddCapabilities: Invalid value: "A": capability is listed in '
+                "defaultAddCapabilities and requiredDropCapabilities"
+            )
         ],
     ),
     "escalation by default needs escalation": (
         {"spec.defaultAllowPrivilegeEscalation": True, "spec.allowPrivilegeEscalation": False},
         [
-            "spec.defaultAllowPrivilegeEscalation: Invalid value: true: Cannot set "
-            "DefaultAllowPrivilegeEscalation to true without also setting AllowPrivilegeEscalation to true"
+            (
+                "spec.defaultAllowPrivilegeEscalation: Invalid value: true: Cannot set "
+                "DefaultAllowPrivilegeEscalation to true without also setting "
+                "AllowPrivilegeEscalation to true"
+            )
         ],
     ),
     "mounts of /proc": (
@@ -211,8 +224,10 @@ ERRORS: Final[dict[str, tuple[Changes, list[str]]]] = {
         },
         [
             'spec.runtimeClass.allowedRuntimeClassNames[1]: Duplicate value: "a"',
-            'spec.runtimeClass.allowedRuntimeClassNames: Invalid value: ["a","a","*"]: if \'*\' is present, '
-            "must not specify other RuntimeClass names",
+            (
+                'spec.runtimeClass.allowedRuntimeClassNames: Invalid value: ["a","a","*"]: if \'*\' is '
+                "present, must not specify other RuntimeClass names"
+            ),
         ],
     ),
     "a default that is not allowed": (
@@ -228,10 +243,14 @@ ERRORS: Final[dict[str, tuple[Changes, list[str]]]] = {
             }
         },
         [
-            f'metadata.annotations[{APP_ARMOR}allowedProfileNames]: Invalid value: "y": invalid AppArmor '
-            'profile name: "y"',
-            f'metadata.annotations[{SECCOMP}defaultProfileName]: Invalid value: "x": must be a valid seccomp '
-            "profile",
+            (
+                f'metadata.annotations[{APP_ARMOR}allowedProfileNames]: Invalid value: "y": invalid AppArmor '
+                'profile name: "y"'
+            ),
+            (
+                f'metadata.annotations[{SECCOMP}defaultProfileName]: Invalid value: "x": must be a valid '
+                "seccomp profile"
+            ),
         ],
     ),
 }
