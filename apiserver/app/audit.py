@@ -17,8 +17,8 @@ from apiserver.audit.request_audit import AnnotationKeys
 from apiserver.audit_backends import rotated
 from apiserver.audit_backends.backends import Backend, Backends, TruncatingBackend
 from apiserver.audit_backends.log_backend import LogBackend, WriterThread
-from apiserver.audit_backends.log_file import LogFile, LogOutput, StandardOutput
-from apiserver.audit_backends.options import LogOptions, RotationOptions, WebhookOptions
+from apiserver.audit_backends.log_file import HOLD_S, LogFile, LogOutput, StandardOutput
+from apiserver.audit_backends.options import BATCH, LogOptions, RotationOptions, WebhookOptions
 from apiserver.audit_backends.webhook_backend import WebhookBackend
 from apiserver.cli.config import Config
 from apiserver.endpoints.auditing import Auditor
@@ -64,7 +64,7 @@ def build_audit(config: Config, webhooks: WebhookClient, metrics: AuditMetrics) 
     if not backends:
         return None
     joined = backends[0] if len(backends) == 1 else Backends(backends)
-    return Audit(Auditor(policy, joined, config.brand, metrics, time.time), joined)
+    return Audit(Auditor(policy, joined, config.brand, metrics, time.time_ns), joined)
 
 
 def _log_backend(config: Config, options: LogOptions, metrics: AuditMetrics) -> Backend:
@@ -90,7 +90,9 @@ def _output(config: Config, options: LogOptions) -> LogOutput:
         return StandardOutput(config.data_dir / _LOCK_NAME if config.workers > 1 else None)
     path = Path(options.path)
     clean = _in_background(partial(_clean, path, options.rotation))
-    output = LogFile(path, options.rotation, clean)
+    # Workers would wait for each other, while their clients wait for them.
+    is_held = options.delivery.mode != BATCH and config.workers <= 1
+    output = LogFile(path, options.rotation, clean, hold_s=HOLD_S if is_held else 0.0)
     clean()  # What was left behind when the server was stopped the last time.
     return output
 

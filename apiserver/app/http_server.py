@@ -124,8 +124,7 @@ def build_http_server(
     )
     # The middleware that every request passes, outermost first.
     chain = (
-        middleware.measure(core.metrics.requests),
-        *((auditor.record,) if auditor is not None else ()),
+        auditor.record(core.metrics.requests) if auditor else middleware.measure(core.metrics.requests),
         middleware.errors_to_status(),
         *((cors(core.origins),) if core.origins else ()),
         middleware.authenticate(

@@ -12,8 +12,10 @@ Panic. A request that nobody could be identified for has ResponseStarted alone, 
 
 Why this shape: an event at level Metadata is two copies of bytes and a few short texts, and no body is parsed
 for it. Bodies that are JSON, the client's and the server's, are put into the event as they are; others were
-parsed anyway, and are encoded as JSON. So a request that is recorded costs some microseconds, and one that is
-not recorded nothing but the look at its rule, which is remembered.
+parsed anyway, and are encoded as JSON. The events of most requests, which have no objects and no annotations
+but the decision, are made when they are about to be written: many one after the other take half the time that
+each takes amid its request. They are made of what does not change any more. So a request that is recorded
+costs some microseconds, and one that is not recorded nothing but the look at its rule, which is remembered.
 
 Who waits for what is written is decided elsewhere: `audit_backends` writes, `endpoints.auditing` asks it to.
 

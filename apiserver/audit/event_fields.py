@@ -16,7 +16,7 @@ from apiserver.vocabulary import UserInfo
 
 # Users, and reasons of decisions, that are remembered, and how long each may be: clients and webhooks choose
 # them.
-_REMEMBERED_MAX: Final = 1_024
+REMEMBERED_MAX: Final = 1_024
 REMEMBERED_BYTES_MAX: Final = 1_024
 _REFERENCE_FIELDS: Final = (
     "resource",
@@ -69,20 +69,20 @@ def _cleaned(value: Any) -> Any:
     return value
 
 
+# Three digits each, for the fraction of a second.
+_THREE_DIGITS: Final = tuple(b"%03d" % number for number in range(1_000))
+
+
 @lru_cache(maxsize=8)
 def _second(second: int) -> bytes:
-    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S").encode()
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S.").encode()
 
 
-def timestamp(at: float) -> bytes:
-    """Returns a time as Kubernetes' MicroTime. at: in seconds since 1970."""
-    second = int(at)
-    return b"%b.%06dZ" % (_second(second), (at - second) * 1_000_000)
-
-
-def timestamps(received: bytes, at: bytes) -> bytes:
-    """Returns the fields of both times."""
-    return b',"requestReceivedTimestamp":"%b","stageTimestamp":"%b"' % (received, at)
+def timestamp(at_ns: int) -> bytes:
+    """Returns a time as Kubernetes' MicroTime. at_ns: in nanoseconds since 1970."""
+    second, microseconds = divmod(at_ns // 1_000, 1_000_000)
+    thousands, ones = divmod(microseconds, 1_000)
+    return b"".join((_second(second), _THREE_DIGITS[thousands], _THREE_DIGITS[ones], b"Z"))
 
 
 _users: Final[dict[UserInfo, bytes]] = {}
@@ -96,7 +96,7 @@ def user_text(user: UserInfo | None) -> bytes:
     if found is None:
         found = _user_text(user)
         if len(found) <= REMEMBERED_BYTES_MAX:
-            if len(_users) >= _REMEMBERED_MAX:
+            if len(_users) >= REMEMBERED_MAX:
                 _users.clear()
             _users[user] = found
     return found
@@ -115,15 +115,9 @@ def _user_text(user: UserInfo) -> bytes:
     return dumped(document)
 
 
-@lru_cache(maxsize=_REMEMBERED_MAX)
+@lru_cache(maxsize=REMEMBERED_MAX)
 def status_of_code(code: int) -> bytes:
     return b',"responseStatus":{"metadata":{},"code":%d}' % code
-
-
-@lru_cache(maxsize=_REMEMBERED_MAX)
-def decision_annotations(decision_key: str, reason_key: str, decision: str, reason: str) -> bytes:
-    """Returns the annotations that nearly all requests have. reason: of at most `REMEMBERED_BYTES_MAX`."""
-    return dumped({decision_key: decision, reason_key: reason}, orjson.OPT_SORT_KEYS)
 
 
 def reference_field(reference: ObjectReference) -> bytes:

@@ -5,64 +5,74 @@ Source: k8s.io/apiserver, pkg/apis/audit/v1/types.go, pkg/audit/format.go and pl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import orjson
 
-from apiserver.audit.policy import Level
 from apiserver.golang.quoting import go_quote
 
 # What stands before the annotations of an event.
 ANNOTATIONS: Final = b',"annotations":'
 
 
-class Event(NamedTuple):
-    """An event, without what tells its kind and version.
+class EventWithObjects(NamedTuple):
+    """An event with what was sent, or answered.
 
-    opening: its fields before the objects; all of them, if there are no objects.
+    opening: its fields before the objects.
     objects: requestObject and responseObject, in pieces.
     times, annotations: the fields behind them; the latter as JSON.
     size: of all of them, in bytes.
     """
 
-    level: Level
     opening: bytes
     objects: tuple[bytes, ...]
     times: bytes
     annotations: bytes
     size: int
 
-    def pieces(self) -> tuple[bytes, ...]:
-        """Returns the fields of its JSON, without the braces around them."""
-        if not self.objects:
-            return (self.opening,)
-        return (self.opening, *self.objects, self.times, *_field(self.annotations))
 
+# The fields of its JSON, without those that tell its kind and version; most events have no objects.
+Event: TypeAlias = bytes | EventWithObjects
 
-def plain_event(level: Level, opening: bytes) -> Event:
-    """Returns an event without objects. opening: all of its fields."""
-    return Event(level, opening, (), b"", b"", len(opening))
+# Makes an event when it is about to be written: many one after the other take half the time that each takes
+# amid the request, where nothing that it needs is in the processor's caches.
+Render: TypeAlias = Callable[[], Event]
 
 
 def event_with_objects(
-    level: Level, opening: bytes, objects: tuple[bytes, ...], times: bytes, annotations: bytes
-) -> Event:
+    opening: bytes, objects: tuple[bytes, ...], times: bytes, annotations: bytes
+) -> EventWithObjects:
     size = sum(map(len, (opening, *objects, times, *_field(annotations))))
-    return Event(level, opening, objects, times, annotations, size)
+    return EventWithObjects(opening, objects, times, annotations, size)
+
+
+def size_of(event: Event) -> int:
+    """Returns how many bytes the fields of an event have."""
+    return len(event) if isinstance(event, bytes) else event.size
+
+
+def pieces_of(event: Event) -> tuple[bytes, ...]:
+    """Returns the fields of an event's JSON, without the braces around them."""
+    if isinstance(event, bytes):
+        return (event,)
+    return (event.opening, *event.objects, event.times, *_field(event.annotations))
+
+
+def without_objects(event: Event) -> bytes:
+    """Returns the fields of an event but for its objects and annotations, where it has objects."""
+    return event if isinstance(event, bytes) else event.opening + event.times
 
 
 def _field(annotations: bytes) -> tuple[bytes, ...]:
     return (ANNOTATIONS, annotations) if annotations else ()
 
 
-def truncated(event: Event, annotation: str) -> Event:
+def truncated(event: EventWithObjects, annotation: str) -> bytes:
     """Returns an event without its objects. annotation: the key of the one that says so."""
-    if not event.objects:
-        return event
     annotations = orjson.loads(event.annotations) if event.annotations else {}
     text = orjson.dumps({**annotations, annotation: "true"}, option=orjson.OPT_SORT_KEYS)
-    return plain_event(event.level, b"".join((event.opening, event.times, ANNOTATIONS, text)))
+    return b"".join((event.opening, event.times, ANNOTATIONS, text))
 
 
 def legacy_line(document: dict[str, Any]) -> str:

@@ -142,7 +142,10 @@ def path_matches(path: str, pattern: str) -> bool:
 
 
 class Policy:
-    """The rules, in their order. The answers for requests that are alike are remembered."""
+    """The rules, in their order. The answers for requests that are alike are remembered.
+
+    looks_at_callers: whether any answer depends on who makes the request.
+    """
 
     def __init__(self, rules: Sequence[PolicyRule], otherwise: RequestConfig) -> None:
         """otherwise: how requests are recorded that no rule matches: their level is None."""
@@ -152,6 +155,7 @@ class Policy:
         self._looks_at_names = any(each.resource_names for rule in rules for each in rule.resources)
         self._looks_at_groups = any(rule.user_groups for rule in rules)
         self._looks_at_users = any(rule.users for rule in rules)
+        self.looks_at_callers = self._looks_at_groups or self._looks_at_users
         self._known: dict[tuple[object, ...], RequestConfig] = {}
 
     def known_of(self, user: UserInfo | None) -> tuple[str | None, tuple[str, ...]]:

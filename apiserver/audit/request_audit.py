@@ -6,26 +6,34 @@ Source: k8s.io/apiserver, pkg/audit/{request,context}.go.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Self
+from types import MappingProxyType
+from typing import Final, NamedTuple, Self, TypeAlias
 
 import orjson
 
 from apiserver.audit.event_fields import (
     REMEMBERED_BYTES_MAX,
+    REMEMBERED_MAX,
     ObjectReference,
-    decision_annotations,
     dumped,
     reference_field,
     status_of_code,
     text,
     timestamp,
-    timestamps,
     user_text,
 )
-from apiserver.audit.events import ANNOTATIONS, Event, event_with_objects, plain_event
-from apiserver.audit.policy import LEVEL_NAMES, REQUEST_RECEIVED, STAGES, Level, RequestConfig, Stage
+from apiserver.audit.events import ANNOTATIONS, Event, event_with_objects
+from apiserver.audit.policy import (
+    LEVEL_NAMES,
+    REQUEST_RECEIVED,
+    RESPONSE_COMPLETE,
+    STAGES,
+    Level,
+    RequestConfig,
+    Stage,
+)
 from apiserver.brand import Brand
 from apiserver.vocabulary import Document, UserInfo
 
@@ -49,8 +57,15 @@ _REFERRED: Final = {
     "resourceVersion": "resource_version",
 }
 _STAGES: Final = {stage: b',"stage":"%b"' % stage.encode() for stage in STAGES}
-_ALLOW: Final = "allow"
-_FORBID: Final = "forbid"
+# Whether a request is authorized, and why.
+Decision: TypeAlias = tuple[bool, str]
+_DECISIONS: Final = ("forbid", "allow")
+_NO_LATENCIES: Final[Mapping[str, float]] = MappingProxyType({})
+_RECEIVED_AT: Final = b',"requestReceivedTimestamp":"'
+_STAGE_AT: Final = b'","stageTimestamp":"'
+# The times in an event, its status code, its decision, and the names of its fields, about.
+_OTHERS_BYTES: Final = 384
+_THEN_ANNOTATIONS: Final = b'"' + ANNOTATIONS
 _CLOSED_EARLY: Final = (
     b',"responseStatus":{"metadata":{},"status":"Success","message":"Connection closed early","code":200}'
 )
@@ -106,11 +121,13 @@ class Room:
         return True
 
 
-class Caller(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Caller:
     """What an event says of who makes a request, as fields: `user`, then `sourceIPs` and `userAgent`."""
 
     user: bytes
     client: bytes
+    size: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,98 +137,163 @@ class AuditTarget:
     reference: None for a request that is not about a resource.
     opening, request, reference_field: fields of events: `level` and the name of `auditID`; `requestURI` and
         `verb`; `objectRef`.
+    received, completed: `request` behind the field `stage` of these two stages.
+    omits: whether no event is made at some stages.
+    size: of all these fields, and of what nearly all events have alike: times and the decision.
     """
 
     config: RequestConfig
     level_name: str
     is_recorded: bool
+    omits: bool
+    size: int
     reference: ObjectReference | None
     opening: bytes
     request: bytes
+    received: bytes
+    completed: bytes
     reference_field: bytes
 
     @classmethod
     def of(cls, config: RequestConfig, uri: str, verb: str, reference: ObjectReference | None) -> Self:
         """verb: made of characters that may stand in a method."""
         name = LEVEL_NAMES[config.level]
+        request = b',"requestURI":%b,"verb":"%b"' % (text(uri), verb.encode())
+        referred = b"" if reference is None else reference_field(reference)
         return cls(
             config,
             name,
             config.level is not Level.NONE,
+            bool(config.omitted_stages),
+            len(request) + len(referred) + _OTHERS_BYTES,
             reference,
             b'"level":"%b","auditID":' % name.encode(),
-            b',"requestURI":%b,"verb":"%b"' % (text(uri), verb.encode()),
-            b"" if reference is None else reference_field(reference),
+            request,
+            _STAGES[REQUEST_RECEIVED] + request,
+            _STAGES[RESPONSE_COMPLETE] + request,
+            referred,
         )
+
+
+class Recording:
+    """What the records of all requests share. keys: of annotations that are the same everywhere."""
+
+    def __init__(self, keys: AnnotationKeys, room: Room | None = None) -> None:
+        self.keys, self.room = keys, room or Room()
+        # By decision and reason. Nearly all requests have one of a few.
+        self.annotations: dict[Decision, bytes] = {}
+
+    def annotations_of(self, decision: Decision) -> bytes:
+        """Returns the annotations of a request that has no others, as JSON."""
+        is_allowed, reason = decision
+        document = {self.keys.decision: _DECISIONS[is_allowed], self.keys.reason: reason}
+        found = dumped(document, orjson.OPT_SORT_KEYS)
+        # Clients and webhooks choose reasons.
+        if len(found) <= REMEMBERED_BYTES_MAX:
+            if len(self.annotations) >= REMEMBERED_MAX:
+                self.annotations.clear()
+            self.annotations[decision] = found
+        return found
+
+
+class Details:
+    """What most requests have nothing of: annotations, objects, failures."""
+
+    __slots__ = (
+        "annotation_characters",
+        "annotations",
+        "has_panicked",
+        "has_response",
+        "impersonated",
+        "latencies",
+        "reference",
+        "request_object",
+        "response_object",
+        "status",
+        "taken",
+    )
+
+    def __init__(self) -> None:
+        self.annotations: dict[str, str] = {}
+        self.annotation_characters = 0
+        self.has_panicked = self.has_response = False
+        self.impersonated = b""
+        self.latencies: dict[str, float] = {}
+        self.reference: ObjectReference | None = None
+        self.request_object: bytes | None = None
+        self.response_object: list[bytes] = []
+        self.status: Document | None = None
+        self.taken = 0
 
 
 class RequestAudit:
     """The record of one request.
 
+    Every request that is recorded has one, and two events at least: what only some of them have is kept
+    apart, and made when it is needed.
+
     level: how much of it is recorded; None until the policy has been asked.
-    keys: of the annotations that are the same everywhere.
-    received_at, authenticated_at: seconds since 1970; the latter is when it was known who asks.
-    latencies: how many seconds each layer of the server took, by the name that annotations have for it.
-    has_panicked: it has failed for a reason that nobody has foreseen.
+    received_at_ns, authenticated_at_ns, completed_at_ns: since 1970. The second is when it was known who
+        asks.
+    code: of its answer. target: what it asks for.
+    size: about how many bytes its events have, without objects, annotations and the reason of the decision.
+    decision: whether it is authorized, and why; None until that is decided.
+    details: what only some requests have; None if there is nothing of it: then `received` and `completed` are
+        its events.
     on_response_started: called with the status code when the response of a request begins that runs long.
     """
 
     __slots__ = (
-        "_about",
-        "_annotation_characters",
-        "_annotations",
         "_caller",
-        "_decision",
-        "_has_response",
-        "_id",
-        "_impersonated",
-        "_opening",
-        "_received",
+        "_recording",
         "_reference",
-        "_reference_field",
-        "_request_object",
-        "_response_object",
-        "_room",
-        "_status",
-        "_taken",
-        "_target",
-        "authenticated_at",
-        "has_panicked",
-        "keys",
-        "latencies",
+        "authenticated_at_ns",
+        "code",
+        "completed_at_ns",
+        "decision",
+        "details",
+        "id",
         "level",
         "on_response_started",
-        "received_at",
+        "received_at_ns",
+        "size",
+        "target",
     )
+    # Set once the policy has been asked.
+    id: str
+    target: AuditTarget
+    size: int
+    _caller: Caller
+    _reference: bytes
+    # Set when it is known who asks.
+    authenticated_at_ns: int
+    # Set when it has been answered.
+    completed_at_ns: int
+    code: int
 
-    def __init__(self, audit_id: str, received_at: float, keys: AnnotationKeys, room: Room) -> None:
+    def __init__(self, received_at_ns: int, recording: Recording) -> None:
+        self.received_at_ns, self._recording = received_at_ns, recording
         self.level: Level | None = None
-        self.keys = keys
-        self._room, self._taken = room, 0
-        self.received_at = self.authenticated_at = received_at
-        self.latencies: dict[str, float] = {}
-        self.has_panicked = False
+        self.decision: Decision | None = None
         self.on_response_started: Callable[[int], None] | None = None
-        self._id = audit_id
-        self._target: AuditTarget | None = None
-        self._annotations: dict[str, str] | None = None
-        self._annotation_characters = 0
-        self._decision: tuple[str, str] | None = None
-        self._impersonated = b""
-        self._status: Document | None = None
-        self._request_object: bytes | None = None
-        self._response_object: list[bytes] = []
-        self._has_response = False
+        self.details: Details | None = None
 
-    def begin(self, target: AuditTarget, caller: Caller) -> None:
+    def begin(self, audit_id: str, target: AuditTarget, caller: Caller) -> None:
         """The policy has been asked: from now on there may be events."""
         self.level = target.config.level
-        self._target, self._caller = target, caller
-        self._reference, self._reference_field = target.reference, target.reference_field
-        # What the events of all stages have alike, or nearly all.
-        self._opening = target.opening + text(self._id)
-        self._received = timestamp(self.received_at)
-        self._about = b""
+        self.id, self.target, self._caller, self._reference = audit_id, target, caller, target.reference_field
+        self.size = target.size + caller.size + len(audit_id)
+
+    @property
+    def keys(self) -> AnnotationKeys:
+        return self._recording.keys
+
+    @property
+    def _more(self) -> Details:
+        """What only some requests have; from now on this one does."""
+        if self.details is None:
+            self.details = Details()
+        return self.details
 
     # ---- what becomes known
 
@@ -219,40 +301,51 @@ class RequestAudit:
         """Add an annotation, if as much is recorded of the request. The first one of a key counts."""
         if self.level is not None and self.level < level:
             return
-        if self._annotations is None:
-            self._annotations = {}
-        if key in self._annotations:
+        more = self._more
+        if key in more.annotations:
             return
-        self._annotation_characters += len(key) + len(value)
-        if self._annotation_characters > ANNOTATION_CHARACTERS_MAX:
-            self._annotations[self.keys.truncated] = "true"
+        more.annotation_characters += len(key) + len(value)
+        if more.annotation_characters > ANNOTATION_CHARACTERS_MAX:
+            more.annotations[self.keys.truncated] = "true"
         else:
-            self._annotations[key] = value
+            more.annotations[key] = value
 
     def took(self, layer: str, seconds: float) -> None:
-        """Add to the time that a layer took."""
-        self.latencies[layer] = self.latencies.get(layer, 0.0) + seconds
+        """Add to the time that a layer took, by the name that annotations have for it."""
+        latencies = self._more.latencies
+        latencies[layer] = latencies.get(layer, 0.0) + seconds
 
-    def decided(self, *, is_allowed: bool, reason: str) -> None:
-        """The request is authorized, or forbidden."""
-        self._decision = _ALLOW if is_allowed else _FORBID, reason
+    @property
+    def latencies(self) -> Mapping[str, float]:
+        """How many seconds each layer of the server took."""
+        return _NO_LATENCIES if self.details is None else self.details.latencies
+
+    @property
+    def has_panicked(self) -> bool:
+        """Whether it has failed for a reason that nobody has foreseen."""
+        return self.details is not None and self.details.has_panicked
+
+    def panicked(self) -> None:
+        self._more.has_panicked = True
 
     def impersonate(self, user: UserInfo) -> None:
-        self._impersonated = b',"impersonatedUser":' + user_text(user)
-        self._about = b""
+        self._more.impersonated = b',"impersonatedUser":' + user_text(user)
 
     def refer_to(self, metadata: object) -> None:
         """Complete the reference to the object by the metadata that a client has sent."""
-        if self._target is None or self._reference is None or not isinstance(metadata, dict):
+        if self.level is None or not isinstance(metadata, dict):
             return
-        reference = self._reference
+        told = None if self.details is None else self.details.reference
+        known = told or self.target.reference
+        if known is None:
+            return
+        reference = known
         for name, field in _REFERRED.items():
             value = metadata.get(name)
             if value and isinstance(value, str) and not getattr(reference, field):
                 reference = reference._replace(**{field: value})
-        if reference is not self._reference:
-            self._reference, self._reference_field = reference, reference_field(reference)
-            self._about = b""
+        if reference is not known:
+            self._more.reference, self._reference = reference, reference_field(reference)
 
     @property
     def wants_request(self) -> bool:
@@ -266,11 +359,11 @@ class RequestAudit:
 
     @property
     def omits_managed_fields(self) -> bool:
-        return self._target is not None and self._target.config.omits_managed_fields
+        return self.level is not None and self.target.config.omits_managed_fields
 
     def record_request(self, data: bytes) -> None:
         """data: JSON, as a client may write it."""
-        self._request_object = on_one_line(data)
+        self._more.request_object = on_one_line(data)
 
     def record_response(self, pieces: Iterable[bytes]) -> None:
         """pieces: of JSON without line feeds but at its end. If they are too many, none is recorded."""
@@ -285,88 +378,121 @@ class RequestAudit:
 
         Returns False if the object is too large: then none of it is recorded.
         """
-        size = len(piece)
-        if self._taken + size > OBJECT_BYTES_MAX or not self._room.take(size):
+        size, more = len(piece), self._more
+        if more.taken + size > OBJECT_BYTES_MAX or not self._recording.room.take(size):
             self.forget_response()
             self.annotate(self.keys.truncated, "true")
             return False
-        self._taken += size
+        more.taken += size
         if piece:
-            self._response_object.append(piece)
+            more.response_object.append(piece)
         return True
 
     def end_response(self) -> None:
         """The object is whole."""
-        if self._response_object:
-            self._response_object[-1] = self._response_object[-1].rstrip(b"\n")
-            self._has_response = True
+        more = self._more
+        if more.response_object:
+            more.response_object[-1] = more.response_object[-1].rstrip(b"\n")
+            more.has_response = True
 
     def forget_response(self) -> None:
         """Give back the room that an object has taken. Its events are made, or it is not recorded."""
-        if self._taken:
-            self._room.held -= self._taken
-            self._taken = 0
-            self._response_object = []
-            self._has_response = False
+        more = self.details
+        if more is not None and more.taken:
+            self._recording.room.held -= more.taken
+            more.taken = 0
+            more.response_object = []
+            more.has_response = False
+
+    def forget(self) -> None:
+        """All events are made, or nobody wants them: objects, and what webhooks have said, are not kept.
+
+        `received` may still be called: its event waits with the others for being written.
+        """
+        self.forget_response()
+        self.details = self.decision = None
 
     def record_status(self, status: Document) -> None:
         """The answer is a Status, of a failure or a success."""
-        self._status = status
+        self._more.status = status
         if self.wants_response:
             self.record_response([dumped(status)])
 
     # ---- events
 
-    def event(self, stage: Stage, at: float, code: int = 0) -> Event | None:
-        """Returns the event of a stage; None if the policy omits it.
+    def received(self) -> Event:
+        """Returns the event of the stage RequestReceived of a request without details at that stage.
 
-        at: now, in seconds since 1970. code: of the response; 0 while there is none.
+        It may be called later: it reads only what does not change after `begin`.
         """
-        target = self._target
-        assert target is not None
-        config = target.config
-        if stage in config.omitted_stages:
+        target, caller, received = self.target, self._caller, timestamp(self.received_at_ns)
+        # fmt: off
+        return b"".join((
+            target.opening, text(self.id), target.received, caller.user, caller.client,
+            target.reference_field, _RECEIVED_AT, received, _STAGE_AT, received, b'"',
+        ))
+        # fmt: on
+
+    def completed(self) -> Event:
+        """Returns the event of the stage ResponseComplete of a request without details that was answered.
+
+        It may be called later: of an answered request only what is in `details` may still change.
+        """
+        target, caller, recording = self.target, self._caller, self._recording
+        assert self.decision is not None
+        annotations = recording.annotations.get(self.decision) or recording.annotations_of(self.decision)
+        # fmt: off
+        return b"".join((
+            target.opening, text(self.id), target.completed, caller.user, caller.client, self._reference,
+            status_of_code(self.code), _RECEIVED_AT, timestamp(self.received_at_ns),
+            _STAGE_AT, timestamp(self.completed_at_ns), _THEN_ANNOTATIONS, annotations,
+        ))
+        # fmt: on
+
+    def event(self, stage: Stage, at_ns: int, code: int = 0) -> Event | None:
+        """Returns the event of any stage; None if the policy omits it.
+
+        at_ns: now, since 1970. code: of the response; 0 while there is none.
+        """
+        target, caller, more = self.target, self._caller, self.details
+        if stage in target.config.omitted_stages:
             return None
-        if not self._about:
-            user, client = self._caller
-            self._about = b"".join((target.request, user, self._impersonated, client, self._reference_field))
-        opening: tuple[bytes, ...] = (self._opening, _STAGES[stage], self._about)
-        if stage is REQUEST_RECEIVED:
-            times = timestamps(self._received, self._received)
-        else:
-            opening = (*opening, self._response_status(code))
-            times = timestamps(self._received, timestamp(at))
+        impersonated = b"" if more is None else more.impersonated
+        opening = [target.opening, text(self.id), _STAGES[stage], target.request]
+        opening += (caller.user, impersonated, caller.client, self._reference)
+        received = at = timestamp(self.received_at_ns)
+        if stage is not REQUEST_RECEIVED:
+            opening.append(self._response_status(code))
+            at = timestamp(at_ns)
+        times = b"".join((_RECEIVED_AT, received, _STAGE_AT, at, b'"'))
         annotations = self._annotations_text()
-        if self._request_object is None and not self._has_response:
-            closing = (times, ANNOTATIONS, annotations) if annotations else (times,)
-            return plain_event(config.level, b"".join(opening + closing))
+        if more is None or (more.request_object is None and not more.has_response):
+            return b"".join((*opening, times, ANNOTATIONS, annotations) if annotations else (*opening, times))
         objects: tuple[bytes, ...] = ()
-        if self._request_object is not None:
-            objects = (b',"requestObject":', self._request_object)
-        if self._has_response:
-            objects = (*objects, b',"responseObject":', *self._response_object)
-        return event_with_objects(config.level, b"".join(opening), objects, times, annotations)
+        if more.request_object is not None:
+            objects = (b',"requestObject":', more.request_object)
+        if more.has_response:
+            objects = (*objects, b',"responseObject":', *more.response_object)
+        return event_with_objects(b"".join(opening), objects, times, annotations)
 
     def _annotations_text(self) -> bytes:
         """Returns the annotations as JSON; empty if there are none."""
-        decision, keys = self._decision, self.keys
-        if self._annotations is None:
-            if decision is None:
-                return b""
-            if len(decision[1]) <= REMEMBERED_BYTES_MAX:
-                return decision_annotations(keys.decision, keys.reason, *decision)
+        more, decision = self.details, self.decision
+        if more is None or not more.annotations:
+            return b"" if decision is None else self._recording.annotations_of(decision)
         if decision is not None:
-            self.annotate(keys.decision, decision[0])
-            self.annotate(keys.reason, decision[1])
-        return dumped(self._annotations or {}, orjson.OPT_SORT_KEYS)
+            is_allowed, reason = decision
+            self.annotate(self.keys.decision, _DECISIONS[is_allowed])
+            self.annotate(self.keys.reason, reason)
+        return dumped(more.annotations, orjson.OPT_SORT_KEYS)
 
     def _response_status(self, code: int) -> bytes:
         """Returns the field `responseStatus`."""
-        status = self._status
-        if status is None and code and not self.has_panicked:
-            return status_of_code(code)
+        status = None if self.details is None else self.details.status
         if self.has_panicked:
             status, code = _PANIC, 500
+        elif status is None and code:
+            return status_of_code(code)
         if status is None:
             return _CLOSED_EARLY
         told = {name: status[name] for name in _STATUS_FIELDS if status.get(name)}
@@ -404,7 +530,8 @@ def caller_of(user: UserInfo | None, forwarded_for: str, real_ip: str, peer: str
         user_agent = user_agent[:USER_AGENT_LENGTH_MAX] + _TRUNCATED_SUFFIX
     if user_agent:
         client = b'%b,"userAgent":%b' % (client, text(user_agent))
-    return Caller(b',"user":' + user_text(user), client)
+    told = b',"user":' + user_text(user)
+    return Caller(told, client, len(told) + len(client))
 
 
 def source_ips(forwarded_for: str, real_ip: str, peer: str) -> list[str]:

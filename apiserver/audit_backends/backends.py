@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Sequence
+from functools import partial
 from typing import Final, Protocol
 
-from apiserver.audit.events import Event, truncated
-from apiserver.audit.policy import Level
+from apiserver.audit.events import Event, Render, size_of, truncated
 from apiserver.audit_backends.losses import Losses
 from apiserver.audit_backends.options import TruncateOptions
 from apiserver.metrics.audit import AuditMetrics
@@ -17,8 +17,11 @@ _AROUND_BYTES: Final = 64
 
 
 class Backend(Protocol):
-    def process(self, event: Event) -> Awaitable[bool] | None:
-        """Returns what the request has to wait for, if anything: whether it may go on."""
+    def process(self, render: Render, size: int, /) -> Awaitable[bool] | None:
+        """Take an event. size: about how many bytes it will have.
+
+        Returns what the request has to wait for, if anything: whether it may go on.
+        """
         ...
 
     async def close(self) -> None:
@@ -39,16 +42,21 @@ class TruncatingBackend:
         self._size_max = options.max_event_size - _AROUND_BYTES
         self._losses = Losses("truncate", metrics)
 
-    def process(self, event: Event) -> Awaitable[bool] | None:
-        if event.size > self._size_max and event.level >= Level.REQUEST:
+    def process(self, render: Render, size: int) -> Awaitable[bool] | None:
+        event = render()
+        if size_of(event) > self._size_max and not isinstance(event, bytes):
             event = truncated(event, self._annotation)
-        if event.size > self._size_max:
+        if size_of(event) > self._size_max:
             self._losses.lost(1, "an event is too large even after truncating")
             return None
-        return self._backend.process(event)
+        return self._backend.process(partial(_made, event), size_of(event))
 
     async def close(self) -> None:
         await self._backend.close()
+
+
+def _made(event: Event) -> Event:
+    return event
 
 
 class Backends:
@@ -57,8 +65,8 @@ class Backends:
     def __init__(self, backends: Sequence[Backend]) -> None:
         self._backends = tuple(backends)
 
-    def process(self, event: Event) -> Awaitable[bool] | None:
-        waiting = [each for backend in self._backends if (each := backend.process(event)) is not None]
+    def process(self, render: Render, size: int) -> Awaitable[bool] | None:
+        waiting = [each for backend in self._backends if (each := backend.process(render, size)) is not None]
         if not waiting:
             return None
         return waiting[0] if len(waiting) == 1 else _all(waiting)

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from apiserver.audit.events import Event
+from apiserver.audit.events import Event, Render, size_of
 from apiserver.audit_backends.losses import Losses
 from apiserver.audit_backends.options import DeliveryOptions
 
@@ -55,9 +54,10 @@ class Batches:
         self._batch_bytes_max = batch_bytes_max
         self._options, self._deliver, self._losses = options, deliver, losses
         self._deliveries_max = deliveries_max
-        self._events: deque[Event] = deque()
-        self._held_bytes = self._waiting_bytes = 0
+        self._events: list[tuple[Render, int]] = []
+        self._held_bytes = self._bytes_in_delivery = 0
         self._in_delivery = 0
+        self._events_max = options.buffer_size
         self._changed = asyncio.Event()
         self._is_closing = False
         self._sending: set[asyncio.Task[None]] = set()
@@ -68,18 +68,19 @@ class Batches:
         self._is_immediate = options.max_size == 1 and not options.is_throttled
         self._batch_max = options.buffer_size if self._is_immediate else options.max_size
 
-    def add(self, event: Event) -> None:
-        """Hold an event, if there is room for it."""
-        waiting, size = len(self._events), event.size
-        if waiting >= self._options.buffer_size:
-            self._losses.lost(1, f"{self._options.buffer_size} events wait already")
+    def add(self, render: Render, size: int) -> None:
+        """Hold an event, if there is room for it. size: about how many bytes it will have."""
+        events = self._events
+        waiting = len(events)
+        held = self._held_bytes + size
+        if waiting >= self._events_max:
+            self._losses.lost(1, f"{self._events_max} events wait already")
             return
-        if self._held_bytes + size > HELD_BYTES_MAX:
+        if held > HELD_BYTES_MAX:
             self._losses.lost(1, f"{HELD_BYTES_MAX} bytes of events wait already")
             return
-        self._held_bytes += size
-        self._waiting_bytes += size
-        self._events.append(event)
+        self._held_bytes = held
+        events.append((render, size))
         if not waiting or waiting + 1 == self._batch_max:
             self._changed.set()
 
@@ -103,22 +104,21 @@ class Batches:
             sending.add_done_callback(self._sending.discard)
 
     def _take(self) -> tuple[Sequence[Event], int]:
-        """Returns the next batch, and its size in bytes."""
+        """Returns the next batch, and what it took of the bytes that may be held."""
+        batch: list[Event] = []
+        size = held = 0
         events = self._events
-        size = self._waiting_bytes
-        if len(events) <= self._batch_max and size <= self._batch_bytes_max:
-            self._events = deque()
-        else:
-            first = self._events.popleft()
-            events, size = deque((first,)), first.size
-            while len(events) < self._batch_max and self._events:
-                if size + self._events[0].size > self._batch_bytes_max:
-                    break
-                size += self._events[0].size
-                events.append(self._events.popleft())
-        self._waiting_bytes -= size
-        self._in_delivery += len(events)
-        return events, size
+        for render, estimate in events[: self._batch_max]:
+            event = render()
+            size += size_of(event)
+            if batch and size > self._batch_bytes_max:
+                break  # It is made again, for the next one.
+            batch.append(event)
+            held += estimate
+        self._events = events[len(batch) :]
+        self._bytes_in_delivery += held
+        self._in_delivery += len(batch)
+        return batch, held
 
     async def _wait_for_more(self) -> None:
         """Wait until a batch is full, or its first event has waited for as long as it may."""
@@ -141,6 +141,7 @@ class Batches:
             await self._deliver(batch)
         finally:
             self._in_delivery -= len(batch)
+            self._bytes_in_delivery -= size
             self._held_bytes -= size
 
     def close(self) -> None:
@@ -151,8 +152,8 @@ class Batches:
     def abandon(self) -> int:
         """Forget what is there. Returns how many events are lost."""
         count = len(self._events) + self._in_delivery
-        self._events.clear()
-        self._waiting_bytes = 0
+        self._events = []
+        self._held_bytes = self._bytes_in_delivery
         for sending in self._sending:
             sending.cancel()
         return count

@@ -10,12 +10,12 @@ import contextlib
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from queue import SimpleQueue
-from typing import Final, NamedTuple
+from queue import Empty, SimpleQueue
+from typing import Final, NamedTuple, cast
 
 import orjson
 
-from apiserver.audit.events import Event, legacy_line
+from apiserver.audit.events import Event, Render, legacy_line, pieces_of, without_objects
 from apiserver.audit_backends.batches import HELD_BYTES_MAX, Batches
 from apiserver.audit_backends.log_file import LogOutput
 from apiserver.audit_backends.losses import Losses
@@ -26,6 +26,8 @@ from apiserver.metrics.audit import AuditMetrics
 GROUP_BYTES_MAX: Final = 1024 * 1024
 # How long the last events may take when the server stops.
 FLUSH_S: Final = 10.0
+# What is written later than this after something else does not follow it.
+_FOLLOWS_WITHIN_S: Final = 0.002
 _STOPPED: Final = "the server stops, and they are not written yet"
 _END: Final = b"}\n"
 
@@ -51,7 +53,7 @@ class WriterThread:
         self._groups.put(group)
 
     def _run(self) -> None:
-        while (group := self._groups.get()) is not None:
+        while (group := self._next()) is not None:
             error: OSError | None = None
             try:
                 self._output.write(group.pieces)
@@ -60,6 +62,14 @@ class WriterThread:
             with contextlib.suppress(RuntimeError):  # The loop has closed.
                 self._loop.call_soon_threadsafe(group.on_written, error)
         self._output.close()
+
+    def _next(self) -> Group | None:
+        """Wait for more to write; returns None at the end."""
+        try:
+            return self._groups.get(timeout=_FOLLOWS_WITHIN_S)
+        except Empty:
+            self._output.release()
+        return self._groups.get()
 
     async def close(self, within_s: float) -> None:
         """Let the thread end when all has been written, and wait for it for so long."""
@@ -88,7 +98,7 @@ class LogBackend:
         self._is_strict = delivery.mode == BLOCKING_STRICT
         self._loop = asyncio.get_running_loop()
         self._is_writing = False
-        self._waiting: list[tuple[Event, asyncio.Future[bool]]] = []
+        self._waiting: list[tuple[Render, int, asyncio.Future[bool]]] = []
         # Set while the backend is closed: done when nothing waits any more.
         self._all_written: asyncio.Future[None] | None = None
         # Of what waits and what is being written: a request that is cancelled leaves its event here.
@@ -104,20 +114,19 @@ class LogBackend:
                 batch_bytes_max=GROUP_BYTES_MAX,
             )
             self._running = self._loop.create_task(self._batches.run(), name="audit-log")
+        # Takes an event. Returns what a request has to wait for, if anything: whether it may go on.
+        self.process: Callable[[Render, int], asyncio.Future[bool] | None]
+        self.process = self._write_soon if self._batches is None else self._batches.add
 
-    def process(self, event: Event) -> asyncio.Future[bool] | None:
-        """Take an event. Returns what a request has to wait for: whether it may go on."""
-        if self._batches is not None:
-            self._batches.add(event)
-            return None
+    def _write_soon(self, render: Render, size: int) -> asyncio.Future[bool]:
         written: asyncio.Future[bool] = self._loop.create_future()
-        if self._held_bytes + event.size > HELD_BYTES_MAX:
+        if self._held_bytes + size > HELD_BYTES_MAX:
             self._losses.lost(1, f"{HELD_BYTES_MAX} bytes of events wait already")
             written.set_result(not self._is_strict)
             return written
-        self._held_bytes += event.size
+        self._held_bytes += size
         self._held_events += 1
-        self._waiting.append((event, written))
+        self._waiting.append((render, size, written))
         if not self._is_writing:
             # What else comes in this turn of the event loop is written together with it.
             self._is_writing = True
@@ -125,20 +134,22 @@ class LogBackend:
         return written
 
     def _write_group(self) -> None:
-        size, count = 0, 0
-        for event, _ in self._waiting:
-            if count and size + event.size > GROUP_BYTES_MAX:
+        size = 0
+        events: list[Event] = []
+        futures: list[asyncio.Future[bool]] = []
+        for render, estimate, written in self._waiting:
+            if events and size + estimate > GROUP_BYTES_MAX:
                 break
-            size += event.size
-            count += 1
-        group, self._waiting = self._waiting[:count], self._waiting[count:]
-        pieces = self._lines([event for event, _ in group])
-        self._writer.write(Group(pieces, partial(self._on_group_written, [each for _, each in group], size)))
+            size += estimate
+            events.append(render())
+            futures.append(written)
+        del self._waiting[: len(events)]
+        self._writer.write(Group(self._lines(events), partial(self._on_group_written, futures, size)))
 
     def _on_group_written(
         self, waiting: Sequence[asyncio.Future[bool]], size: int, error: OSError | None
     ) -> None:
-        """size: of the events."""
+        """size: what the events took of the bytes that may be held."""
         self._held_bytes -= size
         self._held_events -= len(waiting)
         self._count(len(waiting), error)
@@ -164,13 +175,12 @@ class LogBackend:
     def _lines(self, events: Sequence[Event]) -> list[bytes]:
         if self._is_legacy:
             return [_legacy(event) for event in events]
-        if not any(event.objects for event in events):
-            lines = self._between.join([event.opening for event in events])
-            return [self._head, lines, _END]
+        if {bytes}.issuperset(map(type, events)):
+            return [self._head, self._between.join(cast("Sequence[bytes]", events)), _END]
         pieces: list[bytes] = []
         for event in events:
             pieces.append(self._head)
-            pieces += event.pieces()
+            pieces += pieces_of(event)
             pieces.append(_END)
         return pieces
 
@@ -199,5 +209,5 @@ def _resolve(written: asyncio.Future[OSError | None], error: OSError | None) -> 
 
 
 def _legacy(event: Event) -> bytes:
-    document = orjson.loads(b"".join((b"{", event.opening, event.times, b"}")))
+    document = orjson.loads(b"{%b}" % without_objects(event))
     return legacy_line(document).encode("utf-8", "replace") + b"\n"

@@ -14,7 +14,7 @@ import select
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -30,6 +30,10 @@ _PIECES_MAX: Final = 512
 # How long to wait for another process that writes. After it lines may mix, which is better than none.
 LOCK_WAIT_S: Final = 1.0
 _LOCK_POLL_S: Final = 0.002
+# How long one process keeps the file locked at most while it writes all the time. Afterwards it locks it for
+# each write for a while: who waits looks some five times meanwhile.
+HOLD_S: Final = 0.03
+HOLD_PAUSE_S: Final = 5 * _LOCK_POLL_S
 # While it is opened others may rotate it again.
 _ATTEMPTS_MAX: Final = 20
 
@@ -41,6 +45,10 @@ class LogOutput(Protocol):
         """Write whole lines. Raises OSError; then none of them is there, if that can be undone."""
         ...
 
+    def release(self) -> None:
+        """Let others write, too, whom `write` has kept out for a while: no more comes at this moment."""
+        ...
+
     def close(self) -> None: ...
 
 
@@ -48,6 +56,8 @@ class LogFile:
     """A file that is written to, wherever it is moved.
 
     on_rotated: called after it was rotated.
+    hold_s: for so long it stays locked after a write, if more follows. To lock it, and to see whether it was
+        moved, takes several times as long as to write.
     """
 
     def __init__(
@@ -56,12 +66,20 @@ class LogFile:
         rotation: RotationOptions,
         on_rotated: Callable[[], None],
         clock: Callable[[], float] = time.time,
+        *,
+        hold_s: float = 0.0,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """clock: seconds since 1970. Raises OSError."""
+        """clock: seconds since 1970. monotonic: seconds, for what lasts. Raises OSError."""
         self._path, self._rotation, self._on_rotated, self._clock = path, rotation, on_rotated, clock
+        self._hold_s, self._monotonic = hold_s, monotonic
         self._file = -1
+        self._identity = (0, 0)
         self._is_regular = True
         self._has_complained = False
+        # While it stays locked: where it ends. Then until when, and from when on again, by `monotonic`.
+        self._held_end: int | None = None
+        self._hold_until = self._hold_after = 0.0
         self._open()
 
     def _open(self) -> None:
@@ -72,12 +90,22 @@ class LogFile:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
         self._file = os.open(self._path, flags, _FILE_MODE)
         os.set_blocking(self._file, True)
-        self._is_regular = stat.S_ISREG(os.fstat(self._file).st_mode)
+        opened = os.fstat(self._file)
+        self._identity = opened.st_dev, opened.st_ino
+        self._is_regular = stat.S_ISREG(opened.st_mode)
 
     def close(self) -> None:
         if self._file >= 0:
-            os.close(self._file)
+            os.close(self._file)  # Which gives up the lock.
             self._file = -1
+        self._held_end = None
+
+    def release(self) -> None:
+        if self._held_end is not None:
+            self._held_end = None
+            # Then others, who look every few milliseconds, have their turn.
+            self._hold_after = self._monotonic() + HOLD_PAUSE_S
+            unlock(self._file)
 
     def write(self, pieces: Sequence[bytes]) -> None:
         try:
@@ -94,25 +122,55 @@ class LogFile:
             if not self._is_regular:
                 write_all(self._file, pieces)
                 return
-            with locked(self._file) as is_locked:
-                current = os.fstat(self._file)
-                if self._has_name(current):
-                    end = current.st_size
-                    limit = self._rotation.max_size
-                    is_full = is_locked and limit and end and end + size > limit
-                    if not (is_full and self._rotate()):
-                        self._append(pieces, end if is_locked else None)
-                        return
+            if self._held_end is not None and self._append_held(pieces, size):
+                return
+            if self._append_locked(pieces, size):
+                return
             self.close()
         raise OSError(errno.EBUSY, "the file is moved again and again", str(self._path))
 
-    def _has_name(self, current: os.stat_result) -> bool:
-        """Whether the open file, which is `current`, is the one that has the name."""
+    def _append_held(self, pieces: Sequence[bytes], size: int) -> bool:
+        """Append to the file that is still locked; returns False if it is not any more, or is full."""
+        end, limit = self._held_end, self._rotation.max_size
+        assert end is not None
+        if self._monotonic() > self._hold_until or (limit and end + size > limit):
+            self.release()
+            return False
+        self._held_end = None  # If it fails, nobody knows where it ends.
+        try:
+            self._append(pieces, end)
+        except OSError:
+            unlock(self._file)
+            raise
+        self._held_end = end + size
+        return True
+
+    def _append_locked(self, pieces: Sequence[bytes], size: int) -> bool:
+        """Lock the file, and append to it; returns False if it has another name now, or was rotated."""
+        is_locked = lock(self._file)
+        try:
+            end = self._named_size()
+            if end is None:
+                return False
+            limit = self._rotation.max_size
+            if is_locked and limit and end and end + size > limit and self._rotate():
+                return False
+            self._append(pieces, end if is_locked else None)
+            now = self._monotonic()
+            if is_locked and self._hold_s and now >= self._hold_after:
+                is_locked, self._held_end, self._hold_until = False, end + size, now + self._hold_s
+            return True
+        finally:
+            if is_locked:
+                unlock(self._file)
+
+    def _named_size(self) -> int | None:
+        """Returns the size of the open file; None if it is not the one that has the name."""
         try:
             named = os.stat(self._path)
         except FileNotFoundError:
-            return False
-        return os.path.samestat(named, current)
+            return None
+        return named.st_size if (named.st_dev, named.st_ino) == self._identity else None
 
     def _append(self, pieces: Sequence[bytes], end: int | None) -> None:
         """end: of the file, if nobody else writes to it."""
@@ -160,8 +218,15 @@ class StandardOutput:
         if self._lock < 0:
             write_all(self._file, pieces)
             return
-        with locked(self._lock):
+        is_locked = lock(self._lock)
+        try:
             write_all(self._file, pieces)
+        finally:
+            if is_locked:
+                unlock(self._lock)
+
+    def release(self) -> None:
+        pass  # It stays locked for no longer than it is written to.
 
     def close(self) -> None:
         if self._lock >= 0:
@@ -169,30 +234,27 @@ class StandardOutput:
             self._lock = -1
 
 
-@contextlib.contextmanager
-def locked(file: int) -> Iterator[bool]:
+def lock(file: int) -> bool:
     """Lock a file, unless another process keeps it locked for too long, or it cannot be locked at all.
 
-    Yields whether it is locked.
+    Returns whether it is locked.
     """
-    is_locked = False
     give_up_at = time.monotonic() + LOCK_WAIT_S
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_locked = True
         except BlockingIOError:
-            if time.monotonic() < give_up_at:
-                time.sleep(_LOCK_POLL_S)
-                continue
+            if time.monotonic() >= give_up_at:
+                return False
+            time.sleep(_LOCK_POLL_S)
         except OSError:
-            pass  # Some file systems have no locks.
-        break
-    try:
-        yield is_locked
-    finally:
-        if is_locked:
-            fcntl.flock(file, fcntl.LOCK_UN)
+            return False  # Some file systems have no locks.
+        else:
+            return True
+
+
+def unlock(file: int) -> None:
+    fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def write_all(file: int, pieces: Sequence[bytes]) -> None:

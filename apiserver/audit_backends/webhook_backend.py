@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from apiserver.audit.events import Event
+from apiserver.audit.events import Event, Render, pieces_of
 from apiserver.audit_backends.batches import HELD_BYTES_MAX, Batches
 from apiserver.audit_backends.losses import Losses
 from apiserver.audit_backends.options import BATCH, BLOCKING_STRICT, DeliveryOptions
@@ -63,28 +63,29 @@ class WebhookBackend:
             )
             self._running = self._loop.create_task(self._batches.run(), name="audit-webhook")
 
-    def process(self, event: Event) -> asyncio.Future[bool] | None:
+    def process(self, render: Render, size: int) -> asyncio.Future[bool] | None:
         """Take an event. Returns what a request has to wait for: whether it may go on."""
         if self._batches is not None:
-            self._batches.add(event)
+            self._batches.add(render, size)
             return None
-        if self._held_bytes + event.size > HELD_BYTES_MAX:
+        if self._held_bytes + size > HELD_BYTES_MAX:
             self._losses.lost(1, f"{HELD_BYTES_MAX} bytes of events wait already")
             refused: asyncio.Future[bool] = self._loop.create_future()
             refused.set_result(not self._is_strict)
             return refused
-        self._held_bytes += event.size
-        sending = self._loop.create_task(self._send_one(event))
+        self._held_bytes += size
+        sending = self._loop.create_task(self._send_one(render(), size))
         self._sending.add(sending)
         sending.add_done_callback(self._sending.discard)
         # If the client goes, the event is sent all the same.
         return asyncio.shield(sending)
 
-    async def _send_one(self, event: Event) -> bool:
+    async def _send_one(self, event: Event, size: int) -> bool:
+        """size: what it takes of the bytes that may be held."""
         try:
             return await self._send((event,)) or not self._is_strict
         finally:
-            self._held_bytes -= event.size
+            self._held_bytes -= size
 
     async def _deliver(self, batch: Sequence[Event]) -> None:
         await self._send(batch)
@@ -93,7 +94,7 @@ class WebhookBackend:
         """Returns whether the server has taken them."""
         pieces = [self._head]
         for event in events:
-            pieces += (b",{" if len(pieces) > 1 else b"{", *event.pieces(), b"}")
+            pieces += (b",{" if len(pieces) > 1 else b"{", *pieces_of(event), b"}")
         pieces.append(b"]}\n")
         try:
             await self._server.tell(b"".join(pieces))

@@ -105,7 +105,7 @@ def _as_api_error(failure: Exception, call: ApiCall) -> ApiError:
             return Timeout.of_request()
         case _:
             if call.audit is not None:
-                call.audit.has_panicked = True
+                call.audit.panicked()
             log.error("%s %s failed", call.info.method, call.info.path, exc_info=failure)
             return InternalError("Internal error occurred")
 
@@ -333,7 +333,7 @@ def authorize(chain: AuthorizationChain, metrics: AuthorizationMetrics) -> Middl
         if call.audit is not None:
             is_allowed = verdict.decision is ALLOW
             if is_allowed or not verdict.error:
-                call.audit.decided(is_allowed=is_allowed, reason=verdict.reason)
+                call.audit.decision = is_allowed, verdict.reason
             else:
                 call.audit.annotate(call.audit.keys.reason, "internal error")
         require_allowed(attributes, verdict)

@@ -13,7 +13,7 @@ import orjson
 import pytest
 
 from apiserver.audit.event_fields import ObjectReference
-from apiserver.audit.events import legacy_line, truncated
+from apiserver.audit.events import EventWithObjects, legacy_line, pieces_of, size_of, truncated
 from apiserver.audit.policy import (
     PANIC,
     REQUEST_RECEIVED,
@@ -27,6 +27,7 @@ from apiserver.audit.request_audit import (
     OBJECT_BYTES_MAX,
     AnnotationKeys,
     AuditTarget,
+    Recording,
     RequestAudit,
     Room,
     caller_of,
@@ -37,25 +38,25 @@ from apiserver.brand import Brand
 from apiserver.vocabulary import UserInfo
 
 KEYS: Final = AnnotationKeys.of(Brand())
-RECEIVED: Final = 1_700_000_000.25
-LATER: Final = 1_700_000_001.5
+RECEIVED: Final = 1_700_000_000_250_000_000
+LATER: Final = 1_700_000_001_500_000_000
 EVE: Final = UserInfo("eve", ("dev",), "u-1", (("scopes", ("a", "b")),))
 
 
 def audit_of(level: Level = Level.METADATA, *, user: UserInfo | None = EVE, **config: Any) -> RequestAudit:
-    audit = RequestAudit("id-1", RECEIVED, KEYS, Room())
+    audit = RequestAudit(RECEIVED, Recording(KEYS))
     caller = caller_of(user, "10.0.0.1, x", "10.0.0.1", "127.0.0.1", "curl/8")
     reference = ObjectReference("pods", "a", "", "", "", "v1", "", "status")
     config_ = RequestConfig(level, **config)
-    audit.begin(AuditTarget.of(config_, "/api/v1/x?a=b&c", "update", reference), caller)
+    audit.begin("id-1", AuditTarget.of(config_, "/api/v1/x?a=b&c", "update", reference), caller)
     return audit
 
 
 def document(audit: RequestAudit, stage: Stage = RESPONSE_COMPLETE, code: int = 200) -> dict[str, Any]:
     event = audit.event(stage, LATER, code)
     assert event is not None
-    found: dict[str, Any] = orjson.loads(b"{%b}" % b"".join(event.pieces()))
-    assert event.size == sum(map(len, event.pieces()))
+    found: dict[str, Any] = orjson.loads(b"{%b}" % b"".join(pieces_of(event)))
+    assert size_of(event) == sum(map(len, pieces_of(event)))
     return found
 
 
@@ -63,7 +64,7 @@ def test_all_that_an_event_says_in_its_order() -> None:
     audit = audit_of()
     audit.impersonate(UserInfo("bob"))
     audit.refer_to({"name": "p", "namespace": "other", "uid": "u", "resourceVersion": "7", "labels": {}})
-    audit.decided(is_allowed=True, reason="because")
+    audit.decision = True, "because"
     audit.annotate("z", "1")
     audit.annotate("z", "2")
     audit.annotate("of requests", "x", Level.REQUEST)
@@ -103,6 +104,18 @@ def test_all_that_an_event_says_in_its_order() -> None:
     }
     order = ["impersonatedUser", "sourceIPs", "userAgent", "objectRef", "responseStatus"]
     assert [name for name in found if name in order] == order
+
+
+def test_the_events_of_most_requests_are_made_when_they_are_written_and_are_the_same() -> None:
+    for user, reference in ((EVE, ObjectReference("pods", "a", "p")), (UserInfo("\udcfe"), None)):
+        audit = RequestAudit(RECEIVED, Recording(KEYS))
+        target = AuditTarget.of(RequestConfig(Level.METADATA), "/\udcfd", "get", reference)
+        audit.begin("\udcff", target, caller_of(user, "", "", "127.0.0.1", "curl/8"))
+        assert audit.received() == audit.event(REQUEST_RECEIVED, LATER)
+        audit.decision, audit.completed_at_ns, audit.code = (True, "because"), LATER, 201
+        assert audit.completed() == audit.event(RESPONSE_COMPLETE, LATER, 201)
+        assert audit.details is None
+        assert len(audit.received()) <= audit.size
 
 
 def test_the_first_event_has_no_status_and_only_one_time() -> None:
@@ -158,7 +171,7 @@ def test_what_was_answered(status: dict[str, Any] | None, code: int, found: dict
 
 def test_a_panic_does_not_tell_what_has_gone_wrong() -> None:
     audit = audit_of()
-    audit.has_panicked = True
+    audit.panicked()
     status = document(audit, PANIC, 500)["responseStatus"]
     assert (status["reason"], status["code"]) == ("InternalError", 500)
 
@@ -178,7 +191,7 @@ def test_objects_are_put_in_as_they_came(level: Level, wanted: tuple[bool, bool]
         audit.record_request(b' {"a":\r\n 1.50,\n"b": "\\n"}\n')
         event = audit.event(REQUEST_RECEIVED, LATER)
         assert event is not None
-        assert b"\n" not in b"".join(event.pieces())
+        assert b"\n" not in b"".join(pieces_of(event))
         assert document(audit)["requestObject"] == {"a": 1.5, "b": "\n"}
     if audit.wants_response:
         audit.record_response([b'{"c":', b"", b"[2]}\n"])
@@ -201,7 +214,7 @@ def test_an_object_that_was_not_encoded_to_its_end_is_not_recorded() -> None:
 
 def test_objects_that_are_recorded_at_the_same_time_share_room() -> None:
     room = Room(20)
-    first, second = (RequestAudit("x", RECEIVED, KEYS, room) for _ in range(2))
+    first, second = (RequestAudit(RECEIVED, Recording(KEYS, room)) for _ in range(2))
     first.record_response([b"x" * 15])
     second.record_response([b"x" * 3, b"x" * 3])
     assert room.held == 15
@@ -217,10 +230,10 @@ def test_a_truncated_event_has_no_objects_and_says_so() -> None:
     audit = audit_of(Level.REQUEST_RESPONSE)
     audit.record_request(b"{}")
     audit.record_response([b"{}"])
-    audit.decided(is_allowed=False, reason="")
+    audit.decision = False, ""
     event = audit.event(RESPONSE_COMPLETE, LATER, 403)
-    assert event is not None
-    found = orjson.loads(b"{%b}" % b"".join(truncated(event, "x/truncated").pieces()))
+    assert isinstance(event, EventWithObjects)
+    found = orjson.loads(b"{%b}" % truncated(event, "x/truncated"))
     assert not {"requestObject", "responseObject"} & found.keys()
     assert found["annotations"] == {
         "authorization.k8s.io/decision": "forbid",
@@ -275,9 +288,9 @@ def test_where_a_request_comes_from(headers: tuple[str, str, str], expected: lis
 
 
 def test_texts_that_are_no_unicode_and_long_user_agents() -> None:
-    audit = RequestAudit("\udcff", RECEIVED, KEYS, Room())
+    audit = RequestAudit(RECEIVED, Recording(KEYS))
     caller = caller_of(UserInfo("\udcfe"), "", "", "", "x" * 2000)
-    audit.begin(AuditTarget.of(RequestConfig(Level.METADATA), "/\udcfd", "get", None), caller)
+    audit.begin("\udcff", AuditTarget.of(RequestConfig(Level.METADATA), "/\udcfd", "get", None), caller)
     found = document(audit)
     assert (found["auditID"], found["requestURI"], found["user"]) == ("?", "/?", {"username": "?"})
     assert found["userAgent"] == "x" * 1024 + "...TRUNCATED"
@@ -299,6 +312,11 @@ def test_the_line_of_the_legacy_format() -> None:
 
 LONG: Final = 1_000_000
 
+
+def _forbid(audit: RequestAudit, reason: str) -> None:
+    audit.decision = False, reason
+
+
 # What clients and webhooks choose, and how the record of a request is told.
 CHOSEN: Final[dict[str, Callable[[RequestAudit, str], object]]] = {
     "the name in a body": lambda audit, text: audit.refer_to({"name": text}),
@@ -307,7 +325,7 @@ CHOSEN: Final[dict[str, Callable[[RequestAudit, str], object]]] = {
     ),
     "the user": lambda audit, text: caller_of(UserInfo(text), "", "", "", ""),
     "the impersonated user": lambda audit, text: audit.impersonate(UserInfo("a", (), "", (("b", (text,)),))),
-    "the reason of a decision": lambda audit, text: audit.decided(is_allowed=False, reason=text),
+    "the reason of a decision": _forbid,
 }
 
 
@@ -329,7 +347,7 @@ def test_nothing_long_is_left_in_memory(tell: Callable[[RequestAudit, str], obje
 
 def test_a_reason_that_is_too_long_to_be_remembered() -> None:
     audit = audit_of()
-    audit.decided(is_allowed=False, reason="because " * 1_000)
+    audit.decision = False, "because " * 1_000
     assert document(audit)["annotations"] == {
         "authorization.k8s.io/decision": "forbid",
         "authorization.k8s.io/reason": "because " * 1_000,

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from apiserver.audit.events import Event, event_with_objects, plain_event
-from apiserver.audit.policy import Level
+import asyncio
+
+from apiserver.audit.events import Event, EventWithObjects, event_with_objects, size_of
+from apiserver.audit_backends.backends import Backend
 
 
-def event(name: str, padding: int = 0) -> Event:
+def event(name: str, padding: int = 0) -> bytes:
     """Returns an event whose only field is `auditID`, so long."""
-    return plain_event(Level.METADATA, b'"auditID":"%b"' % (name.encode() + b"." * padding))
+    return b'"auditID":"%b"' % (name.encode() + b"." * padding)
 
 
-def large_event(name: str, object_bytes: int) -> Event:
+def large_event(name: str, object_bytes: int) -> EventWithObjects:
     """Returns one with an object of so many bytes."""
     objects = (b',"requestObject":', b'"%b"' % (b"x" * (object_bytes - 2)))
-    return event_with_objects(Level.REQUEST, b'"auditID":"%b"' % name.encode(), objects, b"", b"")
+    return event_with_objects(b'"auditID":"%b"' % name.encode(), objects, b"", b"")
+
+
+def process(backend: Backend, event: Event) -> asyncio.Future[bool] | None:
+    """Have a backend take an event that is made already. Returns what has to be waited for."""
+    waiting = backend.process(lambda: event, size_of(event))
+    assert waiting is None or isinstance(waiting, asyncio.Future)
+    return waiting

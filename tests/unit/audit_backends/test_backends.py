@@ -11,6 +11,7 @@ from typing import Any, Final
 import orjson
 import pytest
 
+from apiserver.audit.events import Event, size_of, without_objects
 from apiserver.audit_backends.backends import Backend, Backends, TruncatingBackend
 from apiserver.audit_backends.batches import HELD_BYTES_MAX, Batches, Throttle
 from apiserver.audit_backends.log_backend import LogBackend, WriterThread
@@ -23,7 +24,7 @@ from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.event_server import EventServer
 from apiserver.webhooks.kubeconfig import Cluster
 from tests.support.eventually import WITHIN_S, eventually
-from tests.unit.audit_backends.events import event, large_event
+from tests.unit.audit_backends.events import event, large_event, process
 
 HEAD: Final = b'{"kind":"Event",'
 
@@ -52,6 +53,7 @@ class Output:
         self.may_go_on.set()
         self.fails = False
         self.is_closed = False
+        self.releases = 0
 
     @property
     def lines(self) -> list[str]:
@@ -63,6 +65,9 @@ class Output:
             raise OSError(28, "No space left on device", "audit.log")
         documents = [orjson.loads(line) for line in b"".join(pieces).splitlines()]
         self.writes.append([each["auditID"] for each in documents])
+
+    def release(self) -> None:
+        self.releases += 1
 
     def close(self) -> None:
         self.is_closed = True
@@ -80,7 +85,7 @@ async def test_in_batch_mode_nobody_waits_and_all_is_written_at_the_end() -> Non
     output.may_go_on.clear()
     backend = log_backend(output, metrics, delivery())
     for number in range(3):
-        assert backend.process(event(f"{number}")) is None
+        assert process(backend, event(f"{number}")) is None
     output.may_go_on.set()
     await backend.close()
     assert output.lines == ["0", "1", "2"]
@@ -94,7 +99,7 @@ async def test_what_finds_no_room_is_lost_counted_and_said_once(caplog: pytest.L
     backend = log_backend(output, metrics, delivery(buffer_size=4))
     # Nothing is taken out of the buffer before the event loop runs.
     for number in range(10):
-        backend.process(event(f"{number}"))
+        process(backend, event(f"{number}"))
     assert metrics.lost == {"buffered": 6}
     said = [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR]
     assert said == ["audit plugin buffered has lost 1 events: 4 events wait already"]
@@ -110,11 +115,11 @@ async def test_a_disk_that_is_full_loses_events_but_fails_no_request(
     backend = log_backend(output, metrics, delivery("blocking"))
     output.fails = True
     for number in range(3):
-        waiting = backend.process(event(f"{number}"))
+        waiting = process(backend, event(f"{number}"))
         assert waiting is not None
         assert await waiting
     output.fails = False
-    waiting = backend.process(event("3"))
+    waiting = process(backend, event("3"))
     assert waiting is not None
     assert await waiting
     await backend.close()
@@ -129,9 +134,9 @@ async def test_in_blocking_mode_each_waits_and_those_that_come_together_are_writ
     output, metrics = Output(), AuditMetrics()
     backend = log_backend(output, metrics, delivery("blocking"))
     output.may_go_on.clear()
-    first = backend.process(event("0"))
+    first = process(backend, event("0"))
     await asyncio.sleep(0)
-    others = [backend.process(event(f"{number}")) for number in range(1, 50)]
+    others = [process(backend, event(f"{number}")) for number in range(1, 50)]
     assert first is not None
     assert not first.done()
     output.may_go_on.set()
@@ -140,11 +145,21 @@ async def test_in_blocking_mode_each_waits_and_those_that_come_together_are_writ
     await backend.close()
 
 
+async def test_others_may_write_to_the_file_when_nothing_follows() -> None:
+    output = Output()
+    backend = log_backend(output, AuditMetrics(), delivery("blocking"))
+    waiting = process(backend, event("0"))
+    assert waiting is not None
+    await waiting
+    await eventually(lambda: output.releases > 0)
+    await backend.close()
+
+
 async def test_in_strict_mode_a_failure_is_told() -> None:
     output, metrics = Output(), AuditMetrics()
     output.fails = True
     backend = log_backend(output, metrics, delivery("blocking-strict"))
-    waiting = backend.process(event("0"))
+    waiting = process(backend, event("0"))
     assert waiting is not None
     assert not await waiting
     await backend.close()
@@ -154,7 +169,7 @@ async def test_who_gives_up_waiting_does_not_disturb_others() -> None:
     output, metrics = Output(), AuditMetrics()
     output.may_go_on.clear()
     backend = log_backend(output, metrics, delivery("blocking"))
-    gone, stays = backend.process(event("0")), backend.process(event("1"))
+    gone, stays = process(backend, event("0")), process(backend, event("1"))
     assert gone is not None
     assert stays is not None
     gone.cancel()
@@ -168,9 +183,9 @@ async def test_events_of_requests_that_are_gone_are_written_when_the_server_stop
     output, metrics = Output(), AuditMetrics()
     output.may_go_on.clear()
     backend = log_backend(output, metrics, delivery("blocking"))
-    backend.process(event("0"))
+    process(backend, event("0"))
     await asyncio.sleep(0)
-    gone = backend.process(event("1"))
+    gone = process(backend, event("1"))
     assert gone is not None
     gone.cancel()
     closing = asyncio.create_task(backend.close())
@@ -186,9 +201,9 @@ async def test_what_a_disk_does_not_take_until_the_server_has_stopped_is_lost(mo
     output, metrics = Output(), AuditMetrics()
     output.may_go_on.clear()
     backend = log_backend(output, metrics, delivery(mode), flush_s=0.01)
-    backend.process(event("0"))
+    process(backend, event("0"))
     await asyncio.sleep(0)
-    backend.process(event("1"))
+    process(backend, event("1"))
     await backend.close()
     assert sum(metrics.lost.values()) == 2
     output.may_go_on.set()
@@ -218,8 +233,14 @@ class Deliveries:
         self.may_end.set()
 
     async def __call__(self, batch: Sequence[Any]) -> None:
-        self.batches.append([orjson.loads(b"{%b}" % each.opening)["auditID"].rstrip(".") for each in batch])
+        self.batches.append(
+            [orjson.loads(b"{%b}" % without_objects(each))["auditID"].rstrip(".") for each in batch]
+        )
         await self.may_end.wait()
+
+
+def hold(buffer: Batches, event: Event) -> None:
+    buffer.add(lambda: event, size_of(event))
 
 
 def batches(found: Deliveries, metrics: AuditMetrics, options: DeliveryOptions, **more: int) -> Batches:
@@ -231,7 +252,7 @@ async def test_a_batch_is_sent_when_it_is_full_or_its_first_event_has_waited() -
     found = Deliveries()
     buffer = batches(found, AuditMetrics(), delivery(max_size=3, max_wait_s=0.05))
     for number in range(7):
-        buffer.add(event(f"{number}"))
+        hold(buffer, event(f"{number}"))
     running = asyncio.create_task(buffer.run())
     await eventually(lambda: len(found.batches) == 3)
     assert found.batches == [["0", "1", "2"], ["3", "4", "5"], ["6"]]
@@ -243,7 +264,7 @@ async def test_a_batch_is_bounded_in_bytes_and_one_event_may_be_larger() -> None
     found = Deliveries()
     buffer = batches(found, AuditMetrics(), delivery(max_size=50), batch_bytes_max=250)
     for name, padding in (("a", 100), ("b", 100), ("c", 100), ("d", 1000), ("e", 0)):
-        buffer.add(event(name, padding))
+        hold(buffer, event(name, padding))
     running = asyncio.create_task(buffer.run())
     buffer.close()
     await running
@@ -255,7 +276,7 @@ async def test_events_that_are_held_are_bounded_in_bytes() -> None:
     buffer = batches(found, metrics, delivery(max_size=50))
     half = large_event("x", HELD_BYTES_MAX // 2)
     for _ in range(3):
-        buffer.add(half)
+        hold(buffer, half)
     assert metrics.lost == {"buffered": 2}
 
 
@@ -264,7 +285,7 @@ async def test_as_many_batches_are_under_way_as_may_be() -> None:
     found.may_end.clear()
     buffer = batches(found, AuditMetrics(), delivery(max_size=2, max_wait_s=0.01))
     for number in range(8):
-        buffer.add(event(f"{number}"))
+        hold(buffer, event(f"{number}"))
     running = asyncio.create_task(buffer.run())
     await eventually(lambda: len(found.batches) == 2)
     for _ in range(20):
@@ -315,8 +336,8 @@ def webhook(
 async def test_events_are_posted_as_a_list() -> None:
     server, metrics = Server(), AuditMetrics()
     backend, _ = webhook(server, metrics, delivery(max_size=400, max_wait_s=30))
-    backend.process(event("a"))
-    backend.process(large_event("b", 10))
+    process(backend, event("a"))
+    process(backend, large_event("b", 10))
     await backend.close()
     assert server.bodies == [
         {"kind": "EventList", "items": [{"auditID": "a"}, {"auditID": "b", "requestObject": "x" * 8}]}
@@ -326,7 +347,7 @@ async def test_events_are_posted_as_a_list() -> None:
 async def test_what_fails_is_tried_again_after_pauses_that_grow() -> None:
     server, metrics = Server(fails=3), AuditMetrics()
     backend, pauses = webhook(server, metrics, delivery())
-    backend.process(event("a"))
+    process(backend, event("a"))
     await backend.close()
     assert len(server.bodies) == 1
     for pause, expected in zip(pauses, (10, 15, 22.5), strict=True):
@@ -338,7 +359,7 @@ async def test_what_fails_is_tried_again_after_pauses_that_grow() -> None:
 async def test_a_server_that_is_dead_loses_events(mode: str) -> None:
     server, metrics = Server(fails=99), AuditMetrics()
     backend, _ = webhook(server, metrics, delivery(mode))
-    waiting = backend.process(event("a"))
+    waiting = process(backend, event("a"))
     if waiting is not None:
         assert await waiting is (mode == "blocking")
     await backend.close()
@@ -359,9 +380,9 @@ async def test_what_a_server_does_not_take_until_the_server_has_stopped_is_lost(
     backend = WebhookBackend(
         HangingServer(), delivery(mode), metrics, head=b"{", batch_bytes_max=10_000, flush_s=0.01
     )
-    backend.process(event("0"))
+    process(backend, event("0"))
     await asyncio.sleep(0)
-    waiting = backend.process(event("1"))
+    waiting = process(backend, event("1"))
     await backend.close()
     assert sum(metrics.lost.values()) == 2
     if waiting is not None:
@@ -379,8 +400,8 @@ async def test_what_is_written_without_a_buffer_is_bounded_too(mode: str) -> Non
     }
     for plugin, backend in backends.items():
         for _ in range(2):
-            taken = backend.process(event("a")._replace(size=HELD_BYTES_MAX))
-            lost = backend.process(event("b"))
+            taken = backend.process(lambda: event("a"), HELD_BYTES_MAX)
+            lost = process(backend, event("b"))
             assert isinstance(lost, asyncio.Future)
             assert lost.done()
             assert await lost is (mode == "blocking")
@@ -401,7 +422,7 @@ async def test_an_event_goes_to_all_and_who_waits_waits_for_all() -> None:
         log_backend(output, metrics, delivery(mode)) for output, mode in zip(outputs, modes, strict=True)
     ]
     backends = Backends(every)
-    waiting = backends.process(event("a"))
+    waiting = backends.process(lambda: event("a"), 10)
     assert waiting is not None
     assert not await waiting
     await backends.close()
@@ -412,9 +433,9 @@ async def test_events_that_are_too_large_are_shortened_or_lost() -> None:
     output, metrics = Output(), AuditMetrics()
     options = TruncateOptions(is_enabled=True, max_batch_size=1000, max_event_size=300)
     backend = TruncatingBackend(log_backend(output, metrics, delivery()), options, "x/truncated", metrics)
-    backend.process(large_event("a", 500))
-    backend.process(event("b", 500))
-    backend.process(event("c"))
+    process(backend, large_event("a", 500))
+    process(backend, event("b", 500))
+    process(backend, event("c"))
     await backend.close()
     assert output.lines == ["a", "c"]
     assert metrics.lost == {"truncate": 1}

@@ -18,7 +18,7 @@ from typing import Final
 import orjson
 import pytest
 
-from apiserver.audit_backends.log_file import LogFile, write_all
+from apiserver.audit_backends.log_file import HOLD_PAUSE_S, HOLD_S, LogFile, write_all
 from apiserver.audit_backends.options import RotationOptions
 from apiserver.audit_backends.rotated import ABANDONED_AFTER_S, clean, new_name, rotated_files
 
@@ -26,8 +26,26 @@ NOW: Final = 1_700_000_000.125
 DAY_S: Final = 86_400
 
 
-def opened(path: Path, **rotation: int | bool) -> LogFile:
+def opened(path: Path, **rotation: int) -> LogFile:
     return LogFile(path, RotationOptions(**rotation), lambda: None, lambda: NOW)  # type: ignore[arg-type]
+
+
+class HeldFile(LogFile):
+    """Stays locked while more is written, by a clock of its own."""
+
+    def __init__(self, path: Path, max_size: int = 0) -> None:
+        self.now = 1.0
+        rotation = RotationOptions(max_size=max_size)
+        super().__init__(path, rotation, lambda: None, lambda: NOW, hold_s=HOLD_S, monotonic=lambda: self.now)
+
+
+def is_locked(path: Path) -> bool:
+    with path.open() as other:
+        try:
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
 
 
 def lines(path: Path) -> list[str]:
@@ -150,21 +168,78 @@ def test_a_file_that_somebody_else_keeps_locked_is_written_after_a_while(tmp_pat
     assert lines(path) == ["one", "two"]
 
 
+def test_a_file_stays_locked_while_more_is_written_to_it_and_is_rotated_meanwhile(tmp_path: Path) -> None:
+    path = tmp_path / "audit.log"
+    log = HeldFile(path, max_size=10)
+    for line in (b"one\n", b"two\n"):
+        log.write([line])
+        assert is_locked(path)
+    log.write([b"three\n"])
+    (rotated,) = rotated_files(path)
+    assert (lines(rotated.path), lines(path)) == (["one", "two"], ["three"])
+    log.close()
+
+
+def test_when_a_file_is_not_locked_any_more_others_come_first_for_a_moment(tmp_path: Path) -> None:
+    path = tmp_path / "audit.log"
+    log = HeldFile(path)
+    log.write([b"one\n"])
+    log.release()
+    assert not is_locked(path)
+    log.write([b"two\n"])
+    assert not is_locked(path)
+    log.now += HOLD_PAUSE_S
+    log.write([b"three\n"])
+    assert is_locked(path)
+    log.close()
+    assert not is_locked(path)
+    assert lines(path) == ["one", "two", "three"]
+
+
+def test_a_file_does_not_stay_locked_for_long(tmp_path: Path) -> None:
+    path = tmp_path / "audit.log"
+    log = HeldFile(path)
+    log.write([b"one\n"])
+    assert is_locked(path)
+    log.now += HOLD_S + 0.001
+    log.write([b"two\n"])
+    assert not is_locked(path)
+    log.close()
+    assert lines(path) == ["one", "two"]
+
+
+def test_what_does_not_fit_on_the_disk_is_no_half_line_in_a_file_that_stays_locked_either(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "audit.log"
+    log = HeldFile(path)
+    log.write([b"one\n"])
+    with a_disk_with(10), pytest.raises(OSError, match="File too large"):
+        log.write([b"two\n", b"three\n"])
+    assert not is_locked(path)
+    log.write([b"four\n"])
+    log.close()
+    assert not is_locked(path)
+    assert lines(path) == ["one", "four"]
+
+
 _WRITER: Final = """
 import sys
 from pathlib import Path
 from apiserver.audit_backends.log_file import LogFile
 from apiserver.audit_backends.options import RotationOptions
 path, name = Path(sys.argv[1]), sys.argv[2].encode()
-log = LogFile(path, RotationOptions(max_size=50_000), lambda: None)
+log = LogFile(path, RotationOptions(max_size=50_000), lambda: None, hold_s=float(sys.argv[3]))
 for number in range(400):
     log.write([b'{"by":"%b","number":%d,"x":"%b"}\\n' % (name, number, b"x" * (number % 7) * 100)])
 """
 
 
-def test_several_processes_share_a_file_which_one_of_them_rotates(tmp_path: Path) -> None:
+@pytest.mark.parametrize("hold_s", [0.0, HOLD_S], ids=["lock each write", "stay locked"])
+def test_several_processes_share_a_file_which_one_of_them_rotates(tmp_path: Path, hold_s: float) -> None:
     path = tmp_path / "audit.log"
-    writers = [subprocess.Popen([sys.executable, "-c", _WRITER, str(path), name]) for name in ("a", "b", "c")]
+    command = [sys.executable, "-c", _WRITER, str(path)]
+    writers = [subprocess.Popen([*command, name, str(hold_s)]) for name in ("a", "b", "c")]
     assert [writer.wait(60) for writer in writers] == [0, 0, 0]
     files = [*(each.path for each in reversed(rotated_files(path))), path]
     assert len(files) > 3
