@@ -18,6 +18,8 @@ from apiserver.audit_backends.options import DeliveryOptions
 HELD_BYTES_MAX: Final = 128 * 1024 * 1024
 # Where batches are of one event, as many are sent together as have come in this time.
 _LINGER_S: Final = 0.05
+# Why events are lost that come when the last ones were written.
+STOPPED: Final = "the server has stopped"
 
 
 class Throttle:
@@ -57,7 +59,9 @@ class Batches:
         self._events: list[tuple[Render, int]] = []
         self._held_bytes = self._bytes_in_delivery = 0
         self._in_delivery = 0
+        # How many may wait, and what is said of more: none, when the buffer has ended.
         self._events_max = options.buffer_size
+        self._full = f"{options.buffer_size} events wait already"
         self._changed = asyncio.Event()
         self._is_closing = False
         self._sending: set[asyncio.Task[None]] = set()
@@ -74,7 +78,7 @@ class Batches:
         waiting = len(events)
         held = self._held_bytes + size
         if waiting >= self._events_max:
-            self._losses.lost(1, f"{self._events_max} events wait already")
+            self._losses.lost(1, self._full)
             return
         if held > HELD_BYTES_MAX:
             self._losses.lost(1, f"{HELD_BYTES_MAX} bytes of events wait already")
@@ -85,7 +89,13 @@ class Batches:
             self._changed.set()
 
     async def run(self) -> None:
-        """Send batches until the buffer is closed and empty, or it is cancelled."""
+        """Send batches until the buffer is closed and empty, or it is cancelled; then it takes no more."""
+        try:
+            await self._run()
+        finally:
+            self._take_no_more()
+
+    async def _run(self) -> None:
         while True:
             while not self._events:
                 if self._is_closing:
@@ -149,8 +159,12 @@ class Batches:
         self._is_closing = True
         self._changed.set()
 
+    def _take_no_more(self) -> None:
+        self._events_max, self._full = 0, STOPPED
+
     def abandon(self) -> int:
-        """Forget what is there. Returns how many events are lost."""
+        """Forget what is there, and take no more. Returns how many events are lost."""
+        self._take_no_more()
         count = len(self._events) + self._in_delivery
         self._events = []
         self._held_bytes = self._bytes_in_delivery

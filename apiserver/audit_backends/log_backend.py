@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, cast
 import orjson
 
 from apiserver.audit.events import Event, Render, legacy_line, pieces_of, without_objects
-from apiserver.audit_backends.batches import HELD_BYTES_MAX, Batches
+from apiserver.audit_backends.batches import HELD_BYTES_MAX, STOPPED, Batches
 from apiserver.audit_backends.log_file import LogOutput
 from apiserver.audit_backends.losses import Losses
 from apiserver.audit_backends.options import BATCH, BLOCKING_STRICT, LEGACY, DeliveryOptions
@@ -103,6 +103,8 @@ class LogBackend:
         self._all_written: asyncio.Future[None] | None = None
         # Of what waits and what is being written: a request that is cancelled leaves its event here.
         self._held_bytes = self._held_events = 0
+        # How much may wait, and what is said of more: nothing, when the backend is closed.
+        self._held_max, self._full = HELD_BYTES_MAX, f"{HELD_BYTES_MAX} bytes of events wait already"
         self._batches: Batches | None = None
         if delivery.mode == BATCH:
             # One at a time: what comes meanwhile is written together.
@@ -120,8 +122,8 @@ class LogBackend:
 
     def _write_soon(self, render: Render, size: int) -> asyncio.Future[bool]:
         written: asyncio.Future[bool] = self._loop.create_future()
-        if self._held_bytes + size > HELD_BYTES_MAX:
-            self._losses.lost(1, f"{HELD_BYTES_MAX} bytes of events wait already")
+        if self._held_bytes + size > self._held_max:
+            self._losses.lost(1, self._full)
             written.set_result(not self._is_strict)
             return written
         self._held_bytes += size
@@ -200,6 +202,7 @@ class LogBackend:
             if self._held_events:
                 self._losses.lost(self._held_events, _STOPPED)
                 self._waiting.clear()
+        self._held_max, self._full = -1, STOPPED
         await self._writer.close(max(0.0, until - self._loop.time()))
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from apiserver.audit.events import Event, Render, pieces_of
-from apiserver.audit_backends.batches import HELD_BYTES_MAX, Batches
+from apiserver.audit_backends.batches import HELD_BYTES_MAX, STOPPED, Batches
 from apiserver.audit_backends.losses import Losses
 from apiserver.audit_backends.options import BATCH, BLOCKING_STRICT, DeliveryOptions
 from apiserver.metrics.audit import AuditMetrics
@@ -52,6 +52,8 @@ class WebhookBackend:
         self._sending: set[asyncio.Task[bool]] = set()
         # Of what is being sent without batches: a request that is cancelled leaves its event here.
         self._held_bytes = 0
+        # How much may wait, and what is said of more: nothing, when the backend is closed.
+        self._held_max, self._full = HELD_BYTES_MAX, f"{HELD_BYTES_MAX} bytes of events wait already"
         self._batches: Batches | None = None
         if delivery.mode == BATCH:
             self._batches = Batches(
@@ -68,8 +70,8 @@ class WebhookBackend:
         if self._batches is not None:
             self._batches.add(render, size)
             return None
-        if self._held_bytes + size > HELD_BYTES_MAX:
-            self._losses.lost(1, f"{HELD_BYTES_MAX} bytes of events wait already")
+        if self._held_bytes + size > self._held_max:
+            self._losses.lost(1, self._full)
             refused: asyncio.Future[bool] = self._loop.create_future()
             refused.set_result(not self._is_strict)
             return refused
@@ -112,6 +114,7 @@ class WebhookBackend:
                     self._losses.lost(len(unsent), _STOPPED)
                 for each in unsent:
                     each.cancel()
+            self._held_max, self._full = -1, STOPPED
             return
         self._batches.close()
         _, unfinished = await asyncio.wait([self._running], timeout=self._flush_s)

@@ -390,6 +390,38 @@ async def test_what_a_server_does_not_take_until_the_server_has_stopped_is_lost(
             await waiting
 
 
+class TakingServer:
+    """Takes everything."""
+
+    async def tell(self, body: bytes) -> None:
+        pass
+
+
+@pytest.mark.parametrize("is_hanging", [False, True], ids=["all was sent", "nothing was sent"])
+@pytest.mark.parametrize("mode", ["batch", "blocking", "blocking-strict"])
+async def test_what_comes_after_the_end_is_lost_and_nobody_waits_for_it(mode: str, is_hanging: bool) -> None:
+    """Requests that are cancelled when the server stops have events, too."""
+    server = HangingServer() if is_hanging else TakingServer()
+    metrics, output = AuditMetrics(), Output()
+    flush_s = 0.01 if is_hanging else 60.0
+    backends: dict[str, Backend] = {
+        "webhook": WebhookBackend(
+            server, delivery(mode), metrics, head=b"{", batch_bytes_max=10_000, flush_s=flush_s
+        ),
+        "log": log_backend(output, metrics, delivery(mode)),
+    }
+    for plugin, backend in backends.items():
+        process(backend, event("0"))
+        await backend.close()
+        metrics.lost.clear()
+        waiting = process(backend, event("1"))
+        assert metrics.lost == {"buffered" if mode == "batch" else plugin: 1}
+        if waiting is not None:
+            assert waiting.done()
+            assert await waiting is (mode == "blocking")
+    assert output.lines == ["0"]
+
+
 @pytest.mark.parametrize("mode", ["blocking", "blocking-strict"])
 async def test_what_is_written_without_a_buffer_is_bounded_too(mode: str) -> None:
     """Clients that do not wait for the answer leave their events to a disk that hangs, or a dead server."""
