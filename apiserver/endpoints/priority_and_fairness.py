@@ -234,11 +234,24 @@ class Seats(Request):
             return None
         if self._slot is not None:
             self._slot.take()
+        if self._level.is_gone:
+            self._classify_again(call)
         if self.target.verb != "get":
             self._estimate(call)
         if self._queue_set.arrive(self, monotonic()):
             raise self._refusal()
         return None if self.started_at is not None else self._wait(call)
+
+    def _classify_again(self, call: ApiCall) -> None:
+        """Take the flow that the request has now: its level has ended since, while its body was read.
+
+        Source: k8s.io/apiserver, pkg/util/flowcontrol/apf_controller.go, startRequest.
+        """
+        before = self.flow
+        assert isinstance(before, Flow)
+        flow = self.flow = call.flow = self._fairness.control.classify(self.user, call.info)
+        self._queue_set = flow.level.queue_set
+        call.head_lines = call.head_lines.replace(before.head, flow.head)
 
     async def _wait(self, call: ApiCall) -> None:
         """Raises TooManyRequests."""

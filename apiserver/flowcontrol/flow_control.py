@@ -185,6 +185,8 @@ class FlowControl:
             self._allocate(now)
 
     def _share_out(self, levels: Mapping[str, PriorityLevel], now: float) -> None:
+        for name, level in self.levels.items():
+            level.is_gone = levels.get(name) is not level
         self.levels = levels
         self._flows.clear()
         shares = sum(level.spec.shares for level in levels.values())

@@ -86,6 +86,7 @@ class PriorityLevel:
     request_seats_max: what a request is estimated to take at most; 0 if that does not matter.
     target: what it could use, by the last adjustment.
     is_quiescing: its object is gone, and it ends when its requests have.
+    is_gone: it has ended. Requests that were to take its seats are to be classified again.
     """
 
     def __init__(self, spec: LevelSpec, now: float) -> None:
@@ -94,7 +95,7 @@ class PriorityLevel:
         self.retry_after = RetryAfter()
         self.nominal = self.low = self.high = self.current = self.request_seats_max = 0
         self.target = 0.0
-        self.is_quiescing = False
+        self.is_quiescing = self.is_gone = False
 
     @property
     def name(self) -> str:

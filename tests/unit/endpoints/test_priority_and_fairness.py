@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from time import monotonic
 from typing import Final
 
@@ -10,14 +11,14 @@ from apiserver.catalogue.flowcontrol.defaults import FLOW_SCHEMAS, PRIORITY_LEVE
 from apiserver.catalogue.flowcontrol.flow_schemas import MANDATORY_FLOW_SCHEMAS
 from apiserver.catalogue.flowcontrol.priority_level_configurations import MANDATORY_PRIORITY_LEVELS
 from apiserver.endpoints.api_call import ApiCall
-from apiserver.endpoints.priority_and_fairness import Fairness
+from apiserver.endpoints.priority_and_fairness import Fairness, Seats
 from apiserver.endpoints.request_info import parse_query, parse_target
 from apiserver.flowcontrol.flow_control import FlowControl
 from apiserver.flowcontrol.flow_schemas import FlowSchema
 from apiserver.flowcontrol.priority_levels import LevelSpec
 from apiserver.flowcontrol.queue_set import Request
 from apiserver.metrics.requests import InFlight
-from apiserver.vocabulary import AUTHENTICATED, UserInfo
+from apiserver.vocabulary import AUTHENTICATED, Document, UserInfo
 from tests.unit.handlers import calls
 
 ALICE: Final = UserInfo("alice", (AUTHENTICATED,))
@@ -26,16 +27,24 @@ TARGET: Final = "/api/v1/namespaces/a/configmaps"
 
 def fairness(in_flight: InFlight) -> Fairness:
     now = monotonic()
-    levels, schemas = (
-        [{"metadata": {"name": name}, "spec": spec} for name, spec in specs.items()]
-        for specs in (
-            {**PRIORITY_LEVELS, **MANDATORY_PRIORITY_LEVELS},
-            {**FLOW_SCHEMAS, **MANDATORY_FLOW_SCHEMAS},
-        )
-    )
-    specs, found = [LevelSpec.of(each) for each in levels], [FlowSchema.of(each) for each in schemas]
-    control = FlowControl(600, specs, found, in_flight, now)
+    mandatory = _specs(MANDATORY_PRIORITY_LEVELS), _schemas(MANDATORY_FLOW_SCHEMAS)
+    control = FlowControl(600, *mandatory, in_flight, now)
+    control.configure(_specs(PRIORITY_LEVELS), _schemas(FLOW_SCHEMAS), now)
     return Fairness(control, lambda _: None, asyncio.get_running_loop(), request_timeout_s=60.0)
+
+
+def _specs(objects: Mapping[str, Document]) -> list[LevelSpec]:
+    return [LevelSpec.of(each) for each in _documents(objects)]
+
+
+def _schemas(objects: Mapping[str, Document]) -> list[FlowSchema]:
+    return [FlowSchema.of(each) for each in _documents(objects)]
+
+
+def _documents(objects: Mapping[str, Document]) -> list[Document]:
+    return [
+        {"metadata": {"name": name, "uid": f"uid-{name}"}, "spec": spec} for name, spec in objects.items()
+    ]
 
 
 def watch(of: Fairness) -> ApiCall:
@@ -96,3 +105,40 @@ async def test_a_watch_whose_client_goes_while_it_waits_leaves_nothing() -> None
     assert watching.cancelled()
     assert (queue_set.waiting, queue_set.cancelled) == (before, 1)
     assert (of.control.kinds.reads.waiting, in_flight.read_only.value) == (0, 0)
+
+
+async def test_a_request_whose_level_ends_before_its_body_is_there_takes_seats_of_another() -> None:
+    in_flight = InFlight()
+    of = fairness(in_flight)
+    call = calls.call("POST", TARGET)
+    call.user, call.info = ALICE, parse_target("POST", TARGET, False)
+    flow = call.flow = of.control.classify(ALICE, call.info)
+    assert flow.level.name == "global-default"
+    call.head_lines = b"Other: line\r\n" + flow.head
+    seats = Seats(of, call, flow, in_flight.mutating)
+    of.control.configure((), (), monotonic())  # Only the mandatory ones are left.
+    assert seats.take() is None
+    assert not flow.level.queue_set.executing
+    catch_all = of.control.levels["catch-all"]
+    assert list(catch_all.queue_set.executing) == [seats]
+    assert call.flow is not flow
+    assert call.head_lines == b"Other: line\r\n" + call.flow.head
+    seats.release()
+    assert catch_all.queue_set.is_idle
+    assert in_flight.mutating.value == 0
+
+
+async def test_a_request_stays_in_its_deleted_level_while_others_use_that() -> None:
+    """It ends when they have."""
+    in_flight = InFlight()
+    of = fairness(in_flight)
+    call = calls.call("POST", TARGET)
+    call.user, call.info = ALICE, parse_target("POST", TARGET, False)
+    flow = call.flow = of.control.classify(ALICE, call.info)
+    other = Request(flow, ALICE, call.info)
+    flow.level.queue_set.arrive(other, monotonic())
+    seats = Seats(of, call, flow, in_flight.mutating)
+    of.control.configure((), (), monotonic())
+    assert seats.take() is None
+    assert list(flow.level.queue_set.executing) == [other, seats]
+    seats.release()
