@@ -9,6 +9,7 @@ whole encryption needs.
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 from ssl import RAND_bytes
 from typing import Final, Protocol
@@ -26,6 +27,7 @@ SECRETBOX_OVERHEAD_BYTES: Final = 16
 # What a key is derived by, and the seed that it is derived from.
 INFO_BYTES: Final = 32
 SEED_BYTES: Final = 32
+_HMAC_BLOCK_BYTES: Final = 64  # of SHA-256
 _TOO_SHORT: Final = "the stored data was shorter than the required size"
 # What the status of a failure is called in metrics that did not come from a call to a plugin.
 NOT_FROM_A_CALL: Final = "unknown-non-grpc"
@@ -142,7 +144,8 @@ class DerivedKeyAesGcm:
         """Raises Undecryptable if the seed is too short to be one."""
         if len(seed) < SEED_BYTES:
             raise Undecryptable(f"invalid seed length {len(seed)} used for key generation")
-        self._seed = seed
+        # HMAC takes the digest of a key that is longer (RFC 2104), and nobody bounds what a KMS plugin sends.
+        self._seed = seed if len(seed) <= _HMAC_BLOCK_BYTES else hashlib.sha256(seed).digest()
 
     def encrypt(self, value: bytes, context: bytes) -> bytes:
         info = RAND_bytes(INFO_BYTES)

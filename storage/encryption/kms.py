@@ -57,7 +57,9 @@ READ_AGAIN_S: Final = 300.0
 ANNOTATIONS_BYTES_MAX: Final = 32 * 1024
 KEY_ID_BYTES_MAX: Final = 1024
 SEALED_BYTES_MAX: Final = 1024
-# Some hundred bytes each, at most 2 KiB. There is one for each start of a server and each key of the plugin.
+# Some hundred bytes each, at most 6 KiB: 1 KiB of ciphertext, an ID of so many bytes whose characters may
+# take four each, and digests of what may be longer. There is one for each start of a server and each key of
+# the plugin.
 KEYS_MAX: Final = 10_000
 REFUSALS_MAX: Final = 1_000
 VERSIONS: Final = ("v2", "v2beta1")

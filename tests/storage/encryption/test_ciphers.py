@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from typing import Final
 
@@ -107,3 +108,17 @@ def test_what_is_no_encrypted_value(name: str, data: bytes, why: str) -> None:
 def test_a_seed_has_a_length() -> None:
     with pytest.raises(Undecryptable, match="invalid seed length 31 used for key generation"):
         DerivedKeyAesGcm(KEY[:31])
+
+
+def test_a_seed_of_any_length_takes_little_memory() -> None:
+    """A KMS plugin chooses it, and keys are remembered by their number."""
+    tracemalloc.start()
+    try:
+        cipher = DerivedKeyAesGcm(bytes(KEY * 100_000))
+        assert tracemalloc.get_traced_memory()[0] < 10_000
+    finally:
+        tracemalloc.stop()
+    value = b"a value of some length"
+    data = cipher.encrypt(value, WHERE)
+    key = HKDFExpand(SHA256(), 32, data[:32]).derive(KEY * 100_000)
+    assert AesGcm(key).decrypt(data[32:], WHERE) == value
