@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 
 from apiserver.app.core import Core
 from apiserver.authn.bearer_tokens import BearerTokens, TokenAuthenticator
+from apiserver.authn.bootstrap_tokens import BootstrapTokenAuthenticator
 from apiserver.authn.chain import NO_CERTIFICATE, Anonymous, AuthenticationChain, Credentials
 from apiserver.authn.client_cert import ClientCertificateAuthenticator
 from apiserver.authn.configured_issuers import ConfiguredIssuers
@@ -20,7 +21,7 @@ from apiserver.cli.authentication_files import parse_file
 from apiserver.cli.config import Config
 from apiserver.metrics.authentication import AuthenticationMetrics
 from apiserver.serving.listening import CannotStart, front_proxy_names
-from apiserver.serving.service_account_tokens import ServiceAccountTokens
+from apiserver.serving.service_account_tokens import ServiceAccountTokens, object_getter
 from apiserver.serving.watched_files import WatchedFiles
 from apiserver.vocabulary import UserInfo
 from apiserver.webhooks.review_server import CallerFactory, ReviewServer
@@ -73,6 +74,9 @@ def build_authentication(
             return None
         return front_proxies(credentials) or clients(credentials)
 
+    if config.enable_bootstrap_token_auth:
+        get = object_getter(core.registry, core.served)
+        others.append(BootstrapTokenAuthenticator(get, accounts.audiences, core.clock))
     if config.authentication_config is not None or files.configuration.jwt:
         issuers = ConfiguredIssuers(
             files.configuration,

@@ -5,7 +5,8 @@ The first authenticator that identifies the caller wins. A wrong token is 401, n
     chain                 the order: certificates, then bearer tokens, then nobody in particular
     client_cert, peer_certificates, request_header
                           certificates, of clients and of front proxies
-    bearer_tokens         all who may know a token: token_file, service_account, and others by token_cache
+    bearer_tokens         all who may know a token: token_file, service_account, bootstrap_tokens, and others
+                          by token_cache
     authentication_configuration
                           which issuers there are, and where callers may be anonymous
     configured_issuers    these issuers, which may be replaced while the server runs

@@ -101,6 +101,7 @@ class Config:
     # Regular expressions, in Go's syntax.
     cors_allowed_origins: tuple[str, ...] = ()
     token_auth_file: Path | None = None
+    enable_bootstrap_token_auth: bool = False
     anonymous_auth: bool = True
     authentication_config: Path | None = None
     oidc_issuer_url: str = ""

@@ -22,7 +22,6 @@ _IGNORED: Final[Mapping[str, str]] = MappingProxyType(
             "allow-privileged"
         ),
         "There is no ABAC.": "authorization-policy-file",
-        "There are no bootstrap tokens.": "enable-bootstrap-token-auth",
         "There are no traces.": "tracing-config-file",
         "There is no egress selector.": "egress-selector-config-file",
         "There are no profiles of Go, nor files of logs to be read.": (

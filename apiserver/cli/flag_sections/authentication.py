@@ -81,6 +81,14 @@ FLAGS: Final[Sequence[Flag]] = (
         'holds token,user,uid,"group1,group2".',
     ),
     Flag(
+        "--enable-bootstrap-token-auth",
+        "bool",
+        flag_values.boolean,
+        "Enable to allow secrets of type 'bootstrap.kubernetes.io/token' in the 'kube-system' namespace to "
+        "be used for TLS bootstrapping authentication.",
+        needs_value=False,
+    ),
+    Flag(
         "--anonymous-auth",
         "bool",
         flag_values.boolean,

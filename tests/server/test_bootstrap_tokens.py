@@ -1,0 +1,66 @@
+"""A node joins with a bootstrap token: it logs in with it for as long as the Secret is there.
+
+Source: https://kubernetes.io/docs/reference/access-authn-authz/bootstrap-tokens/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Final
+
+import pytest
+
+from tests.support.api import Api
+from tests.support.eventually import until
+from tests.support.server_process import ServerProcess
+
+SECRETS: Final = "/api/v1/namespaces/kube-system/secrets"
+AUTHENTICATION: Final = "/apis/authentication.k8s.io/v1"
+TOKEN: Final = "abcdef.0123456789abcdef"
+SECRET: Final = {
+    "metadata": {"name": "bootstrap-token-abcdef"},
+    "type": "bootstrap.kubernetes.io/token",
+    "stringData": {
+        "token-id": "abcdef",
+        "token-secret": "0123456789abcdef",
+        "usage-bootstrap-authentication": "true",
+        "auth-extra-groups": "system:bootstrappers:kubeadm",
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with ServerProcess(tmp_path_factory.mktemp("bootstrap"), "--enable-bootstrap-token-auth") as server:
+        yield server
+
+
+def test_a_bootstrap_token_is_valid_while_its_secret_is_there(server: ServerProcess) -> None:
+    myself = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": TOKEN}}
+    user = {
+        "username": "system:bootstrap:abcdef",
+        "groups": ["system:bootstrappers", "system:bootstrappers:kubeadm", "system:authenticated"],
+    }
+    with closing(Api(server)) as api, closing(api.as_caller(TOKEN)) as node:
+        assert node.send("POST", f"{AUTHENTICATION}/selfsubjectreviews", myself).status == 401
+        assert api.send("POST", SECRETS, SECRET).status == 201
+
+        # Secrets are looked up in the watch cache, as in Kubernetes.
+        found = until(
+            lambda: node.send("POST", f"{AUTHENTICATION}/selfsubjectreviews", myself),
+            lambda answer: answer.status == 201,
+        )
+        assert found.json["status"]["userInfo"] == user
+        assert node.send("GET", SECRETS).status == 403
+        reviewed = api.send("POST", f"{AUTHENTICATION}/tokenreviews", review).json["status"]
+        assert (reviewed["authenticated"], reviewed["user"]) == (True, user)
+
+        assert api.send("DELETE", f"{SECRETS}/bootstrap-token-abcdef").status == 200
+        until(
+            lambda: node.send("POST", f"{AUTHENTICATION}/selfsubjectreviews", myself).status,
+            lambda status: status == 401,
+        )
+        reviewed = api.send("POST", f"{AUTHENTICATION}/tokenreviews", review).json["status"]
+        assert "authenticated" not in reviewed
