@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from apiserver.cli import flag_values
 from apiserver.cli.config import Config
 from apiserver.registry.stored_object import ObjectDecoder, StoredObject
 from apiserver.serving.listening import CannotStart, read_optional
@@ -22,6 +23,8 @@ async def open_store(config: Config) -> Storage:
     """Opens the embedded store, or connects to etcd. Raises CannotStart."""
     if not config.etcd_servers:
         try:
+            if config.storage_backend == flag_values.MEMORY:
+                return await EmbeddedStore.in_memory()
             return await EmbeddedStore.open(config.data_dir / "store")
         except StorageError as error:
             raise CannotStart(str(error)) from None

@@ -105,6 +105,7 @@ def parse(arguments: Sequence[str]) -> Config:
             *deprecated,
             *(f"--{flag} has no effect on this server" for flag in unneeded),
             *rehearsed,
+            *_ineffective_backend(values),
             *gates.warnings,
             *(
                 f"feature gate {name} has no effect on this server"
@@ -130,6 +131,12 @@ def parse(arguments: Sequence[str]) -> Config:
     _check_audit(config)
     config = _with_audit(_with_encryption(_with_plugin_configurations(config)))
     return replace(config, authentication=read_authentication(config, values.keys()))
+
+
+def _ineffective_backend(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yields a warning if etcd is asked for and there is none. A start script can swap the binaries."""
+    if values.get("storage_backend") == flag_values.ETCD and not values.get("etcd_servers"):
+        yield f"--storage-backend={flag_values.ETCD} has no effect without --etcd-servers"
 
 
 def _release(values: dict[str, Any]) -> EmulatedRelease:
@@ -414,6 +421,8 @@ def _check_combinations(config: Config) -> None:
     _check_service_accounts(config)
     if (config.tls_cert_file is None) is not (config.tls_private_key_file is None):
         raise UsageError("--tls-cert-file and --tls-private-key-file must be given together")
+    if config.storage_backend in (flag_values.EMBEDDED, flag_values.MEMORY) and config.etcd_servers:
+        raise UsageError(f"--storage-backend={config.storage_backend} excludes --etcd-servers")
     if (config.etcd_certfile is None) is not (config.etcd_keyfile is None):
         raise UsageError("--etcd-certfile and --etcd-keyfile must be given together")
     if (config.kubelet_client_certificate is None) is not (config.kubelet_client_key is None):

@@ -139,6 +139,8 @@ class Config:
     service_account_lookup: bool = True
     service_account_extend_token_expiration: bool = True
     api_audiences: tuple[str, ...] = ()
+    # Empty: etcd if there are servers, else the embedded store.
+    storage_backend: str = ""
     etcd_servers: tuple[str, ...] = ()
     etcd_cafile: Path | None = None
     etcd_certfile: Path | None = None

@@ -26,6 +26,11 @@ SERVICE_ADDRESSES_MIN: Final = 8
 # Each has a watch cache of its own, and more of them than cores are of no use.
 WORKERS_MAX: Final = 64
 OBJECT_NAME_MAX: Final = 253
+# Where objects are kept; kube-apiserver has the first.
+ETCD: Final = "etcd3"
+EMBEDDED: Final = "embedded"
+MEMORY: Final = "memory"
+STORAGE_BACKENDS: Final = (ETCD, EMBEDDED, MEMORY)
 # The names of the controllers, and the names that they had before release 1.28.
 CONTROLLERS: Final = {
     "namespace-controller": "namespace",

@@ -50,9 +50,7 @@ _IGNORED: Final[Mapping[str, str]] = MappingProxyType(
         "Tokens are signed with a key in a file.": "service-account-signing-endpoint",
         "Calls of kubelets have a limit of their own.": "kubelet-timeout",
         "Reads and watches always come from memory.": "watch-cache",
-        "Stores are etcd 3 and the embedded one; the form in which objects are stored is decided here.": (
-            "storage-backend storage-media-type"
-        ),
+        "The form in which objects are stored is decided here.": "storage-media-type",
         "All resources are in one store.": "etcd-servers-overrides",
         "Checks of the store have limits of their own; readiness waits for the watch cache without one.": (
             "etcd-healthcheck-timeout etcd-readycheck-timeout storage-initialization-timeout"

@@ -1,4 +1,7 @@
-"""`Storage` in this process, over one SQLite file: no other program to install, start or operate.
+"""`Storage` in this process, over SQLite: no other program to install, start or operate.
+
+It is one file, or memory of this process (`memory_database`), for tests and whatever else may be forgotten:
+the code is the same, and only the first and the last of what follows do not hold there.
 
 What it guarantees, and how:
 

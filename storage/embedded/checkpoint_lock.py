@@ -1,4 +1,4 @@
-"""Keeps reads out while the writer empties the write-ahead log."""
+"""Keeps reads out while the writer empties the write-ahead log or, in memory, commits."""
 
 from __future__ import annotations
 
@@ -10,17 +10,32 @@ BLOCK_S_MAX: Final = 5.0
 
 
 class CheckpointLock:
-    """Counts the reads under way, so that the writer can wait until there are none."""
+    """Counts the reads under way, so that the writer can wait until there are none.
+
+    The two take turns: reads that have waited for the writer once begin before it has the lock again.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._reads = 0
+        self._waiting = 0
+        self._turn = 0  # counts how often reads were allowed again
         self._is_blocked = False
+
+    @property
+    def waiting(self) -> int:
+        """How many reads wait for the writer."""
+        return self._waiting
 
     def begin_read(self) -> None:
         """Wait until reads are allowed, and count this one."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._is_blocked, BLOCK_S_MAX)
+            if self._is_blocked:
+                self._waiting += 1
+                turn = self._turn
+                if self._changed.wait_for(lambda: self._turn != turn, BLOCK_S_MAX):
+                    return  # It was counted when it was allowed.
+                self._waiting -= 1
             self._reads += 1
 
     def end_read(self) -> None:
@@ -38,4 +53,7 @@ class CheckpointLock:
     def allow_reads(self) -> None:
         with self._changed:
             self._is_blocked = False
+            self._turn += 1
+            self._reads += self._waiting
+            self._waiting = 0
             self._changed.notify_all()

@@ -55,8 +55,11 @@ class Database:
     """The directory of one embedded store, held for this process until `close`.
 
     durable: False leaves out the fsyncs, for tests.
+    log_path: of the write-ahead log. commits_exclude_reads: nobody can read while a group is committed.
     Raises DataDirectoryError when the directory cannot be used.
     """
+
+    commits_exclude_reads = False
 
     def __init__(self, directory: Path, *, durable: bool = True) -> None:
         self.path = directory / "store.db"
@@ -114,10 +117,7 @@ class Database:
             self.path, isolation_level=None, check_same_thread=False, timeout=BUSY_TIMEOUT_MS / 1000
         )
         connection.execute(f"PRAGMA synchronous = {self._synchronous}")
-        # Some builds overwrite all that is deleted, which makes compaction write whatever it forgets. FAST
-        # leaves whole pages as they are until they are used again.
-        connection.execute("PRAGMA secure_delete = FAST")
-        connection.execute(f"PRAGMA cache_size = -{cache_kib}")
+        configure(connection, cache_kib)
         return connection
 
     def _prepare(self) -> None:
@@ -145,6 +145,14 @@ class Database:
             (damage,) = connection.execute("PRAGMA quick_check(1)").fetchone()
             if damage != "ok":
                 raise DataDirectoryError(f"{self.path} is damaged: {' '.join(damage.split())}")
+
+
+def configure(connection: sqlite3.Connection, cache_kib: int) -> None:
+    """Set what all connections have in common. cache_kib: what may be kept of the pages, in KiB."""
+    # Some builds overwrite all that is deleted, which makes compaction write whatever it forgets. FAST
+    # leaves whole pages as they are until they are used again.
+    connection.execute("PRAGMA secure_delete = FAST")
+    connection.execute(f"PRAGMA cache_size = -{cache_kib}")
 
 
 # Checking a file reads all of it: 100 MB took 0.1 s, which is acceptable at a start; larger files are not

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Final
 
 from storage.embedded.database import Database
+from storage.embedded.memory_database import MemoryDatabase
 from storage.embedded.writer import Transaction, WriterThread
 from storage.errors import LeaseNotFound, StorageError
 from storage.interface import TRANSACTION_WRITES_MAX, Delete
@@ -51,7 +52,7 @@ class Leases:
         self._queue: list[tuple[float, int]] = []
         self._changed = asyncio.Event()
 
-    def load(self, database: Database) -> None:
+    def load(self, database: Database | MemoryDatabase) -> None:
         """Load the leases that are in the file."""
         connection = database.connect_reader()
         try:

@@ -15,6 +15,7 @@ from storage.embedded import compaction
 from storage.embedded.checkpoint_lock import CheckpointLock
 from storage.embedded.database import CHECKPOINT_PAGES, Database
 from storage.embedded.leases import Leases
+from storage.embedded.memory_database import MemoryDatabase
 from storage.embedded.reader import Reader
 from storage.embedded.watch import EmbeddedWatch
 from storage.embedded.writer import CommittedGroup, Transaction, WriterThread
@@ -44,7 +45,7 @@ class EmbeddedStore:
 
     def __init__(
         self,
-        database: Database,
+        database: Database | MemoryDatabase,
         *,
         monotonic: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
@@ -56,6 +57,7 @@ class EmbeddedStore:
             database.connect_writer,
             log_path=database.log_path,
             checkpoint_lock=checkpoint_lock,
+            commits_exclude_reads=database.commits_exclude_reads,
             monotonic=monotonic,
             on_commit=self._on_commit,
             on_reopen=self._on_reopen,
@@ -80,6 +82,14 @@ class EmbeddedStore:
         Raises DataDirectoryError when it is in use, damaged or not accessible.
         """
         return cls(await asyncio.to_thread(Database, directory, durable=durable))
+
+    @classmethod
+    async def in_memory(cls) -> Self:
+        """Open a new store that has no files, and is gone when it is closed.
+
+        Raises StorageUnavailable if SQLite is too old for it.
+        """
+        return cls(MemoryDatabase())
 
     async def current_revision(self) -> int:
         self._require_open()

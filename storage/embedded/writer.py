@@ -188,8 +188,9 @@ _Answer: TypeAlias = tuple[asyncio.Future[Any], Any]  # the caller, and its resu
 class WriterThread:
     """Runs operations in a thread, and commits all that have queued together.
 
-    log_path: the path of the write-ahead log, whose size is bounded here.
+    log_path: the path of the write-ahead log, whose size is bounded here; None if there is none.
     checkpoint_lock: blocks reads while the log is emptied, which waits for those under way.
+    commits_exclude_reads: it also blocks them while a group is committed.
     on_commit: called in the loop after each commit that changed something, before any caller of the group is
         answered, so that a caller that gets an answer finds its effects published already.
     on_reopen: called in the loop when the outcome of a commit is unknown and the file was opened again; gets
@@ -201,15 +202,17 @@ class WriterThread:
         self,
         connect: Callable[[], sqlite3.Connection],
         *,
-        log_path: Path,
+        log_path: Path | None,
         checkpoint_lock: CheckpointLock,
+        commits_exclude_reads: bool,
         on_commit: Callable[[CommittedGroup], None],
         on_reopen: Callable[[int], None],
         on_full: Callable[[], None],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connect = connect
-        self._log_path = os.fspath(log_path)
+        self._log_path = None if log_path is None else os.fspath(log_path)
+        self._commits_exclude_reads = commits_exclude_reads
         self._checkpoint_lock = checkpoint_lock
         self._monotonic = monotonic
         connection = connect()
@@ -302,10 +305,23 @@ class WriterThread:
                 is_ending = not collected
                 del collected  # Else it would keep the operations, and what they hold, until the next ones.
             if pending:
-                self._commit([pending.popleft() for _ in range(min(len(pending), GROUP_OPERATIONS_MAX))])
+                group = [pending.popleft() for _ in range(min(len(pending), GROUP_OPERATIONS_MAX))]
+                if self._commits_exclude_reads:
+                    self._commit_without_reads(group)
+                else:
+                    self._commit(group)
+                del group  # As above.
                 self._limit_log_size()
         if self._connection is not None:
             self._connection.close()
+
+    def _commit_without_reads(self, operations: list[_Operation]) -> None:
+        """Commit a group while no read is under way. One that takes longer meets SQLite's own lock."""
+        self._checkpoint_lock.block_reads(wait_s=OWN_READS_WAIT_S)
+        try:
+            self._commit(operations)
+        finally:
+            self._checkpoint_lock.allow_reads()
 
     def _commit(self, operations: list[_Operation]) -> None:
         """Run a group in one SQLite transaction, and have the loop answer each operation."""
@@ -348,6 +364,8 @@ class WriterThread:
 
     def _limit_log_size(self) -> None:
         """Empty the log when it is too long: SQLite's own checkpoints cannot finish while reads overlap."""
+        if self._log_path is None:
+            return
         try:
             if not self._wants_checkpoint:
                 if not self._log_is_stuck and self._log_allowance_bytes > 0:

@@ -270,7 +270,7 @@ def test_flags_of_kube_apiserver_without_effect_are_warned_about(tmp_path: Path)
     with ServerProcess(tmp_path / "data", *flags, plugins) as server:
         server.stop()
     assert "--kubelet-timeout has no effect" in server.stderr
-    assert "--storage-backend has no effect" in server.stderr
+    assert "--storage-backend=etcd3 has no effect without --etcd-servers" in server.stderr
     assert server.stderr.count("admission plugin NodeDeclaredFeatureValidator is not implemented") == 1
     assert "LimitRanger" not in server.stderr
 

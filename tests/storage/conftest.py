@@ -58,6 +58,7 @@ async def open_etcd(url: str) -> EtcdStore:
 ETCD = pytest.mark.etcd
 BACKENDS = [
     pytest.param("embedded", id="embedded"),
+    pytest.param("memory", id="memory"),
     pytest.param("wheel_etcd", id="etcd-wheel", marks=ETCD),
     pytest.param("system_etcd", id="etcd-system", marks=ETCD),
     *([pytest.param("container_etcd", id="etcd-container", marks=ETCD)] if has_container_engine() else []),
@@ -65,6 +66,7 @@ BACKENDS = [
 ENCRYPTED = [pytest.param("embedded+encrypted", id="encrypted-embedded")]
 CACHES = [
     pytest.param("embedded+cache", id="cache-embedded"),
+    pytest.param("memory+cache", id="cache-memory"),
     pytest.param("wheel_etcd+cache", id="cache-etcd", marks=ETCD),
 ]
 
@@ -72,6 +74,8 @@ CACHES = [
 async def open_backend(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
     if name == "embedded":
         return await EmbeddedStore.open(tmp_path / "data", durable=False)
+    if name == "memory":
+        return await EmbeddedStore.in_memory()
     return await open_etcd(request.getfixturevalue(name))
 
 

@@ -11,6 +11,15 @@ from apiserver.cli.flag import Flag
 
 FLAGS: Final[Sequence[Flag]] = (
     Flag(
+        "--storage-backend",
+        "string",
+        str,
+        "The storage backend for persistence. Options: 'etcd3', of --etcd-servers; 'embedded', a "
+        "store in --data-dir; 'memory', the same store without files, which is gone when the server ends.",
+        default="etcd3 or embedded",
+        choices=flag_values.STORAGE_BACKENDS,
+    ),
+    Flag(
         "--etcd-servers",
         "strings",
         flag_values.urls,

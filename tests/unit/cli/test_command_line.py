@@ -63,6 +63,7 @@ FLAGS: Final[dict[str, tuple[list[str], dict[str, Any]]]] = {
     "memory": (["--memory-limit=512Mi"], {"memory_limit_bytes": 536_870_912}),
     "memory without a limit": (["--memory-limit=0"], {"memory_limit_bytes": 0}),
     "all histories": (["--watch-cache-history-bytes=1000"], {"watch_cache_history_bytes": 1000}),
+    "a store without files": (["--storage-backend=memory"], {"storage_backend": "memory"}),
     "one server": (["--etcd-servers=http://a:2379"], {"etcd_servers": ("http://a:2379",)}),
     "servers": (
         ["--etcd-servers=https://a:1, http://[::1]:2,"],
