@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +18,7 @@ from apiserver.cli.config import Config
 from apiserver.cli.flags import UsageError
 from apiserver.releases.emulation import EmulatedRelease
 from apiserver.serving import exit_codes, logs
+from apiserver.serving.event_loops import loop_factory
 from apiserver.serving.process_memory import Allocator
 
 if TYPE_CHECKING:
@@ -73,8 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if config.workers > 1:
             from apiserver.workers.supervisor import supervise
 
-            return supervise(config, _print_ready, _loop_factory, _serve_as_worker)
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            return supervise(config, _print_ready, loop_factory, _serve_as_worker)
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
             return runner.run(_serve(config))
     except CannotStart as error:
         print(f"apiserver: {error}", file=sys.stderr)
@@ -177,14 +178,6 @@ async def _serve(config: Config) -> int:
 def _print_ready(url: str, kubeconfig: Path) -> None:
     """Print the only line on stdout; scripts wait for it."""
     print(f"ready {url} kubeconfig={kubeconfig.resolve()}", flush=True)
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop
 
 
 if __name__ == "__main__":

@@ -9,8 +9,9 @@ routes and the chain of middleware before them, `flow_control` has requests wait
 records them, and `exposition` makes the text of /metrics. `outbound` has the clients of other servers,
 `connectors` what connects requests to them, and `aggregation` the versions that they serve. `controllers` has
 the controllers, `cluster` what the server tells about itself, and `background` starts all that runs beside
-requests. `waiting_room` answers probes while a store that is needed first does not answer. `memory_keeper`
-watches over the memory of the process.
+requests. `waiting_room` answers probes while a store that is needed first does not answer. `host_process`
+tells whether the process is the server's alone, and what servers in it share; if it is, `memory_keeper`
+watches over its memory.
 """
 
 from apiserver.app.server import App

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
+from apiserver.app.host_process import SharedParts
 from apiserver.app.metrics import Metrics
 from apiserver.app.secure_serving import SecureServing
 from apiserver.app.stores import watch_cache
@@ -77,10 +78,11 @@ def build_core(
     offload: Offload,
     metrics: Metrics,
     serving: SecureServing,
+    shared: SharedParts,
 ) -> Core:
     """is_stale: see `ObjectStorage`."""
     brand, loop = config.brand, asyncio.get_running_loop()
-    schemas = BuiltinSchemas(config.release.version, brand.vendor)
+    schemas = shared.schemas(config.release.version, brand.vendor)
     catalogue = Catalogue(
         brand,
         schemas,

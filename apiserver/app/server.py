@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any, Final
 from apiserver.app import background
 from apiserver.app.core import Core, build_core
 from apiserver.app.encryption import EncryptionAtRest
+from apiserver.app.host_process import HostProcess
 from apiserver.app.memory_keeper import MemoryKeeper
 from apiserver.app.metrics import build_metrics
 from apiserver.app.outbound import open_outbound
@@ -38,6 +39,7 @@ from apiserver.serving.listening import (
 )
 from apiserver.serving.serving_tls import ServingTls
 from apiserver.workers.worker import SupervisorClient
+from storage.interface import Storage
 
 READY_POLL_S: Final = 0.01
 # A server that stops is in a hurry; its record expires by itself, too.
@@ -50,17 +52,33 @@ class App:
     """One server. `run` serves until `stop` is called, which may be at any time.
 
     worker: the client of the supervisor, if the server is one of several processes on one port.
+    host: the process that it runs in.
+    open_store: opens the store; raises CannotStart.
     """
 
-    def __init__(self, config: Config, worker: SupervisorClient | None = None) -> None:
-        self._config = config
+    def __init__(
+        self,
+        config: Config,
+        worker: SupervisorClient | None = None,
+        *,
+        host: HostProcess | None = None,
+        open_store: Callable[[Config], Awaitable[Storage]] = open_store,
+    ) -> None:
+        self._config, self._open_store = config, open_store
+        self._host = host or HostProcess()
+        self._drain_s = config.request_timeout_s
         self._stopping = asyncio.Event()
         self._offload = Offload()
         self._serving = SecureServing(config, worker)
         self._metrics = build_metrics(config, self._serving)
 
-    def stop(self) -> None:
-        """Let `run` finish the requests under way, and return."""
+    def stop(self, drain_s: float | None = None) -> None:
+        """Let `run` finish the requests under way, and return.
+
+        drain_s: how long they may take; by default as long as requests may.
+        """
+        if drain_s is not None:
+            self._drain_s = drain_s
         self._stopping.set()
 
     async def run(self, on_ready: Callable[[str, Path], None]) -> None:
@@ -71,18 +89,22 @@ class App:
         config, metrics = self._config, self._metrics
         async with AsyncExitStack() as stack:
             stack.callback(self._offload.close)
-            metrics.event_loop.start()
+            if self._host.is_own:
+                metrics.event_loop.start()
             stack.callback(metrics.event_loop.close)
-            resident = process_memory.ResidentMemory()
-            stack.callback(resident.close)
-            store = await open_store(config)
+            store = await self._open_store(config)
             stack.push_async_callback(store.close)
             stack.callback(self._serving.close)
             self._serving.bind()
             observed = ObservedStorage(store, metrics.storage)
             encryption = await EncryptionAtRest.start(config, metrics.encryption)
             make_core = partial(
-                build_core, config, offload=self._offload, metrics=metrics, serving=self._serving
+                build_core,
+                config,
+                offload=self._offload,
+                metrics=metrics,
+                serving=self._serving,
+                shared=self._host.shared,
             )
             if encryption is None:
                 core = make_core(observed, None)
@@ -90,13 +112,7 @@ class App:
                 stack.push_async_callback(encryption.close)
                 encrypted = encryption.in_front_of(observed)
                 core = make_core(encrypted, encrypted.is_stale)
-            memory_keeper = MemoryKeeper(
-                core.memory_budget,
-                process_memory.Allocator(),
-                resident,
-                cache=core.registry.cache,
-                release_store=partial(release_memory, store),
-            )
+            memory_keeper = self._memory_keeper(core, store, stack) if self._host.is_own else None
             health = _health(core, encryption)
             identity = await self._cluster_identity(core, health) if config.etcd_servers else None
             if self._stopping.is_set():
@@ -113,7 +129,8 @@ class App:
             parts.kubeconfig.write_first(tls.content)
             async with asyncio.TaskGroup() as tasks:
                 running = background.start(tasks, parts)
-                running.append(tasks.create_task(memory_keeper.run(), name="memory"))
+                if memory_keeper is not None:
+                    running.append(tasks.create_task(memory_keeper.run(), name="memory"))
                 announcing = self._announce(parts, memory_keeper, on_ready, tls)
                 running.append(tasks.create_task(announcing, name="announce"))
                 await self._stopping.wait()
@@ -124,6 +141,17 @@ class App:
                     task.cancel()
 
     # ---- before it can serve
+
+    def _memory_keeper(self, core: Core, store: Storage, stack: AsyncExitStack) -> MemoryKeeper:
+        resident = process_memory.ResidentMemory()
+        stack.callback(resident.close)
+        return MemoryKeeper(
+            core.memory_budget,
+            process_memory.Allocator(),
+            resident,
+            cache=core.registry.cache,
+            release_store=partial(release_memory, store),
+        )
 
     async def _cluster_identity(self, core: Core, health: Health) -> pki.ClusterIdentity | None:
         """Returns what the store has. While it does not answer, probes are answered, as they are later.
@@ -188,14 +216,14 @@ class App:
     async def _announce(
         self,
         parts: Parts,
-        memory_keeper: MemoryKeeper,
+        memory_keeper: MemoryKeeper | None,
         on_ready: Callable[[str, Path], None],
         tls: ServingTls,
     ) -> None:
         while not await parts.health.is_ready():  # noqa: ASYNC110  checks have no event to wait for
             await asyncio.sleep(READY_POLL_S)
-        # Objects that exist by now stay.
-        memory_keeper.freeze()
+        if memory_keeper is not None:
+            memory_keeper.freeze()  # Objects that exist by now stay.
         if self._serving.listens_when_ready:
             self._listen(parts.http_server, tls)
         on_ready(url(self._config, self._serving.port), kubeconfig_path(self._config))
@@ -221,7 +249,7 @@ class App:
         self._serving.close()
         parts.core.streams.end_all()
         parts.forwarder.stop()
-        await parts.http_server.drain(self._config.request_timeout_s)
+        await parts.http_server.drain(self._drain_s)
 
 
 def _health(core: Core, encryption: EncryptionAtRest | None) -> Health:

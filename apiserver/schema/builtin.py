@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -81,6 +82,7 @@ class BuiltinSchemas:
     had it, or of the newest one that is known here: the server itself works on versions that clients may
     not see.
     vendor: as in the extension key `x-kubernetes-list-type`.
+    Several threads may use it together.
     """
 
     def __init__(self, release: tuple[int, int], vendor: str = KUBERNETES_VENDOR) -> None:
@@ -88,23 +90,41 @@ class BuiltinSchemas:
         self._vendor = vendor
         self._definitions: dict[str, Any] | None = None
         self._schemas: dict[str, Schema] = dict(_SPECIAL)
+        self._incomplete: dict[str, Schema] = {}
+        self._lock = threading.RLock()  # of all but complete schemas
 
     def definitions(self) -> dict[str, Any]:
         """All definitions by name, as `io.k8s.api.core.v1.ConfigMap`, in JSON Schema.
 
         Raises LookupError when the package does not have the release, nor a later one.
         """
-        if self._definitions is None:
-            self._definitions = _definitions_of(self._release)
-            fields = self._definitions[_JSON_SCHEMA]["properties"]
-            self._definitions[_JSON_SCHEMA]["properties"] = {
-                with_vendor(name, self._vendor): field for name, field in fields.items()
-            }
-        return self._definitions
+        with self._lock:
+            if self._definitions is None:
+                definitions = _definitions_of(self._release)
+                fields = definitions[_JSON_SCHEMA]["properties"]
+                definitions[_JSON_SCHEMA]["properties"] = {
+                    with_vendor(name, self._vendor): field for name, field in fields.items()
+                }
+                self._definitions = definitions
+            return self._definitions
 
     def get(self, name: str) -> Schema:
         """The schema of a definition. Raises KeyError."""
         schema = self._schemas.get(name)
+        if schema is not None:
+            return schema
+        with self._lock:
+            try:
+                schema = self._find(name)
+                # Other threads see schemas once all that they refer to is complete.
+                self._schemas.update(self._incomplete)
+                return schema
+            finally:
+                self._incomplete.clear()
+
+    def _find(self, name: str) -> Schema:
+        """Returns the schema of a definition, which may be incomplete. Raises KeyError."""
+        schema = self._schemas.get(name) or self._incomplete.get(name)
         if schema is None:
             definition = self.definitions().get(name) or _removed_definitions()[name]
             package, _, kind = name.rpartition(".")
@@ -113,7 +133,7 @@ class BuiltinSchemas:
             schema = Schema(
                 Kind.STRUCT, go_type, definition=name, vendor=self._vendor, **_merging(definition)
             )
-            self._schemas[name] = schema
+            self._incomplete[name] = schema
             self._complete(schema, definition)
         return schema
 
@@ -126,7 +146,7 @@ class BuiltinSchemas:
                 schema.fields[key] = self._schema(value)
             return
         if schema.definition in _OTHER_THAN_SCHEMA:
-            schema.kind, schema.element = Kind.EITHER, self.get(_JSON_SCHEMA)
+            schema.kind, schema.element = Kind.EITHER, self._find(_JSON_SCHEMA)
             schema.other = self._schema(_OTHER_THAN_SCHEMA[schema.definition])
             return
         other = self._schema(definition)
@@ -135,7 +155,7 @@ class BuiltinSchemas:
     def _schema(self, definition: dict[str, Any]) -> Schema:
         merging = _merging(definition)
         if "$ref" in definition:
-            schema = self.get(definition["$ref"].rpartition("/")[2])
+            schema = self._find(definition["$ref"].rpartition("/")[2])
             return replace(schema, **merging) if merging else schema
         kind = _type_of(definition)
         if kind == "array":

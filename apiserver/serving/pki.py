@@ -350,6 +350,19 @@ current-context: admin@apiserver
 """.encode()
 
 
+def client_certificate(name: str, groups: Sequence[str], ca: Path) -> tuple[bytes, bytes]:
+    """Returns a new client certificate of a user, and its key. ca: the CA's; its key is beside it.
+
+    Raises OSError, UnusableFile, and ValueError for a name that a certificate cannot have.
+    """
+    authority = _read_ca(ca)
+    if authority is None:
+        raise UnusableFile(ca, "is missing")
+    return _signed(
+        _client(name, *groups), authority, _read_ca_key(_key_file(ca), authority), datetime.now(UTC)
+    )
+
+
 # ---- certificates
 
 
@@ -384,15 +397,13 @@ def _admin() -> _CertificateRequest:
     return _client(ADMIN_NAME, MASTERS)
 
 
-def _client(name: str, organization: str = "") -> _CertificateRequest:
-    return _CertificateRequest(_name(name, organization), ExtendedKeyUsageOID.CLIENT_AUTH)
+def _client(name: str, *organizations: str) -> _CertificateRequest:
+    return _CertificateRequest(_name(name, *organizations), ExtendedKeyUsageOID.CLIENT_AUTH)
 
 
-def _name(common_name: str, organization: str = "") -> x509.Name:
-    attributes = [x509.NameAttribute(NameOID.COMMON_NAME, common_name)]
-    if organization:
-        attributes.insert(0, x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization))
-    return x509.Name(attributes)
+def _name(common_name: str, *organizations: str) -> x509.Name:
+    attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, each) for each in organizations]
+    return x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
 def _create_ca(common_name: str, key: ec.EllipticCurvePrivateKey, now: datetime) -> x509.Certificate:
@@ -420,6 +431,15 @@ def _issue(
     signer: ec.EllipticCurvePrivateKey,
     now: datetime,
 ) -> None:
+    certificate, key = _signed(request, ca, signer, now)
+    write(key_file, key)
+    write(cert_file, certificate)
+
+
+def _signed(
+    request: _CertificateRequest, ca: x509.Certificate, signer: ec.EllipticCurvePrivateKey, now: datetime
+) -> tuple[bytes, bytes]:
+    """Returns a new certificate and its key."""
     key = _generate_key()
     builder = (
         x509.CertificateBuilder()
@@ -436,8 +456,7 @@ def _issue(
     )
     if request.names:
         builder = builder.add_extension(x509.SubjectAlternativeName(request.names), critical=False)
-    write(key_file, _private_pem(key))
-    write(cert_file, _pem(builder.sign(signer, hashes.SHA256())))
+    return _pem(builder.sign(signer, hashes.SHA256())), _private_pem(key)
 
 
 def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:

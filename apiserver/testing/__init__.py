@@ -1,0 +1,26 @@
+"""A real API server inside of tests: `with ApiServer() as server:`.
+
+What it guarantees:
+
+- *It is the server that users run*, over HTTPS, with all its admission and controllers. Only the store is
+  in memory, unless a directory is given for it: the same code, without files.
+- *The process stays as it was.* A server in a thread sets no signal handler, no limit, no option of the
+  garbage collector, the allocator, the interpreter or logging. Its loggers are below `apiserver`, and
+  propagate.
+- *Any number of servers*, one after another or together, in one process or several: each has a free port and
+  a directory of its own.
+- *It ends at once, and whole*: `stop` leaves no thread, task, socket or file, whatever was under way.
+
+`server` has `ApiServer`. What runs it is in `runners`: `ServerThread` in this process, and `ServerChild` in
+one that `child` is the program of, which also ends when its parent has been killed. `credentials` makes
+kubeconfigs of users and service accounts, and `errors` has what is raised.
+
+What is public is what this module exports; it is part of the semantic version. It needs neither pytest nor a
+client library.
+"""
+
+from apiserver.testing.credentials import User
+from apiserver.testing.errors import NotInThisProcess, RequestFailed, ServerDidNotStart, ServerStopped
+from apiserver.testing.server import ApiServer
+
+__all__ = ["ApiServer", "NotInThisProcess", "RequestFailed", "ServerDidNotStart", "ServerStopped", "User"]

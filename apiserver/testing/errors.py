@@ -1,0 +1,44 @@
+"""What can go wrong with a server for tests.
+
+ServerDidNotStart      the server cannot start, or was not ready in time
+ServerStopped          something was asked of a server that does not run
+NotInThisProcess       something was asked that only a server in this process can do
+RequestFailed          the server refused something that this package asked it for
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class ServerDidNotStart(Exception):
+    """The server cannot start, or was not ready in time. reason: why."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the server did not start: {reason}")
+        self.reason = reason
+
+
+class ServerStopped(Exception):
+    """Something was asked of a server that does not run."""
+
+    def __init__(self, asked: str) -> None:
+        super().__init__(f"{asked}: the server does not run")
+        self.asked = asked
+
+
+class NotInThisProcess(Exception):
+    """Something was asked of a server in a child process that only one in this process can do."""
+
+    def __init__(self, asked: str) -> None:
+        super().__init__(f"{asked}: this needs a server in this process, without in_process=False")
+        self.asked = asked
+
+
+class RequestFailed(Exception):
+    """The server refused a request. status: the Status that it answered, or the text, if it was none."""
+
+    def __init__(self, asked: str, code: int, status: Any) -> None:
+        message = status.get("message") if isinstance(status, dict) else status
+        super().__init__(f"{asked}: {code} {message}")
+        self.asked, self.code, self.status = asked, code, status

@@ -1,0 +1,175 @@
+"""What runs a server for tests: a thread of this process, or a child process."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar
+
+from apiserver.app import App
+from apiserver.app.host_process import HostProcess
+from apiserver.app.stores import open_store
+from apiserver.cli.config import Config
+from apiserver.serving.event_loops import loop_factory
+from apiserver.serving.listening import CannotStart
+from apiserver.testing.errors import NotInThisProcess, ServerDidNotStart, ServerStopped
+from storage.interface import Storage
+
+log = logging.getLogger(__name__)
+
+# A start takes a fraction of a second; one that waits for something else, as for etcd, takes longer.
+START_S_MAX: Final = 30.0
+# Requests under way when a server is stopped are given a moment: nobody waits for their answers any more.
+DRAIN_S: Final = 0.05
+# A child process that does not end by then is killed.
+CHILD_ENDS_WITHIN_S: Final = 10.0
+# What is shown of the log of a child that did not start.
+LOG_CHARACTERS_SHOWN: Final = 2_000
+
+T = TypeVar("T")
+
+
+class Runner(Protocol):
+    """Runs one server, once."""
+
+    def start(self) -> str:
+        """Start the server, wait until it is ready, and return its URL. Raises ServerDidNotStart."""
+        ...
+
+    def stop(self) -> None:
+        """Stop the server, and return when nothing of it is left."""
+        ...
+
+    def call(self, make: Callable[[], Coroutine[Any, Any, T]], asked: str) -> T:
+        """Run a coroutine on the server's event loop, and return its result.
+
+        asked: what it is for. Raises ServerStopped, NotInThisProcess.
+        """
+        ...
+
+
+class ServerThread:
+    """Runs a server in a thread, with an event loop of its own."""
+
+    def __init__(
+        self,
+        config: Config,
+        host: HostProcess,
+        open_store: Callable[[Config], Awaitable[Storage]] = open_store,
+    ) -> None:
+        self._config, self._host, self._open_store = config, host, open_store
+        # A daemon: an interpreter that ends does not wait for servers that nobody has stopped.
+        self._thread = threading.Thread(target=self._run, name="apiserver", daemon=True)
+        self._ready: Future[str] = Future()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.app: App | None = None
+
+    def start(self) -> str:
+        self._thread.start()
+        try:
+            return self._ready.result(START_S_MAX)
+        except FutureTimeout:
+            self.stop()
+            raise ServerDidNotStart(f"it was not ready within {START_S_MAX:.0f} s") from None
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        loop, app = self._loop, self.app
+        if loop is not None and app is not None:
+            try:
+                loop.call_soon_threadsafe(app.stop, DRAIN_S)
+            except RuntimeError:  # It has ended by itself.
+                log.debug("the event loop of the server was closed already")
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def call(self, make: Callable[[], Coroutine[Any, Any, T]], asked: str) -> T:
+        if self._loop is None or not self._thread.is_alive():
+            raise ServerStopped(asked)
+        coroutine = make()
+        try:
+            return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+        except RuntimeError:
+            coroutine.close()
+            raise ServerStopped(asked) from None
+
+    def _run(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=loop_factory()) as runner:
+                runner.run(self._serve())
+        except CannotStart as error:
+            self._fail(ServerDidNotStart(str(error)))
+        except BaseException as error:
+            if self._ready.done():
+                log.exception("the server has ended by itself")
+            self._fail(error)
+        self._fail(ServerDidNotStart("it was stopped before it was ready"))
+
+    def _fail(self, error: BaseException) -> None:
+        if not self._ready.done():
+            self._ready.set_exception(error)
+
+    async def _serve(self) -> None:
+        self.app = App(self._config, host=self._host, open_store=self._open_store)
+        self._loop = asyncio.get_running_loop()
+        await self.app.run(lambda url, _: self._ready.set_result(url))
+
+
+class ServerChild:
+    """Runs a server as a child process. log_path: of the file for what it logs."""
+
+    def __init__(self, arguments: Sequence[str], log_path: Path) -> None:
+        self._arguments, self._log_path = arguments, log_path
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> str:
+        with self._log_path.open("w") as errors:
+            self._process = process = subprocess.Popen(  # noqa: S603  no shell
+                [sys.executable, "-m", "apiserver.testing.child", *self._arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+        assert process.stdout is not None
+        alarm = threading.Timer(START_S_MAX, process.kill)
+        alarm.start()
+        try:
+            line = process.stdout.readline()
+        finally:
+            alarm.cancel()
+            alarm.join()
+        if not line.startswith("ready "):
+            self.stop()
+            raise ServerDidNotStart(self._why() or f"exit code {process.returncode}")
+        return line.split()[1]
+
+    def stop(self) -> None:
+        process = self._process
+        if process is None:
+            return
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.close()
+        try:
+            process.terminate()
+            process.wait(CHILD_ENDS_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+
+    def call(self, make: Callable[[], Coroutine[Any, Any, T]], asked: str) -> T:
+        raise NotInThisProcess(asked)
+
+    def _why(self) -> str:
+        return self._log_path.read_text(errors="replace").strip()[-LOG_CHARACTERS_SHOWN:]

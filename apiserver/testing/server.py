@@ -1,0 +1,279 @@
+"""One API server for tests."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import http.client
+import itertools
+import secrets
+import shutil
+import ssl
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Self
+from urllib.parse import quote, urlencode, urlsplit
+
+import orjson
+import yaml
+
+from apiserver.app.host_process import HostProcess, SharedParts
+from apiserver.cli.command_line import parse
+from apiserver.cli.config import Config
+from apiserver.cli.flags import UsageError
+from apiserver.serving import pki
+from apiserver.testing.credentials import User, certificate_kubeconfig, token_file, token_kubeconfig
+from apiserver.testing.errors import RequestFailed, ServerDidNotStart, ServerStopped
+from apiserver.testing.runners import Runner, ServerChild, ServerThread
+from apiserver.vocabulary import MASTERS
+
+# What a server for tests has its own way of.
+_OWN_FLAGS: Final = {
+    "--data-dir": "data_dir",
+    "--secure-port": "the port that `url` has",
+    "--token-auth-file": "tokens",
+    "--config": "flags",
+}
+_REQUEST_TIMEOUT_S: Final = 60.0
+# Nothing that depends on what a server stores.
+_HOST: Final = HostProcess(is_own=False, shared=SharedParts())
+
+
+class _KeysAndCertificates:
+    """The files of a CA and what it has signed, made once: keys for tests need not differ."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._files: dict[str, bytes] = {}
+
+    def copy_to(self, directory: Path) -> None:
+        with self._lock:
+            if not self._files:
+                with tempfile.TemporaryDirectory() as made:
+                    pki.ensure(Path(made), ())
+                    self._files = {
+                        path.name: path.read_bytes() for path in Path(made).iterdir() if path.suffix
+                    }
+        directory.mkdir(mode=0o700)
+        for name, content in self._files.items():
+            path = directory / name
+            path.touch(mode=0o600)
+            path.write_bytes(content)
+
+
+_KEYS_AND_CERTIFICATES: Final = _KeysAndCertificates()
+
+
+class ApiServer:
+    """A real API server on a free port of 127.0.0.1, for as long as a `with` or `async with` block.
+
+    flags: as on the command line; see `apiserver --help`.
+    data_dir: where the store and the keys are kept; by default in memory, and gone with the server.
+    in_process: whether it runs in a thread of this process, or as a child process.
+    feature_gates: as of `--feature-gates`.
+    tokens: static bearer tokens, and whose they are.
+
+    Raises ValueError for a flag that is not for tests. Methods raise ServerStopped while it does not run.
+    """
+
+    def __init__(
+        self,
+        *,
+        flags: Sequence[str] = (),
+        data_dir: Path | None = None,
+        in_process: bool = True,
+        feature_gates: Mapping[str, bool] | None = None,
+        tokens: Mapping[str, User] | None = None,
+    ) -> None:
+        for flag in flags:
+            if (instead := _OWN_FLAGS.get(flag.partition("=")[0])) is not None:
+                raise ValueError(f"{flag.partition('=')[0]} cannot be among the flags; there is {instead}")
+        self._flags, self._data_dir, self._in_process = tuple(flags), data_dir, in_process
+        self._feature_gates = dict(feature_gates or {})
+        self.admin_token: Final = secrets.token_hex(16)
+        self._tokens = {self.admin_token: User("admin", (MASTERS,)), **(tokens or {})}
+        self._directory: Path | None = None
+        self._runner: Runner | None = None
+        self._has_run = False
+        self._url = ""
+        self._files = itertools.count(1)
+        self._tls: ssl.SSLContext | None = None
+
+    # ---- its life
+
+    def start(self) -> Self:
+        """Start it, and return when it is ready. Raises ServerDidNotStart, and says why."""
+        if self._has_run:
+            raise ServerStopped("start: a server runs once; make another one")
+        self._has_run = True
+        self._directory = Path(tempfile.mkdtemp(prefix="apiserver-"))
+        try:
+            self._runner = self._make_runner(self._directory)
+            self._url = self._runner.start()
+            (self._directory / "ca.crt").write_bytes(self._trusted())
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Stop it, whatever is under way, and remove its files, but those in `data_dir`. May be repeated."""
+        runner, self._runner = self._runner, None
+        directory, self._directory = self._directory, None
+        if runner is not None:
+            runner.stop()
+        if directory is not None:
+            shutil.rmtree(directory, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    async def __aenter__(self) -> Self:
+        return await asyncio.to_thread(self.start)
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.to_thread(self.stop)
+
+    # ---- how clients reach it
+
+    @property
+    def url(self) -> str:
+        """Where it is, as `https://127.0.0.1:41234`."""
+        self._own_directory("url")
+        return self._url
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig."""
+        return (self._data_dir or self._own_directory("kubeconfig")) / "admin.kubeconfig"
+
+    @property
+    def kubeconfig_dict(self) -> dict[str, Any]:
+        """What is in the administrator's kubeconfig."""
+        document: dict[str, Any] = yaml.safe_load(self.kubeconfig.read_bytes())
+        return document
+
+    @property
+    def ca(self) -> Path:
+        """The certificate, as PEM, by which clients verify the server."""
+        return self._own_directory("ca") / "ca.crt"
+
+    def user(self, name: str, *, groups: Sequence[str] = ()) -> Path:
+        """Returns a kubeconfig with a new client certificate of a user.
+
+        Raises ValueError for a name that a certificate cannot have.
+        """
+        directory = self._own_directory("user")
+        certificate, key = pki.client_certificate(
+            name, groups, (self._data_dir or directory) / "pki" / "ca.crt"
+        )
+        return self._write(certificate_kubeconfig(self._url, self.ca.read_bytes(), certificate, key))
+
+    def service_account(self, namespace: str, name: str) -> Path:
+        """Returns a kubeconfig with a new token of a service account, which is created if there is none.
+
+        Raises RequestFailed, as when there is no such namespace.
+        """
+        accounts = f"/api/v1/namespaces/{quote(namespace, safe='')}/serviceaccounts"
+        asked = f"the service account {namespace}/{name}"
+        code, answer = self.request("POST", accounts, {"metadata": {"name": name}})
+        if code not in (201, 409):
+            raise RequestFailed(asked, code, answer)
+        code, answer = self.request("POST", f"{accounts}/{quote(name, safe='')}/token", {"spec": {}})
+        if code != 201:
+            raise RequestFailed(f"a token of {asked}", code, answer)
+        token = answer["status"]["token"]
+        return self._write(token_kubeconfig(self._url, self.ca.read_bytes(), token, namespace))
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[int, Any]:
+        """Send a request as the administrator, on a connection of its own. May be called in any thread.
+
+        body: is sent as JSON, unless it is bytes.
+        Returns the status code, and the answer: what its JSON holds, or its text.
+        """
+        self._own_directory(f"{method} {path}")
+        if self._tls is None:
+            self._tls = ssl.create_default_context(cafile=self.ca)
+        sent = {"Authorization": f"Bearer {self.admin_token}", "Accept": "application/json"}
+        if body is not None:
+            sent["Content-Type"] = "application/json"
+        content = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
+        target = f"{path}?{urlencode(query)}" if query else path
+        connection = http.client.HTTPSConnection(
+            urlsplit(self._url).netloc, context=self._tls, timeout=_REQUEST_TIMEOUT_S
+        )
+        with contextlib.closing(connection):
+            connection.request(method, target, content, {**sent, **(headers or {})})
+            response = connection.getresponse()
+            answer = response.read()
+        if response.headers.get_content_type() == "application/json":
+            return response.status, orjson.loads(answer) if answer else None
+        return response.status, answer.decode(errors="replace")
+
+    # ---- how it is made
+
+    def _make_runner(self, directory: Path) -> Runner:
+        """Raises ServerDidNotStart."""
+        tokens = directory / "tokens.csv"
+        tokens.touch(mode=0o600)
+        tokens.write_text(token_file(self._tokens))
+        if self._data_dir is None:
+            _KEYS_AND_CERTIFICATES.copy_to(directory / "pki")
+        arguments = [*self._arguments(self._data_dir or directory, tokens), *self._flags]
+        if not self._in_process:
+            return ServerChild(arguments, directory / "log")
+        return ServerThread(_parsed(arguments), _HOST)
+
+    def _arguments(self, data_dir: Path, tokens: Path) -> list[str]:
+        arguments = [f"--data-dir={data_dir}", "--secure-port=0", f"--token-auth-file={tokens}"]
+        has_etcd = any(
+            flag.partition("=")[0] in ("--etcd-servers", "--storage-backend") for flag in self._flags
+        )
+        if self._data_dir is None and not has_etcd:
+            arguments.append("--storage-backend=memory")
+        if self._feature_gates:
+            gates = ",".join(f"{name}={str(value).lower()}" for name, value in self._feature_gates.items())
+            arguments.append(f"--feature-gates={gates}")
+        return arguments
+
+    def _trusted(self) -> bytes:
+        """Returns the certificates by which clients verify the server, as PEM."""
+        (cluster,) = self.kubeconfig_dict["clusters"]
+        return base64.b64decode(cluster["cluster"]["certificate-authority-data"])
+
+    def _own_directory(self, asked: str) -> Path:
+        """Raises ServerStopped."""
+        if self._directory is None or self._runner is None:
+            raise ServerStopped(asked)
+        return self._directory
+
+    def _write(self, kubeconfig: bytes) -> Path:
+        path = self._own_directory("a kubeconfig") / f"{next(self._files)}.kubeconfig"
+        path.touch(mode=0o600)
+        path.write_bytes(kubeconfig)
+        return path
+
+
+def _parsed(arguments: Sequence[str]) -> Config:
+    """Raises ServerDidNotStart."""
+    try:
+        config = parse(arguments)
+    except UsageError as error:
+        raise ServerDidNotStart(str(error)) from None
+    if config.workers > 1:
+        raise ServerDidNotStart("--workers needs processes of its own: in_process=False")
+    return config

@@ -1,0 +1,314 @@
+"""`apiserver.testing.ApiServer`: a real server inside of tests."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import kubernetes.client
+import kubernetes.config
+import kubernetes.watch
+import psutil
+import pytest
+
+from apiserver.testing import ApiServer, RequestFailed, ServerDidNotStart, ServerStopped, User
+
+NAMESPACES: Final = "/api/v1/namespaces"
+
+
+def who_is(kubeconfig: Path) -> dict[str, Any]:
+    """What the server says about whose kubeconfig it is."""
+    new_client: Any = kubernetes.config.new_client_from_config
+    body: Any = {}
+    with new_client(str(kubeconfig)) as client:
+        review = kubernetes.client.AuthenticationV1Api(client).create_self_subject_review(body)
+        info: dict[str, Any] = client.sanitize_for_serialization(review)["status"]["userInfo"]
+        return info
+
+
+def names(server: ApiServer, path: str) -> list[str]:
+    code, answer = server.request("GET", path)
+    assert code == 200, answer
+    return [item["metadata"]["name"] for item in answer["items"]]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[ApiServer]:
+    with ApiServer(tokens={"alice-token": User("alice", ("dev",), "uid-alice")}) as server:
+        yield server
+
+
+# ---- what it offers
+
+
+def test_it_is_ready_when_it_has_started(server: ApiServer) -> None:
+    assert server.request("GET", "/readyz") == (200, "ok")
+    assert "default" in names(server, NAMESPACES)
+
+
+def test_it_has_all_that_a_server_has_from_the_start(server: ApiServer) -> None:
+    assert "cluster-admin" in names(server, "/apis/rbac.authorization.k8s.io/v1/clusterroles")
+
+
+def test_the_kubeconfig_is_the_administrators(server: ApiServer) -> None:
+    assert "system:masters" in who_is(server.kubeconfig)["groups"]
+    assert server.kubeconfig_dict["clusters"][0]["cluster"]["server"] == server.url
+
+
+def test_a_user_has_a_certificate(server: ApiServer) -> None:
+    info = who_is(server.user("bob", groups=["dev", "ops"]))
+    assert (info["username"], {"dev", "ops"} <= {*info["groups"]}) == ("bob", True)
+
+
+def test_a_name_that_is_too_long_for_a_certificate(server: ApiServer) -> None:
+    with pytest.raises(ValueError, match="64"):
+        server.user("a" * 65)
+
+
+def test_a_service_account_is_created_and_has_a_token(server: ApiServer) -> None:
+    for _ in range(2):
+        info = who_is(server.service_account("default", "builder"))
+        assert info["username"] == "system:serviceaccount:default:builder"
+
+
+def test_a_service_account_of_no_namespace(server: ApiServer) -> None:
+    with pytest.raises(RequestFailed, match=r"service account nowhere/builder: 404 namespaces .* not found"):
+        server.service_account("nowhere", "builder")
+
+
+def test_static_tokens(server: ApiServer) -> None:
+    review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
+    code, answer = server.request(
+        "POST",
+        "/apis/authentication.k8s.io/v1/selfsubjectreviews",
+        review,
+        headers={"Authorization": "Bearer alice-token"},
+    )
+    assert (code, answer["status"]["userInfo"]["username"]) == (201, "alice")
+
+
+def test_requests_have_a_query_and_say_what_went_wrong(server: ApiServer) -> None:
+    code, answer = server.request("GET", NAMESPACES, query={"limit": "many"})
+    assert (code, answer["reason"]) == (400, "BadRequest")
+    code, answer = server.request("GET", NAMESPACES, query={"fieldSelector": "metadata.name=default"})
+    assert [item["metadata"]["name"] for item in answer["items"]] == ["default"]
+
+
+@pytest.mark.parametrize("in_process", [True, False], ids=["in a thread", "in a child process"])
+def test_options(tmp_path: Path, in_process: bool) -> None:
+    flags = ["--emulated-version=1.34"]
+    with ApiServer(
+        flags=flags, in_process=in_process, feature_gates={"ListFromCacheSnapshot": False}
+    ) as server:
+        _, version = server.request("GET", "/version")
+        assert version["gitVersion"].startswith("v1.34.")
+        assert who_is(server.user("bob"))["username"] == "bob"
+
+
+async def test_in_an_event_loop() -> None:
+    async with ApiServer() as server:
+        code, _ = await asyncio.to_thread(server.request, "GET", "/version")
+        assert code == 200
+
+
+def test_several_at_the_same_time() -> None:
+    """They share what is immutable, and nothing that a client can change."""
+    with ThreadPoolExecutor(3) as threads:
+        servers = list(threads.map(lambda _: ApiServer().start(), range(3)))
+        try:
+            for number, server in enumerate(servers):
+                code, _ = server.request("POST", NAMESPACES, {"metadata": {"name": f"of-{number}"}})
+                assert code == 201
+            found = [{*names(server, NAMESPACES)} for server in servers]
+            assert [{name for name in each if name.startswith("of-")} for each in found] == [
+                {"of-0"},
+                {"of-1"},
+                {"of-2"},
+            ]
+        finally:
+            list(threads.map(ApiServer.stop, servers))
+
+
+def test_a_store_on_disk_outlives_its_server(tmp_path: Path) -> None:
+    with ApiServer(data_dir=tmp_path / "data") as server:
+        assert server.request("POST", NAMESPACES, {"metadata": {"name": "kept"}})[0] == 201
+    with ApiServer(data_dir=tmp_path / "data") as server:
+        assert "kept" in names(server, NAMESPACES)
+
+
+# ---- what it leaves alone, and what it leaves behind
+
+
+def files() -> set[str]:
+    return {os.readlink(path) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()}
+
+
+def directories() -> set[str]:
+    return {path.name for path in Path(tempfile.gettempdir()).glob("apiserver-*")}
+
+
+def watch_until_it_ends(server: ApiServer) -> threading.Thread:
+    """Watches namespaces, in a thread; returns once the watch has begun."""
+    begun = threading.Event()
+    new_client: Any = kubernetes.config.new_client_from_config_dict
+    new_watch: Any = kubernetes.watch.Watch
+
+    def watch() -> None:
+        with new_client(server.kubeconfig_dict) as client:
+            events = new_watch()
+            for _ in events.stream(kubernetes.client.CoreV1Api(client).list_namespace, timeout_seconds=60):
+                begun.set()
+
+    thread = threading.Thread(target=lambda: suppressed(watch), daemon=True)
+    thread.start()
+    assert begun.wait(60)
+    return thread
+
+
+def suppressed(act: Callable[[], None]) -> None:
+    try:
+        act()
+    except Exception as error:
+        logging.getLogger(__name__).debug("the watch has ended: %s", error)
+
+
+SETTINGS: Final[dict[str, Callable[[], object]]] = {
+    "signal handlers": lambda: [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)],
+    "the garbage collector": lambda: (gc.get_threshold(), gc.isenabled()),
+    "the switch interval": sys.getswitchinterval,
+    "the limit of open files": lambda: resource.getrlimit(resource.RLIMIT_NOFILE),
+    "logging": lambda: (logging.getLogger().handlers[:], logging.getLogger().level),
+    "loggers": lambda: [logging.getLogger(name).level for name in ("apiserver", "aiohttp", "asyncio")],
+    "the file mode mask": lambda: (mask := os.umask(0o077), os.umask(mask))[0],
+    "the working directory": os.getcwd,
+    "the environment": lambda: dict(os.environ),
+    "callbacks of the garbage collector": lambda: len(gc.callbacks),
+}
+
+
+def test_the_process_stays_as_it_was() -> None:
+    frozen = gc.get_freeze_count()
+    before = {name: read() for name, read in SETTINGS.items()}
+    with ApiServer() as server:
+        server.request("GET", NAMESPACES)
+        during = {name: read() for name, read in SETTINGS.items()}
+    after = {name: read() for name, read in SETTINGS.items()}
+    assert during == before
+    assert after == before
+    assert gc.get_freeze_count() <= frozen
+
+
+def test_nothing_is_left_of_it() -> None:
+    """Whatever its clients were doing."""
+    with ApiServer():
+        pass  # imports what is imported late
+    threads, before, made = threading.enumerate(), files(), directories()
+    server = ApiServer().start()
+    port = urlsplit(server.url).port
+    kubeconfig = server.user("bob")
+    watching = watch_until_it_ends(server)
+    with socket.create_connection(("127.0.0.1", port or 0)):  # says nothing
+        server.stop()
+    watching.join(60)
+    server.stop()  # may be repeated
+    assert [thread.name for thread in threading.enumerate() if thread not in threads] == []
+    assert {name for name in files() - before if name.startswith(("/", "socket:"))} == set()
+    assert directories() <= made
+    assert not kubeconfig.exists()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port or 0))
+
+
+ASKED: Final[dict[str, Callable[[ApiServer], object]]] = {
+    "the URL": lambda server: server.url,
+    "the kubeconfig": lambda server: server.kubeconfig_dict,
+    "a request": lambda server: server.request("GET", "/version"),
+    "a user": lambda server: server.user("bob"),
+    "a second start": lambda server: server.start(),
+}
+
+
+@pytest.mark.parametrize("ask", ASKED.values(), ids=ASKED)
+def test_what_a_stopped_server_is_asked(ask: Callable[[ApiServer], object]) -> None:
+    with ApiServer() as server:
+        pass
+    with pytest.raises(ServerStopped):
+        ask(server)
+
+
+BAD: Final[dict[str, tuple[list[str], str]]] = {
+    "an unknown flag": (["--no-such-flag=1"], "unknown flag: --no-such-flag"),
+    "a flag with an impossible value": (["--etcd-prefix="], "the prefix must not be empty"),
+    "a file that is not there": (["--audit-policy-file=/nowhere"], "/nowhere"),
+    "an address that is not this machine's": (["--bind-address=192.0.2.1"], "cannot listen on 192.0.2.1"),
+}
+
+
+@pytest.mark.parametrize("in_process", [True, False], ids=["in a thread", "in a child process"])
+@pytest.mark.parametrize(("flags", "reason"), BAD.values(), ids=BAD)
+def test_a_server_that_cannot_start_says_why(flags: list[str], reason: str, in_process: bool) -> None:
+    made = directories()
+    with pytest.raises(ServerDidNotStart) as raised:
+        ApiServer(flags=flags, in_process=in_process).start()
+    assert reason in raised.value.reason
+    assert directories() <= made
+
+
+def test_several_processes_need_processes() -> None:
+    with pytest.raises(ServerDidNotStart, match="in_process=False"):
+        ApiServer(flags=["--workers=2", "--etcd-servers=http://127.0.0.1:1"]).start()
+
+
+def test_flags_that_tests_set_otherwise() -> None:
+    with pytest.raises(ValueError, match="--data-dir cannot be among the flags; there is data_dir"):
+        ApiServer(flags=["--data-dir=/tmp"])
+
+
+PROGRAM: Final = """
+import os, signal
+from apiserver.testing import ApiServer
+server = ApiServer(in_process=False).start()
+print(server._runner._process.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_child_process_ends_when_its_parent_is_killed() -> None:
+    end = subprocess.run([sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True, check=False)
+    assert end.returncode == -signal.SIGKILL
+    try:
+        psutil.Process(int(end.stdout)).wait(60)
+    except psutil.NoSuchProcess:
+        return
+
+
+def resident_bytes() -> int:
+    gc.collect()
+    return int(psutil.Process().memory_info().rss)
+
+
+@pytest.mark.slow
+def test_a_thousand_servers_leak_nothing() -> None:
+    for _ in range(10):
+        with ApiServer() as server:
+            server.request("GET", NAMESPACES)
+    at_10, opened, threads = resident_bytes(), len(files()), threading.active_count()
+    for _ in range(990):
+        with ApiServer() as server:
+            server.request("GET", NAMESPACES)
+    assert (len(files()), threading.active_count()) == (opened, threads)
+    assert resident_bytes() - at_10 < 32 * 1024 * 1024
