@@ -55,6 +55,7 @@ class Core:
     metrics: Metrics
     memory_budget: MemoryBudget
     serving: SecureServing
+    decode: ObjectDecoder
     origins: AllowedOrigins
     streams: WatchStreams
     loop: asyncio.AbstractEventLoop
@@ -122,6 +123,7 @@ def build_core(
         metrics=metrics,
         memory_budget=MemoryBudget(_memory_limit_bytes(config, serving.worker)),
         serving=serving,
+        decode=decode,
         origins=origins,
         streams=WatchStreams(metrics.requests, loop.time, origins, watches_max=config.max_watches),
         loop=loop,

@@ -15,12 +15,14 @@ class SecureServing:
     """Binds, listens when it is told to, and closes.
 
     worker: the client of the supervisor, if the server is one of several processes on one port.
+    given: sockets to use instead, which are bound already and stay open.
     sockets, port: those bound; none, and 0, before `bind`.
     """
 
-    def __init__(self, config: Config, worker: SupervisorClient | None) -> None:
+    def __init__(self, config: Config, worker: SupervisorClient | None, given: Sockets = ()) -> None:
         self._config = config
         self.worker = worker
+        self._given = given
         self.taking = RecordsTaken()
         self.sockets: Sockets = ()
         self.port = 0
@@ -28,7 +30,9 @@ class SecureServing:
 
     def bind(self) -> None:
         """Raises CannotStart."""
-        if self.worker is None:
+        if self._given:
+            self.sockets = [each.dup() for each in self._given]
+        elif self.worker is None:
             self.sockets = bind(self._config, self._config.secure_port, reuse_port=False)
         else:
             self.sockets = self.worker.sockets

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from apiserver.app.metrics import build_metrics
 from apiserver.app.outbound import open_outbound
 from apiserver.app.parts import Parts, build_parts
 from apiserver.app.secure_serving import SecureServing
+from apiserver.app.state_copies import Beginning, StateCopy, copy_state
 from apiserver.app.stores import open_store, release_memory
 from apiserver.app.waiting_room import waiting_room
 from apiserver.cli.config import Config
@@ -31,6 +32,7 @@ from apiserver.serving.cluster_identity import UnusableStoredIdentity, fetch_ide
 from apiserver.serving.listening import (
     CannotStart,
     Kubeconfig,
+    Sockets,
     kubeconfig_path,
     local_identity,
     make_certificates,
@@ -39,6 +41,7 @@ from apiserver.serving.listening import (
 )
 from apiserver.serving.serving_tls import ServingTls
 from apiserver.workers.worker import SupervisorClient
+from storage.errors import StorageError
 from storage.interface import Storage
 
 READY_POLL_S: Final = 0.01
@@ -53,7 +56,9 @@ class App:
 
     worker: the client of the supervisor, if the server is one of several processes on one port.
     host: the process that it runs in.
-    open_store: opens the store; raises CannotStart.
+    beginning: with which objects it begins, in memory; without, it opens the configured store.
+    sockets: those on which it serves, which are bound already, and stay open; without, it binds some.
+    last_revision: of the store, once the server has stopped.
     """
 
     def __init__(
@@ -62,14 +67,17 @@ class App:
         worker: SupervisorClient | None = None,
         *,
         host: HostProcess | None = None,
-        open_store: Callable[[Config], Awaitable[Storage]] = open_store,
+        beginning: Beginning | None = None,
+        sockets: Sockets = (),
     ) -> None:
-        self._config, self._open_store = config, open_store
+        self._config, self._beginning = config, beginning
+        self._running: tuple[Storage, Core] | None = None
+        self.last_revision = 0
         self._host = host or HostProcess()
         self._drain_s = config.request_timeout_s
         self._stopping = asyncio.Event()
         self._offload = Offload()
-        self._serving = SecureServing(config, worker)
+        self._serving = SecureServing(config, worker, sockets)
         self._metrics = build_metrics(config, self._serving)
 
     def stop(self, drain_s: float | None = None) -> None:
@@ -81,19 +89,28 @@ class App:
             self._drain_s = drain_s
         self._stopping.set()
 
+    async def copy_state(self) -> StateCopy:
+        """Returns a copy of all that was answered before; to be called while the server is ready.
+
+        Raises CannotBeCopied, StorageUnavailable.
+        """
+        assert self._running is not None
+        store, core = self._running
+        return await copy_state(store, core.registry.cache)
+
     async def run(self, on_ready: Callable[[str, Path], None]) -> None:
         """Serve until stopped. on_ready: called once with URL and kubeconfig when /readyz passes.
 
         Raises CannotStart.
         """
-        config, metrics = self._config, self._metrics
+        config, metrics, beginning = self._config, self._metrics, self._beginning
         async with AsyncExitStack() as stack:
             stack.callback(self._offload.close)
             if self._host.is_own:
                 metrics.event_loop.start()
             stack.callback(metrics.event_loop.close)
-            store = await self._open_store(config)
-            stack.push_async_callback(store.close)
+            store = await open_store(config) if beginning is None else beginning.open_store()
+            stack.push_async_callback(self._close, store)
             stack.callback(self._serving.close)
             self._serving.bind()
             observed = ObservedStorage(store, metrics.storage)
@@ -112,6 +129,9 @@ class App:
                 stack.push_async_callback(encryption.close)
                 encrypted = encryption.in_front_of(observed)
                 core = make_core(encrypted, encrypted.is_stale)
+            if beginning is not None:
+                core.decode.known = beginning.copy.known
+            self._running = store, core
             memory_keeper = self._memory_keeper(core, store, stack) if self._host.is_own else None
             health = _health(core, encryption)
             identity = await self._cluster_identity(core, health) if config.etcd_servers else None
@@ -222,6 +242,7 @@ class App:
     ) -> None:
         while not await parts.health.is_ready():  # noqa: ASYNC110  checks have no event to wait for
             await asyncio.sleep(READY_POLL_S)
+        parts.core.decode.known = {}
         if memory_keeper is not None:
             memory_keeper.freeze()  # Objects that exist by now stay.
         if self._serving.listens_when_ready:
@@ -229,6 +250,11 @@ class App:
         on_ready(url(self._config, self._serving.port), kubeconfig_path(self._config))
 
     # ---- stopping
+
+    async def _close(self, store: Storage) -> None:
+        with suppress(StorageError):
+            self.last_revision = await store.current_revision()
+        await store.close()
 
     async def _leave(self, parts: Parts) -> None:
         """Have others lead, and take this server out of what they are told, if the store answers soon."""

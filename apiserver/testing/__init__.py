@@ -9,18 +9,38 @@ What it guarantees:
   propagate.
 - *Any number of servers*, one after another or together, in one process or several: each has a free port and
   a directory of its own.
+- *A fork is a server of its own*, with the same objects and revisions that go on, and shares their bytes. A
+  server that is reset goes on at its address as one that was restored from a backup: its connections end, and
+  whoever asks for a resourceVersion of before gets 410 Gone.
 - *It ends at once, and whole*: `stop` leaves no thread, task, socket or file, whatever was under way.
 
 `server` has `ApiServer`. What runs it is in `runners`: `ServerThread` in this process, and `ServerChild` in
 one that `child` is the program of, which also ends when its parent has been killed. `credentials` makes
-kubeconfigs of users and service accounts, and `errors` has what is raised.
+kubeconfigs of users and service accounts, `snapshots` has what servers begin with again, and `errors` what is
+raised.
 
 What is public is what this module exports; it is part of the semantic version. It needs neither pytest nor a
 client library.
 """
 
 from apiserver.testing.credentials import User
-from apiserver.testing.errors import NotInThisProcess, RequestFailed, ServerDidNotStart, ServerStopped
+from apiserver.testing.errors import (
+    NotInThisProcess,
+    RequestFailed,
+    ServerDidNotStart,
+    ServerStopped,
+    SnapshotMismatch,
+)
 from apiserver.testing.server import ApiServer
+from apiserver.testing.snapshots import Snapshot
 
-__all__ = ["ApiServer", "NotInThisProcess", "RequestFailed", "ServerDidNotStart", "ServerStopped", "User"]
+__all__ = [
+    "ApiServer",
+    "NotInThisProcess",
+    "RequestFailed",
+    "ServerDidNotStart",
+    "ServerStopped",
+    "Snapshot",
+    "SnapshotMismatch",
+    "User",
+]

@@ -2,6 +2,7 @@
 
 ServerDidNotStart      the server cannot start, or was not ready in time
 ServerStopped          something was asked of a server that does not run
+SnapshotMismatch       a snapshot is not one that this server can begin with, or none can be taken
 NotInThisProcess       something was asked that only a server in this process can do
 RequestFailed          the server refused something that this package asked it for
 """
@@ -25,6 +26,10 @@ class ServerStopped(Exception):
     def __init__(self, asked: str) -> None:
         super().__init__(f"{asked}: the server does not run")
         self.asked = asked
+
+
+class SnapshotMismatch(Exception):
+    """A snapshot is not one that this server can begin with, or none can be taken. The message says why."""
 
 
 class NotInThisProcess(Exception):

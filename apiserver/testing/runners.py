@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import subprocess
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from pathlib import Path
@@ -15,12 +16,11 @@ from typing import Any, Final, Protocol, TypeVar
 
 from apiserver.app import App
 from apiserver.app.host_process import HostProcess
-from apiserver.app.stores import open_store
+from apiserver.app.state_copies import Beginning, StateCopy
 from apiserver.cli.config import Config
 from apiserver.serving.event_loops import loop_factory
-from apiserver.serving.listening import CannotStart
+from apiserver.serving.listening import CannotStart, bind
 from apiserver.testing.errors import NotInThisProcess, ServerDidNotStart, ServerStopped
-from storage.interface import Storage
 
 log = logging.getLogger(__name__)
 
@@ -54,22 +54,34 @@ class Runner(Protocol):
         """
         ...
 
+    def copy_state(self, asked: str) -> StateCopy:
+        """Returns a copy of all that was answered before.
+
+        Raises ServerStopped, NotInThisProcess, CannotBeCopied.
+        """
+        ...
+
+    def begin_again(self, state: StateCopy, asked: str) -> None:
+        """Go on with other objects, at the same address. Raises ServerStopped, NotInThisProcess."""
+        ...
+
 
 class ServerThread:
-    """Runs a server in a thread, with an event loop of its own."""
+    """Runs a server in a thread, with an event loop of its own.
 
-    def __init__(
-        self,
-        config: Config,
-        host: HostProcess,
-        open_store: Callable[[Config], Awaitable[Storage]] = open_store,
-    ) -> None:
-        self._config, self._host, self._open_store = config, host, open_store
+    state: with which objects it begins, if not with those of its store.
+    """
+
+    def __init__(self, config: Config, host: HostProcess, state: StateCopy | None = None) -> None:
+        self._config, self._host = config, host
+        self._beginning = None if state is None else Beginning(state)
+        # With what it begins again, once it has stopped, and who waits for that.
+        self._next: tuple[StateCopy, Future[str]] | None = None
         # A daemon: an interpreter that ends does not wait for servers that nobody has stopped.
         self._thread = threading.Thread(target=self._run, name="apiserver", daemon=True)
         self._ready: Future[str] = Future()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.app: App | None = None
+        self._app: App | None = None
 
     def start(self) -> str:
         self._thread.start()
@@ -83,7 +95,7 @@ class ServerThread:
             raise
 
     def stop(self) -> None:
-        loop, app = self._loop, self.app
+        loop, app = self._loop, self._app
         if loop is not None and app is not None:
             try:
                 loop.call_soon_threadsafe(app.stop, DRAIN_S)
@@ -97,10 +109,28 @@ class ServerThread:
             raise ServerStopped(asked)
         coroutine = make()
         try:
-            return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+            running = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         except RuntimeError:
             coroutine.close()
             raise ServerStopped(asked) from None
+        return running.result()
+
+    def copy_state(self, asked: str) -> StateCopy:
+        app = self._app
+        if app is None:
+            raise ServerStopped(asked)
+        return self.call(app.copy_state, asked)
+
+    def begin_again(self, state: StateCopy, asked: str) -> None:
+        ready: Future[str] = Future()
+
+        async def stop() -> None:
+            assert self._app is not None
+            self._next = state, ready
+            self._app.stop(0)
+
+        self.call(stop, asked)
+        ready.result(START_S_MAX)
 
     def _run(self) -> None:
         try:
@@ -119,9 +149,28 @@ class ServerThread:
             self._ready.set_exception(error)
 
     async def _serve(self) -> None:
-        self.app = App(self._config, host=self._host, open_store=self._open_store)
+        """Serve until stopped, on the same sockets whenever it begins again. Raises CannotStart."""
         self._loop = asyncio.get_running_loop()
-        await self.app.run(lambda url, _: self._ready.set_result(url))
+        beginning, ready = self._beginning, self._ready
+        with contextlib.ExitStack() as stack:
+            sockets = [
+                stack.enter_context(bound)
+                for bound in bind(self._config, self._config.secure_port, reuse_port=False)
+            ]
+            while True:
+                self._app = app = App(self._config, host=self._host, beginning=beginning, sockets=sockets)
+                await app.run(_announcing(ready))
+                if self._next is None:
+                    return
+                (state, ready), self._next = self._next, None
+                beginning = Beginning(state, after=app.last_revision + 1)
+
+
+def _announcing(ready: Future[str]) -> Callable[[str, Path], None]:
+    def on_ready(url: str, _: Path) -> None:
+        ready.set_result(url)
+
+    return on_ready
 
 
 class ServerChild:
@@ -169,6 +218,12 @@ class ServerChild:
         process.stdout.close()
 
     def call(self, make: Callable[[], Coroutine[Any, Any, T]], asked: str) -> T:
+        raise NotInThisProcess(asked)
+
+    def copy_state(self, asked: str) -> StateCopy:
+        raise NotInThisProcess(asked)
+
+    def begin_again(self, state: StateCopy, asked: str) -> None:
         raise NotInThisProcess(asked)
 
     def _why(self) -> str:

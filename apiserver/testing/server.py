@@ -13,21 +13,24 @@ import ssl
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 from urllib.parse import quote, urlencode, urlsplit
 
 import orjson
 import yaml
 
 from apiserver.app.host_process import HostProcess, SharedParts
+from apiserver.app.state_copies import CannotBeCopied
 from apiserver.cli.command_line import parse
 from apiserver.cli.config import Config
 from apiserver.cli.flags import UsageError
 from apiserver.serving import pki
 from apiserver.testing.credentials import User, certificate_kubeconfig, token_file, token_kubeconfig
-from apiserver.testing.errors import RequestFailed, ServerDidNotStart, ServerStopped
+from apiserver.testing.errors import RequestFailed, ServerDidNotStart, ServerStopped, SnapshotMismatch
 from apiserver.testing.runners import Runner, ServerChild, ServerThread
+from apiserver.testing.snapshots import Snapshot
 from apiserver.vocabulary import MASTERS
 
 # What a server for tests has its own way of.
@@ -67,6 +70,14 @@ class _KeysAndCertificates:
 _KEYS_AND_CERTIFICATES: Final = _KeysAndCertificates()
 
 
+class _Fork(NamedTuple):
+    """What a fork has of its original."""
+
+    snapshot: Snapshot
+    pki: Path
+    config: Config
+
+
 class ApiServer:
     """A real API server on a free port of 127.0.0.1, for as long as a `with` or `async with` block.
 
@@ -93,10 +104,13 @@ class ApiServer:
                 raise ValueError(f"{flag.partition('=')[0]} cannot be among the flags; there is {instead}")
         self._flags, self._data_dir, self._in_process = tuple(flags), data_dir, in_process
         self._feature_gates = dict(feature_gates or {})
-        self.admin_token: Final = secrets.token_hex(16)
+        self.admin_token = secrets.token_hex(16)
         self._tokens = {self.admin_token: User("admin", (MASTERS,)), **(tokens or {})}
         self._directory: Path | None = None
         self._runner: Runner | None = None
+        self._config: Config | None = None
+        # Whose objects, keys and configuration it begins with, if it is a fork.
+        self._forked: _Fork | None = None
         self._has_run = False
         self._url = ""
         self._files = itertools.count(1)
@@ -105,7 +119,9 @@ class ApiServer:
     # ---- its life
 
     def start(self) -> Self:
-        """Start it, and return when it is ready. Raises ServerDidNotStart, and says why."""
+        """Start it, unless it runs, and return when it is ready. Raises ServerDidNotStart, and says why."""
+        if self._runner is not None:
+            return self
         if self._has_run:
             raise ServerStopped("start: a server runs once; make another one")
         self._has_run = True
@@ -224,6 +240,57 @@ class ApiServer:
             return response.status, orjson.loads(answer) if answer else None
         return response.status, answer.decode(errors="replace")
 
+    # ---- what it holds
+
+    def snapshot(self) -> Snapshot:
+        """Returns all that it holds now: every write that was answered before.
+
+        Raises SnapshotMismatch if its store is etcd, and NotInThisProcess.
+        """
+        self._own_directory("snapshot")
+        assert self._runner is not None
+        try:
+            return Snapshot(self._runner.copy_state("snapshot"), self._settings)
+        except CannotBeCopied as error:
+            raise SnapshotMismatch(str(error)) from None
+
+    def fork(self, snapshot: Snapshot | None = None) -> ApiServer:
+        """Returns another server, which runs, with the same objects: those of a snapshot, or of now.
+
+        It has the same keys, users and tokens, and its revisions go on where these are. What happens to one
+        of the two is nothing to the other. It is stopped by its own `stop`, or as a context manager.
+        Raises SnapshotMismatch, NotInThisProcess.
+        """
+        directory = self._own_directory("fork")
+        taken = self._fitting(snapshot) if snapshot is not None else self.snapshot()
+        assert self._config is not None
+        fork = ApiServer(flags=self._flags, feature_gates=self._feature_gates)
+        fork._tokens, fork.admin_token = self._tokens, self.admin_token
+        fork._forked = _Fork(taken, (self._data_dir or directory) / "pki", self._config)
+        return fork.start()
+
+    def reset(self, snapshot: Snapshot) -> None:
+        """Have it hold what is in a snapshot, and nothing else. Its address stays; its connections end.
+
+        Who asks it later for a resourceVersion of before gets 410 Gone, as after a restore from a backup.
+        Raises SnapshotMismatch, NotInThisProcess.
+        """
+        self._own_directory("reset")
+        assert self._runner is not None
+        self._runner.begin_again(self._fitting(snapshot).state, "reset")
+
+    @property
+    def _settings(self) -> tuple[object, ...]:
+        return self._flags, tuple(sorted(self._feature_gates.items()))
+
+    def _fitting(self, snapshot: Snapshot) -> Snapshot:
+        """Raises SnapshotMismatch."""
+        if snapshot.settings != self._settings:
+            raise SnapshotMismatch(
+                f"the snapshot is of a server with the settings {snapshot.settings}, not {self._settings}"
+            )
+        return snapshot
+
     # ---- how it is made
 
     def _make_runner(self, directory: Path) -> Runner:
@@ -231,12 +298,20 @@ class ApiServer:
         tokens = directory / "tokens.csv"
         tokens.touch(mode=0o600)
         tokens.write_text(token_file(self._tokens))
+        if self._forked is not None:
+            return self._make_fork(self._forked, directory, tokens)
         if self._data_dir is None:
             _KEYS_AND_CERTIFICATES.copy_to(directory / "pki")
         arguments = [*self._arguments(self._data_dir or directory, tokens), *self._flags]
         if not self._in_process:
             return ServerChild(arguments, directory / "log")
-        return ServerThread(_parsed(arguments), _HOST)
+        self._config = _parsed(arguments)
+        return ServerThread(self._config, _HOST)
+
+    def _make_fork(self, forked: _Fork, directory: Path, tokens: Path) -> Runner:
+        shutil.copytree(forked.pki, directory / "pki")
+        self._config = replace(forked.config, data_dir=directory, token_auth_file=tokens)
+        return ServerThread(self._config, _HOST, forked.snapshot.state)
 
     def _arguments(self, data_dir: Path, tokens: Path) -> list[str]:
         arguments = [f"--data-dir={data_dir}", "--secure-port=0", f"--token-auth-file={tokens}"]

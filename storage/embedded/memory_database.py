@@ -10,6 +10,7 @@ Source: sqlite.org/src/file/src/memdb.c
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import sqlite3
 from typing import Final
@@ -22,6 +23,9 @@ SQLITE_VERSION_MIN: Final = (3, 36, 0)
 # Pages are in memory already; a connection needs copies only of those that it works on.
 WRITER_CACHE_KIB: Final = 1_024
 READER_CACHE_KIB: Final = 256
+# Where a file says which journal who writes and who reads it needs: 2 is a write-ahead log, 1 is none.
+# Source: sqlite.org/fileformat2.html, "The Database Header".
+_JOURNAL_BYTES: Final = slice(18, 20)
 
 
 class MemoryDatabase:
@@ -34,7 +38,8 @@ class MemoryDatabase:
     log_path = None
     commits_exclude_reads = True
 
-    def __init__(self) -> None:
+    def __init__(self, source: sqlite3.Connection | None = None) -> None:
+        """source: whose database it is a copy of; without, it is empty."""
         if sqlite3.sqlite_version_info < SQLITE_VERSION_MIN:
             raise StorageUnavailable(
                 f"a store in memory needs SQLite {'.'.join(map(str, SQLITE_VERSION_MIN))} or later; "
@@ -44,8 +49,25 @@ class MemoryDatabase:
         self._uri = f"file:/apiserver-{secrets.token_hex(8)}?vfs=memdb"
         # It is there for as long as a connection is.
         self._keeper = self._connect(READER_CACHE_KIB)
-        self._keeper.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        self._keeper.executescript(f"BEGIN; {TABLES} COMMIT;")
+        if source is None:
+            self._keeper.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            self._keeper.executescript(f"BEGIN; {TABLES} COMMIT;")
+        else:
+            _copy(source, self._keeper)
+
+    def continue_at(self, revision: int) -> None:
+        """Have a copy that nobody has opened yet go on above a revision that others may have seen.
+
+        As in a restored store, what was before cannot be read any more: whoever asks for it is told to list
+        again. Revisions of objects stay as they are.
+        """
+        self._keeper.execute(
+            "UPDATE numbers SET value = max(value, ?) WHERE name IN ('revision', 'compacted')", (revision,)
+        )
+
+    def copy(self) -> MemoryDatabase:
+        """Returns an independent copy. No writer may be connected to this one."""
+        return MemoryDatabase(self._keeper)
 
     def connect_writer(self) -> sqlite3.Connection:
         """Open the one connection that writes; one thread at a time may use it."""
@@ -72,3 +94,16 @@ class MemoryDatabase:
         )
         configure(connection, cache_kib)
         return connection
+
+
+def _copy(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
+    """Copy what a connection sees to a database in memory, which cannot have a write-ahead log."""
+    (journal,) = source.execute("PRAGMA journal_mode").fetchone()
+    if journal != "wal":
+        source.backup(target)
+        return
+    pages = bytearray(source.serialize())
+    pages[_JOURNAL_BYTES] = b"\x01\x01"
+    with contextlib.closing(sqlite3.connect(":memory:")) as between:
+        between.deserialize(pages)
+        between.backup(target)

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 from storage.embedded.checkpoint_lock import CheckpointLock
+from storage.embedded.memory_database import MemoryDatabase
 from storage.embedded.watch import HistoryPage
 from storage.errors import RevisionCompacted, RevisionTooLarge, StorageUnavailable
 from storage.interface import (
@@ -118,6 +119,16 @@ class Reader:
     async def size_bytes(self) -> int:
         """Returns the size of the database file, once the log is in it."""
         return await self._in_transaction(lambda connection: int(connection.execute(_SIZE).fetchone()[0]))
+
+    async def copy(self) -> MemoryDatabase:
+        """Returns a copy of everything, at one revision, in memory."""
+
+        def copied(connection: sqlite3.Connection) -> MemoryDatabase:
+            # The transaction is fixed to a state by its first read.
+            connection.execute(_NUMBERS).fetchone()
+            return MemoryDatabase(connection)
+
+        return await self._in_transaction(copied)
 
     def close(self) -> None:
         self._threads.shutdown()

@@ -91,6 +91,11 @@ class EmbeddedStore:
         """
         return cls(MemoryDatabase())
 
+    async def copy(self) -> MemoryDatabase:
+        """Returns a copy of everything that was answered before, in memory: the database of another store."""
+        self._require_open()
+        return await self._reader.copy()
+
     async def current_revision(self) -> int:
         self._require_open()
         return self._revision

@@ -9,8 +9,12 @@ import time
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from storage.embedded import EmbeddedStore
 from storage.embedded.checkpoint_lock import CheckpointLock
+from storage.errors import RevisionCompacted
+from storage.interface import Put, ReadAt, Stored
 from tests.support.embedded_stores import ALL, P, all_keys
 from tests.support.eventually import WITHIN_S
 
@@ -101,3 +105,56 @@ def test_reads_that_have_waited_for_the_writer_come_before_its_next_turn() -> No
     assert lock.block_reads(wait_s=0)
     for thread in threads:
         thread.join()
+
+
+@pytest.mark.parametrize("kind", ["memory", "file"])
+async def test_a_copy_is_another_store(kind: str, tmp_path: Path) -> None:
+    store = await (EmbeddedStore.in_memory() if kind == "memory" else EmbeddedStore.open(tmp_path / "data"))
+    await store.create(P + "a", b"1")
+    lease = await store.grant_lease(600)
+    revision = await store.create(P + "b", b"2", lease=lease)
+    copied = await store.copy()
+    await store.create(P + "c", b"3")
+    one, other = EmbeddedStore(copied.copy()), EmbeddedStore(copied.copy())
+    await other.create(P + "d", b"4")
+    assert (await all_keys(one), await all_keys(other)) == (["a", "b"], ["a", "b", "d"])
+    assert (await one.get(P + "b")).stored == Stored(P + "b", b"2", revision, revision, lease)
+    await one.renew_lease(lease)
+    assert await one.create(P + "e", b"5") == revision + 1
+    for each in (store, one, other):
+        await each.close()
+    copied.close()
+
+
+async def test_a_copy_that_goes_on_above_a_revision_forgets_what_was_before() -> None:
+    store = await EmbeddedStore.in_memory()
+    await store.create(P + "a", b"1")
+    database = await store.copy()
+    database.continue_at(100)
+    restored = EmbeddedStore(database)
+    assert await all_keys(restored) == ["a"]
+    with pytest.raises(RevisionCompacted):
+        await restored.list(ALL, ReadAt.exactly(99))
+    assert await restored.create(P + "b", b"2") == 101
+    await store.close()
+    await restored.close()
+
+
+async def test_a_copy_is_of_one_revision_while_others_write() -> None:
+    store = await EmbeddedStore.in_memory()
+    is_done = False
+
+    async def write() -> None:
+        number = 0
+        while not is_done:
+            await store.transact((), [Put(f"{P}{number}-{part}", b"") for part in "ab"])
+            number += 1
+
+    writing = asyncio.create_task(write())
+    for _ in range(20):
+        copied = EmbeddedStore(await store.copy())
+        assert len(await all_keys(copied)) % 2 == 0
+        await copied.close()
+    is_done = True
+    await writing
+    await store.close()

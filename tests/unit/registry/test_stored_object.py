@@ -18,6 +18,7 @@ from apiserver.registry.stored_object import (
     MANY_LABELS_KEPT_MAX,
     CorruptObject,
     DamagedObject,
+    KnownVersion,
     ObjectDecoder,
     StoredObject,
     TooDeep,
@@ -126,6 +127,16 @@ def test_objects_that_one_decoder_decodes_share_the_head_of_their_type() -> None
     a, b = (decode(Stored(name, of(metadata={"name": name}).json, 1, 1)) for name in "ab")
     assert a.head == b.head
     assert a.head is b.head
+
+
+def test_what_another_server_has_decoded_already_is_the_same_bytes() -> None:
+    known = of(metadata={"name": "a"})
+    decode = ObjectDecoder(OwnWrites())
+    decode.known = {"a": KnownVersion(7, known)}
+    found = decode(Stored("a", known.json, 1, 7))
+    assert found is not known
+    assert found.tail is known.tail
+    assert decode(Stored("a", known.json, 1, 8)).tail is not known.tail
 
 
 LABELS: Final[dict[str, tuple[dict[str, Any], dict[str, str]]]] = {

