@@ -16,8 +16,9 @@ What it guarantees:
 
 `server` has `ApiServer`. What runs it is in `runners`: `ServerThread` in this process, and `ServerChild` in
 one that `child` is the program of, which also ends when its parent has been killed. `credentials` makes
-kubeconfigs of users and service accounts, `snapshots` has what servers begin with again, and `errors` what is
-raised.
+kubeconfigs of users and service accounts, and `snapshots` has what servers begin with again. `manifests`
+loads files, `resources` finds what a kind is in URLs, `waiting` watches for what should happen, or not, and
+`errors` has what is raised. `apiserver.pytest_plugin` has fixtures of all that.
 
 What is public is what this module exports; it is part of the semantic version. It needs neither pytest nor a
 client library.
@@ -25,22 +26,30 @@ client library.
 
 from apiserver.testing.credentials import User
 from apiserver.testing.errors import (
+    ManifestNotLoaded,
     NotInThisProcess,
+    NotInTime,
+    NotQuiet,
     RequestFailed,
     ServerDidNotStart,
     ServerStopped,
     SnapshotMismatch,
+    UnknownKind,
 )
 from apiserver.testing.server import ApiServer
 from apiserver.testing.snapshots import Snapshot
 
 __all__ = [
     "ApiServer",
+    "ManifestNotLoaded",
     "NotInThisProcess",
+    "NotInTime",
+    "NotQuiet",
     "RequestFailed",
     "ServerDidNotStart",
     "ServerStopped",
     "Snapshot",
     "SnapshotMismatch",
+    "UnknownKind",
     "User",
 ]

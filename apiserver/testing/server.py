@@ -12,7 +12,7 @@ import shutil
 import ssl
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
@@ -29,8 +29,11 @@ from apiserver.cli.flags import UsageError
 from apiserver.serving import pki
 from apiserver.testing.credentials import User, certificate_kubeconfig, token_file, token_kubeconfig
 from apiserver.testing.errors import RequestFailed, ServerDidNotStart, ServerStopped, SnapshotMismatch
+from apiserver.testing.manifests import Manifests, load, read_manifests
+from apiserver.testing.resources import find_resource
 from apiserver.testing.runners import Runner, ServerChild, ServerThread
 from apiserver.testing.snapshots import Snapshot
+from apiserver.testing.waiting import assert_quiet, wait_for
 from apiserver.vocabulary import MASTERS
 
 # What a server for tests has its own way of.
@@ -41,6 +44,8 @@ _OWN_FLAGS: Final = {
     "--config": "flags",
 }
 _REQUEST_TIMEOUT_S: Final = 60.0
+# How long assertions wait, unless they are told.
+WAIT_S: Final = 10.0
 # Nothing that depends on what a server stores.
 _HOST: Final = HostProcess(is_own=False, shared=SharedParts())
 
@@ -221,18 +226,12 @@ class ApiServer:
         body: is sent as JSON, unless it is bytes.
         Returns the status code, and the answer: what its JSON holds, or its text.
         """
-        self._own_directory(f"{method} {path}")
-        if self._tls is None:
-            self._tls = ssl.create_default_context(cafile=self.ca)
         sent = {"Authorization": f"Bearer {self.admin_token}", "Accept": "application/json"}
         if body is not None:
             sent["Content-Type"] = "application/json"
         content = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
         target = f"{path}?{urlencode(query)}" if query else path
-        connection = http.client.HTTPSConnection(
-            urlsplit(self._url).netloc, context=self._tls, timeout=_REQUEST_TIMEOUT_S
-        )
-        with contextlib.closing(connection):
+        with contextlib.closing(self.connect()) as connection:
             connection.request(method, target, content, {**sent, **(headers or {})})
             response = connection.getresponse()
             answer = response.read()
@@ -240,7 +239,58 @@ class ApiServer:
             return response.status, orjson.loads(answer) if answer else None
         return response.status, answer.decode(errors="replace")
 
+    def connect(self, timeout_s: float = _REQUEST_TIMEOUT_S) -> http.client.HTTPSConnection:
+        """Returns a new connection to it, for requests of any kind, to be closed by the caller.
+
+        timeout_s: how long it waits for the server.
+        """
+        self._own_directory("a connection")
+        if self._tls is None:
+            self._tls = ssl.create_default_context(cafile=self.ca)
+        return http.client.HTTPSConnection(urlsplit(self._url).netloc, context=self._tls, timeout=timeout_s)
+
+    # ---- what is asserted of it
+
+    def wait_for(
+        self,
+        kind: str,
+        name: str,
+        namespace: str = "",
+        *,
+        until: Callable[[dict[str, Any]], bool] = lambda _: True,
+        timeout_s: float = WAIT_S,
+    ) -> dict[str, Any]:
+        """Wait, over a watch, for an object of which `until` is true, and return it.
+
+        kind: as `ConfigMap`, `configmaps`, `deployments.apps`, or `apps/v1/Deployment`.
+        Raises NotInTime, which tells of the object's last changes, UnknownKind, and what `until` raises.
+        """
+        found = wait_for(self, find_resource(self, kind), name, namespace, until=until, timeout_s=timeout_s)
+        assert found is not None
+        return found
+
+    def wait_until_gone(
+        self, kind: str, name: str, namespace: str = "", *, timeout_s: float = WAIT_S
+    ) -> None:
+        """Wait, over a watch, until there is no such object. Raises NotInTime, UnknownKind."""
+        wait_for(self, find_resource(self, kind), name, namespace, until=None, timeout_s=timeout_s)
+
+    def assert_quiet(self, *kinds: str, seconds: float, namespace: str = "") -> None:
+        """Watch for some seconds that nothing of some kinds is written: no controller writes in a loop.
+
+        Raises NotQuiet, which tells what was written, and by whom, and UnknownKind.
+        """
+        assert_quiet(self, {kind: find_resource(self, kind) for kind in kinds}, namespace, seconds=seconds)
+
     # ---- what it holds
+
+    def load(self, *manifests: Manifests, root: Path | None = None) -> None:
+        """Apply objects of files, folders and dicts, definitions first, and wait until these are served.
+
+        root: where relative paths begin, if not at the working directory.
+        Raises ManifestNotLoaded, with the file, the line and the server's answer.
+        """
+        load(self, list(read_manifests(manifests, root or Path())))
 
     def snapshot(self) -> Snapshot:
         """Returns all that it holds now: every write that was answered before.

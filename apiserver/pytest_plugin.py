@@ -1,0 +1,240 @@
+"""Fixtures for tests against a real API server. pytest finds them where this package is installed.
+
+    apiserver        a server for all tests of the session (`apiserver.testing.ApiServer`)
+    kube             a server for this test alone: a fork, with what the marks of the test say
+    kube_namespace   the name of a new namespace, of `kube` if the test uses that, else of `apiserver`
+    kube_users       kubeconfigs of the users that the marks name, by name
+
+Clients of `kube`, for the libraries that are installed:
+
+    kubernetes_client, kubernetes_asyncio_configuration, kr8s_client, lightkube_client, pykube_client
+
+What `kube` has, a mark says, on a test, a class or a module (`pytestmark`); marks add up:
+
+    @pytest.mark.apiserver(crds="deploy/crds", manifests=["deploy/rbac.yaml", {...}],
+                           users={"alice": ["dev"]}, feature_gates={...}, flags=["--..."])
+
+Paths begin at the root of the tests (`rootdir`). Servers, and what is loaded, are made once for all tests
+that ask for the same. Nothing is imported or started before a test uses a fixture. Each process of
+pytest-xdist has servers of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+if TYPE_CHECKING:
+    from apiserver.testing import ApiServer, Snapshot
+
+MARK: Final = "apiserver"
+_OPTIONS: Final = ("crds", "manifests", "users", "feature_gates", "flags")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        f"{MARK}(crds, manifests, users, feature_gates, flags): what the server of the fixture `kube` has",
+    )
+
+
+class InvalidMark(Exception):
+    """A mark of a test says what there is not."""
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """What the marks of a test say."""
+
+    manifests: list[Any] = field(default_factory=list)
+    users: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    feature_gates: dict[str, bool] = field(default_factory=dict)
+    flags: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, node: pytest.Item) -> _Wanted:
+        """Raises InvalidMark."""
+        wanted = cls()
+        for mark in reversed(list(node.iter_markers(MARK))):  # those of the module first
+            unknown = sorted({*mark.kwargs} - {*_OPTIONS})
+            if mark.args or unknown:
+                what = ", ".join(unknown) or "an argument without a name"
+                raise InvalidMark(f"pytest.mark.{MARK} has {', '.join(_OPTIONS)}, but not {what}")
+            wanted.add(mark.kwargs)
+        return wanted
+
+    def add(self, options: Mapping[str, Any]) -> None:
+        for name in ("crds", "manifests"):
+            if name in options:
+                self.manifests.append(options[name])
+        users = options.get("users", {})
+        self.users |= {name: tuple(users[name]) if isinstance(users, Mapping) else () for name in users}
+        self.feature_gates |= options.get("feature_gates", {})
+        self.flags += options.get("flags", ())
+
+
+class _Servers:
+    """The servers of a session, and the snapshots of what is loaded into them."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._stack = ExitStack()
+        self._servers: dict[object, ApiServer] = {}
+        self._snapshots: dict[object, Snapshot] = {}
+
+    def server(self, wanted: _Wanted) -> ApiServer:
+        """Returns the server with the flags and gates that are wanted, which nothing is loaded into."""
+        from apiserver.testing import ApiServer
+
+        settings = (tuple(wanted.flags), tuple(sorted(wanted.feature_gates.items())))
+        server = self._servers.get(settings)
+        if server is None:
+            server = ApiServer(flags=wanted.flags, feature_gates=wanted.feature_gates)
+            self._servers[settings] = self._stack.enter_context(server)
+        return server
+
+    def fork(self, wanted: _Wanted) -> ApiServer:
+        """Returns a new server with all that is wanted."""
+        server = self.server(wanted)
+        contents = (id(server), repr(wanted.manifests))
+        snapshot = self._snapshots.get(contents)
+        if snapshot is None:
+            with server.fork() as loaded:
+                loaded.load(wanted.manifests, root=self._root)
+                snapshot = self._snapshots[contents] = loaded.snapshot()
+        return server.fork(snapshot)
+
+    def close(self) -> None:
+        self._snapshots.clear()
+        self._stack.close()
+
+
+@pytest.fixture(scope="session")
+def _apiserver_servers(request: pytest.FixtureRequest) -> Iterator[_Servers]:
+    servers = _Servers(request.config.rootpath)
+    yield servers
+    servers.close()
+
+
+@pytest.fixture(scope="session")
+def apiserver(_apiserver_servers: _Servers) -> ApiServer:
+    """A server for all tests of the session. What one test leaves, others find."""
+    return _apiserver_servers.server(_Wanted())
+
+
+@pytest.fixture
+def kube(_apiserver_servers: _Servers, request: pytest.FixtureRequest) -> Iterator[ApiServer]:
+    """A server for this test alone, with what its marks say."""
+    from apiserver.testing import ManifestNotLoaded, ServerDidNotStart
+
+    failure = ""
+    try:
+        server = _apiserver_servers.fork(_Wanted.of(request.node))
+    except (InvalidMark, ManifestNotLoaded, ServerDidNotStart) as error:
+        failure = str(error)
+    if failure:
+        pytest.fail(failure, pytrace=False)
+    with server:
+        yield server
+
+
+@pytest.fixture
+def kube_users(kube: ApiServer, request: pytest.FixtureRequest) -> dict[str, Path]:
+    """Kubeconfigs of the users that the marks of the test name, by name."""
+    users = _Wanted.of(request.node).users
+    return {name: kube.user(name, groups=groups) for name, groups in users.items()}
+
+
+_numbers: Final = itertools.count(1)
+
+
+@pytest.fixture
+def kube_namespace(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The name of a new namespace, which is deleted after the test."""
+    own = "kube" in request.fixturenames
+    server: ApiServer = request.getfixturevalue("kube" if own else "apiserver")
+    name = f"test-{next(_numbers)}"
+    code, answer = server.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    assert code == 201, answer
+    server.wait_for("ServiceAccount", "default", name)
+    yield name
+    if not own:  # else it is gone with the server
+        server.request("DELETE", f"/api/v1/namespaces/{name}")
+
+
+# ---- clients
+
+
+def _library(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        pytest.fail(f"this fixture needs the library {name.partition('.')[0]}: {error}", pytrace=False)
+
+
+@pytest.fixture
+def kubernetes_client(kube: ApiServer) -> Iterator[Any]:
+    """A `kubernetes.client.ApiClient`, for `kubernetes.client.CoreV1Api(...)` and the like."""
+    with _library("kubernetes.config").new_client_from_config_dict(kube.kubeconfig_dict) as client:
+        yield client
+        client.rest_client.pool_manager.clear()  # which it leaves open
+
+
+@pytest.fixture
+def kubernetes_asyncio_configuration(kube: ApiServer) -> Any:
+    """A configuration, for `async with kubernetes_asyncio.client.ApiClient(...)`."""
+    configuration = _library("kubernetes_asyncio.client").Configuration()
+    load = _library("kubernetes_asyncio.config").load_kube_config_from_dict
+    _run_beside(lambda: asyncio.run(load(kube.kubeconfig_dict, client_configuration=configuration)))
+    return configuration
+
+
+@pytest.fixture
+def kr8s_client(kube: ApiServer) -> Any:
+    """What `kr8s.api(...)` returns."""
+    return _library("kr8s").api(kubeconfig=str(kube.kubeconfig))
+
+
+@pytest.fixture
+def lightkube_client(kube: ApiServer) -> Iterator[Any]:
+    """A `lightkube.Client`."""
+    config = _library("lightkube").KubeConfig.from_file(str(kube.kubeconfig))
+    client = _library("lightkube").Client(config=config)
+    yield client
+    if hasattr(client, "close"):  # not in older releases
+        client.close()
+
+
+@pytest.fixture
+def pykube_client(kube: ApiServer) -> Iterator[Any]:
+    """A `pykube.HTTPClient`."""
+    pykube = _library("pykube")
+    client = pykube.HTTPClient(pykube.KubeConfig(kube.kubeconfig_dict))
+    with client.session:
+        yield client
+
+
+def _run_beside(act: Callable[[], None]) -> None:
+    """Call it in a thread: there may be a loop that runs in this one."""
+    failures: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            act()
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    if failures:
+        raise failures[0]

@@ -1,0 +1,156 @@
+"""Loads definitions and manifests into a server for tests. Errors have the file, the line and the Status."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+import yaml
+
+from apiserver.testing.errors import ManifestNotLoaded, UnknownKind
+from apiserver.testing.resources import Resource, resource_of
+from apiserver.testing.waiting import wait_for
+
+if TYPE_CHECKING:
+    from apiserver.testing.server import ApiServer
+
+# A file, a folder with such, an object, or several of these.
+Manifests: TypeAlias = "str | Path | Mapping[str, Any] | Sequence[Manifests]"
+
+_SUFFIXES: Final = (".yaml", ".yml", ".json")
+_FIELD_MANAGER: Final = "apiserver-testing"
+_DEFINITION: Final = "CustomResourceDefinition"
+_ESTABLISHED_WITHIN_S: Final = 10.0
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads YAML as Kubernetes does: what looks like a time is text."""
+
+    yaml_implicit_resolvers = {
+        first: [each for each in resolvers if each[0] != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+class Manifest(NamedTuple):
+    """An object, and where it stands: `deploy/crds/widget.yaml:12`."""
+
+    document: dict[str, Any]
+    place: str
+
+    def __str__(self) -> str:
+        name = self.document["metadata"].get("name") or self.document["metadata"].get("generateName", "")
+        return f"{self.place}: {self.document['kind']} {name}"
+
+
+def read_manifests(manifests: Manifests, root: Path = Path()) -> Iterator[Manifest]:
+    """Yields objects in their order; the files of a folder by name, those of its folders too.
+
+    root: what relative paths begin at. Raises ManifestNotLoaded.
+    """
+    if isinstance(manifests, Mapping):
+        yield from _objects(dict(manifests), "an object of the test")
+    elif isinstance(manifests, str | Path):
+        yield from _read(root / manifests)
+    else:
+        for each in manifests:
+            yield from read_manifests(each, root)
+
+
+def load(server: ApiServer, manifests: Sequence[Manifest]) -> None:
+    """Apply objects in their order, but definitions first, then namespaces. What is defined is served then.
+
+    Raises ManifestNotLoaded.
+    """
+    for manifest in sorted(manifests, key=_rank):
+        _load(server, manifest)
+
+
+def _rank(manifest: Manifest) -> int:
+    return {_DEFINITION: 0, "Namespace": 1}.get(manifest.document["kind"], 2)
+
+
+def _load(server: ApiServer, manifest: Manifest) -> None:
+    document, metadata = manifest.document, manifest.document["metadata"]
+    try:
+        resource = resource_of(server, document["apiVersion"], document["kind"])
+    except UnknownKind as error:
+        raise ManifestNotLoaded(str(manifest), f"{document['apiVersion']}: {error}") from None
+    code, answer = _apply(server, resource, document)
+    if code not in (200, 201):
+        raise ManifestNotLoaded(str(manifest), answer.get("message", answer), code=code, status=answer)
+    if document["kind"] == _DEFINITION:
+        wait_for(
+            server,
+            resource,
+            metadata["name"],
+            until=_is_established,
+            timeout_s=_ESTABLISHED_WITHIN_S,
+        )
+
+
+def _apply(server: ApiServer, resource: Resource, document: dict[str, Any]) -> tuple[int, Any]:
+    metadata = document["metadata"]
+    namespace = metadata.get("namespace") or "default"
+    strict = {"fieldValidation": "Strict", "fieldManager": _FIELD_MANAGER}
+    if not metadata.get("name"):
+        return server.request("POST", resource.path(namespace), document, query=strict)
+    return server.request(
+        "PATCH",
+        resource.path(namespace, metadata["name"]),
+        document,
+        query={**strict, "force": "true"},
+        headers={"Content-Type": "application/apply-patch+yaml"},
+    )
+
+
+def _is_established(definition: dict[str, Any]) -> bool:
+    conditions = definition.get("status", {}).get("conditions") or ()
+    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+
+
+def _read(path: Path) -> Iterator[Manifest]:
+    if path.is_dir():
+        files = sorted(each for each in path.rglob("*") if each.suffix in _SUFFIXES)
+        if not files:
+            raise ManifestNotLoaded(str(path), f"no file ends with {', '.join(_SUFFIXES)}")
+        for file in files:
+            yield from _read(file)
+        return
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ManifestNotLoaded(str(path), str(error)) from None
+    loader = _Loader(text)
+    try:
+        while loader.check_node():
+            node = loader.get_node()
+            if node is None:
+                continue
+            document = loader.construct_document(node)
+            if document is not None:
+                yield from _objects(document, f"{path}:{node.start_mark.line + 1}")
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
+        raise ManifestNotLoaded(f"{path}:{line}", error.problem or "this is not YAML") from None
+    except yaml.YAMLError as error:
+        raise ManifestNotLoaded(str(path), " ".join(str(error).split())) from None
+    finally:
+        loader.dispose()
+
+
+def _objects(document: Any, place: str) -> Iterator[Manifest]:
+    """Yields the object, or those of a list."""
+    if not isinstance(document, dict):
+        raise ManifestNotLoaded(place, "this is no object")
+    if isinstance(document.get("items"), list) and str(document.get("kind", "")).endswith("List"):
+        for item in document["items"]:
+            yield from _objects(item, place)
+        return
+    for field in ("apiVersion", "kind"):
+        if not isinstance(document.get(field), str):
+            raise ManifestNotLoaded(place, f"{field}: Required value")
+    if not isinstance(document.get("metadata"), dict):
+        raise ManifestNotLoaded(place, "metadata: Required value")
+    yield Manifest(document, place)

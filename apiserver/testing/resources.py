@@ -1,0 +1,88 @@
+"""Finds the resource of a kind, as kubectl does: by discovery."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import quote
+
+from apiserver.testing.errors import RequestFailed, UnknownKind
+
+if TYPE_CHECKING:
+    from apiserver.testing.server import ApiServer
+
+_DISCOVERY: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+class Resource(NamedTuple):
+    """A resource that is served. group: empty for the core group. plural: its name in URLs."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    is_namespaced: bool
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str, name: str = "") -> str:
+        """Returns the path of an object, or of all; without a namespace those of all namespaces."""
+        parts = ["apis", self.group, self.version] if self.group else ["api", self.version]
+        if self.is_namespaced and namespace:
+            parts += ["namespaces", namespace]
+        parts += [self.plural, *([name] if name else [])]
+        return "/" + "/".join(quote(part, safe="") for part in parts)
+
+
+def find_resource(server: ApiServer, kind: str) -> Resource:
+    """Returns the resource that is meant by a kind or a plural name.
+
+    kind: as `ConfigMap`, `configmaps`, `deployments.apps`, or `apps/v1/Deployment`.
+    Of several versions it is the one that the server prefers. Raises UnknownKind.
+    """
+    served = list(_served(server))
+    for resource in served:
+        if kind in _names(resource):
+            return resource
+    raise UnknownKind(kind, sorted({each.kind for each in served}))
+
+
+def resource_of(server: ApiServer, api_version: str, kind: str) -> Resource:
+    """Returns the resource of the objects of an apiVersion and kind. Raises UnknownKind."""
+    return find_resource(server, f"{api_version}/{kind}")
+
+
+def _names(resource: Resource) -> tuple[str, ...]:
+    group, lower = resource.group, resource.kind.lower()
+    return (
+        resource.kind,
+        resource.plural,
+        lower,
+        f"{resource.plural}.{group}",
+        f"{lower}.{group}",
+        f"{resource.api_version}/{resource.kind}",
+    )
+
+
+def _served(server: ApiServer) -> Iterator[Resource]:
+    """Yields all resources, the preferred versions of each group first."""
+    for path in ("/api", "/apis"):
+        code, answer = server.request("GET", path, headers={"Accept": _DISCOVERY})
+        if code != 200:
+            raise RequestFailed("discovery", code, answer)
+        for group in answer["items"]:
+            yield from _resources(group)
+
+
+def _resources(group: dict[str, Any]) -> Iterator[Resource]:
+    for version in group.get("versions", ()):
+        for each in version.get("resources", ()):
+            yield Resource(
+                group["metadata"].get("name", ""),
+                version["version"],
+                each["resource"],
+                each["responseKind"]["kind"],
+                each["scope"] == "Namespaced",
+            )

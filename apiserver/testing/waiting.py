@@ -1,0 +1,194 @@
+"""Assertions that wait, over a watch: nothing is polled."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
+
+import orjson
+
+from apiserver.testing.errors import NotInTime, NotQuiet, RequestFailed
+from apiserver.testing.resources import Resource
+
+if TYPE_CHECKING:
+    from apiserver.testing.server import ApiServer
+
+# What a failure shows.
+CHANGES_SHOWN: Final = 5
+FIELDS_SHOWN: Final = 10
+_TEXT_SHOWN: Final = 200
+# A watch that the server does not end in time is given up.
+_GRACE_S: Final = 5.0
+
+Document = dict[str, Any]
+
+
+class _Changes:
+    """The last changes of an object, as text."""
+
+    def __init__(self) -> None:
+        self._lines: deque[str] = deque(maxlen=CHANGES_SHOWN)
+        self._last: Document | None = None
+        self._began = time.monotonic()
+
+    def add(self, found: Document | None) -> None:
+        at = f"{time.monotonic() - self._began:.3f} s"
+        if found is None:
+            self._lines.append(f"  {at}: it was deleted")
+        elif self._last is None:
+            self._lines.append(f"  {at}: {_shown(found)}")
+        else:
+            changed = list(_differences(self._last, found, ""))
+            more = f", and {len(changed) - FIELDS_SHOWN} more" if len(changed) > FIELDS_SHOWN else ""
+            writer = _writer(found)
+            self._lines.append(f"  {at}: {writer}{', '.join(changed[:FIELDS_SHOWN]) or 'no change'}{more}")
+        self._last = found
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines) or "  it did not exist"
+
+
+def wait_for(
+    server: ApiServer,
+    resource: Resource,
+    name: str,
+    namespace: str = "",
+    *,
+    until: Callable[[Document], bool] | None,
+    timeout_s: float,
+) -> Document | None:
+    """Returns the object once `until` is true of it; with `until` None, returns None once it is gone.
+
+    Raises NotInTime, which tells of its last changes, RequestFailed, and what `until` raises.
+    """
+    changes, deadline = _Changes(), time.monotonic() + timeout_s
+    selector = {"fieldSelector": f"metadata.name={name}"}
+    path = resource.path(namespace)
+    while True:
+        code, listing = server.request("GET", path, query=selector)
+        if code != 200:
+            raise RequestFailed(f"a list of {resource.plural}", code, listing)
+        type_meta = {"apiVersion": resource.api_version, "kind": resource.kind}
+        found = next(({**type_meta, **item} for item in listing["items"]), None)
+        if found is not None or until is None:
+            changes.add(found)
+        if _is_over(found, until):
+            return found
+        query = {**selector, "resourceVersion": listing["metadata"]["resourceVersion"]}
+        for event in watch(server, path, query, deadline):
+            if event["type"] == "ERROR":
+                break
+            found = None if event["type"] == "DELETED" else event["object"]
+            changes.add(found)
+            if _is_over(found, until):
+                return found
+        if time.monotonic() >= deadline:
+            what = f"{resource.kind} {namespace + '/' if namespace else ''}{name}"
+            wanted = "gone" if until is None else "as it should be"
+            raise NotInTime(f"{what} was not {wanted} within {timeout_s:g} s; its last changes:\n{changes}")
+
+
+def _is_over(found: Document | None, until: Callable[[Document], bool] | None) -> bool:
+    if until is None:
+        return found is None
+    return found is not None and until(found)
+
+
+def assert_quiet(
+    server: ApiServer, resources: Mapping[str, Resource], namespace: str, *, seconds: float
+) -> None:
+    """Raises NotQuiet if an object of one of the resources is written in the next seconds.
+
+    One after another they are watched from now on; what changes meanwhile is in their histories.
+    """
+    deadline = time.monotonic() + seconds
+    revisions = {}
+    for kind, resource in resources.items():
+        code, listing = server.request("GET", resource.path(namespace), query={"limit": "1"})
+        if code != 200:
+            raise RequestFailed(f"a list of {kind}", code, listing)
+        revisions[kind] = listing["metadata"]["resourceVersion"]
+    written: list[str] = []
+    for kind, resource in resources.items():
+        query = {"resourceVersion": revisions[kind]}
+        for event in watch(server, resource.path(namespace), query, deadline, at_least_s=0.1):
+            if event["type"] in ("ADDED", "MODIFIED", "DELETED"):
+                metadata = event["object"]["metadata"]
+                place = f"{metadata['namespace']}/" if "namespace" in metadata else ""
+                written.append(
+                    f"  {event['type']} {resource.kind} {place}{metadata['name']} {_writer(event['object'])}"
+                )
+    if written:
+        shown = "\n".join(written[:FIELDS_SHOWN])
+        raise NotQuiet(f"{len(written)} writes in {seconds:g} s:\n{shown}")
+
+
+def watch(
+    server: ApiServer, path: str, query: Mapping[str, str], deadline: float, *, at_least_s: float = 0.0
+) -> Iterator[Document]:
+    """Yields the events of a watch until a time of the monotonic clock, or until it ends before.
+
+    at_least_s: for how long it is asked even if the time has come: what has happened is told at once.
+    """
+    left_s = max(deadline - time.monotonic(), at_least_s)
+    if left_s <= 0:
+        return
+    connection = server.connect(timeout_s=left_s)
+    # It yields from a connection of its own, whose end is the end of the watch.
+    with contextlib.closing(connection):
+        target = f"{path}?{urlencode({**query, 'watch': '1', 'timeoutSeconds': str(int(left_s) + 1)})}"
+        headers = {"Authorization": f"Bearer {server.admin_token}", "Accept": "application/json"}
+        with contextlib.suppress(TimeoutError):
+            connection.request("GET", target, headers=headers)
+            response = connection.getresponse()
+            if response.status != 200:
+                raise RequestFailed(f"a watch of {path}", response.status, response.read().decode())
+            yield from _lines(connection, response, deadline, at_least_s)
+
+
+def _lines(
+    connection: http.client.HTTPConnection,
+    response: http.client.HTTPResponse,
+    deadline: float,
+    at_least_s: float,
+) -> Iterator[Document]:
+    """Raises TimeoutError."""
+    while line := response.readline():
+        yield orjson.loads(line)
+        left_s = deadline - time.monotonic()
+        if connection.sock is not None:
+            connection.sock.settimeout(max(left_s, at_least_s, 0.001))
+
+
+def _writer(found: Document) -> str:
+    """Returns who wrote an object last, as far as it says so."""
+    entries = found.get("metadata", {}).get("managedFields") or ()
+    last = max(entries, key=lambda each: each.get("time", ""), default=None)
+    return f"by {last.get('manager', 'unknown')}: " if last is not None else ""
+
+
+def _differences(old: Any, new: Any, path: str) -> Iterator[str]:
+    """Yields what has changed, as `spec.replicas: 1 -> 2`."""
+    if path in (".metadata.managedFields", ".metadata.resourceVersion"):
+        return
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in dict.fromkeys((*old, *new)):
+            yield from _differences(old.get(key), new.get(key), f"{path}.{key}")
+    elif old != new:
+        yield f"{path.removeprefix('.')}: {_text(old)} -> {_text(new)}"
+
+
+def _shown(found: Document) -> str:
+    metadata = {key: value for key, value in found["metadata"].items() if key != "managedFields"}
+    rest = {key: value for key, value in found.items() if key not in ("apiVersion", "kind")}
+    return _text({**rest, "metadata": metadata})
+
+
+def _text(value: Any) -> str:
+    text = orjson.dumps(value).decode()
+    return text if len(text) <= _TEXT_SHOWN else text[:_TEXT_SHOWN] + "..."

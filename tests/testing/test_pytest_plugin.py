@@ -1,0 +1,172 @@
+"""The fixtures and marks of `apiserver.pytest_plugin`, in suites of their own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+from tests.testing.test_manifests import DEFINITION
+
+CONFIGURATION: Final = """\
+[pytest]
+addopts = --strict-markers -p no:cacheprovider
+asyncio_default_fixture_loop_scope = function
+filterwarnings =
+    error
+    ignore:Kubernetes version
+"""
+ISOLATION: Final = """
+import pytest
+from apiserver.testing import ApiServer
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_each_has_a_server_of_its_own(kube: ApiServer, number):
+    code, _ = kube.request("POST", CONFIG_MAPS, {"metadata": {"name": "mine"}})
+    assert code == 201
+
+def test_the_session_has_one(apiserver: ApiServer):
+    code, _ = apiserver.request("GET", CONFIG_MAPS + "/mine")
+    assert code == 404
+
+def test_a_namespace_of_the_session(kube_namespace, apiserver):
+    assert apiserver.request("GET", f"/api/v1/namespaces/{kube_namespace}")[0] == 200
+
+def test_a_namespace_of_the_fork(kube_namespace, kube, apiserver):
+    assert kube.request("GET", f"/api/v1/namespaces/{kube_namespace}")[0] == 200
+    assert apiserver.request("GET", f"/api/v1/namespaces/{kube_namespace}")[0] == 404
+"""
+MARKS: Final = """
+import pytest
+
+pytestmark = pytest.mark.apiserver(crds="deploy/crds")
+GADGETS = "/apis/example.com/v1/gadgets"
+
+def test_definitions(kube, apiserver):
+    assert kube.request("GET", GADGETS)[0] == 200
+    assert apiserver.request("GET", GADGETS)[0] == 404
+
+@pytest.mark.apiserver(manifests=[{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "more"}}])
+def test_marks_add_up(kube):
+    assert kube.request("GET", GADGETS)[0] == 200
+    assert kube.request("GET", "/api/v1/namespaces/more")[0] == 200
+
+@pytest.mark.apiserver(flags=["--emulated-version=1.34"], feature_gates={"ListFromCacheSnapshot": False})
+def test_flags(kube):
+    assert kube.request("GET", "/version")[1]["minor"] == "34"
+    assert kube.request("GET", GADGETS)[0] == 200
+
+@pytest.mark.apiserver(users={"alice": ["dev"], "bob": []})
+def test_users(kube, kube_users):
+    assert sorted(kube_users) == ["alice", "bob"]
+    assert kube.url in kube_users["alice"].read_text()
+"""
+CLIENTS: Final = """
+import asyncio
+
+def test_kubernetes(kube_namespace, kubernetes_client):
+    import kubernetes.client
+    found = kubernetes.client.CoreV1Api(kubernetes_client).read_namespace(kube_namespace)
+    assert found.metadata.name == kube_namespace
+
+def test_kubernetes_asyncio(kubernetes_asyncio_configuration):
+    from kubernetes_asyncio import client
+    async def read():
+        async with client.ApiClient(kubernetes_asyncio_configuration) as api:
+            return await client.CoreV1Api(api).read_namespace("default")
+    assert asyncio.run(read()).metadata.name == "default"
+
+def test_lightkube(lightkube_client):
+    from lightkube.resources.core_v1 import Namespace
+    assert lightkube_client.get(Namespace, "default").metadata.name == "default"
+
+def test_pykube(pykube_client):
+    import pykube
+    assert pykube.Namespace.objects(pykube_client).get(name="default").name == "default"
+"""
+# It keeps its connection open, and has no way to close it.
+KR8S: Final = """
+import pytest
+
+@pytest.mark.filterwarnings("default")
+def test_kr8s(kr8s_client):
+    assert kr8s_client.version()["gitVersion"].startswith("v1.")
+"""
+FAILURES: Final = """
+import pytest
+
+@pytest.mark.apiserver(manifests="bad.yaml")
+def test_a_manifest_that_does_not_load(kube): ...
+
+@pytest.mark.apiserver(manifest="bad.yaml")
+def test_a_mark_that_is_not_known(kube): ...
+
+@pytest.mark.apiserver("bad.yaml")
+def test_a_mark_without_a_name(kube): ...
+
+@pytest.mark.apiserver(flags=["--no-such-flag"])
+def test_a_flag_that_is_not_known(kube): ...
+"""
+BAD: Final = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: Bad_Name}\n"
+
+
+def run(directory: Path, *arguments: str, **files: str) -> subprocess.CompletedProcess[str]:
+    """Run pytest on a suite of these files, as a user does."""
+    (directory / "pytest.ini").write_text(CONFIGURATION)
+    for name, text in files.items():
+        (directory / f"{name}.py").write_text(text)
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *arguments],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_fixtures_marks_and_clients(tmp_path: Path) -> None:
+    (tmp_path / "deploy" / "crds").mkdir(parents=True)
+    (tmp_path / "deploy" / "crds" / "gadgets.yaml").write_text(DEFINITION)
+    end = run(tmp_path, test_isolation=ISOLATION, test_marks=MARKS, test_clients=CLIENTS)
+    assert "13 passed" in end.stdout, end.stdout
+
+
+def test_kr8s(tmp_path: Path) -> None:
+    end = run(tmp_path, "-p", "no:unraisableexception", test_kr8s=KR8S)
+    assert "1 passed" in end.stdout, end.stdout
+
+
+def test_what_cannot_be_had_is_an_error_of_the_test(tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text(BAD)
+    end = run(tmp_path, test_failures=FAILURES)
+    assert "4 errors" in end.stdout
+    for line in (
+        f"{tmp_path / 'bad.yaml'}:1: ConfigMap Bad_Name: 422 ",
+        "pytest.mark.apiserver has crds, manifests, users, feature_gates, flags, but not manifest",
+        "but not an argument without a name",
+        "the server did not start: unknown flag: --no-such-flag",
+    ):
+        assert any(found.startswith(line) or line in found for found in end.stdout.splitlines()), line
+    assert "Traceback" not in end.stdout
+
+
+def test_workers_of_xdist_have_servers_of_their_own(tmp_path: Path) -> None:
+    end = run(tmp_path, "-n", "2", test_isolation=ISOLATION)
+    assert "5 passed" in end.stdout, end.stdout
+
+
+NOTHING: Final = """
+import sys
+
+def test_nothing_is_imported():
+    assert "apiserver.pytest_plugin" in sys.modules
+    assert [name for name in sys.modules if name.startswith("apiserver.") and "plugin" not in name] == []
+"""
+
+
+def test_a_suite_that_uses_no_fixture_pays_nothing(tmp_path: Path) -> None:
+    end = run(tmp_path, test_nothing=NOTHING)
+    assert "1 passed" in end.stdout, end.stdout

@@ -1,0 +1,130 @@
+"""Assertions that wait for what a server should come to hold, or should not."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+from apiserver.testing import ApiServer, NotInTime, NotQuiet, UnknownKind
+
+CONFIG_MAPS: Final = "/api/v1/namespaces/default/configmaps"
+# Longer than anything takes here; it is not waited for.
+LONG_S: Final = 60.0
+
+
+@pytest.fixture(scope="module")
+def base() -> Iterator[ApiServer]:
+    with ApiServer() as server:
+        yield server
+
+
+@pytest.fixture
+def server(base: ApiServer) -> Iterator[ApiServer]:
+    with base.fork() as server:
+        yield server
+
+
+def put(server: ApiServer, name: str, **data: str) -> None:
+    document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
+    server.load(document)
+
+
+def beside(act: Any, *arguments: Any, **options: Any) -> threading.Thread:
+    thread = threading.Thread(target=act, args=arguments, kwargs=options)
+    thread.start()
+    return thread
+
+
+def test_what_is_there_is_not_waited_for(server: ApiServer) -> None:
+    put(server, "a", x="1")
+    found = server.wait_for("ConfigMap", "a", "default")
+    assert (found["kind"], found["data"]) == ("ConfigMap", {"x": "1"})
+
+
+KINDS: Final = ("ConfigMap", "configmaps", "configmap", "v1/ConfigMap")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_kinds(server: ApiServer, kind: str) -> None:
+    assert server.wait_for(kind, "kube-root-ca.crt", "default")["kind"] == "ConfigMap"
+
+
+GROUPED: Final = (
+    "ClusterRole",
+    "clusterroles.rbac.authorization.k8s.io",
+    "rbac.authorization.k8s.io/v1/ClusterRole",
+)
+
+
+@pytest.mark.parametrize("kind", GROUPED)
+def test_kinds_of_groups(server: ApiServer, kind: str) -> None:
+    assert server.wait_for(kind, "cluster-admin")["apiVersion"] == "rbac.authorization.k8s.io/v1"
+
+
+def test_a_kind_that_is_not_served(server: ApiServer) -> None:
+    with pytest.raises(UnknownKind, match="nothing that is served is a 'Gizmo'; there are APIService, "):
+        server.wait_for("Gizmo", "a")
+
+
+def test_what_comes_later(server: ApiServer) -> None:
+    creating = beside(put, server, "a", x="1")
+    assert server.wait_for("ConfigMap", "a", "default", timeout_s=LONG_S)["data"] == {"x": "1"}
+    creating.join()
+    changing = beside(put, server, "a", x="2")
+    server.wait_for("ConfigMap", "a", "default", until=lambda it: it["data"]["x"] == "2", timeout_s=LONG_S)
+    changing.join()
+
+
+def test_what_goes(server: ApiServer) -> None:
+    put(server, "a")
+    deleting = beside(server.request, "DELETE", f"{CONFIG_MAPS}/a")
+    server.wait_until_gone("ConfigMap", "a", "default", timeout_s=LONG_S)
+    deleting.join()
+
+
+def test_a_failure_tells_of_the_last_changes(server: ApiServer) -> None:
+    put(server, "a", x="1")
+    seen = 0
+
+    def until(found: dict[str, Any]) -> bool:
+        nonlocal seen
+        seen += 1
+        if seen == 1:
+            put(server, "a", x="2")  # while it is watched
+        return False
+
+    with pytest.raises(NotInTime) as raised:
+        server.wait_for("ConfigMap", "a", "default", until=until, timeout_s=1)
+    message = str(raised.value)
+    assert "ConfigMap default/a was not as it should be within 1 s" in message
+    assert 'by apiserver-testing: data.x: "1" -> "2"' in message
+
+
+def test_a_failure_says_that_there_was_nothing(server: ApiServer) -> None:
+    with pytest.raises(NotInTime, match="it did not exist"):
+        server.wait_for("ConfigMap", "none", "default", timeout_s=0.1)
+
+
+def test_nothing_is_written(server: ApiServer) -> None:
+    server.wait_for("ConfigMap", "kube-root-ca.crt", "default")
+    server.assert_quiet("ConfigMap", "Pod", namespace="default", seconds=0.2)
+
+
+def test_what_is_written_is_told(server: ApiServer) -> None:
+    with pytest.raises(NotQuiet) as raised:
+        put_and_watch(server)
+    assert "ADDED ConfigMap default/a-" in str(raised.value)
+    assert "by apiserver-testing" in str(raised.value)
+
+
+def put_and_watch(server: ApiServer) -> None:
+    """Writes until a write is noticed: the thread may write before or after it is watched for."""
+    for number in range(60):
+        writing = beside(put, server, f"a-{number}")
+        try:
+            server.assert_quiet("Pod", "ConfigMap", namespace="default", seconds=1)
+        finally:
+            writing.join()
