@@ -20,8 +20,8 @@ kubeconfigs of users and service accounts, and `snapshots` has what servers begi
 loads files, `resources` finds what a kind is in URLs, `waiting` watches for what should happen, or not, and
 `errors` has what is raised. `apiserver.pytest_plugin` has fixtures of all that.
 
-What is public is what this module exports; it is part of the semantic version. It needs neither pytest nor a
-client library.
+docs/testing.md is for users. What is public is what this module exports; it is part of the semantic version.
+It needs neither pytest nor a client library.
 """
 
 from apiserver.testing.credentials import User
