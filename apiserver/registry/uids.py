@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from typing import Final
+from weakref import WeakSet
 
 # Asking the system for randomness lets go of the interpreter's lock, which a busy writer then holds: 10 us
 # for each object. So it is asked for many at a time.
@@ -19,8 +20,11 @@ class UidSource:
 
     def __init__(self) -> None:
         self._unused: list[bytes] = []
-        # Two processes must never go on with the same bytes.
-        os.register_at_fork(after_in_child=self._unused.clear)
+        _SOURCES.add(self)
+
+    def forget_unused(self) -> None:
+        """Have the next UID be made of new bytes."""
+        self._unused.clear()
 
     def __call__(self) -> str:
         if not self._unused:
@@ -29,3 +33,16 @@ class UidSource:
         number = int.from_bytes(self._unused.pop()) & _RANDOM_BITS | _VERSION_4 | _VARIANT
         text = f"{number:032x}"
         return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+# What is called after a fork is called for ever: once for all, so that sources that nobody uses any more go.
+_SOURCES: Final[WeakSet[UidSource]] = WeakSet()
+
+
+def _forget_unused() -> None:
+    """Two processes must never go on with the same bytes."""
+    for source in list(_SOURCES):
+        source.forget_unused()
+
+
+os.register_at_fork(after_in_child=_forget_unused)

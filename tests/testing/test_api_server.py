@@ -301,6 +301,26 @@ def resident_bytes() -> int:
     return int(psutil.Process().memory_info().rss)
 
 
+def live_objects() -> int:
+    gc.collect()
+    return len(gc.get_objects())
+
+
+def test_servers_one_after_another_leave_no_objects() -> None:
+    """The URL of each is in a cache of the standard library, which has a bound."""
+
+    def run() -> None:
+        with ApiServer() as server:
+            server.request("GET", NAMESPACES)
+
+    for _ in range(3):
+        run()
+    before = live_objects()
+    for _ in range(5):
+        run()
+    assert live_objects() - before < 5 * 10
+
+
 @pytest.mark.slow
 def test_a_thousand_servers_leak_nothing() -> None:
     for _ in range(10):
