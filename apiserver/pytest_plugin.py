@@ -14,6 +14,8 @@ What `kube` has, a mark says, on a test, a class or a module (`pytestmark`); mar
     @pytest.mark.apiserver(crds="deploy/crds", manifests=["deploy/rbac.yaml", {...}],
                            users={"alice": ["dev"]}, feature_gates={...}, flags=["--..."])
 
+The report of a test that has failed ends with the last requests that clients have sent to `kube`.
+
 Paths begin at the root of the tests (`rootdir`). Servers, and what is loaded, are made once for all tests
 that ask for the same. Nothing is imported or started before a test uses a fixture. Each process of
 pytest-xdist has servers of its own.
@@ -25,7 +27,7 @@ import asyncio
 import importlib
 import itertools
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     from apiserver.testing import ApiServer, Snapshot
 
 MARK: Final = "apiserver"
+# What the report of a failure shows.
+REQUESTS_SHOWN: Final = 30
 _OPTIONS: Final = ("crds", "manifests", "users", "feature_gates", "flags")
 
 
@@ -45,6 +49,19 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers",
         f"{MARK}(crds, manifests, users, feature_gates, flags): what the server of the fixture `kube` has",
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Tell, of a test that has failed, what clients have sent to its server."""
+    report = yield
+    server: ApiServer | None = getattr(item, "funcargs", {}).get("kube")
+    if report.when == "call" and report.failed and server is not None:
+        sent = server.requests()
+        more = [f"... {len(sent) - REQUESTS_SHOWN} before"] if len(sent) > REQUESTS_SHOWN else []
+        lines = [*more, *map(str, sent[-REQUESTS_SHOWN:])] or ["none"]
+        report.sections.append(("the last requests of clients to kube", "\n".join(lines)))
+    return report
 
 
 class InvalidMark(Exception):

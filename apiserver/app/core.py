@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from apiserver.app.host_process import SharedParts
+from apiserver.app.host_process import HostProcess
 from apiserver.app.metrics import Metrics
 from apiserver.app.secure_serving import SecureServing
 from apiserver.app.stores import watch_cache
@@ -20,6 +20,7 @@ from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.cli.config import Config
 from apiserver.endpoints.cors import AllowedOrigins
 from apiserver.endpoints.representation import MetaV1Encoders
+from apiserver.endpoints.request_history import RequestHistory
 from apiserver.endpoints.watch_stream import WatchStreams
 from apiserver.metrics.validation import ValidationMetrics
 from apiserver.registry.declarative_validation import DeclarativeValidation
@@ -42,7 +43,8 @@ from storage.interface import Storage
 class Core:
     """The collaborators that most parts of a server share.
 
-    origins: of pages that may call this server. clock: seconds since 1970.
+    origins: of pages that may call this server. history: has the last requests, if they are kept.
+    clock: seconds since 1970.
     """
 
     config: Config
@@ -56,6 +58,7 @@ class Core:
     memory_budget: MemoryBudget
     serving: SecureServing
     decode: ObjectDecoder
+    history: RequestHistory | None
     origins: AllowedOrigins
     streams: WatchStreams
     loop: asyncio.AbstractEventLoop
@@ -71,19 +74,26 @@ class Core:
         return self.config.brand
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What there is of a server before its core."""
+
+    offload: Offload
+    metrics: Metrics
+    serving: SecureServing
+    host: HostProcess
+
+
 def build_core(
     config: Config,
     store: Storage,
     is_stale: IsStale | None,
-    *,
-    offload: Offload,
-    metrics: Metrics,
-    serving: SecureServing,
-    shared: SharedParts,
+    surroundings: Surroundings,
 ) -> Core:
     """is_stale: see `ObjectStorage`."""
+    offload, metrics, serving = surroundings.offload, surroundings.metrics, surroundings.serving
     brand, loop = config.brand, asyncio.get_running_loop()
-    schemas = shared.schemas(config.release.version, brand.vendor)
+    schemas = surroundings.host.shared.schemas(config.release.version, brand.vendor)
     catalogue = Catalogue(
         brand,
         schemas,
@@ -124,6 +134,7 @@ def build_core(
         memory_budget=MemoryBudget(_memory_limit_bytes(config, serving.worker)),
         serving=serving,
         decode=decode,
+        history=surroundings.host.history,
         origins=origins,
         streams=WatchStreams(metrics.requests, loop.time, origins, watches_max=config.max_watches),
         loop=loop,

@@ -1,11 +1,14 @@
-"""The process that a server runs in: its own, or one of tests with other servers in it."""
+"""The process that a server runs in: its own, or one of tests, which gives it more than its configuration."""
 
 from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
 
+from apiserver.app.state_copies import Beginning
+from apiserver.endpoints.request_history import RequestHistory
 from apiserver.schema.builtin import BuiltinSchemas
+from apiserver.serving.listening import Sockets
 
 
 class SharedParts:
@@ -29,13 +32,19 @@ class SharedParts:
 
 @dataclass(frozen=True, slots=True)
 class HostProcess:
-    """The process that a server runs in.
+    """The process that a server runs in, and what it has for the server.
 
     is_own: whether it is this server's alone. Then the server keeps the memory of the process small, by the
         garbage collector and the allocator, and measures how long turns of its event loop take. Otherwise it
         changes nothing that others in the process would notice.
     shared: what servers in the process share.
+    beginning: with which objects the server begins, in memory; without, it opens the configured store.
+    sockets: those on which it serves, which are bound already, and stay open; without, it binds some.
+    history: has the last requests; without, they are not kept.
     """
 
     is_own: bool = True
     shared: SharedParts = field(default_factory=SharedParts)
+    beginning: Beginning | None = None
+    sockets: Sockets = ()
+    history: RequestHistory | None = None

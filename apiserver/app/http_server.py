@@ -124,6 +124,7 @@ def build_http_server(
     )
     # The middleware that every request passes, outermost first.
     chain = (
+        *((core.history.middleware,) if core.history is not None else ()),
         auditor.record(core.metrics.requests) if auditor else middleware.measure(core.metrics.requests),
         middleware.errors_to_status(),
         *((cors(core.origins),) if core.origins else ()),

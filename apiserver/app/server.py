@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from apiserver.app import background
-from apiserver.app.core import Core, build_core
+from apiserver.app.core import Core, Surroundings, build_core
 from apiserver.app.encryption import EncryptionAtRest
 from apiserver.app.host_process import HostProcess
 from apiserver.app.memory_keeper import MemoryKeeper
@@ -18,7 +18,7 @@ from apiserver.app.metrics import build_metrics
 from apiserver.app.outbound import open_outbound
 from apiserver.app.parts import Parts, build_parts
 from apiserver.app.secure_serving import SecureServing
-from apiserver.app.state_copies import Beginning, StateCopy, copy_state
+from apiserver.app.state_copies import StateCopy, copy_state
 from apiserver.app.stores import open_store, release_memory
 from apiserver.app.waiting_room import waiting_room
 from apiserver.cli.config import Config
@@ -32,7 +32,6 @@ from apiserver.serving.cluster_identity import UnusableStoredIdentity, fetch_ide
 from apiserver.serving.listening import (
     CannotStart,
     Kubeconfig,
-    Sockets,
     kubeconfig_path,
     local_identity,
     make_certificates,
@@ -56,8 +55,6 @@ class App:
 
     worker: the client of the supervisor, if the server is one of several processes on one port.
     host: the process that it runs in.
-    beginning: with which objects it begins, in memory; without, it opens the configured store.
-    sockets: those on which it serves, which are bound already, and stay open; without, it binds some.
     last_revision: of the store, once the server has stopped.
     """
 
@@ -67,17 +64,15 @@ class App:
         worker: SupervisorClient | None = None,
         *,
         host: HostProcess | None = None,
-        beginning: Beginning | None = None,
-        sockets: Sockets = (),
     ) -> None:
-        self._config, self._beginning = config, beginning
+        self._config = config
         self._running: tuple[Storage, Core] | None = None
         self.last_revision = 0
         self._host = host or HostProcess()
         self._drain_s = config.request_timeout_s
         self._stopping = asyncio.Event()
         self._offload = Offload()
-        self._serving = SecureServing(config, worker, sockets)
+        self._serving = SecureServing(config, worker, self._host.sockets)
         self._metrics = build_metrics(config, self._serving)
 
     def stop(self, drain_s: float | None = None) -> None:
@@ -103,7 +98,7 @@ class App:
 
         Raises CannotStart.
         """
-        config, metrics, beginning = self._config, self._metrics, self._beginning
+        config, metrics, beginning = self._config, self._metrics, self._host.beginning
         async with AsyncExitStack() as stack:
             stack.callback(self._offload.close)
             if self._host.is_own:
@@ -118,10 +113,7 @@ class App:
             make_core = partial(
                 build_core,
                 config,
-                offload=self._offload,
-                metrics=metrics,
-                serving=self._serving,
-                shared=self._host.shared,
+                surroundings=Surroundings(self._offload, metrics, self._serving, self._host),
             )
             if encryption is None:
                 core = make_core(observed, None)

@@ -14,6 +14,7 @@ On the way in:
     shared_pool      who may hold how much of what all users share
     impersonation    one more middleware: `kubectl --as`
     auditing         two more: records requests, as the audit policy says
+    request_history  one more, for who tests clients: keeps the last requests
     cors             one more: which pages in browsers may use the API
     load_shedding    what is refused while the server is short of memory
     removal_rehearsal  one more, if a flag allows it: clients for which what a later release removes is gone

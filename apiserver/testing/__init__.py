@@ -24,6 +24,7 @@ docs/testing.md is for users. What is public is what this module exports; it is 
 It needs neither pytest nor a client library.
 """
 
+from apiserver.endpoints.request_history import RecordedRequest
 from apiserver.testing.credentials import User
 from apiserver.testing.errors import (
     ManifestNotLoaded,
@@ -45,6 +46,7 @@ __all__ = [
     "NotInThisProcess",
     "NotInTime",
     "NotQuiet",
+    "RecordedRequest",
     "RequestFailed",
     "ServerDidNotStart",
     "ServerStopped",

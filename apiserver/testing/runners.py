@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
@@ -73,8 +74,8 @@ class ServerThread:
     """
 
     def __init__(self, config: Config, host: HostProcess, state: StateCopy | None = None) -> None:
-        self._config, self._host = config, host
-        self._beginning = None if state is None else Beginning(state)
+        self._config = config
+        self._host = host if state is None else replace(host, beginning=Beginning(state))
         # With what it begins again, once it has stopped, and who waits for that.
         self._next: tuple[StateCopy, Future[str]] | None = None
         # A daemon: an interpreter that ends does not wait for servers that nobody has stopped.
@@ -151,19 +152,20 @@ class ServerThread:
     async def _serve(self) -> None:
         """Serve until stopped, on the same sockets whenever it begins again. Raises CannotStart."""
         self._loop = asyncio.get_running_loop()
-        beginning, ready = self._beginning, self._ready
+        host, ready = self._host, self._ready
         with contextlib.ExitStack() as stack:
             sockets = [
                 stack.enter_context(bound)
                 for bound in bind(self._config, self._config.secure_port, reuse_port=False)
             ]
+            host = replace(host, sockets=sockets)
             while True:
-                self._app = app = App(self._config, host=self._host, beginning=beginning, sockets=sockets)
+                self._app = app = App(self._config, host=host)
                 await app.run(_announcing(ready))
                 if self._next is None:
                     return
                 (state, ready), self._next = self._next, None
-                beginning = Beginning(state, after=app.last_revision + 1)
+                host = replace(host, beginning=Beginning(state, after=app.last_revision + 1))
 
 
 def _announcing(ready: Future[str]) -> Callable[[str, Path], None]:

@@ -26,9 +26,16 @@ from apiserver.app.state_copies import CannotBeCopied
 from apiserver.cli.command_line import parse
 from apiserver.cli.config import Config
 from apiserver.cli.flags import UsageError
+from apiserver.endpoints.request_history import RecordedRequest, RequestHistory
 from apiserver.serving import pki
 from apiserver.testing.credentials import User, certificate_kubeconfig, token_file, token_kubeconfig
-from apiserver.testing.errors import RequestFailed, ServerDidNotStart, ServerStopped, SnapshotMismatch
+from apiserver.testing.errors import (
+    NotInThisProcess,
+    RequestFailed,
+    ServerDidNotStart,
+    ServerStopped,
+    SnapshotMismatch,
+)
 from apiserver.testing.manifests import Manifests, load, read_manifests
 from apiserver.testing.resources import find_resource
 from apiserver.testing.runners import Runner, ServerChild, ServerThread
@@ -47,7 +54,9 @@ _REQUEST_TIMEOUT_S: Final = 60.0
 # How long assertions wait, unless they are told.
 WAIT_S: Final = 10.0
 # Nothing that depends on what a server stores.
-_HOST: Final = HostProcess(is_own=False, shared=SharedParts())
+_SHARED: Final = SharedParts()
+# How requests of this package say who they are of.
+USER_AGENT: Final = "apiserver-testing"
 
 
 class _KeysAndCertificates:
@@ -120,6 +129,7 @@ class ApiServer:
         self._url = ""
         self._files = itertools.count(1)
         self._tls: ssl.SSLContext | None = None
+        self._history = RequestHistory()
 
     # ---- its life
 
@@ -226,7 +236,7 @@ class ApiServer:
         body: is sent as JSON, unless it is bytes.
         Returns the status code, and the answer: what its JSON holds, or its text.
         """
-        sent = {"Authorization": f"Bearer {self.admin_token}", "Accept": "application/json"}
+        sent = self.admin_headers
         if body is not None:
             sent["Content-Type"] = "application/json"
         content = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
@@ -238,6 +248,15 @@ class ApiServer:
         if response.headers.get_content_type() == "application/json":
             return response.status, orjson.loads(answer) if answer else None
         return response.status, answer.decode(errors="replace")
+
+    @property
+    def admin_headers(self) -> dict[str, str]:
+        """What makes a request one of the administrator's, and has it answered in JSON."""
+        return {
+            "Authorization": f"Bearer {self.admin_token}",
+            "Accept": "application/json",
+            "User-Agent": USER_AGENT,
+        }
 
     def connect(self, timeout_s: float = _REQUEST_TIMEOUT_S) -> http.client.HTTPSConnection:
         """Returns a new connection to it, for requests of any kind, to be closed by the caller.
@@ -281,6 +300,26 @@ class ApiServer:
         Raises NotQuiet, which tells what was written, and by whom, and UnknownKind.
         """
         assert_quiet(self, {kind: find_resource(self, kind) for kind in kinds}, namespace, seconds=seconds)
+
+    def requests(
+        self, *, verb: str = "", resource: str = "", user: str = "", includes_own: bool = False
+    ) -> list[RecordedRequest]:
+        """Returns the last requests of clients, in the order in which they came.
+
+        verb, resource, user: only those, as `patch`, `deployments.apps/status`, `alice`.
+        includes_own: those too that were sent by methods of this class.
+        Raises NotInThisProcess.
+        """
+        if not self._in_process:
+            raise NotInThisProcess("requests")
+        return [
+            each
+            for each in self._history.all()
+            if (not verb or each.verb == verb)
+            and (not resource or each.resource == resource)
+            and (not user or each.user == user)
+            and (includes_own or each.user_agent != USER_AGENT)
+        ]
 
     # ---- what it holds
 
@@ -356,12 +395,15 @@ class ApiServer:
         if not self._in_process:
             return ServerChild(arguments, directory / "log")
         self._config = _parsed(arguments)
-        return ServerThread(self._config, _HOST)
+        return ServerThread(self._config, self._host())
 
     def _make_fork(self, forked: _Fork, directory: Path, tokens: Path) -> Runner:
         shutil.copytree(forked.pki, directory / "pki")
         self._config = replace(forked.config, data_dir=directory, token_auth_file=tokens)
-        return ServerThread(self._config, _HOST, forked.snapshot.state)
+        return ServerThread(self._config, self._host(), forked.snapshot.state)
+
+    def _host(self) -> HostProcess:
+        return HostProcess(is_own=False, shared=_SHARED, history=self._history)
 
     def _arguments(self, data_dir: Path, tokens: Path) -> list[str]:
         arguments = [f"--data-dir={data_dir}", "--secure-port=0", f"--token-auth-file={tokens}"]

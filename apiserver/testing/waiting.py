@@ -142,9 +142,8 @@ def watch(
     # It yields from a connection of its own, whose end is the end of the watch.
     with contextlib.closing(connection):
         target = f"{path}?{urlencode({**query, 'watch': '1', 'timeoutSeconds': str(int(left_s) + 1)})}"
-        headers = {"Authorization": f"Bearer {server.admin_token}", "Accept": "application/json"}
         with contextlib.suppress(TimeoutError):
-            connection.request("GET", target, headers=headers)
+            connection.request("GET", target, headers=server.admin_headers)
             response = connection.getresponse()
             if response.status != 200:
                 raise RequestFailed(f"a watch of {path}", response.status, response.read().decode())

@@ -158,6 +158,27 @@ def test_workers_of_xdist_have_servers_of_their_own(tmp_path: Path) -> None:
     assert "5 passed" in end.stdout, end.stdout
 
 
+REPORTED: Final = """
+import kubernetes.client
+
+def test_fails(kube, kubernetes_client):
+    api = kubernetes.client.CoreV1Api(kubernetes_client)
+    api.read_namespace("default")
+    kube.request("GET", "/api/v1/nodes")
+    api.read_namespace("nowhere")
+"""
+
+
+def test_a_failure_tells_of_the_last_requests(tmp_path: Path) -> None:
+    end = run(tmp_path, test_reported=REPORTED)
+    _, found, section = end.stdout.partition("the last requests of clients to kube")
+    assert found, end.stdout
+    first, second, *_ = section.splitlines()[1:]
+    assert first.startswith("kubernetes-admin (OpenAPI-Generator/")
+    assert first.endswith(": GET /api/v1/namespaces/default 200")
+    assert second.endswith(": GET /api/v1/namespaces/nowhere 404")
+
+
 NOTHING: Final = """
 import sys
 

@@ -1,0 +1,115 @@
+"""The last requests, for who tests a client: what it has sent, and what it was answered.
+
+Nothing is kept of bodies, of queries, or of headers but User-Agent: these may be secret.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from aiohttp import hdrs
+
+from apiserver.endpoints.api_call import ApiCall, Handler
+
+# More than a test sends; a few megabytes.
+KEPT_MAX: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRequest:
+    """One request.
+
+    at: when it was received, in seconds since 1970.
+    verb: as in RBAC; of paths of no resource the method in lower case.
+    resource: with its group and its subresource, as `deployments.apps/status`; empty for other paths.
+    user: empty before it is known who asks.
+    code: of the answer; 0 while there is none. warnings: the texts of Warning headers.
+    """
+
+    at: float
+    method: str
+    path: str
+    verb: str
+    resource: str
+    namespace: str
+    name: str
+    user: str
+    user_agent: str
+    code: int
+    warnings: tuple[str, ...]
+
+    def __str__(self) -> str:
+        warnings = "".join(f"; warning: {text}" for text in self.warnings)
+        return f"{self.user or 'nobody'} ({self.user_agent}): {self.method} {self.path} {self.code}{warnings}"
+
+
+class _Entry:
+    """A request that is under way, or its record."""
+
+    __slots__ = ("_at", "_call", "_record")
+
+    def __init__(self, call: ApiCall, at: float) -> None:
+        self._call: ApiCall | None = call
+        self._at = at
+        self._record: RecordedRequest | None = None
+
+    def record(self) -> RecordedRequest:
+        """Returns what is known of it now. May be called in any thread."""
+        call = self._call
+        if call is not None:
+            return _recorded(call, self._at)
+        assert self._record is not None
+        return self._record
+
+    def finish(self) -> None:
+        """Let go of the request, which is over."""
+        self._record = self.record()
+        self._call = None
+
+
+class RequestHistory:
+    """Keeps the last requests of a server. clock: seconds since 1970."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._entries: deque[_Entry] = deque(maxlen=KEPT_MAX)
+
+    def middleware(self, handle: Handler) -> Handler:
+        async def respond(call: ApiCall) -> None:
+            entry = _Entry(call, self._clock())
+            self._entries.append(entry)
+            try:
+                await handle(call)
+            finally:
+                entry.finish()
+
+        return respond
+
+    def all(self) -> list[RecordedRequest]:
+        """Returns the last requests, in the order in which they came. May be called in any thread."""
+        return [entry.record() for entry in list(self._entries)]
+
+
+def _recorded(call: ApiCall, at: float) -> RecordedRequest:
+    info = call.info
+    resource = info.resource
+    if resource:
+        group = f".{info.group}" if info.group else ""
+        resource = f"{resource}{group}{'/' if info.subresource else ''}{info.subresource}"
+    return RecordedRequest(
+        at,
+        info.method,
+        info.path,
+        info.verb,
+        resource,
+        info.namespace,
+        info.name,
+        "" if call.user is None else call.user.name,
+        call.request.headers.get(hdrs.USER_AGENT, ""),
+        call.status,
+        tuple(call.warnings),
+    )
