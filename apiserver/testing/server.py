@@ -7,6 +7,7 @@ import base64
 import contextlib
 import http.client
 import itertools
+import os
 import secrets
 import shutil
 import ssl
@@ -140,7 +141,7 @@ class ApiServer:
         if self._has_run:
             raise ServerStopped("start: a server runs once; make another one")
         self._has_run = True
-        self._directory = Path(tempfile.mkdtemp(prefix="apiserver-"))
+        self._directory = Path(tempfile.mkdtemp(prefix=f"apiserver-{os.getpid()}-"))
         try:
             self._runner = self._make_runner(self._directory)
             self._url = self._runner.start()

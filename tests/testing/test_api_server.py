@@ -158,7 +158,8 @@ def files() -> set[str]:
 
 
 def directories() -> set[str]:
-    return {path.name for path in Path(tempfile.gettempdir()).glob("apiserver-*")}
+    """Those of the servers of this process."""
+    return {path.name for path in Path(tempfile.gettempdir()).glob(f"apiserver-{os.getpid()}-*")}
 
 
 def watch_until_it_ends(server: ApiServer) -> threading.Thread:
