@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 # What a failure shows.
 CHANGES_SHOWN: Final = 5
+# Until a watch has begun, on a busy machine.
+_ANSWER_S: Final = 60.0
+# To read what has come already.
+_COME_S: Final = 0.02
+_LATE_S: Final = 1.0
 FIELDS_SHOWN: Final = 10
 _TEXT_SHOWN: Final = 200
 # A watch that the server does not end in time is given up.
@@ -104,64 +109,75 @@ def assert_quiet(
 ) -> None:
     """Raises NotQuiet if an object of one of the resources is written in the next seconds.
 
-    One after another they are watched from now on; what changes meanwhile is in their histories.
+    They begin when all resources are watched. What is written meanwhile is told, too.
     """
-    deadline = time.monotonic() + seconds
-    revisions = {}
-    for kind, resource in resources.items():
-        code, listing = server.request("GET", resource.path(namespace), query={"limit": "1"})
-        if code != 200:
-            raise RequestFailed(f"a list of {kind}", code, listing)
-        revisions[kind] = listing["metadata"]["resourceVersion"]
     written: list[str] = []
-    for kind, resource in resources.items():
-        query = {"resourceVersion": revisions[kind]}
-        for event in watch(server, resource.path(namespace), query, deadline, at_least_s=0.1):
-            if event["type"] in ("ADDED", "MODIFIED", "DELETED"):
-                metadata = event["object"]["metadata"]
-                place = f"{metadata['namespace']}/" if "namespace" in metadata else ""
-                written.append(
-                    f"  {event['type']} {resource.kind} {place}{metadata['name']} {_writer(event['object'])}"
-                )
+    with contextlib.ExitStack() as stack:
+        opened = []
+        for kind, resource in resources.items():
+            code, listing = server.request("GET", resource.path(namespace), query={"limit": "1"})
+            if code != 200:
+                raise RequestFailed(f"a list of {kind}", code, listing)
+            query = {"resourceVersion": listing["metadata"]["resourceVersion"]}
+            watching = _opened(server, resource.path(namespace), query, _ANSWER_S, _ANSWER_S + seconds)
+            opened.append((resource, *stack.enter_context(watching)))
+        deadline = time.monotonic() + seconds
+        for resource, connection, response in opened:
+            written += [
+                f"  {event['type']} {_place(resource, event['object'])}"
+                for event in _lines(connection, response, deadline)
+                if event["type"] in ("ADDED", "MODIFIED", "DELETED")
+            ]
     if written:
         shown = "\n".join(written[:FIELDS_SHOWN])
         raise NotQuiet(f"{len(written)} writes in {seconds:g} s:\n{shown}")
 
 
-def watch(
-    server: ApiServer, path: str, query: Mapping[str, str], deadline: float, *, at_least_s: float = 0.0
-) -> Iterator[Document]:
-    """Yields the events of a watch until a time of the monotonic clock, or until it ends before.
-
-    at_least_s: for how long it is asked even if the time has come: what has happened is told at once.
-    """
-    left_s = max(deadline - time.monotonic(), at_least_s)
+def watch(server: ApiServer, path: str, query: Mapping[str, str], deadline: float) -> Iterator[Document]:
+    """Yields the events of a watch until a time of the monotonic clock, or until it ends before."""
+    left_s = deadline - time.monotonic()
     if left_s <= 0:
         return
-    connection = server.connect(timeout_s=left_s)
-    # It yields from a connection of its own, whose end is the end of the watch.
-    with contextlib.closing(connection):
-        target = f"{path}?{urlencode({**query, 'watch': '1', 'timeoutSeconds': str(int(left_s) + 1)})}"
-        with contextlib.suppress(TimeoutError):
-            connection.request("GET", target, headers=server.admin_headers)
-            response = connection.getresponse()
-            if response.status != 200:
-                raise RequestFailed(f"a watch of {path}", response.status, response.read().decode())
-            yield from _lines(connection, response, deadline, at_least_s)
+    with contextlib.suppress(TimeoutError), _opened(server, path, query, left_s, left_s) as (one, response):
+        yield from _lines(one, response, deadline)
+
+
+@contextlib.contextmanager
+def _opened(
+    server: ApiServer, path: str, query: Mapping[str, str], answer_s: float, watch_s: float
+) -> Iterator[tuple[http.client.HTTPConnection, http.client.HTTPResponse]]:
+    """Opens a watch on a connection of its own, whose end is the end of the watch.
+
+    answer_s: how long is waited until it has begun. watch_s: how long it lasts at least.
+    Raises RequestFailed, TimeoutError.
+    """
+    with contextlib.closing(server.connect(timeout_s=answer_s)) as connection:
+        target = f"{path}?{urlencode({**query, 'watch': '1', 'timeoutSeconds': str(int(watch_s) + 1)})}"
+        connection.request("GET", target, headers=server.admin_headers)
+        response = connection.getresponse()
+        if response.status != 200:
+            raise RequestFailed(f"a watch of {path}", response.status, response.read().decode())
+        yield connection, response
 
 
 def _lines(
-    connection: http.client.HTTPConnection,
-    response: http.client.HTTPResponse,
-    deadline: float,
-    at_least_s: float,
+    connection: http.client.HTTPConnection, response: http.client.HTTPResponse, deadline: float
 ) -> Iterator[Document]:
-    """Raises TimeoutError."""
-    while line := response.readline():
-        yield orjson.loads(line)
-        left_s = deadline - time.monotonic()
-        if connection.sock is not None:
-            connection.sock.settimeout(max(left_s, at_least_s, 0.001))
+    """Yields what comes until a time of the monotonic clock, and what has come by then."""
+    with contextlib.suppress(TimeoutError):
+        while (left_s := deadline - time.monotonic()) > -_LATE_S:
+            if connection.sock is not None:
+                connection.sock.settimeout(max(left_s, _COME_S))
+            line = response.readline()
+            if not line:
+                return
+            yield orjson.loads(line)
+
+
+def _place(resource: Resource, found: Document) -> str:
+    metadata = found["metadata"]
+    namespace = f"{metadata['namespace']}/" if "namespace" in metadata else ""
+    return f"{resource.kind} {namespace}{metadata['name']} {_writer(found)}"
 
 
 def _writer(found: Document) -> str:

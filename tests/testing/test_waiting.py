@@ -114,17 +114,21 @@ def test_nothing_is_written(server: ApiServer) -> None:
 
 
 def test_what_is_written_is_told(server: ApiServer) -> None:
-    with pytest.raises(NotQuiet) as raised:
-        put_and_watch(server)
+    """Of several kinds, while they are watched one after another."""
+    is_told = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not is_told.wait(0.01):
+            put(server, f"a-{number}")
+            number += 1
+
+    writing = beside(write)
+    try:
+        with pytest.raises(NotQuiet) as raised:
+            server.assert_quiet("Pod", "ConfigMap", namespace="default", seconds=0.5)
+    finally:
+        is_told.set()
+        writing.join()
     assert "ADDED ConfigMap default/a-" in str(raised.value)
     assert "by apiserver-testing" in str(raised.value)
-
-
-def put_and_watch(server: ApiServer) -> None:
-    """Writes until a write is noticed: the thread may write before or after it is watched for."""
-    for number in range(60):
-        writing = beside(put, server, f"a-{number}")
-        try:
-            server.assert_quiet("Pod", "ConfigMap", namespace="default", seconds=1)
-        finally:
-            writing.join()
