@@ -53,6 +53,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _storage(given[1:])
         if given[:1] == ["migrate"]:
             return _storage(["rewrite", *given[1:]])
+        if given[:1] == ["convert"]:
+            from apiserver.cli import convert
+
+            return convert.run(given[1:])
         if given[:1] == ["auth"]:
             return _auth(given[1:])
         if given[:1] == ["deprecations"]:

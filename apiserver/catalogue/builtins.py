@@ -137,6 +137,10 @@ class Catalogue:
         table = ResourceTable(map(make, served), hubs=map(make, self._versions.hubs_of(served)))
         return table if emulate_removal is None else table.without_removed(emulate_removal)
 
+    def all_versions(self) -> Iterable[ServedResource]:
+        """Returns all versions of all types, also those that other releases have."""
+        return map(partial(self._resource, SchemaCompiler(defaults_of(self._types))), self._types)
+
     def other_version(self, head: bytes) -> OtherVersion | None:
         """Returns how stored objects that begin with `head` become those of the hub version.
 

@@ -11,6 +11,7 @@ authorization_configuration  the file of `--authorization-config`, parsed and ch
 encryption_configuration     the file of `--encryption-provider-config`, parsed and checked
 kube_apiserver_flags         flags of kube-apiserver that are accepted and have no effect
 audit                        `apiserver audit summary`
+convert                      `apiserver convert`
 snapshot                     `apiserver snapshot`
 storage                      `apiserver storage rewrite`
 deprecations                 `apiserver deprecations`

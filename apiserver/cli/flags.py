@@ -87,6 +87,7 @@ def build_parser() -> Parser:
             "       apiserver storage rewrite\n       apiserver migrate\n"
             "       apiserver auth explain\n       apiserver audit summary\n"
             "       apiserver deprecations\n"
+            "       apiserver convert\n"
             "       apiserver version"
         ),
         description=(
