@@ -34,6 +34,7 @@ OTHERS: Final = {
     }
     | {"recursive", "resource", "role", "type", "user", "verb", "watch"},
     "apiserver audit": {"by", "denied"},
+    "apiserver convert": {"output-version", "strict"},
     "apiserver deprecations": {"fail-in", "kubeconfig"},
     "apiserver storage": {"after", "rate"},
     "curl": {"cacert"},
