@@ -60,7 +60,11 @@ def test_what_help_texts_begin_with(stability: Stability, deprecated: int | None
 def test_what_is_not_served_is_not_served_in_that_form() -> None:
     known = known_metrics()
     both = [each for group in not_served().values() for each in group if each.name in known]
-    assert {each.name for each in both} == {"apiserver_longrunning_requests", "apiserver_request_total"}
+    assert {each.name for each in both} == {
+        "apiserver_longrunning_requests",
+        "apiserver_request_total",
+        "pod_security_evaluations_total",
+    }
     assert all(known[each.name].labels != each.labels for each in both)
 
 
