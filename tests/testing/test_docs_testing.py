@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 PAGE: Final = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
 # A block whose first line is a comment with a path.
 _FILE: Final = re.compile(r"^```(?:python|yaml)\n# (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -18,6 +20,7 @@ def test_every_block_of_code_is_a_file() -> None:
     assert len(_FILE.findall(PAGE)) == len(re.findall(r"^```\w+$", PAGE, re.MULTILINE))
 
 
+@pytest.mark.slow
 def test_the_files_are_a_suite_that_passes(tmp_path: Path) -> None:
     for name, text in _FILE.findall(PAGE):
         path = tmp_path / name

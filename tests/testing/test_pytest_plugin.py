@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from tests.testing.test_manifests import DEFINITION
 
 CONFIGURATION: Final = """\
@@ -127,6 +129,7 @@ def run(directory: Path, *arguments: str, **files: str) -> subprocess.CompletedP
     )
 
 
+@pytest.mark.slow
 def test_fixtures_marks_and_clients(tmp_path: Path) -> None:
     (tmp_path / "deploy" / "crds").mkdir(parents=True)
     (tmp_path / "deploy" / "crds" / "gadgets.yaml").write_text(DEFINITION)
@@ -134,6 +137,7 @@ def test_fixtures_marks_and_clients(tmp_path: Path) -> None:
     assert "13 passed" in end.stdout, end.stdout
 
 
+@pytest.mark.slow
 def test_kr8s(tmp_path: Path) -> None:
     end = run(tmp_path, "-p", "no:unraisableexception", test_kr8s=KR8S)
     assert "1 passed" in end.stdout, end.stdout
@@ -153,6 +157,7 @@ def test_what_cannot_be_had_is_an_error_of_the_test(tmp_path: Path) -> None:
     assert "Traceback" not in end.stdout
 
 
+@pytest.mark.slow
 def test_workers_of_xdist_have_servers_of_their_own(tmp_path: Path) -> None:
     end = run(tmp_path, "-n", "2", test_isolation=ISOLATION)
     assert "5 passed" in end.stdout, end.stdout
