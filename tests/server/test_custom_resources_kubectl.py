@@ -60,6 +60,9 @@ def test_a_custom_resource_from_its_definition_to_its_end(api: Api, kubectl: Kub
         names={"shortNames": ["gz"], "categories": ["toys"]},
     )
     assert kubectl.run("apply", "-f", "-", stdin=json.dumps(document)).returncode == 0
+    # kubectl 1.30 takes conditions that are not there yet, which Kubernetes shows as null, for a fault.
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gizmos.{group}"
+    until(lambda: api.get(path).json["status"]["conditions"], what="the definition has conditions")
     waited = kubectl.run(
         "wait", "--for=condition=Established", f"crd/gizmos.{group}", f"--timeout={WITHIN_S}s"
     )
