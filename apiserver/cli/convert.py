@@ -188,10 +188,10 @@ def _name(document: Any) -> str:
 
 def _retyped_list(document: Any) -> Any:
     """Returns a list of one kind in the version of its items; one of several kinds as it is."""
-    versions = {each.get("apiVersion") for each in document["items"] if isinstance(each, dict)}
-    if document.get("kind") == "List" or len(versions) != 1:
+    versions = [each.get("apiVersion") for each in document["items"] if isinstance(each, dict)]
+    if document.get("kind") == "List" or not versions or versions.count(versions[0]) != len(versions):
         return document
-    return {**document, "apiVersion": versions.pop()}
+    return {**document, "apiVersion": versions[0]}
 
 
 # ---- writing

@@ -213,6 +213,13 @@ TOLD: Final[dict[str, tuple[str, list[str], bool, int, int]]] = {
         1,
     ),
     "no object": ("- 1", ["document 1: it is no object"], True, 1, 1),
+    "an item whose version is no text": (
+        "apiVersion: v1\nkind: ConfigMapList\nitems: [{apiVersion: [], kind: x}, {apiVersion: v1}]",
+        [f"document 1, item {n}: it has no apiVersion or kind; it is left as it is" for n in range(2)],
+        True,
+        1,
+        1,
+    ),
     "an item that is none": (
         "apiVersion: v1\nkind: List\nitems: [1]",
         ["document 1, item 0: it is no object"],
