@@ -89,7 +89,7 @@ class Connection(web.RequestHandler):
 
     certificate: what the client certificate proves, once that is known.
     is_last_answer: whether it must be closed after the current response.
-    asker: whose request is answered, once that is known.
+    asker: who has made the last request whose user is known.
     audited: who has made the last request that was recorded: user, what three headers say of the client, and
         what is recorded of both.
     held_bytes, is_shared, may_stall: see `unread_answers.Reader`.
@@ -282,6 +282,12 @@ class Server(web.Server):
     def idle_since(self, protocol: asyncio.BaseProtocol) -> float | None:
         """Returns when a connection began to wait for a request, by the loop's clock; None if it has one."""
         return protocol.idle_since if isinstance(protocol, Connection) else None
+
+    def sender_of(self, protocol: asyncio.BaseProtocol) -> str:
+        """Returns who has made the last request on a connection whose user is known; "" if there is none."""
+        if not isinstance(protocol, Connection) or protocol.asker is None:
+            return ""
+        return protocol.asker.name
 
     async def drain(self, timeout_s: float) -> None:
         """Accept no new requests, finish those in flight, then close what is left after `timeout_s`."""

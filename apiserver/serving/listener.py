@@ -25,7 +25,7 @@ from typing import Final, Protocol
 
 from apiserver.serving.endless_reads import RecordsTaken
 from apiserver.serving.listening import BACKLOG, Sockets
-from apiserver.serving.tls_transport import TlsTransport
+from apiserver.serving.tls_transport import TlsTransport, TransportGroup
 
 log = logging.getLogger(__name__)
 
@@ -69,6 +69,10 @@ class ConnectionServer(Protocol):
 
         None while it has a request, or an answer that has not been taken.
         """
+        ...
+
+    def sender_of(self, protocol: asyncio.BaseProtocol) -> str:
+        """Returns who has sent the last request on a connection; "" if that is not known."""
         ...
 
 
@@ -116,6 +120,7 @@ class Listener:
         self._server, self._limits, self.taking = server, limits, taking
         self._handshake_timeout_s, self._handshakes_max = handshake_timeout_s, handshakes_max
         self._poll_s = min(_HANDSHAKE_POLL_S, handshake_timeout_s / 10)
+        self._group = TransportGroup(self._loop, self._closed, self._sender_of, taking)
         self._sockets: list[socket.socket] = []
         self._open: dict[TlsTransport, str] = {}  # by whom
         self._handshakes: dict[_Handshake, None] = {}  # oldest first
@@ -294,10 +299,14 @@ class Listener:
 
     def serve(self, handshake: _Handshake, tls: ssl.SSLSocket) -> None:
         """Serve the connection whose handshake is done."""
-        transport = TlsTransport(self._loop, tls, self._server(), handshake.peer, self._closed, self.taking)
+        transport = TlsTransport(self._group, tls, self._server(), handshake.peer)
         del self._handshakes[handshake]
         self._open[transport] = handshake.client
         transport.start()
+
+    def _sender_of(self, transport: TlsTransport) -> str:
+        """Returns a user, or before anything is known of that, a client's address."""
+        return self._server.sender_of(transport.get_protocol()) or self._open.get(transport, "")
 
     def _closed(self, transport: TlsTransport) -> None:
         self._leave(self._open.pop(transport))

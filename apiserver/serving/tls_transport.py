@@ -33,6 +33,9 @@ FIRST_TURN_BYTES: Final = 256 * 1024
 # How long what a client still sends is read after the last answer: closing a socket that has unread data
 # would destroy answers on their way.
 LINGER_S: Final = 2.0
+# Clients that are read from before what they have sent is worked on, and others have their turn. Hundreds may
+# ask at the same moment, and a round of the loop would take as long as all of their requests together.
+READS_PER_ROUND: Final = 32
 _DISCARDED_BYTES: Final = 64 * 1024
 # Closing a socket with this discards also what waits in the kernel for the client.
 _DISCARD_UNSENT: Final = struct.pack("ii", 1, 0)
@@ -40,6 +43,54 @@ _DISCARD_UNSENT: Final = struct.pack("ii", 1, 0)
 _TCP_CORK: Final = getattr(socket, "TCP_CORK", None)  # of Linux
 _INT: Final = struct.Struct("i")
 _WANTS: Final = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
+class TransportGroup:
+    """What the connections of a listener share: above all the turns in which they read.
+
+    In a round of the loop so many of them read. The others do in later rounds: one connection of each sender in
+    turn, so that whoever has hundreds waits for himself. Where there are few connections that costs nothing:
+    rounds are told apart only when turns run out.
+
+    on_closed: called when a connection is no more, or only waits for the client to close it, too.
+    sender_of: tells who sends on a connection.
+    taking: is told of the calls that take records from clients.
+    reads_left: how many may still read before others have their turn.
+    """
+
+    __slots__ = ("_late", "_sender_of", "loop", "on_closed", "reads_left", "taking")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        on_closed: Callable[[TlsTransport], None],
+        sender_of: Callable[[TlsTransport], str],
+        taking: RecordsTaken,
+    ) -> None:
+        self.loop, self.on_closed, self.taking = loop, on_closed, taking
+        self.reads_left = READS_PER_ROUND
+        self._sender_of = sender_of
+        # Those who wait, by sender; who is next comes first.
+        self._late: dict[str, deque[TlsTransport]] = {}
+
+    def count_read(self) -> None:
+        self.reads_left -= 1
+        if not self.reads_left:
+            self.loop.call_soon(self._begin_round)
+
+    def postpone(self, transport: TlsTransport) -> None:
+        """Have a transport read in a later round."""
+        self._late.setdefault(self._sender_of(transport), deque()).append(transport)
+
+    def _begin_round(self) -> None:
+        self.reads_left = READS_PER_ROUND
+        while self._late and self.reads_left:
+            sender = next(iter(self._late))
+            transports = self._late.pop(sender)
+            transport = transports.popleft()
+            if transports:
+                self._late[sender] = transports
+            transport.read_late()
 
 
 class TlsTransport(asyncio.Transport):
@@ -51,11 +102,12 @@ class TlsTransport(asyncio.Transport):
 
     __slots__ = (
         "_fd",
+        "_group",
         "_is_closing",
+        "_is_late",
         "_is_lost",
         "_is_reading",
         "_loop",
-        "_on_closed",
         "_peer",
         "_protocol",
         "_read",
@@ -67,25 +119,17 @@ class TlsTransport(asyncio.Transport):
     )
 
     def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        tls: ssl.SSLSocket,
-        protocol: asyncio.Protocol,
-        peer: object,
-        on_closed: Callable[[TlsTransport], None],
-        taking: RecordsTaken,
+        self, group: TransportGroup, tls: ssl.SSLSocket, protocol: asyncio.Protocol, peer: object
     ) -> None:
-        """tls: its handshake is done, and it does not block. peer: the client's address.
-
-        on_closed: called when the connection is no more, or only waits for the client to close it, too.
-        """
-        self._loop, self._tls, self._protocol, self._peer = loop, tls, protocol, peer
-        self._on_closed, self._taking = on_closed, taking
+        """tls: its handshake is done, and it does not block. peer: the client's address."""
+        self._group, self._tls, self._protocol, self._peer = group, tls, protocol, peer
+        self._loop, self._taking = group.loop, group.taking
         self._fd = tls.fileno()
         self._read, self._write = tls.read, tls.write
         self._waiting: deque[memoryview] | None = None  # even an empty one takes 700 bytes
         self._waiting_bytes = 0
         self._is_reading = False
+        self._is_late = False  # whether it waits for its turn to read
         self._is_closing = False
         self._is_lost = False
 
@@ -99,7 +143,8 @@ class TlsTransport(asyncio.Transport):
     def resume_reading(self) -> None:
         if not self._is_reading and not self._is_closing:
             self._is_reading = True
-            self._loop.add_reader(self._fd, self._on_readable)
+            if not self._is_late:
+                self._loop.add_reader(self._fd, self._on_readable)
 
     def pause_reading(self) -> None:
         if self._is_reading:
@@ -109,7 +154,21 @@ class TlsTransport(asyncio.Transport):
     def is_reading(self) -> bool:
         return self._is_reading
 
+    def read_late(self) -> None:
+        """Read what has been there for some rounds."""
+        self._is_late = False
+        if self._is_reading:
+            self._loop.add_reader(self._fd, self._on_readable)
+            self._on_readable()
+
     def _on_readable(self) -> None:
+        if not self._group.reads_left:
+            if not self._is_late:
+                self._is_late = True
+                self._loop.remove_reader(self._fd)  # Otherwise each round would tell again that it waits.
+                self._group.postpone(self)
+            return
+        self._group.count_read()
         taking = self._taking
         taking.under_way = (self._tls,)
         try:
@@ -302,7 +361,7 @@ class TlsTransport(asyncio.Transport):
         self._loop.remove_writer(self._fd)
         self._waiting, self._waiting_bytes = None, 0
         self._loop.call_soon(self._protocol.connection_lost, error)
-        self._on_closed(self)
+        self._group.on_closed(self)
 
     # ---- what it is
 

@@ -35,6 +35,8 @@ log = logging.getLogger(__name__)
 GROUP_OPERATIONS_MAX: Final = 512
 # Operations that may wait for the thread; more are refused with StorageUnavailable.
 QUEUED_OPERATIONS_MAX: Final = 20_000
+# Callers that are answered in a round of the event loop: what each does next is a part of that round.
+ANSWERED_PER_ROUND: Final = 64
 
 # The size of a test write that shows whether a full disk has space again. Overwriting a page would prove
 # nothing: that often still fits where a new object does not.
@@ -437,7 +439,14 @@ class WriterThread:
             self._on_commit(committed)
         self._resolve(answers)
 
-    def _resolve(self, answers: list[_Answer]) -> None:
+    def _resolve(self, answers: list[_Answer], first: int = 0) -> None:
+        """Answer the callers, from one on: so many of them in a round of the loop."""
+        after = first + ANSWERED_PER_ROUND
+        if len(answers) > after:
+            self._loop.call_soon(self._resolve, answers, after)
+            answers = answers[first:after]
+        elif first:
+            answers = answers[first:]
         self._unanswered -= len(answers)
         for answer, result in answers:
             if answer.done():  # The caller was cancelled.

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import signal
 import struct
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 from storage.embedded import EmbeddedStore
 from storage.embedded.database import Database
 from storage.embedded.writer import (
+    ANSWERED_PER_ROUND,
     GROUP_OPERATIONS_MAX,
     QUEUED_OPERATIONS_MAX,
 )
@@ -29,6 +31,7 @@ from tests.support.embedded_stores import (
     child,
 )
 from tests.support.eventually import WITHIN_S
+from tests.support.rounds import Rounds
 
 
 async def test_no_answered_write_is_lost_when_the_process_is_killed(tmp_path: Path) -> None:
@@ -80,6 +83,21 @@ async def test_many_writers_share_a_commit(store: EmbeddedStore, tmp_path: Path)
     revisions = await asyncio.gather(*(store.create(f"{P}{n}", b"") for n in range(writes)))
     assert sorted(revisions) == list(range(min(revisions), min(revisions) + writes)), "a revision each"
     assert commits_in(log) - before <= 8, "some commits for all, not one for each"
+
+
+async def test_few_writers_are_answered_in_one_round_of_the_loop(store: EmbeddedStore) -> None:
+    """What each of hundreds does with its answer is not all one turn. Their events are there before."""
+    rounds, answered = Rounds(), Counter[int]()
+    writes = 3 * ANSWERED_PER_ROUND
+
+    async def write(number: int) -> None:
+        await store.create(f"{P}{number}", b"")
+        answered[rounds.number] += 1
+
+    await asyncio.gather(*(write(number) for number in range(writes)))
+    rounds.close()
+    assert sum(answered.values()) == writes
+    assert max(answered.values()) <= ANSWERED_PER_ROUND
 
 
 async def test_a_refused_write_does_not_touch_the_others_of_its_group(store: EmbeddedStore) -> None:

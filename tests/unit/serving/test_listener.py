@@ -8,6 +8,7 @@ import random
 import socket
 import ssl
 import struct
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,8 +20,9 @@ import pytest
 from apiserver.serving import pki
 from apiserver.serving.endless_reads import RecordsTaken
 from apiserver.serving.listener import IDLE_SEARCH_S, ConnectionLimits, Listener, client_of
-from apiserver.serving.tls_transport import TURN_BYTES
+from apiserver.serving.tls_transport import READS_PER_ROUND, TURN_BYTES
 from tests.support.eventually import WITHIN_S, eventually
+from tests.support.rounds import Rounds
 
 UNLIMITED: Final = ConnectionLimits()
 Client: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -35,6 +37,8 @@ class Served(asyncio.Protocol):
         self.received = b""
         self.has_ended = self.is_lost = self.is_busy = self.is_paused = False
         self.used_at = 0.0
+        self.sender = ""
+        self.on_data: Callable[[Served], None] = lambda _: None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -44,6 +48,7 @@ class Served(asyncio.Protocol):
         if data == b"fail":
             raise RuntimeError("as asked")
         self.received += data
+        self.on_data(self)
         self.used_at = asyncio.get_running_loop().time()
 
     def eof_received(self) -> None:
@@ -109,6 +114,10 @@ class Site:
         assert isinstance(protocol, Served)
         self.looks += 1
         return None if protocol.is_busy else protocol.used_at
+
+    def sender_of(self, protocol: asyncio.BaseProtocol) -> str:
+        assert isinstance(protocol, Served)
+        return protocol.sender
 
     @asynccontextmanager
     async def listening(self, limits: ConnectionLimits = UNLIMITED, **options: float) -> AsyncIterator[None]:
@@ -373,6 +382,85 @@ async def test_reading_pauses(site: Site) -> None:
         assert not served.received
         served.transport.resume_reading()
         await eventually(lambda: served.received == b"later")
+
+
+class Reads:
+    """Which connections have read, in order, and in which rounds of the loop."""
+
+    def __init__(self) -> None:
+        self._rounds = Rounds()
+        self.made: list[tuple[int, Served]] = []
+
+    def note(self, served: Served) -> None:
+        self.made.append((self._rounds.number, served))
+
+    def close(self) -> None:
+        self._rounds.close()
+
+
+async def _all_send(site: Site, clients: list[Client], text: bytes) -> None:
+    """Have all clients send at the same moment: nothing is read before the last has."""
+    for _, writer in clients:
+        writer.write(text)
+    await eventually(lambda: all(each.received.endswith(text) for each in site.served))
+
+
+async def test_few_of_many_clients_read_in_one_round(site: Site) -> None:
+    """What hundreds send at the same moment is not one turn of the loop. Nothing is lost, or read twice."""
+    async with site.listening():
+        clients = [await site.connect() for _ in range(4 * READS_PER_ROUND)]
+        reads = Reads()
+        for served in site.served:
+            served.on_data = reads.note
+        await _all_send(site, clients, b"first")
+        await _all_send(site, clients, b"again")
+        reads.close()
+        assert max(Counter(number for number, _ in reads.made).values()) <= READS_PER_ROUND
+        assert [each for each in site.served if each.received != b"firstagain"] == []
+
+
+async def test_a_sender_with_many_connections_waits_for_itself(site: Site) -> None:
+    """Whoever has one connection is read in the next round but one, however many another has."""
+    async with site.listening():
+        clients = [await site.connect() for _ in range(4 * READS_PER_ROUND)]
+        reads = Reads()
+        for number, served in enumerate(site.served):
+            served.on_data = reads.note
+            served.sender = "many" if number < len(clients) - 1 else "one"
+        await _all_send(site, clients, b"now")
+        reads.close()
+        order = [served.sender for _, served in reads.made]
+        assert len(order) == len(clients)
+        assert order.index("one") <= 2 * READS_PER_ROUND
+
+
+@pytest.mark.parametrize("is_resumed", [True, False])
+async def test_who_stops_reading_meanwhile_is_not_read(site: Site, is_resumed: bool) -> None:
+    async with site.listening():
+        clients = [await site.connect() for _ in range(2 * READS_PER_ROUND)]
+
+        def stop_others(reader: Served) -> None:
+            for served in site.served:
+                if served is not reader and served.transport is not None and not served.received:
+                    served.transport.pause_reading()
+                    if is_resumed:
+                        served.transport.resume_reading()
+
+        for served in site.served:
+            served.on_data = stop_others
+        for _, writer in clients:
+            writer.write(b"now")
+        if is_resumed:
+            await eventually(lambda: all(each.received == b"now" for each in site.served))
+        else:
+            await eventually(lambda: any(each.received for each in site.served))
+            await asyncio.sleep(0.05)  # for something that must not happen
+            assert sum(bool(each.received) for each in site.served) == 1
+            for served in site.served:
+                assert served.transport is not None
+                served.on_data = lambda _: None
+                served.transport.resume_reading()
+            await eventually(lambda: all(each.received == b"now" for each in site.served))
 
 
 async def test_aborting_drops_what_waits(site: Site) -> None:

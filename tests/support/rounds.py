@@ -1,0 +1,21 @@
+"""Counts the rounds of the running event loop."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+class Rounds:
+    """Counts from its making until it is closed. number: of the round under way."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._loop = asyncio.get_running_loop()
+        self._count()
+
+    def _count(self) -> None:
+        self.number += 1
+        self._next = self._loop.call_soon(self._count)
+
+    def close(self) -> None:
+        self._next.cancel()
