@@ -39,9 +39,11 @@ LAST_PAUSE_S: Final = 64.0
 # server was ready: 50,000 take 3 to 25 ms, a million 150. Python does not tell how many there are, and how
 # many blocks of memory only after a walk over all of it, which takes 30 ms where nobody has used it for a
 # while. But most belong to the versions of objects in the watch cache, some three to each. With more versions
-# than this, only the young objects are visited; with fewer, once a full collection took longer than that.
+# than this, only the young objects are visited; with fewer, for a while after a full collection took longer
+# than that. What made it long may have been garbage, which it has freed.
 FULL_COLLECTION_VERSIONS_MAX: Final = 10_000
 FULL_COLLECTION_S_MAX: Final = 0.01
+FULL_COLLECTION_AGAIN_S: Final = 60.0
 
 
 class Reclaiming:
@@ -78,27 +80,31 @@ class Reclaiming:
 
 
 class FullCollections:
-    """Decides whether a full collection would hold up others."""
+    """Decides whether a full collection would hold up others. All times are of one clock, in seconds."""
 
     def __init__(self) -> None:
         self._is_ready = False
         self._versions_max = FULL_COLLECTION_VERSIONS_MAX
+        self._again_at = 0.0
 
     def begin(self) -> None:
         """To be called when the server is ready: what there is by now is never visited again."""
         self._is_ready = True
 
-    def may_begin(self, versions: int, *, is_computing: bool) -> bool:
+    def may_begin(self, versions: int, now: float, *, is_computing: bool) -> bool:
         """versions: of objects, in the watch cache.
 
         is_computing: whether a thread works on documents beside the event loop. They may be a million
         objects, all of which a full collection would visit.
         """
+        if now >= self._again_at:
+            self._versions_max = FULL_COLLECTION_VERSIONS_MAX
         return self._is_ready and not is_computing and versions <= self._versions_max
 
-    def done(self, took_s: float) -> None:
+    def done(self, took_s: float, now: float) -> None:
         if took_s > FULL_COLLECTION_S_MAX:
             self._versions_max //= 2
+            self._again_at = now + FULL_COLLECTION_AGAIN_S
 
 
 class CachedVersions(Protocol):
@@ -172,10 +178,11 @@ class MemoryKeeper:
 
     def _collect(self) -> None:
         is_computing = SHORT_SWITCH_INTERVAL.is_entered
-        if self._full_collections.may_begin(self._cache.version_count, is_computing=is_computing):
+        versions, now = self._cache.version_count, time.monotonic()
+        if self._full_collections.may_begin(versions, now, is_computing=is_computing):
             began = time.thread_time()
             gc.collect()
-            self._full_collections.done(time.thread_time() - began)
+            self._full_collections.done(time.thread_time() - began, now)
         else:
             gc.collect(0)
 

@@ -21,9 +21,9 @@ import contextlib
 import re
 from collections.abc import Mapping
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
-from aiohttp import WSMsgType, hdrs, web
+from aiohttp import WSMessage, WSMsgType, hdrs, web
 
 from apiserver.authn.websocket_protocols import read_protocols
 from apiserver.endpoints.api_call import ApiCall
@@ -134,6 +134,32 @@ class WebSocketEvents:
                     await turn.next()
 
 
+class _WebSocket(web.WebSocketResponse):
+    """A WebSocket whose end leaves nothing to the garbage collector.
+
+    aiohttp keeps the exception that has ended it, whose frames refer to it, and to all of its connection.
+    """
+
+    async def close(self, **options: Any) -> bool:
+        try:
+            return await super().close(**options)
+        finally:
+            self._forget_frames()
+
+    async def receive(self, timeout: float | None = None) -> WSMessage:
+        try:
+            return await super().receive(timeout)
+        finally:
+            if self.closed:
+                self._forget_frames()
+
+    def _forget_frames(self) -> None:
+        failure = self.exception()
+        while failure is not None:
+            failure.__traceback__ = None
+            failure = failure.__context__
+
+
 async def open_websocket(call: ApiCall, encoder: Encoder, origins: AllowedOrigins) -> WebSocketEvents:
     """Answer the handshake. Raises BadRequest, Forbidden."""
     protocols = read_protocols(call.request.headers.getall(hdrs.SEC_WEBSOCKET_PROTOCOL, ())).others
@@ -155,7 +181,7 @@ async def accept_websocket(
     """
     require_allowed_origin(call.request, origins)
     clean = _handshake(call.request, protocol)
-    socket = web.WebSocketResponse(
+    socket = _WebSocket(
         protocols=[protocol] if protocol else [],
         timeout=CLOSE_WITHIN_S,
         autoping=False,  # `receive` would not return, nor wait, between pings and pongs that come at once.
@@ -164,6 +190,8 @@ async def accept_websocket(
     )
     # aiohttp sees, and logs, nothing else of what the client has sent, which may contain its token.
     request = call.request.clone(headers=clean)
+    # A task that was cancelled has frames that refer to its request: aiohttp does this only for its own.
+    request._task = None  # type: ignore[assignment]
     if not socket.can_prepare(request):
         raise BadRequest("the WebSocket handshake is not valid")
     socket.headers[hdrs.SERVER] = "apiserver"

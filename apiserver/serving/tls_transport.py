@@ -48,9 +48,9 @@ _WANTS: Final = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
 class TransportGroup:
     """What the connections of a listener share: above all the turns in which they read.
 
-    In a round of the loop so many of them read. The others do in later rounds: one connection of each sender in
-    turn, so that whoever has hundreds waits for himself. Where there are few connections that costs nothing:
-    rounds are told apart only when turns run out.
+    In a round of the loop so many of them read. The others do in later rounds: one connection of each sender
+    in turn, so that whoever has hundreds waits for himself. Where there are few connections that costs
+    nothing: rounds are told apart only when turns run out.
 
     on_closed: called when a connection is no more, or only waits for the client to close it, too.
     sender_of: tells who sends on a connection.

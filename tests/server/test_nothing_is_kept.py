@@ -14,11 +14,14 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from websocket import ABNF
 
 from tests.support.api import Answer, Api
 from tests.support.definitions import define, definition, version
 from tests.support.eventually import until
 from tests.support.inspected_server import MARK, InspectedServer
+from tests.support.raw import raw_connection
+from tests.support.websocket_client import connected
 
 BOUNDED: Final = (
     # The latest paths that were asked for, and the resources of the latest writes (`functools.lru_cache`).
@@ -200,3 +203,59 @@ def test_requests_leave_nothing_that_only_a_garbage_collection_frees(
         if garbage := {kind for kind, count in process.garbage().items() if count >= 3 and OURS(kind)}:
             found[name] = garbage
     assert found == {}
+
+
+WATCH: Final = f"{CONFIG_MAPS}?watch=1"
+WATCHES_OPEN: Final = re.compile(
+    r'^apiserver_longrunning_requests\{[^}]*verb="WATCH"[^}]*\} (\d+)$', re.MULTILINE
+)
+
+
+def _lost(process: InspectedServer) -> None:
+    """A watch whose client goes without a word."""
+    with raw_connection(process) as connection:
+        head = f"GET {WATCH} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admin-token\r\n\r\n"
+        connection.sendall(head.encode())
+        assert connection.recv(1_000)
+
+
+def _lost_websocket(process: InspectedServer) -> None:
+    with connected(process, WATCH, Authorization="Bearer admin-token") as client:
+        client.next_event()
+
+
+def _closed_websocket(process: InspectedServer) -> None:
+    with connected(process, WATCH, Authorization="Bearer admin-token") as client:
+        client.next_event()
+        client.send(ABNF.OPCODE_CLOSE, b"\x03\xe8")
+        while client.receive()[0] != ABNF.OPCODE_CLOSE:
+            pass
+
+
+ENDS: Final[Mapping[str, Callable[[InspectedServer], None]]] = {
+    "a watch that is lost": _lost,
+    "a WebSocket that is lost": _lost_websocket,
+    "a WebSocket that is closed": _closed_websocket,
+}
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+def test_connections_that_end_leave_nothing_that_only_a_garbage_collection_frees(
+    process: InspectedServer, api: Api, end: Callable[[InspectedServer], None]
+) -> None:
+    """A thousand of them were 25 MB, which stayed."""
+    api.post(CONFIG_MAPS, _config_map("a")).ok()
+    end(process)
+    _await_no_watches(api)
+    process.garbage()
+    for _ in range(5):
+        end(process)
+    _await_no_watches(api)
+    assert {kind: count for kind, count in process.garbage().items() if count >= 4 and OURS(kind)} == {}
+
+
+def _await_no_watches(api: Api) -> None:
+    def open_watches() -> int:
+        return sum(map(int, WATCHES_OPEN.findall(api.get("/metrics").body.decode())))
+
+    until(open_watches, lambda found: not found, "the watches have ended")

@@ -7,6 +7,7 @@ import threading
 
 from apiserver.app.memory_keeper import (
     FIRST_PAUSE_S,
+    FULL_COLLECTION_AGAIN_S,
     FULL_COLLECTION_S_MAX,
     FULL_COLLECTION_VERSIONS_MAX,
     GROWTH_BYTES,
@@ -65,22 +66,23 @@ def test_while_it_grows_there_is_one_try_a_second() -> None:
 
 def test_full_collections_visit_only_so_much() -> None:
     collections = FullCollections()
-    assert not collections.may_begin(
-        0, is_computing=False
-    )  # the server is starting, and visits everything once it is ready
+    # The server is starting, and visits everything once it is ready.
+    assert not collections.may_begin(0, 0.0, is_computing=False)
     collections.begin()
-    assert collections.may_begin(FULL_COLLECTION_VERSIONS_MAX, is_computing=False)
-    collections.done(FULL_COLLECTION_S_MAX)
-    assert collections.may_begin(FULL_COLLECTION_VERSIONS_MAX, is_computing=False)
-    assert not collections.may_begin(FULL_COLLECTION_VERSIONS_MAX + 1, is_computing=False)
+    assert collections.may_begin(FULL_COLLECTION_VERSIONS_MAX, 0.0, is_computing=False)
+    collections.done(FULL_COLLECTION_S_MAX, 0.0)
+    assert collections.may_begin(FULL_COLLECTION_VERSIONS_MAX, 1.0, is_computing=False)
+    assert not collections.may_begin(FULL_COLLECTION_VERSIONS_MAX + 1, 1.0, is_computing=False)
 
 
-def test_after_a_long_one_full_collections_visit_less() -> None:
+def test_after_a_long_one_full_collections_visit_less_for_a_while() -> None:
     collections = FullCollections()
     collections.begin()
-    collections.done(2 * FULL_COLLECTION_S_MAX)
-    assert not collections.may_begin(FULL_COLLECTION_VERSIONS_MAX, is_computing=False)
-    assert collections.may_begin(FULL_COLLECTION_VERSIONS_MAX // 2, is_computing=False)
+    collections.done(2 * FULL_COLLECTION_S_MAX, 5.0)
+    assert not collections.may_begin(FULL_COLLECTION_VERSIONS_MAX, 6.0, is_computing=False)
+    assert collections.may_begin(FULL_COLLECTION_VERSIONS_MAX // 2, 6.0, is_computing=False)
+    again = 5.0 + FULL_COLLECTION_AGAIN_S
+    assert collections.may_begin(FULL_COLLECTION_VERSIONS_MAX, again, is_computing=False)
 
 
 async def test_what_a_thread_works_on_is_not_visited() -> None:
@@ -95,7 +97,7 @@ async def test_what_a_thread_works_on_is_not_visited() -> None:
 
     computing = asyncio.create_task(compute_in_thread(compute))
     assert await asyncio.to_thread(begun.wait, WITHIN_S)
-    assert not collections.may_begin(0, is_computing=SHORT_SWITCH_INTERVAL.is_entered)
+    assert not collections.may_begin(0, 0.0, is_computing=SHORT_SWITCH_INTERVAL.is_entered)
     ends.set()
     await computing
-    assert collections.may_begin(0, is_computing=SHORT_SWITCH_INTERVAL.is_entered)
+    assert collections.may_begin(0, 0.0, is_computing=SHORT_SWITCH_INTERVAL.is_entered)
