@@ -23,6 +23,12 @@ _BY_RESOURCE: Final[tuple[tuple[str, str, str, _ValueOf], ...]] = (
         lambda each: each.history.limits.events_max,
     ),
     (
+        "apiserver_watch_cache_object_bytes",
+        "gauge",
+        "Bytes of the objects that the watch cache keeps, as they are now.",
+        lambda each: each.history.live_bytes,
+    ),
+    (
         "apiserver_watch_cache_history_bytes",
         "gauge",
         "Bytes of the obsolete object versions that the watch cache keeps.",

@@ -15,7 +15,7 @@ HEADINGS: Final = (
     "lease p50 · p99 ms",
     "refused",
     "longest turn ms",
-    "memory before · peak · after MB",
+    "memory before · peak · after, of it data MB",
 )
 
 
@@ -44,7 +44,8 @@ def line(trial: Trial) -> str:
         ),
         counts(trial.refused) or "none",
         _turn(trial),
-        " · ".join(f"{each / 1e6:.0f}" for each in (memory.before, memory.peak, memory.after)),
+        " · ".join(f"{each / 1e6:.0f}" for each in (memory.before, memory.peak, memory.after))
+        + f", {memory.data / 1e6:.0f}",
     )
     return f"| {' | '.join(cells)} |"
 

@@ -7,6 +7,7 @@ import contextlib
 import enum
 import json
 import math
+import re
 import sys
 import time
 from collections import Counter
@@ -15,7 +16,7 @@ from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import psutil
 
@@ -29,6 +30,8 @@ from tests.hostile.victim import Experience
 SECONDS: Final = 8.0
 # What this server logs of a long turn of its event loop.
 STALLED: Final = "the event loop was held up"
+# What the server keeps of what clients have stored: objects, and the history that watches are promised.
+_DATA: Final = re.compile(r"^apiserver_watch_cache_(?:object|history)_bytes\{[^}]*\} (\S+)$", re.MULTILINE)
 # How long memory has time to come back.
 SETTLE_S: Final = 20.0
 SAMPLE_S: Final = 0.02
@@ -42,17 +45,28 @@ GET_P99_MS: Final = 100.0
 WRITE_P99_MS: Final = 250.0
 TURN_S: Final = 0.050
 PEAK_BYTES: Final = 512_000_000
+# What clients have stored is not the attack's: it stays until it is deleted.
 RETURNED: Final = 1.2
 
 
 @dataclass
 class Memory:
-    """The resident memory of the server in bytes. settled_s: when it had come back; None if it did not."""
+    """The resident memory of the server in bytes.
+
+    data: by how much more of it are objects and their history after the attack, as the server tells.
+    settled_s: when it had come back; None if it did not.
+    """
 
     before: int = 0
     peak: int = 0
     after: int = 0
+    data: int = 0
     settled_s: float | None = None
+
+    @property
+    def growth(self) -> float:
+        """How many times as much is in use as before, beside what is data."""
+        return (self.after - self.data) / max(1, self.before)
 
 
 class Bound(enum.Enum):
@@ -115,8 +129,8 @@ class Trial:
             found[Bound.TURN] = f"a turn of up to {self.turn.thread_cpu_s * 1e3:.0f} ms"
         if memory.peak - memory.before > PEAK_BYTES:
             found[Bound.PEAK] = f"peak {(memory.peak - memory.before) / 1e6:.0f} MB above before"
-        if memory.after > RETURNED * memory.before:
-            found[Bound.RETURNED] = f"memory after is {memory.after / max(1, memory.before):.2f} x before"
+        if memory.growth > RETURNED:
+            found[Bound.RETURNED] = f"memory after is {memory.growth:.2f} x before, beside what is data"
         delays = {"get": GET_P99_MS, "write": WRITE_P99_MS, "lease": WRITE_P99_MS}
         if late := [what for what, bound_ms in delays.items() if self.delay_ms(what, 0.99) > bound_ms]:
             found[Bound.DELAY] = f"p99 of {', '.join(late)}"
@@ -196,7 +210,7 @@ async def _settle(pid: int, memory: Memory, settle_s: float) -> None:
     while True:
         memory.after = resident_bytes(pid)
         passed_s = time.monotonic() - began
-        if memory.after <= RETURNED * memory.before:
+        if memory.growth <= RETURNED:
             memory.settled_s = passed_s
             return
         if passed_s > settle_s:
@@ -229,16 +243,23 @@ async def run_trial(
         return trial
 
 
-async def _stalls(stage: Stage) -> Stalls:
-    """Returns what the server tells of long turns; nothing if it does not."""
+class Told(NamedTuple):
+    """What a scrape tells: of long turns, which not every server knows, and how many bytes are data."""
+
+    stalls: Stalls
+    data_bytes: int
+
+
+async def _scrape(stage: Stage) -> Told:
     async with stage.admin() as session:
         # The one who asks is told of the turn that is under way only by the next answer.
         await session.ask("GET", "/version")
         for _ in range(SCRAPES_MAX):
             status, body = await session.ask("GET", "/metrics")
             if status == HTTPStatus.OK:
-                return stalls_of(body.decode())
-        return {}
+                text = body.decode()
+                return Told(stalls_of(text), round(sum(map(float, _DATA.findall(text)))))
+        return Told({}, 0)
 
 
 async def _attack(attack: Attack, stage: Stage, trial: Trial, seconds: float) -> None:
@@ -253,7 +274,7 @@ async def _attack(attack: Attack, stage: Stage, trial: Trial, seconds: float) ->
             await stack.enter_async_context(_Process.of("attacker", argument, attack.name, str(number)))
             for number in range(attack.processes)
         ]
-        stalls = await _stalls(stage)
+        before = await _scrape(stage)
         trial.memory.before = resident_bytes(site.pid)
         sampling = asyncio.create_task(_sample(site.pid, trial.memory))
         for process in (victim, probe, *attackers):
@@ -265,7 +286,9 @@ async def _attack(attack: Attack, stage: Stage, trial: Trial, seconds: float) ->
         await asyncio.sleep(1.0)
         trial.victim = {name: Experience(**each) for name, each in (await victim.end()).items()}
         trial.waits = Waits(**await probe.end())
-        if stalls and (after := await _stalls(stage)):
-            trial.turn = longest_between(stalls, after)
+        after = await _scrape(stage)
+        trial.memory.data = max(0, after.data_bytes - before.data_bytes)
+        if before.stalls and after.stalls:
+            trial.turn = longest_between(before.stalls, after.stalls)
         sampling.cancel()
         await asyncio.wait([sampling])
