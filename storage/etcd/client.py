@@ -118,6 +118,8 @@ class EtcdClient:
         self._channels = [_channel(endpoint, tls or Tls(), _OPTIONS) for endpoint in endpoints]
         # Watches have connections of their own: lists need a larger window.
         self._watch_channels = [_channel(endpoint, tls or Tls(), _WATCH_OPTIONS) for endpoint in endpoints]
+        # By endpoint and path: to make one takes longer than to look it up.
+        self._calls: dict[tuple[int, str], Any] = {}
         self._current = 0
         self._is_closed = False
 
@@ -249,13 +251,18 @@ class EtcdClient:
     async def _call(
         self, endpoint: int, path: str, request: Request, answer: type[Response], *, is_write: bool
     ) -> Response:
-        call = self._open_channel(endpoint).unary_unary(
-            path, request_serializer=type(request).SerializeToString, response_deserializer=answer.FromString
-        )
+        channel = self._open_channel(endpoint)
+        call = self._calls.get((endpoint, path))
+        if call is None:
+            call = self._calls[endpoint, path] = channel.unary_unary(
+                path,
+                request_serializer=type(request).SerializeToString,
+                response_deserializer=answer.FromString,
+            )
         began = monotonic()
         try:
             with self._closed_raises(OutcomeUnknown if is_write else StorageUnavailable):
-                return await call(request, timeout=CALL_TIMEOUT_S)
+                return cast(Response, await call(request, timeout=CALL_TIMEOUT_S))
         except asyncio.CancelledError:
             # The caller's deadline is shorter than CALL_TIMEOUT_S.
             if monotonic() - began > HANG_AFTER_S:

@@ -122,19 +122,8 @@ class EtcdStore:
         for write in writes:
             if isinstance(write, Put) and len(write.value) > VALUE_BYTES_MAX:
                 raise ValueTooLarge(write.key, size_bytes=len(write.value), limit_bytes=VALUE_BYTES_MAX)
-        request = pb.TxnRequest(
-            compare=[
-                pb.Compare(target=pb.Compare.MOD, key=encoded(c.key), mod_revision=c.mod_revision)
-                for c in conditions
-            ],
-            success=[_write(write) for write in writes],
-            failure=[
-                pb.RequestOp(request_range=pb.RangeRequest(key=encoded(c.key), keys_only=True))
-                for c in conditions
-            ],
-        )
         try:
-            response = await self._client.transact(request)
+            response = await self._client.transact(_transaction(conditions, writes))
         except RequestTooLarge as error:
             largest = max((w for w in writes if isinstance(w, Put)), key=lambda put: len(put.value))
             raise ValueTooLarge(
@@ -263,12 +252,25 @@ def _stored(kv: pb.KeyValue) -> Stored:
     return Stored(decoded(kv.key), kv.value, kv.create_revision, kv.mod_revision, kv.lease)
 
 
-def _write(write: Put | Delete) -> pb.RequestOp:
-    if isinstance(write, Put):
-        return pb.RequestOp(
-            request_put=pb.PutRequest(key=encoded(write.key), value=write.value, lease=write.lease)
-        )
-    return pb.RequestOp(request_delete_range=pb.DeleteRangeRequest(key=encoded(write.key)))
+def _transaction(conditions: Sequence[Condition], writes: Sequence[Put | Delete]) -> pb.TxnRequest:
+    """Returns a transaction that reads which condition did not hold, if one does not.
+
+    Its parts are made in place: to make each alone, and copy it, takes three times as long.
+    """
+    request = pb.TxnRequest()
+    compares, failures, successes = request.compare, request.failure, request.success
+    for condition in conditions:
+        key = encoded(condition.key)
+        compares.add(target=pb.Compare.MOD, key=key, mod_revision=condition.mod_revision)
+        read = failures.add().request_range
+        read.key, read.keys_only = key, True
+    for write in writes:
+        if isinstance(write, Put):
+            put = successes.add().request_put
+            put.key, put.value, put.lease = encoded(write.key), write.value, write.lease
+        else:
+            successes.add().request_delete_range.key = encoded(write.key)
+    return request
 
 
 def _first_failure(conditions: Sequence[Condition], response: pb.TxnResponse) -> StorageError:

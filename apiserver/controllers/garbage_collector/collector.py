@@ -32,6 +32,9 @@ from storage.turns import Turn, in_turns
 # Deletions at the same time. kube-controller-manager has 20 (--concurrent-gc-syncs), but a processor of its
 # own: here requests wait for each, and with 20 creates kept 0.6 of their rate.
 WORKERS: Final = 8
+# So many owners are looked at whenever it is: nearly every object has one. If each waited for a turn, all
+# workers together would delete one object in four rounds of a busy event loop.
+OWNERS_AT_ONCE: Final = 16
 
 
 class Collector:
@@ -67,7 +70,11 @@ class Collector:
 
     async def _decide(self, key: str, place: Place, found: Ownership) -> None:
         """Raises NotFound, Conflict, ApiError, and the storage's errors."""
-        states = [await self._state(key, place, owner) async for owner in in_turns(found.owners)]
+        owners = found.owners
+        if len(owners) <= OWNERS_AT_ONCE:
+            states = [await self._state(key, place, owner) for owner in owners]
+        else:
+            states = [await self._state(key, place, owner) async for owner in in_turns(owners)]
         owner = self._builder.graph.owner(key, found.uid)
         verdict = rules.judge(found, states, has_dependents=owner is not None and owner.has_dependents)
         if isinstance(verdict, Release):
