@@ -38,10 +38,12 @@ LAST_PAUSE_S: Final = 64.0
 # A full collection also frees what Python keeps for reuse, but visits every object that was made since the
 # server was ready: 50,000 take 3 to 25 ms, a million 150. Python does not tell how many there are, and how
 # many blocks of memory only after a walk over all of it, which takes 30 ms where nobody has used it for a
-# while. But most belong to the versions of objects in the watch cache, some three to each. With more versions
-# than this, only the young objects are visited; with fewer, for a while after a full collection took longer
-# than that. What made it long may have been garbage, which it has freed.
+# while. But most belong to the versions of objects in the watch cache, some three to each, and to open
+# watches, each of which counts like some versions. With more versions than this, only the young objects are
+# visited; with fewer, for a while after a full collection took longer than that. What made it long may have
+# been garbage, which it has freed.
 FULL_COLLECTION_VERSIONS_MAX: Final = 10_000
+VERSIONS_PER_WATCH: Final = 20
 FULL_COLLECTION_S_MAX: Final = 0.01
 FULL_COLLECTION_AGAIN_S: Final = 60.0
 
@@ -124,6 +126,7 @@ class CachedVersions(Protocol):
 class MemoryKeeper:
     """Runs beside the requests of one server.
 
+    open_watches: how many watches clients have.
     release_store: has the store give back what it can read again.
     """
 
@@ -134,10 +137,11 @@ class MemoryKeeper:
         resident: ResidentMemory,
         *,
         cache: CachedVersions,
+        open_watches: Callable[[], int],
         release_store: Callable[[], None],
     ) -> None:
         self._budget, self._allocator, self._resident = budget, allocator, resident
-        self._cache, self._release_store = cache, release_store
+        self._cache, self._open_watches, self._release_store = cache, open_watches, release_store
         self._expired_bytes = 0  # of the cache, when it was last looked at
         self._json_keys = JsonKeys()
         self._reclaiming = Reclaiming()
@@ -178,7 +182,8 @@ class MemoryKeeper:
 
     def _collect(self) -> None:
         is_computing = SHORT_SWITCH_INTERVAL.is_entered
-        versions, now = self._cache.version_count, time.monotonic()
+        versions = self._cache.version_count + VERSIONS_PER_WATCH * self._open_watches()
+        now = time.monotonic()
         if self._full_collections.may_begin(versions, now, is_computing=is_computing):
             began = time.thread_time()
             gc.collect()

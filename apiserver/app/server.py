@@ -162,6 +162,7 @@ class App:
             process_memory.Allocator(),
             resident,
             cache=core.registry.cache,
+            open_watches=lambda: core.streams.open_count,
             release_store=partial(release_memory, store),
         )
 

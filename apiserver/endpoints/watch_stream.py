@@ -616,6 +616,10 @@ class WatchStreams:
         self._asked_at = 0.0
         self._asking: set[asyncio.Future[None]] = set()
 
+    @property
+    def open_count(self) -> int:
+        return len(self._open)
+
     def take_place(self, user: UserInfo) -> str | None:
         """Take the place of a watch. Users share the places as they do slots.
 
