@@ -36,14 +36,14 @@ GROWTH_BYTES: Final = 8 * 1024 * 1024
 FIRST_PAUSE_S: Final = 1.0
 LAST_PAUSE_S: Final = 64.0
 # A full collection also frees what Python keeps for reuse, but visits every object that was made since the
-# server was ready: 50,000 take 3 to 25 ms, a million 150. Python does not tell how many there are, and how
-# many blocks of memory only after a walk over all of it, which takes 30 ms where nobody has used it for a
-# while. But most belong to the versions of objects in the watch cache, some three to each, and to open
-# watches, each of which counts like some versions. With more versions than this, only the young objects are
-# visited; with fewer, for a while after a full collection took longer than that. What made it long may have
-# been garbage, which it has freed.
+# server was ready: 50,000 take 3 to 25 ms, 600,000 80 to 160. To count them takes a quarter of that, too much
+# where there are many. Most belong to the versions of objects in the watch cache, some three to each, and to
+# open watches, each of which counts like some versions. So they are counted only if there are not more
+# versions than this, or fewer for a while after a full collection took longer than that (what made it long
+# may have been garbage, which it has freed). If it is not done only the young objects are visited.
 FULL_COLLECTION_VERSIONS_MAX: Final = 10_000
 VERSIONS_PER_WATCH: Final = 20
+FULL_COLLECTION_OBJECTS_MAX: Final = 100_000
 FULL_COLLECTION_S_MAX: Final = 0.01
 FULL_COLLECTION_AGAIN_S: Final = 60.0
 
@@ -184,7 +184,11 @@ class MemoryKeeper:
         is_computing = SHORT_SWITCH_INTERVAL.is_entered
         versions = self._cache.version_count + VERSIONS_PER_WATCH * self._open_watches()
         now = time.monotonic()
-        if self._full_collections.may_begin(versions, now, is_computing=is_computing):
+        if (
+            self._full_collections.may_begin(versions, now, is_computing=is_computing)
+            # A few definitions may have as many objects as ten thousand others.
+            and len(gc.get_objects(generation=2)) <= FULL_COLLECTION_OBJECTS_MAX
+        ):
             began = time.thread_time()
             gc.collect()
             self._full_collections.done(time.thread_time() - began, now)

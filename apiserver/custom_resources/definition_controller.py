@@ -29,6 +29,7 @@ from apiserver.meta import timestamps
 from apiserver.meta.conditions import is_condition_true
 from apiserver.metrics.work_queues import MeasuredQueue
 from apiserver.registry.served_resource import ResourceTable, ServedResource
+from apiserver.registry.size_class import size_class
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
@@ -236,7 +237,7 @@ class DefinitionController:
             return
         seen = self._registry.cache.get_cached(key)
         if seen is not None and seen.value is not None and seen.revision >= known.revision:
-            document = seen.value.document()
+            document = await self._decoded(seen.value)
             if self._with_conditions(document, known).get("status") == document.get("status"):
                 return
         # What other servers write meanwhile comes as a notification.
@@ -248,11 +249,15 @@ class DefinitionController:
                 request, lambda current: Draft(self._with_conditions(current.document(), known))
             )
         ).found
-        revision = int(updated.resource_version)
+        revision, document = int(updated.resource_version), await self._decoded(updated)
         if key in self._defined and revision > known.revision:
             # The next definition must know of these names, and clients need not wait for the notification.
-            self._learn(key, revision, updated, updated.document())
+            self._learn(key, revision, updated, document)
             self._replace_table()
+
+    async def _decoded(self, found: StoredObject) -> Document:
+        """Returns a definition; one with a large schema takes most of a turn of the event loop."""
+        return await self._factory.offload.run_begun(size_class(len(found.tail)), found.document)
 
     def _with_conditions(self, definition: Document, known: _KnownDefinition) -> Document:
         if definitions.is_deleted(definition):
