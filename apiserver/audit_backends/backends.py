@@ -17,6 +17,11 @@ _AROUND_BYTES: Final = 64
 
 
 class Backend(Protocol):
+    """See `endpoints.auditing.AuditBackend`."""
+
+    @property
+    def keeps_order(self) -> bool: ...
+
     def process(self, render: Render, size: int, /) -> Awaitable[bool] | None:
         """Take an event. size: about how many bytes it will have.
 
@@ -41,6 +46,7 @@ class TruncatingBackend:
         self._backend, self._annotation = backend, annotation
         self._size_max = options.max_event_size - _AROUND_BYTES
         self._losses = Losses("truncate", metrics)
+        self.keeps_order = backend.keeps_order
 
     def process(self, render: Render, size: int) -> Awaitable[bool] | None:
         event = render()
@@ -64,6 +70,7 @@ class Backends:
 
     def __init__(self, backends: Sequence[Backend]) -> None:
         self._backends = tuple(backends)
+        self.keeps_order = all(each.keeps_order for each in backends)
 
     def process(self, render: Render, size: int) -> Awaitable[bool] | None:
         waiting = [each for backend in self._backends if (each := backend.process(render, size)) is not None]

@@ -96,6 +96,7 @@ class LogBackend:
         self._head, self._is_legacy = head, line_format == LEGACY
         self._between = _END + head
         self._is_strict = delivery.mode == BLOCKING_STRICT
+        self.keeps_order = not self._is_strict
         self._loop = asyncio.get_running_loop()
         self._is_writing = False
         self._waiting: list[tuple[Render, int, asyncio.Future[bool]]] = []

@@ -34,6 +34,9 @@ class EventServer(Protocol):
 class WebhookBackend:
     """Lets requests wait for their events, or not. head: of an EventList, up to its items."""
 
+    # What one request after the other posts may arrive in another order.
+    keeps_order: Final = False
+
     def __init__(
         self,
         server: EventServer,

@@ -36,7 +36,7 @@ from apiserver.audit.request_audit import (
 )
 from apiserver.brand import Brand
 from apiserver.endpoints.api_call import ApiCall, Handler, Middleware
-from apiserver.endpoints.request_info import selected_name
+from apiserver.endpoints.request_info import READ_VERBS, selected_name
 from apiserver.errors import InternalError
 from apiserver.golang.durations import duration_text
 from apiserver.metrics.audit import AuditMetrics
@@ -59,7 +59,14 @@ _TargetKey: TypeAlias = tuple[str, str, tuple[str | None, tuple[str, ...]]]
 
 
 class AuditBackend(Protocol):
-    """Takes events."""
+    """Takes events.
+
+    keeps_order: whether an event is written once a later one is, and no request fails for want of one. Then
+        it is enough for a request that changes nothing to wait for its last event.
+    """
+
+    @property
+    def keeps_order(self) -> bool: ...
 
     def process(self, render: Render, size: int, /) -> Awaitable[bool] | None:
         """Take an event. size: about how many bytes it will have.
@@ -81,6 +88,7 @@ class Auditor:
         clock_ns: Callable[[], int],
     ) -> None:
         self._policy, self._process, self._metrics = policy, backend.process, metrics
+        self._keeps_order = backend.keeps_order
         self._clock_ns = clock_ns
         self._recording = Recording(AnnotationKeys.of(brand))
         self._targets: dict[_TargetKey, AuditTarget] = {}
@@ -113,6 +121,7 @@ class Auditor:
         """The middleware that asks the policy, and makes the first event."""
 
         clock_ns, metrics, process = self._clock_ns, self._metrics, self._process
+        at_once = READ_VERBS if self._keeps_order else frozenset()
 
         # Not a coroutine: if nothing has to be waited for, the request only passes through.
         def begun(call: ApiCall) -> Awaitable[None]:
@@ -128,7 +137,9 @@ class Auditor:
                 waiting = process(audit.received, audit.size)
             else:
                 waiting = self._told(audit.event(REQUEST_RECEIVED, audit.received_at_ns))
-            return handle(call) if waiting is None else received(call, waiting)
+            if waiting is None or (call.info.verb in at_once and not call.info.is_long_running):
+                return handle(call)
+            return received(call, waiting)
 
         async def received(call: ApiCall, waiting: Awaitable[bool]) -> None:
             """Raises InternalError if the event must be written, and cannot be: then there is no other."""

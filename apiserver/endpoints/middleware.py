@@ -30,7 +30,7 @@ from apiserver.endpoints.calls_under_way import CallsUnderWay
 from apiserver.endpoints.connection import Connection
 from apiserver.endpoints.failure_throttle import FailureThrottle
 from apiserver.endpoints.priority_and_fairness import Fairness
-from apiserver.endpoints.request_info import selected_name
+from apiserver.endpoints.request_info import READ_VERBS, selected_name
 from apiserver.endpoints.request_slots import RequestSlot, Slot, SlotLimit, SlotLimits
 from apiserver.endpoints.responses import send_error
 from apiserver.endpoints.websocket import asks_for_websocket
@@ -56,7 +56,6 @@ log = logging.getLogger(__name__)
 # How much longer than its timeout a request may take.
 LATE_AFTER_MAX_S: Final = 1.0
 _COLLECTION_VERBS: Final = frozenset({"list", "watch", "deletecollection"})
-_READ_VERBS: Final = frozenset({"get", "list", "watch", "head", "options"})
 
 
 def errors_to_status() -> Middleware:
@@ -238,7 +237,7 @@ def limit_in_flight(limits: SlotLimits, body_limits: BodyLimits, fairness: Fairn
 
         def limited(call: ApiCall) -> Awaitable[None]:
             info = call.info
-            if info.verb not in _READ_VERBS:
+            if info.verb not in READ_VERBS:
                 return handle(call) if info.is_long_running else write(call)
             if info.is_long_running and info.verb != "watch":
                 return handle(call)  # Its body is another server's.

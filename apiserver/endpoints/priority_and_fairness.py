@@ -16,7 +16,7 @@ from time import monotonic, time
 from typing import Final
 
 from apiserver.endpoints.api_call import ApiCall, Handler, Middleware
-from apiserver.endpoints.request_info import RequestInfo, selected_name, selected_value
+from apiserver.endpoints.request_info import READ_VERBS, RequestInfo, selected_name, selected_value
 from apiserver.endpoints.request_slots import RequestSlot, Slot, SlotLimit
 from apiserver.endpoints.responses import TEXT, send_text
 from apiserver.errors import TooManyRequests
@@ -45,7 +45,6 @@ from apiserver.vocabulary import MASTERS, Query
 # A request waits for its seats for this part of the time that it has, and no longer than the most.
 WAIT_PART: Final = 1 / 4
 WAIT_MAX_S: Final = 60.0
-_READ_VERBS: Final = frozenset({"get", "list", "watch", "head", "options"})
 _DUMPS: Final = "debug/api_priority_and_fairness/"
 
 
@@ -257,7 +256,7 @@ class Seats(Request):
         """Raises TooManyRequests."""
         fairness, queue_set = self._fairness, self._queue_set
         kinds = fairness.control.kinds
-        kind = kinds.reads if self.target.verb in _READ_VERBS else kinds.writes
+        kind = kinds.reads if self.target.verb in READ_VERBS else kinds.writes
         decided: asyncio.Future[None] = fairness.loop.create_future()
 
         def decide() -> None:

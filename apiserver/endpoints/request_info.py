@@ -27,6 +27,8 @@ _SELECTING_VERBS: Final = frozenset({"list", "watch"})
 # Requests for these are passed on to another server, for as long as client and server like.
 _CONNECTING: Final = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 _PROXY: Final = "proxy"
+# Of requests that change nothing, unless they are passed on to another server.
+READ_VERBS: Final = frozenset({"get", "list", "watch", "head", "options"})
 _VERBS: Final = {
     "GET": "get",
     "HEAD": "get",

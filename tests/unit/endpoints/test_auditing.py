@@ -26,6 +26,7 @@ from apiserver.metrics.requests import RequestMetrics
 from apiserver.registry.offload import Offload
 from apiserver.vocabulary import UserInfo
 from tests.unit.endpoints.connections import connected
+from tests.unit.handlers import calls
 
 ALICE: Final = UserInfo("alice")
 OFFLOAD: Final = Offload()
@@ -33,6 +34,8 @@ OFFLOAD: Final = Offload()
 
 class Recorded:
     """A server that records all requests. reason: why they are allowed. request_object: what they send."""
+
+    keeps_order: Final = False
 
     def __init__(self, *, reason: str = "", request_object: bytes | None = None) -> None:
         policy = Policy((), RequestConfig(Level.METADATA if request_object is None else Level.REQUEST))
@@ -162,3 +165,54 @@ async def test_what_is_long_is_not_kept() -> None:
     server = Recorded()
     await server.ask({"User-Agent": "a", "X-Forwarded-For": "10.0.0.1," + "," * CALLER_LENGTH_MAX})
     assert server.connections[0].audited is None
+
+
+class Blocking:
+    """A backend in blocking mode that writes nothing before it is told to."""
+
+    def __init__(self, *, keeps_order: bool) -> None:
+        self.keeps_order = keeps_order
+        self.waiting: list[asyncio.Future[bool]] = []
+
+    def process(self, render: Render, size: int) -> Awaitable[bool] | None:
+        self.waiting.append(asyncio.get_running_loop().create_future())
+        return self.waiting[-1]
+
+
+PODS: Final = "/api/v1/namespaces/a/pods"
+# Of requests with a backend that keeps its order, and with another: do they wait for their first event?
+FIRST_WAITS: Final = {
+    "a read": ("GET", f"{PODS}/p", False, True),
+    "a list": ("GET", PODS, False, True),
+    "a write": ("POST", PODS, True, True),
+    "a deletion": ("DELETE", f"{PODS}/p", True, True),
+    "a shell": ("GET", f"{PODS}/p/exec", True, True),
+}
+
+
+@pytest.mark.parametrize("keeps_order", [True, False])
+@pytest.mark.parametrize(("method", "path", "ordered", "unordered"), FIRST_WAITS.values(), ids=FIRST_WAITS)
+async def test_what_changes_nothing_waits_for_both_events_with_the_last(
+    method: str, path: str, ordered: bool, unordered: bool, keeps_order: bool
+) -> None:
+    backend, begun = Blocking(keeps_order=keeps_order), asyncio.Event()
+    policy = Policy((), RequestConfig(Level.METADATA))
+    auditor = Auditor(policy, backend, Brand(), AuditMetrics(), time.time_ns)
+
+    async def handle(call: ApiCall) -> None:
+        begun.set()
+        call.status = 200
+
+    call = calls.call(method, path)
+    call.connection.audited = None
+    running = asyncio.ensure_future(auditor.record(RequestMetrics())(auditor.begin(handle))(call))
+    await asyncio.sleep(0)
+    assert begun.is_set() is not (ordered if keeps_order else unordered)
+    while not begun.is_set():
+        backend.waiting[0].set_result(True)
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert len(backend.waiting) > 1
+    assert not running.done()
+    backend.waiting[-1].set_result(True)
+    await running
