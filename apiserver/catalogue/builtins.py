@@ -17,6 +17,7 @@ from apiserver.catalogue import (
     admissionregistration,
     apiextensions,
     apiregistration,
+    apiserverinternal,
     apps,
     authentication,
     authorization,
@@ -118,6 +119,7 @@ class Catalogue:
             *resource.types(),
             *flowcontrol.types(),
             *storagemigration.types(),
+            *apiserverinternal.types(),
         )
         self._has_removed = release.minor < REMOVED_BEFORE
         self._types = _in_order((*types, *self._removed(types))) if self._has_removed else types

@@ -138,11 +138,12 @@ class BuiltinSchemas:
         return schema
 
     def _complete(self, schema: Schema, definition: dict[str, Any]) -> None:
-        if "properties" in definition:
+        is_empty_struct = _type_of(definition) == "object" and "additionalProperties" not in definition
+        if "properties" in definition or is_empty_struct:
             schema.required = frozenset(definition.get("required", ()))
             # Filled, not replaced: a field with merge extensions of its own shares the fields of its
             # definition.
-            for key, value in definition["properties"].items():
+            for key, value in definition.get("properties", {}).items():
                 schema.fields[key] = self._schema(value)
             return
         if schema.definition in _OTHER_THAN_SCHEMA:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.catalogue.coordination import leases
+from apiserver.catalogue.coordination import lease_candidates, leases
 
 
 def types() -> tuple[BuiltinType, ...]:
-    return (leases.builtin_type(),)
+    return (leases.builtin_type(), *lease_candidates.types())

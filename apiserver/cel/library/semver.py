@@ -102,6 +102,14 @@ def _parse(text: str) -> Semver:
     return version
 
 
+def parse_semver(text: str) -> Semver | None:
+    """Returns the version that a text is, as `1.2.3-rc.1`; None if it is none."""
+    try:
+        return _parse(text)
+    except _Invalid:
+        return None
+
+
 def _normalized(text: str) -> str:
     """Normalizes a version: `v1.02` becomes 1.2.0."""
     parts = text.removeprefix("v").split(".", 2)

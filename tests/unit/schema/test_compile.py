@@ -546,6 +546,15 @@ def test_definitions_that_are_not_there() -> None:
         BuiltinSchemas((1, 99)).get("io.k8s.api.core.v1.Pod")
 
 
+def test_definitions_without_fields_are_of_structs() -> None:
+    """Kubernetes has two: whatever clients write into them is unknown."""
+    schemas = BuiltinSchemas((1, 36))
+    kinds = ("apiserverinternal.v1alpha1.StorageVersionSpec", "scheduling.v1alpha2.BasicSchedulingPolicy")
+    for kind in kinds:
+        schema = schemas.get(f"io.k8s.api.{kind}")
+        assert (schema.kind, schema.fields) == (Kind.STRUCT, {})
+
+
 def test_definitions_that_were_removed_or_came_later() -> None:
     """What the server works on it must know, though no client sees it in the release."""
     for release in ((1, 15), (1, 30), (1, 36)):

@@ -56,6 +56,13 @@ class OldKind:
         assert self.resource.check(document) == []
         return document
 
+    def cells(self, changes: Changes | None = None) -> dict[str, Any]:
+        """The row of a table for the valid object, changed: cells by column."""
+        document = self.completed(changes)
+        shown = self.resource.columns
+        names = [column["name"] for column in shown.definitions]
+        return dict(zip(names, shown.cells(document, 0.0), strict=True))
+
     def current(self, changes: Changes | None = None) -> Document:
         """The same, in the version that has replaced it."""
         return self.to_hub(self.completed(changes))

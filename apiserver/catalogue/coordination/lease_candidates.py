@@ -1,0 +1,97 @@
+"""LeaseCandidates: those who want a lease that is given to one of them by coordinated leader election.
+
+Source: pkg/apis/coordination/validation, ValidateLeaseCandidate; pkg/registry/coordination/leasecandidate;
+KEP-4355 (release 1.36).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from apiserver.catalogue.builtin_type import BuiltinType, field_texts
+from apiserver.catalogue.common.other_versions import other_version
+from apiserver.cel.library.semver import Semver, parse_semver
+from apiserver.field_errors import Errors, invalid, not_supported, required
+from apiserver.meta import names
+from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.registry.strategy import Strategy, UpdateStrategy
+from apiserver.validation.checks import immutable
+from apiserver.validation.documents import at
+from apiserver.vocabulary import Document
+
+OLDEST_EMULATION_VERSION: Final = "OldestEmulationVersion"
+# The strategies that are Kubernetes' own; those of others have a domain.
+_STRATEGIES: Final = (OLDEST_EMULATION_VERSION,)
+_NO_VERSION: Final = Semver((0, 0, 0))
+_NOT_SEMANTIC: Final = "must be a valid semantic version"
+
+
+def types() -> tuple[BuiltinType, ...]:
+    of_v1beta1 = builtin_type()
+    return of_v1beta1, other_version(of_v1beta1, "v1alpha2")
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "coordination.",
+        "v1beta1",
+        "leasecandidates",
+        "LeaseCandidate",
+        "io.k8s.api.coordination.v1beta1.LeaseCandidate",
+        strategy=Strategy(
+            name_rule=names.config_map_key,
+            validate=validate_candidate,
+            update=UpdateStrategy(validate=validate_candidate_update),
+            allows_create_on_update=True,
+            allows_unconditional_update=False,
+        ),
+        columns=columns(
+            Column("LeaseName", field_cell("spec", "leaseName"), description="The lease that is wanted."),
+            Column(
+                "BinaryVersion", field_cell("spec", "binaryVersion"), description="The program's version."
+            ),
+            Column(
+                "EmulationVersion",
+                field_cell("spec", "emulationVersion"),
+                description="The release that the program emulates.",
+            ),
+            AGE,
+        ),
+        selectable_fields=field_texts("spec.leaseName"),
+    )
+
+
+def validate_candidate(document: Document) -> Errors:
+    spec = document.get("spec", {})
+    errors: Errors = [] if spec.get("leaseName") else [required("spec.leaseName")]
+    emulated, own = (spec.get(field) or "" for field in ("emulationVersion", "binaryVersion"))
+    emulated_version, own_version = parse_semver(emulated), parse_semver(own)
+    if emulated and emulated_version is None:
+        errors.append(invalid("spec.emulationVersion", emulated, _NOT_SEMANTIC))
+    if not own:
+        errors.append(required("spec.binaryVersion"))
+    elif own_version is None:
+        errors.append(invalid("spec.binaryVersion", own, _NOT_SEMANTIC))
+    # What cannot be read is the least version of all.
+    if own and emulated and (own_version or _NO_VERSION) < (emulated_version or _NO_VERSION):
+        text = "must be greater than or equal to `emulationVersion`"
+        errors.append(invalid("spec.binaryVersion", own, text))
+    strategy = spec.get("strategy") or ""
+    if not strategy:
+        return [*errors, required("spec.strategy")]
+    if strategy == OLDEST_EMULATION_VERSION and (emulated_version or _NO_VERSION) == _NO_VERSION:
+        text = f"must be specified when `strategy` is '{OLDEST_EMULATION_VERSION}'"
+        errors.append(required("spec.emulationVersion", text))
+    # The path has the name twice in Kubernetes, too.
+    return errors + _strategy("spec.strategy.strategy", strategy)
+
+
+def _strategy(path: str, strategy: str) -> Errors:
+    if "/" in strategy:
+        return [invalid(path, strategy, problem) for problem in names.qualified_name(strategy)]
+    return [] if strategy in _STRATEGIES else [not_supported(path, strategy, _STRATEGIES)]
+
+
+def validate_candidate_update(new: Document, old: Document) -> Errors:
+    now, before = (at(each, "spec", "leaseName") or "" for each in (new, old))
+    return immutable("spec.leaseName", now, before)

@@ -1,0 +1,76 @@
+"""What each release serves when all is switched on: what the table of lives says. Rows H01, S03, T01-T31."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from apiserver.releases.emulation import NEWEST_MINOR, OLDEST_MINOR
+from apiserver.releases.lifecycles import known_lifecycles
+from tests.unit.catalogue.removed_versions.old_kinds import table
+
+# What Kubernetes had, and no emulated release has here.
+NOT_SERVED: Final = {
+    "auditregistration.k8s.io/v1alpha1 auditsinks",
+    "certificates.k8s.io/v1 clustertrustbundles",
+    "certificates.k8s.io/v1 podcertificaterequests",
+    "certificates.k8s.io/v1alpha1 clustertrustbundles",
+    "certificates.k8s.io/v1alpha1 podcertificaterequests",
+    "certificates.k8s.io/v1beta1 clustertrustbundles",
+    "certificates.k8s.io/v1beta1 podcertificaterequests",
+    "coordination.k8s.io/v1alpha1 leasecandidates",
+    "discovery.k8s.io/v1alpha1 endpointslices",
+    "lifecycle.k8s.io/v1alpha1 evictionrequests",
+    "lifecycle.k8s.io/v1alpha1 evictions",
+    "networking.k8s.io/v1alpha1 clustercidrs",
+    "networking.k8s.io/v1alpha1 ipaddresses",
+    "networking.k8s.io/v1alpha1 servicecidrs",
+    "resource.k8s.io/v1 devicetaintrules",
+    "resource.k8s.io/v1alpha1 podschedulings",
+    "resource.k8s.io/v1alpha1 resourceclaims",
+    "resource.k8s.io/v1alpha1 resourceclaimtemplates",
+    "resource.k8s.io/v1alpha1 resourceclasses",
+    "resource.k8s.io/v1alpha2 podschedulingcontexts",
+    "resource.k8s.io/v1alpha2 resourceclaimparameters",
+    "resource.k8s.io/v1alpha2 resourceclaims",
+    "resource.k8s.io/v1alpha2 resourceclaimtemplates",
+    "resource.k8s.io/v1alpha2 resourceclasses",
+    "resource.k8s.io/v1alpha2 resourceclassparameters",
+    "resource.k8s.io/v1alpha2 resourceslices",
+    "resource.k8s.io/v1alpha3 deviceclasses",
+    "resource.k8s.io/v1alpha3 devicetaintrules",
+    "resource.k8s.io/v1alpha3 podschedulingcontexts",
+    "resource.k8s.io/v1alpha3 resourceclaims",
+    "resource.k8s.io/v1alpha3 resourceclaimtemplates",
+    "resource.k8s.io/v1alpha3 resourcepoolstatusrequests",
+    "resource.k8s.io/v1alpha3 resourceslices",
+    "resource.k8s.io/v1beta2 devicetaintrules",
+    "scheduling.k8s.io/v1alpha1 workloads",
+    "scheduling.k8s.io/v1alpha2 podgroups",
+    "scheduling.k8s.io/v1alpha2 workloads",
+    "scheduling.k8s.io/v1alpha3 compositepodgroups",
+    "scheduling.k8s.io/v1alpha3 podgroups",
+    "scheduling.k8s.io/v1alpha3 workloads",
+    "scheduling.k8s.io/v1beta1 podgroups",
+    "scheduling.k8s.io/v1beta1 workloads",
+    "settings.k8s.io/v1alpha1 podpresets",
+    "storagemigration.k8s.io/v1 storageversionmigrations",
+    "storagemigration.k8s.io/v1alpha1 storageversionmigrations",
+}
+
+
+@pytest.mark.parametrize("minor", range(OLDEST_MINOR, NEWEST_MINOR + 1))
+def test_everything_that_a_release_had_can_be_switched_on(minor: int) -> None:
+    had = {
+        f"{life.group_version} {life.resource}"
+        for life in known_lifecycles().values()
+        if life.is_in(minor) and "/" not in life.resource
+    }
+    served = {f"{each.api_version} {each.resource}" for each in table(minor).resources}
+    assert served == had - NOT_SERVED
+
+
+def test_what_is_not_served_is_in_the_table() -> None:
+    all_of_them = {f"{life.group_version} {life.resource}" for life in known_lifecycles().values()}
+    assert all_of_them >= NOT_SERVED
