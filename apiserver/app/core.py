@@ -22,6 +22,7 @@ from apiserver.endpoints.cors import AllowedOrigins
 from apiserver.endpoints.representation import MetaV1Encoders
 from apiserver.endpoints.request_history import RequestHistory
 from apiserver.endpoints.watch_stream import WatchStreams
+from apiserver.features.gates import FeatureGates
 from apiserver.metrics.validation import ValidationMetrics
 from apiserver.registry.declarative_validation import DeclarativeValidation
 from apiserver.registry.memory_budget import MemoryBudget
@@ -105,6 +106,7 @@ def build_core(
             brand,
         ),
         release=config.release,
+        gates=FeatureGates(config.release.minor, dict(config.feature_gates)),
         declared=_declarative_validation(config, metrics.validation)
         if config.declarative_validation
         else None,

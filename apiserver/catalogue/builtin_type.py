@@ -34,6 +34,7 @@ class BuiltinType:
     group: as in `apps`; with a dot at its end, as in `coordination.`, the deployment's domain follows.
     definition: the name of its schema, as `io.k8s.api.core.v1.ConfigMap`.
     defaults: the defaults of its definition and of those below it, by the definition's name.
+    feature_gates: those that must all be on for it to be served, of those that the release has.
     hub: where its objects are those of another version, or of another group, in another form. Strategy and
         selectable fields are then about that form; schema and columns about this one.
     """
@@ -53,6 +54,7 @@ class BuiltinType:
     strategy: Strategy = DEFAULT_STRATEGY
     columns: Columns = table.DEFAULT
     selectable_fields: Mapping[str, FieldGetter] = dataclasses.field(default_factory=dict)
+    feature_gates: tuple[str, ...] = ()
     hub: Hub | None = None
 
 

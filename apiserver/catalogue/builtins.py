@@ -42,6 +42,7 @@ from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.catalogue.type_versions import TypeVersions, api_version_of, full_group, life_of
+from apiserver.features.gates import FeatureGates
 from apiserver.registry.conversion_codec import ConversionCodec
 from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
 from apiserver.registry.stored_object import OtherVersion
@@ -82,6 +83,7 @@ class Catalogue:
     """All versions of all built-in types that a release has.
 
     event_ttl_s: how long Events are kept. service_allocator: gives Services their addresses and ports.
+    gates: those that types need (`BuiltinType.feature_gates`); None if all are on.
     declared: compares the checks of a kind with its declared rules; None if these are not asked.
     """
 
@@ -93,9 +95,11 @@ class Catalogue:
         event_ttl_s: int = EVENT_TTL_S,
         service_allocator: ServiceAllocator = DEFAULT_ALLOCATOR,
         release: EmulatedRelease = DEFAULT_RELEASE,
+        gates: FeatureGates | None = None,
         declared: Callable[[str, DeclaredRules], DeclaredChecks] | None = None,
     ) -> None:
         self._brand, self._schemas, self._release, self._declared = brand, schemas, release, declared
+        self._gates = gates
         types: tuple[BuiltinType, ...] = (
             *core.types(brand, event_ttl_s=event_ttl_s, service_allocator=service_allocator),
             *apiregistration.types(),
@@ -177,6 +181,8 @@ class Catalogue:
 
     def _is_served(self, builtin: BuiltinType, runtime_config: RuntimeConfig) -> bool:
         life = life_of(builtin)
+        if self._gates is not None and not self._gates.allow(builtin.feature_gates):
+            return False
         group_version = GroupVersion(full_group(builtin.group, self._brand), builtin.version)
         return life.is_in(self._release.minor) and runtime_config.serves(
             group_version, builtin.resource, by_default=life.is_on_by_default

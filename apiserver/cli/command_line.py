@@ -30,7 +30,7 @@ from apiserver.catalogue.runtime_config import STABILITY_KEYS, RuntimeConfig
 from apiserver.cli import flag_values
 from apiserver.cli.authentication_files import read_authentication
 from apiserver.cli.authorization_configuration import parse_authorization_configuration
-from apiserver.cli.config import FEATURE_GATES, Config
+from apiserver.cli.config import FEATURE_GATES, TYPE_GATES, Config
 from apiserver.cli.encryption_configuration import read_encryption_configuration
 from apiserver.cli.flags import SECTIONS, UsageError, build_parser
 from apiserver.cli.kube_apiserver_flags import LIFECYCLES, NOT_NEEDED
@@ -110,7 +110,7 @@ def parse(arguments: Sequence[str]) -> Config:
             *(
                 f"feature gate {name} has no effect on this server"
                 for name, _ in values.get("feature_gates", ())
-                if name not in FEATURE_GATES and not gates.is_default(name)
+                if name not in FEATURE_GATES.keys() | TYPE_GATES and not gates.is_default(name)
             ),
             *plugin_names.warnings(
                 values.get("enable_admission_plugins", ()), values.get("disable_admission_plugins", ())

@@ -39,6 +39,8 @@ FEATURE_GATES: Final[Mapping[str, str]] = MappingProxyType(
         "ListFromCacheSnapshot": "list_from_cache_snapshot",
     }
 )
+# The gates without which some types are not served (`catalogue`).
+TYPE_GATES: Final = frozenset({"ClusterTrustBundle"})
 
 
 # Where clouds hand out a machine's credentials.

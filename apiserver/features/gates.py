@@ -93,6 +93,10 @@ class FeatureGates:
         """Returns the state of a gate. What the release does not have yet is off."""
         return self._states.get(name, False)
 
+    def allow(self, names: Iterable[str]) -> bool:
+        """Tells whether all of some gates are on, of those that the release has."""
+        return all(self._states.get(name, True) for name in names)
+
     def is_default(self, name: str) -> bool:
         """Whether a gate, or one for all of a stage, is as it is by default. Raises KeyError, likewise."""
         if name in self._together:

@@ -14,12 +14,11 @@ from typing import Any, Final, NamedTuple
 from cryptography import x509
 
 from apiserver.catalogue.builtin_type import BuiltinType, field_texts
-from apiserver.catalogue.certificates.signers import LEGACY_UNKNOWN
-from apiserver.field_errors import Errors, duplicate, forbidden, invalid, not_supported, required, too_long
+from apiserver.catalogue.certificates.signers import LEGACY_UNKNOWN, validate_signer_name
+from apiserver.field_errors import Errors, duplicate, forbidden, invalid, not_supported, required
 from apiserver.golang.pem import CERTIFICATE, UNREADABLE, PemBlock, pem_blocks
 from apiserver.golang.quoting import go_quote
-from apiserver.meta import names, table
-from apiserver.meta.names import byte_length
+from apiserver.meta import table
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import Strategy, UpdateStrategy, WriteContext
@@ -60,7 +59,6 @@ def builtin_type() -> BuiltinType:
 
 
 _EXPIRATION_S_MIN: Final = 600
-_SIGNER_BYTES_MAX: Final = 571  # domain/namespace.name
 _USAGES: Final = tuple(
     sorted(
         (
@@ -179,35 +177,9 @@ def _pem_blocks(text: str) -> list[PemBlock]:
 
 
 def _signer(path: str, name: str) -> Errors:
-    """Checks a signer name: `domain/path`, both of dotted parts. Source: ValidateSignerName."""
-    if not name:
-        return [required(path)]
     if name == LEGACY_UNKNOWN:
         return [invalid(path, name, "the legacy signerName is not allowed via this API version")]
-    segments = name.split("/")
-    if len(segments) != 2:
-        text = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
-        return [invalid(path, name, text)]
-    domain, rest = segments
-    errors: Errors = []
-    if byte_length(domain) > names.SUBDOMAIN_MAX:
-        errors.append(too_long(path, names.SUBDOMAIN_MAX))
-    errors += _first_bad_part(path, domain, names.dns_label)
-    if "." not in domain:
-        text = "should be a domain with at least two segments separated by dots"
-        errors.append(invalid(path, domain, text))
-    errors += _first_bad_part(path, rest, names.dns_subdomain)
-    if byte_length(name) > _SIGNER_BYTES_MAX:
-        errors.append(too_long(path, _SIGNER_BYTES_MAX))
-    return errors
-
-
-def _first_bad_part(path: str, value: str, rule: names.NameRule) -> Errors:
-    for part in value.split("."):
-        if problems := rule(part):
-            texts = [f"validating label {go_quote(part)}: {problem}" for problem in problems]
-            return [invalid(path, value, text) for text in texts]
-    return []
+    return validate_signer_name(path, name)
 
 
 # ---- update

@@ -8,7 +8,7 @@ from typing import Final
 
 from apiserver.brand import Brand
 from apiserver.cli import flag_values
-from apiserver.cli.config import FEATURE_GATES
+from apiserver.cli.config import FEATURE_GATES, TYPE_GATES
 from apiserver.cli.flag import Flag
 from apiserver.features.gates import FeatureGates
 from apiserver.releases.emulation import DEFAULT_MINOR, MAJOR, NEWEST_MINOR, OLDEST_MINOR
@@ -90,7 +90,7 @@ FLAGS: Final[Sequence[Flag]] = (
         flag_values.gates,
         "A set of key=value pairs that describe feature gates for alpha/experimental features. Options that "
         "have an effect are: "
-        f"{', '.join(FeatureGates(DEFAULT_MINOR).described(FEATURE_GATES))}. "
+        f"{', '.join(FeatureGates(DEFAULT_MINOR).described(sorted(FEATURE_GATES.keys() | TYPE_GATES)))}. "
         "AllAlpha and AllBeta stand for all that are not named. The other gates of Kubernetes can be given, "
         "with a warning where that asks for what this server does not do.",
         repeats=True,

@@ -556,9 +556,10 @@ KMS: Final = "feature gate KMSv1=false: it will be removed in a future release"
 GATES: Final = {
     "one that is as it is by default": ("NodeDeclaredFeatures=true", ()),
     "one that is known, and heeded nowhere": (
-        "PodCertificateRequest=true",
-        ("feature gate PodCertificateRequest has no effect on this server",),
+        "APIServingWithRoutine=true",
+        ("feature gate APIServingWithRoutine has no effect on this server",),
     ),
+    "H09 one that a type needs": ("ClusterTrustBundle=true", ()),
     "S08 one that is stable": ("AuthorizeWithSelectors=true", (f"setting GA {AUTHORIZED}",)),
     "S08 one that is deprecated": ("KMSv1=false", (f"setting deprecated {KMS}",)),
 }

@@ -116,3 +116,10 @@ def test_help() -> None:
         "KMSv1=true|false (DEPRECATED - default=false)",
         "MemoryManager=true|false (GA - default=true)",
     ]
+
+
+def test_what_needs_gates_that_a_release_does_not_have_is_not_kept_from_it() -> None:
+    gates = FeatureGates(34, {"DRADeviceTaints": True})
+    assert gates.allow(("DRADeviceTaints", "DRADeviceTaintRules"))
+    assert not gates.allow(("DRADeviceTaints", "ClusterTrustBundle"))
+    assert gates.allow(())

@@ -1,0 +1,54 @@
+"""Types that are not served without a feature gate, whatever --runtime-config says. Rows H01, H09."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from apiserver.brand import Brand
+from apiserver.catalogue.builtins import Catalogue
+from apiserver.catalogue.runtime_config import RuntimeConfig
+from apiserver.cli.config import TYPE_GATES
+from apiserver.features.gates import FeatureGates
+from apiserver.releases.emulation import EmulatedRelease
+from apiserver.schema.builtin import BuiltinSchemas
+
+ALL: Final = RuntimeConfig({"api/all": True})
+
+
+def served(minor: int, *gates: str, runtime_config: RuntimeConfig = ALL) -> set[str]:
+    catalogue = Catalogue(
+        Brand(),
+        BuiltinSchemas((1, 36)),
+        release=EmulatedRelease.of(minor),
+        gates=FeatureGates(minor, dict.fromkeys(gates, True)),
+    )
+    table = catalogue.resources(runtime_config)
+    return {f"{each.api_version} {each.resource}" for each in table.resources}
+
+
+# A release, the gates of a type, and the versions of its group that have it then.
+GATES: Final = {
+    "ClusterTrustBundle": (36, ("ClusterTrustBundle",), "certificates.k8s.io", "clustertrustbundles"),
+}
+
+
+@pytest.mark.parametrize(("minor", "gates", "group", "resource"), GATES.values(), ids=GATES)
+def test_both_are_needed(minor: int, gates: tuple[str, ...], group: str, resource: str) -> None:
+    def versions(*given: str, runtime_config: RuntimeConfig = ALL) -> set[str]:
+        found = served(minor, *given, runtime_config=runtime_config)
+        return {each for each in found if each.startswith(f"{group}/") and each.endswith(f" {resource}")}
+
+    assert versions(*gates)
+    assert not versions()
+    assert not versions(*gates, runtime_config=RuntimeConfig())
+
+
+def test_stable_types_are_served_without_being_asked_for() -> None:
+    found = served(37, runtime_config=RuntimeConfig())
+    assert "certificates.k8s.io/v1 clustertrustbundles" in found
+
+
+def test_the_command_line_knows_the_gates_of_types() -> None:
+    assert {gate for _, gates, _, _ in GATES.values() for gate in gates} == TYPE_GATES
