@@ -54,7 +54,12 @@ def build_authorizers(
         raise CannotStart(f"an authorization webhook cannot be configured: {error}") from None
     made = _Webhooks(core, caller_with, metrics)
     authorizers = Authorizers(
-        configured, core.brand, has_default_roles, partial(made.authorizer, servers), Turn
+        configured,
+        core.brand,
+        has_default_roles,
+        partial(made.authorizer, servers),
+        Turn,
+        core.config.gates.is_on,
     )
     metrics.counts = lambda: authorizers.counts
     return authorizers

@@ -15,6 +15,7 @@ from apiserver.aggregation.owners import RemoteOwners
 from apiserver.app.aggregation import Aggregation
 from apiserver.app.core import Core
 from apiserver.authz.attributes import Authorizer
+from apiserver.catalogue.certificates import cluster_trust_bundles
 from apiserver.catalogue.storagemigration import storage_version_migrations
 from apiserver.cli.config import Config
 from apiserver.controllers import ttl_after_finished
@@ -25,6 +26,7 @@ from apiserver.controllers.certificate_requests.issuing import Authority
 from apiserver.controllers.certificate_requests.requests import CertificateRequests
 from apiserver.controllers.certificate_requests.signing import CertificateSigning
 from apiserver.controllers.cluster_role_aggregation import ClusterRoleAggregation
+from apiserver.controllers.cluster_trust_bundles import ClusterTrustBundlePublisher
 from apiserver.controllers.controller import Runnable
 from apiserver.controllers.controller_manager import ControllerManager, ControllerSpec
 from apiserver.controllers.disruption import controller as disruption
@@ -98,6 +100,19 @@ def build_controllers(
         published.tls.subscribe(on_change)
         return publisher
 
+    def trust_bundle_publisher() -> Runnable:
+        current = trusted_ca(published.tls.content).decode()
+        publisher = ClusterTrustBundlePublisher(registry, served, certificate_group, lambda: current)
+
+        def on_change(content: TlsContent) -> None:
+            nonlocal current
+            if (changed := trusted_ca(content).decode()) != current:
+                current = changed
+                publisher.look_again()
+
+        published.tls.subscribe(on_change)
+        return publisher
+
     def token_controller() -> Runnable:
         current = trusted_ca(published.tls.content)
         controller = ServiceAccountTokens(registry, served, published.issue_token, lambda: current)
@@ -141,6 +156,12 @@ def build_controllers(
         ControllerSpec(
             "root-ca-certificate-publisher-controller",
             root_ca_publisher,
+        ),
+        ControllerSpec(
+            "kube-apiserver-serving-clustertrustbundle-publisher-controller",
+            trust_bundle_publisher,
+            leader_only=True,
+            needs=(GroupResource(certificate_group, cluster_trust_bundles.RESOURCE),),
         ),
         ControllerSpec(
             "resourcequota-controller",

@@ -22,7 +22,6 @@ from apiserver.endpoints.cors import AllowedOrigins
 from apiserver.endpoints.representation import MetaV1Encoders
 from apiserver.endpoints.request_history import RequestHistory
 from apiserver.endpoints.watch_stream import WatchStreams
-from apiserver.features.gates import FeatureGates
 from apiserver.metrics.validation import ValidationMetrics
 from apiserver.registry.declarative_validation import DeclarativeValidation
 from apiserver.registry.memory_budget import MemoryBudget
@@ -106,7 +105,7 @@ def build_core(
             brand,
         ),
         release=config.release,
-        gates=FeatureGates(config.release.minor, dict(config.feature_gates)),
+        gates=config.gates,
         declared=_declarative_validation(config, metrics.validation)
         if config.declarative_validation
         else None,

@@ -8,7 +8,6 @@ from time import monotonic
 from apiserver.app.core import Core
 from apiserver.endpoints.priority_and_fairness import Fairness
 from apiserver.endpoints.version import version_document
-from apiserver.features.gates import FeatureGates
 from apiserver.flowcontrol.metrics import FlowControlMetrics
 from apiserver.metrics.api_services import ApiServiceMetrics
 from apiserver.metrics.build_info import BuildInfo
@@ -56,7 +55,7 @@ def build_exposition(
                 lambda: streams.unauthorized_total,
             ),
             BuildInfo(version_document(core.config.release)),
-            FeatureGateMetrics(FeatureGates(core.config.release.minor, dict(core.config.feature_gates))),
+            FeatureGateMetrics(core.config.gates),
             *(() if fairness is None else (FlowControlMetrics(fairness.control, monotonic),)),
             registry,
         ),

@@ -143,7 +143,7 @@ def build_parts(
     table = core.served.current
     bootstrap: list[BootstrapHook | RbacBootstrapHook] = [
         *bootstrap_hooks(table, brand),
-        *rbac_bootstrap_hooks(table, brand),
+        *rbac_bootstrap_hooks(table, brand, config.gates.is_on),
     ]
     hooks = [(health.add_post_start_hook(each.name), each) for each in bootstrap]
     fairness = build_fairness(core)

@@ -32,6 +32,7 @@ from apiserver.authz.node.authorizer import NodeAuthorizer
 from apiserver.authz.node.graph import NodeGraph
 from apiserver.authz.rbac.authorizer import RbacAuthorizer, Turn
 from apiserver.authz.rbac.defaults.documents import role_rules
+from apiserver.authz.rbac.defaults.gated_roles import no_gate
 from apiserver.authz.rbac.policy import RbacPolicy
 from apiserver.authz.rbac.rules import ANY
 from apiserver.authz.rule_resolver import NonResourceRule, ResourceRule, RuleResolver, RuleSet, all_rules
@@ -66,10 +67,11 @@ class Authorizers:
         has_default_roles: Callable[[], bool],
         make_webhook: WebhookFactory | None = None,
         turns: Callable[[], Turn] | None = None,
+        is_on: Callable[[str], bool] = no_gate,
     ) -> None:
         """has_default_roles: whether the default roles are stored. make_webhook: if there are webhooks.
 
-        turns: of the event loop, for answers that take long.
+        turns: of the event loop, for answers that take long. is_on: whether a feature gate is.
         """
         types = {each.type for each in configured}
         self.chain = AuthorizationChain()
@@ -86,7 +88,7 @@ class Authorizers:
             rbac = RbacAuthorizer(self.rbac_policy, turns)
             self._local[RBAC] = rbac, rbac.rules
         if self.node_graph is not None:
-            node = NodeAuthorizer(self.node_graph, role_rules(brand, "system:node"), brand.group)
+            node = NodeAuthorizer(self.node_graph, role_rules(brand, "system:node", is_on), brand.group)
             self._local[NODE] = node, node.rules_of
         self.configure(configured, make_webhook)
 

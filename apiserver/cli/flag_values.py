@@ -37,6 +37,9 @@ CONTROLLERS: Final = {
     "serviceaccount-controller": "serviceaccount",
     "serviceaccount-token-controller": "serviceaccount-token",
     "root-ca-certificate-publisher-controller": "root-ca-cert-publisher",
+    "kube-apiserver-serving-clustertrustbundle-publisher-controller": (
+        "kube-apiserver-serving-clustertrustbundle-publisher-controller"
+    ),
     "resourcequota-controller": "resourcequota",
     "disruption-controller": "disruption",
     "ttl-after-finished-controller": "ttl-after-finished",

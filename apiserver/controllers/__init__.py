@@ -14,6 +14,7 @@
     resource_quotas            the usage in the status of ResourceQuotas
     disruption                 the status of PodDisruptionBudgets
     ttl_after_finished         deletes finished Jobs
+    cluster_trust_bundles      publishes the certificates by which pods know this server
     certificate_requests       signs, approves and deletes CertificateSigningRequests
     policy_type_checking       tells in the status of policies which expressions do not fit the objects
     storage_version_migrator   writes objects again that are not stored in their storage version

@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from apiserver.authz.rbac import reconciliation
 from apiserver.authz.rbac.defaults import autoupdate_key, default_documents
+from apiserver.authz.rbac.defaults.gated_roles import no_gate
 from apiserver.authz.rbac.rule_coverage import TooManyRules
 from apiserver.brand import Brand
 from apiserver.controllers.bootstrap import BootstrapHook, BootstrapObject
@@ -92,12 +93,14 @@ class RbacBootstrapHook:
         return is_complete and not reconciliation.must_be_recreated(stored, default)
 
 
-def rbac_bootstrap_hooks(table: ResourceTable, brand: Brand) -> Iterator[RbacBootstrapHook]:
-    """The hook, if any of RBAC's types is served."""
+def rbac_bootstrap_hooks(
+    table: ResourceTable, brand: Brand, is_on: Callable[[str], bool] = no_gate
+) -> Iterator[RbacBootstrapHook]:
+    """The hook, if any of RBAC's types is served. is_on: whether a feature gate is."""
     group, namespaces = brand.group("rbac.authorization"), table.find("", "v1", "namespaces")
     served = {kind: table.hub(group, resource) for kind, resource in _RESOURCES.items()}
     objects: dict[str, list[tuple[ServedResource, Document]]] = defaultdict(list)
-    for document in default_documents(brand):
+    for document in default_documents(brand, is_on):
         if (resource := served[document["kind"]]) is not None:
             objects[document["metadata"].get("namespace", "")].append((resource, document))
     if not objects:

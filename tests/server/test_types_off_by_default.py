@@ -15,6 +15,7 @@ from cryptography import x509
 from apiserver.cli.config import TYPE_GATES
 from tests.support.api import Api
 from tests.support.certificates import certificate
+from tests.support.eventually import until
 from tests.support.server_process import ServerProcess
 
 TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
@@ -28,6 +29,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     flags = (
         "--runtime-config=api/all=true",
         f"--feature-gates={','.join(f'{gate}=true' for gate in sorted(TYPE_GATES))}",
+        "--controllers=*",
     )
     with ServerProcess(tmp_path_factory.mktemp("types"), *flags) as server:
         yield server
@@ -76,6 +78,23 @@ def test_bundles_are_listed_by_signer(api: Api) -> None:
     api.post(BUNDLES, {"metadata": {"name": "own"}, "spec": {"trustBundle": CA}}).ok()
     found = api.get(f"{BUNDLES}?fieldSelector=spec.signerName=").ok()["items"]
     assert [each["metadata"]["name"] for each in found] == ["own"]
+
+
+def test_service_accounts_find_the_certificates_of_the_server(server: ServerProcess, api: Api) -> None:
+    """KEP-3257: the bundle of the signer of kube-apiserver's certificates, which all of them may read."""
+    signer = "kubernetes.io/kube-apiserver-serving"
+    headers = {"Impersonate-User": "system:serviceaccount:default:default"}
+
+    def published() -> list[Any]:
+        listed = api.get(f"{BUNDLES}?fieldSelector=spec.signerName={signer}", headers=headers)
+        found: list[Any] = listed.ok()["items"]
+        return found
+
+    (bundle,) = until(published, lambda found: len(found) == 1)
+    root_ca = api.get("/api/v1/namespaces/kube-system/configmaps/kube-root-ca.crt").ok()["data"]["ca.crt"]
+    assert bundle["spec"]["trustBundle"] == root_ca
+    role = api.get("/apis/rbac.authorization.k8s.io/v1/clusterroles/system:node").ok()
+    assert any("clustertrustbundles" in rule.get("resources", ()) for rule in role["rules"])
 
 
 def test_who_attests_for_a_signer_must_be_allowed_to(server: ServerProcess, api: Api) -> None:

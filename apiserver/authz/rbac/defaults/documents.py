@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from apiserver.authz.rbac.defaults import cluster_roles, controller_roles, namespace_roles
+from apiserver.authz.rbac.defaults import namespace_roles
+from apiserver.authz.rbac.defaults.gated_roles import all_roles, no_gate
 from apiserver.authz.rbac.defaults.notation import Bindings, DefaultRole, Roles, RuleRow
 from apiserver.authz.rbac.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, Subject
 from apiserver.authz.rbac.rules import PolicyRule
@@ -17,27 +18,28 @@ def autoupdate_key(brand: Brand) -> str:
     return f"rbac.authorization.{brand.vendor}.io/autoupdate"
 
 
-def default_documents(brand: Brand) -> list[Document]:
-    """Returns new copies of all objects: those of the cluster first, roles before bindings."""
-    return list(_Builder(brand).documents())
+def default_documents(brand: Brand, is_on: Callable[[str], bool] = no_gate) -> list[Document]:
+    """Returns new copies of all objects: those of the cluster first, roles before bindings.
+
+    is_on: whether a feature gate is.
+    """
+    return list(_Builder(brand, *all_roles(is_on)).documents())
 
 
-def role_rules(brand: Brand, name: str) -> tuple[PolicyRule, ...]:
-    """Returns the rules of a default ClusterRole."""
-    builder = _Builder(brand)
-    return tuple(map(builder.rule, cluster_roles.ROLES[name].rows))
+def role_rules(brand: Brand, name: str, is_on: Callable[[str], bool] = no_gate) -> tuple[PolicyRule, ...]:
+    """Returns the rules of a default ClusterRole. is_on: whether a feature gate is."""
+    roles, bindings = all_roles(is_on)
+    return tuple(map(_Builder(brand, roles, bindings).rule, roles[name].rows))
 
 
 class _Builder:
-    def __init__(self, brand: Brand) -> None:
-        self._brand = brand
+    def __init__(self, brand: Brand, cluster_roles: Roles, cluster_bindings: Bindings) -> None:
+        self._brand, self._all_roles, self._bindings = brand, cluster_roles, cluster_bindings
         self._group = brand.group("rbac.authorization")
 
     def documents(self) -> Iterator[Document]:
-        for roles in (cluster_roles.ROLES, controller_roles.ROLES):
-            yield from self._roles(CLUSTER_ROLE, "", roles)
-        for bindings in (cluster_roles.BINDINGS, controller_roles.BINDINGS):
-            yield from self._cluster_bindings(bindings)
+        yield from self._roles(CLUSTER_ROLE, "", self._all_roles)
+        yield from self._cluster_bindings(self._bindings)
         for namespace, in_namespace in namespace_roles.ROLES.items():
             yield from self._roles(ROLE, namespace, in_namespace)
         for namespace, bindings_there in namespace_roles.BINDINGS.items():

@@ -258,3 +258,28 @@ def test_what_is_held_in_the_systems_namespaces() -> None:
     )
     assert "update" in lock.verbs
     assert rules_of("system:controller:bootstrap-signer", kind="Role", namespace="kube-public")
+
+
+def test_gates_of_types_add_roles_and_rules() -> None:
+    """Source: policy.go and controller_policy.go, what they have if a gate is on."""
+    plain = {each["metadata"]["name"] for each in DOCUMENTS}
+    found = default_documents(Brand(), {"ClusterTrustBundle"}.__contains__)
+    publisher = "system:controller:kube-apiserver-serving-clustertrustbundle-publisher"
+    assert {each["metadata"]["name"] for each in found} - plain == {
+        "system:cluster-trust-bundle-discovery",
+        publisher,
+    }
+    bundles = ["clustertrustbundles"]
+    (node,) = (each for each in found if each["metadata"]["name"] == "system:node" and "rules" in each)
+    assert node["rules"][-1]["resources"] == bundles
+    (discovery,) = (
+        each
+        for each in found
+        if each["metadata"]["name"].endswith("discovery") and bundles in _resources(each)
+    )
+    assert discovery["rules"][0]["verbs"] == ["get", "list", "watch"]
+    assert default_documents(Brand()) == DOCUMENTS
+
+
+def _resources(document: Document) -> list[list[str]]:
+    return [rule.get("resources", []) for rule in document.get("rules") or ()]

@@ -1,0 +1,73 @@
+"""The default roles that Kubernetes has only if a feature gate is on, and the rules that it adds to others.
+
+The gates are those of types that are not served without them. Source: policy.go and controller_policy.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from apiserver.authz.rbac.defaults import cluster_roles, controller_roles
+from apiserver.authz.rbac.defaults.notation import (
+    CONTROLLER_PREFIX,
+    EVENTS,
+    READ,
+    Bindings,
+    Roles,
+    RuleRow,
+    accounts,
+    groups,
+    role,
+)
+
+_NONE: Final[Mapping[str, tuple[RuleRow, ...]]] = MappingProxyType({})
+_BUNDLES: Final = RuleRow(READ, "certificates.", "clustertrustbundles")
+_PUBLISHER: Final = "kube-apiserver-serving-clustertrustbundle-publisher"
+
+
+class GatedRoles(NamedTuple):
+    """What a gate adds. added_rules: to roles that exist anyway, by their names."""
+
+    roles: Roles = MappingProxyType({})
+    bindings: Bindings = MappingProxyType({})
+    added_rules: Mapping[str, tuple[RuleRow, ...]] = _NONE
+
+
+_BY_GATE: Final[Mapping[str, GatedRoles]] = {
+    "ClusterTrustBundle": GatedRoles(
+        {
+            "system:cluster-trust-bundle-discovery": role(_BUNDLES),
+            f"{CONTROLLER_PREFIX}{_PUBLISHER}": role(
+                RuleRow("attest", "certificates.", "signers", names="kubernetes.io/kube-apiserver-serving"),
+                RuleRow("create update delete list watch", "certificates.", "clustertrustbundles"),
+                EVENTS,
+            ),
+        },
+        {
+            "system:cluster-trust-bundle-discovery": groups("system:serviceaccounts"),
+            f"{CONTROLLER_PREFIX}{_PUBLISHER}": accounts(_PUBLISHER),
+        },
+        {"system:node": (_BUNDLES,)},
+    ),
+}
+
+
+def no_gate(name: str) -> bool:
+    """No gate is on."""
+    return False
+
+
+def all_roles(is_on: Callable[[str], bool]) -> tuple[Roles, Bindings]:
+    """Returns all default cluster roles and their bindings. is_on: whether a feature gate is."""
+    roles = {**cluster_roles.ROLES, **controller_roles.ROLES}
+    bindings = {**cluster_roles.BINDINGS, **controller_roles.BINDINGS}
+    for gate, gated in _BY_GATE.items():
+        if is_on(gate):
+            roles |= gated.roles
+            bindings |= gated.bindings
+            for name, rows in gated.added_rules.items():
+                roles[name] = replace(roles[name], rows=(*roles[name].rows, *rows))
+    return roles, bindings

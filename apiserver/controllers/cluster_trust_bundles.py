@@ -1,0 +1,127 @@
+"""Publishes the certificates by which pods know this server, in a ClusterTrustBundle of its signer.
+
+The bundle's name has a digest of its content: when the CA changes there is another one, and only then is the
+one before deleted, so that a pod always finds one. Other bundles of the signer are deleted, too: it is the
+server's own.
+Source: kubernetes, pkg/controller/certificates/clustertrustbundlepublisher; KEP-3257.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from apiserver.catalogue.certificates.cluster_trust_bundles import RESOURCE, bundle_name_prefix
+from apiserver.controllers.controller import Controller, Outcome, Wrote
+from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.errors import AlreadyExists, Invalid, NotFound
+from apiserver.meta.options import DeleteOptions
+from apiserver.registry.delete_path import DeleteRequest
+from apiserver.registry.served_resource import ServedResource, ServedTable
+from apiserver.registry.store import Registry
+from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.vocabulary import Document
+
+log = logging.getLogger(__name__)
+
+KUBE_APISERVER_SERVING: Final = "kubernetes.io/kube-apiserver-serving"
+BACKOFF: Final = Backoff(base_s=0.1, max_s=60.0)
+# There is one key: all bundles of the signer.
+_ALL: Final = ""
+
+
+class ClusterTrustBundlePublisher:
+    """group: of ClusterTrustBundles. certificates: returns those of the CA now, in PEM."""
+
+    def __init__(
+        self, registry: Registry, served: ServedTable, group: str, certificates: Callable[[], str]
+    ) -> None:
+        self._registry, self._served, self._group = registry, served, group
+        self._certificates = certificates
+        self._prefix = bundle_name_prefix(KUBE_APISERVER_SERVING)
+        # The names of the bundles that the signer has.
+        self._names: set[str] = set()
+        self.queue: WorkQueue[str] = WorkQueue("ca_cert_publisher_cluster_trust_bundles", BACKOFF)
+
+    def look_again(self) -> None:
+        """Look at the bundles: their content has to be another now."""
+        self.queue.add(_ALL)
+
+    async def run(self) -> None:
+        """Publish until cancelled."""
+        informer = Informer(
+            ListWatch(self._registry.cache, self._registry.prefix_of(self._resource())),
+            self._on_bundle,
+            wait_for_room=self.queue.wait_for_room,
+        )
+        self.queue.add(_ALL)
+        await Controller(self.queue, self._reconcile, informers=[informer]).run()
+
+    def _on_bundle(self, notification: Notification) -> None:
+        # Of another signer no bundle may be called so.
+        if not notification.name.startswith(self._prefix):
+            return
+        if notification.new is None:
+            self._names.discard(notification.name)
+        else:
+            self._names.add(notification.name)
+        self.queue.add(_ALL)
+
+    async def _reconcile(self, key: str) -> Outcome:
+        bundle = self._certificates()
+        name = bundle_name(KUBE_APISERVER_SERVING, bundle)
+        try:
+            is_written = await self._ensure(name, bundle)
+        except Invalid as error:
+            # The certificate that the server has been given is no CA's: others know it by that itself.
+            log.warning("the certificates of this server are not published: %s", error)
+            return None
+        for other in self._names - {name}:
+            try:
+                await self._registry.delete(DeleteRequest(self._resource(), "", other, DeleteOptions()))
+            except NotFound:
+                continue
+            is_written = True
+        return Wrote(name) if is_written else None
+
+    async def _ensure(self, name: str, bundle: str) -> bool:
+        """Create or replace a bundle, and return whether that was necessary. Raises Invalid."""
+        resource = self._resource()
+        wanted: Document = {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {"name": name},
+            "spec": {"signerName": KUBE_APISERVER_SERVING, "trustBundle": bundle},
+        }
+        request = WriteRequest(resource=resource, namespace="", name=name)
+        try:
+            found = (await self._registry.get(resource, "", name)).document()
+        except NotFound:
+            try:
+                await self._registry.create(request, Draft(wanted))
+            except AlreadyExists:
+                return False  # Another server was faster.
+            return True
+        if found.get("spec") == wanted["spec"]:
+            return False
+
+        def replaced(current: StoredObject) -> Draft:
+            return Draft({**wanted, "metadata": current.document()["metadata"]})
+
+        await self._registry.update(request, replaced)
+        return True
+
+    def _resource(self) -> ServedResource:
+        found = self._served.hub(self._group, RESOURCE)
+        assert found is not None, "the controller runs only if they are served"
+        return found
+
+
+def bundle_name(signer: str, bundle: str) -> str:
+    """Returns the name of a signer's bundle with a certain content."""
+    digest = hashlib.sha256(bundle.encode()).digest()
+    return f"{bundle_name_prefix(signer)}{digest[:12].hex()}"
