@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from apiserver.admission.listers import Lister
@@ -16,13 +18,14 @@ from apiserver.registry.store import Registry
 
 @dataclass(frozen=True, slots=True)
 class PluginContext:
-    """What admission plugins need of the server that they are part of."""
+    """What admission plugins need of the server that they are part of. clock: seconds since 1970."""
 
     registry: Registry
     served: ServedTable
     brand: Brand
     authorizers: Authorizers
     offload: Offload
+    clock: Callable[[], float] = time.time
 
     @property
     def authorize(self) -> AuthorizationChain:

@@ -41,7 +41,7 @@ FEATURE_GATES: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 # The gates without which some types are not served (`catalogue`).
-TYPE_GATES: Final = frozenset({"ClusterTrustBundle"})
+TYPE_GATES: Final = frozenset({"ClusterTrustBundle", "PodCertificateRequest"})
 
 
 # Where clouds hand out a machine's credentials.

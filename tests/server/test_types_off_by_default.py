@@ -5,15 +5,20 @@ Their rules are told in `tests/unit/catalogue`. Rows H01, H02, H09, S03.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
 
 from apiserver.cli.config import TYPE_GATES
-from tests.support.api import Api
+from tests.support.api import Answer, Api
 from tests.support.certificates import certificate
 from tests.support.eventually import until
 from tests.support.server_process import ServerProcess
@@ -21,6 +26,23 @@ from tests.support.server_process import ServerProcess
 TABLE: Final = "application/json;as=Table;v=v1;g=meta.k8s.io"
 CA: Final = certificate("ca", x509.BasicConstraints(ca=True, path_length=None))
 CERTIFICATES: Final = "/apis/certificates.k8s.io"
+POD_REQUESTS: Final = f"{CERTIFICATES}/v1beta1/namespaces/default/podcertificaterequests"
+POD_KEY: Final = ec.generate_private_key(ec.SECP256R1())
+POD_REQUEST: Final = {
+    "signerName": "example.com/pods",
+    "podName": "web",
+    "podUID": "1",
+    "serviceAccountName": "default",
+    "serviceAccountUID": "2",
+    "nodeName": "node",
+    "nodeUID": "3",
+    "stubPKCS10Request": base64.b64encode(
+        x509.CertificateSigningRequestBuilder()
+        .subject_name(x509.Name([]))
+        .sign(POD_KEY, hashes.SHA256())
+        .public_bytes(Encoding.DER)
+    ).decode(),
+}
 BUNDLES: Final = f"{CERTIFICATES}/v1beta1/clustertrustbundles"
 
 
@@ -54,6 +76,7 @@ OBJECTS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     ),
     "StorageVersion": ("/apis/internal.apiserver.k8s.io/v1alpha1/storageversions", {}),
     "ClusterTrustBundle": (BUNDLES, {"trustBundle": CA}),
+    "PodCertificateRequest": (POD_REQUESTS, POD_REQUEST),
 }
 
 
@@ -97,18 +120,28 @@ def test_service_accounts_find_the_certificates_of_the_server(server: ServerProc
     assert any("clustertrustbundles" in rule.get("resources", ()) for rule in role["rules"])
 
 
-def test_who_attests_for_a_signer_must_be_allowed_to(server: ServerProcess, api: Api) -> None:
+def allow(api: Api, user: str, rules: list[dict[str, Any]]) -> None:
+    """Allow a user some things in the whole cluster; again, others."""
+    rbac = "rbac.authorization.k8s.io"
+    base = f"/apis/{rbac}/v1"
+    if api.patch(f"{base}/clusterroles/{user}", {"rules": rules}).status == 200:
+        return
+    api.post(f"{base}/clusterroles", {"metadata": {"name": user}, "rules": rules}).ok()
+    role = {"apiGroup": rbac, "kind": "ClusterRole", "name": user}
+    subjects = [{"kind": "User", "name": user, "apiGroup": rbac}]
+    binding = {"metadata": {"name": user}, "roleRef": role, "subjects": subjects}
+    api.post(f"{base}/clusterrolebindings", binding).ok()
+
+
+def on_certificates(resources: str, *verbs: str, names: tuple[str, ...] = ()) -> dict[str, Any]:
+    rule = {"apiGroups": ["certificates.k8s.io"], "resources": [resources], "verbs": list(verbs)}
+    return {**rule, "resourceNames": list(names)} if names else rule
+
+
+def test_who_attests_for_a_signer_must_be_allowed_to(api: Api) -> None:
     """The plugin ClusterTrustBundleAttest."""
-    roles, bindings = (
-        f"/apis/rbac.authorization.k8s.io/v1/{kind}" for kind in ("clusterroles", "clusterrolebindings")
-    )
-    group, user = "certificates.k8s.io", "attester"
-    rules = [{"apiGroups": [group], "resources": ["clustertrustbundles"], "verbs": ["*"]}]
-    api.post(roles, {"metadata": {"name": user}, "rules": rules}).ok()
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": user}
-    subjects = [{"kind": "User", "name": user, "apiGroup": "rbac.authorization.k8s.io"}]
-    api.post(bindings, {"metadata": {"name": user}, "roleRef": role, "subjects": subjects}).ok()
-    headers = {"Impersonate-User": user}
+    headers, bundles = {"Impersonate-User": "attester"}, on_certificates("clustertrustbundles", "*")
+    allow(api, "attester", [bundles])
     bundle = {
         "metadata": {"name": "example.com:signer:a"},
         "spec": {"signerName": "example.com/signer", "trustBundle": CA},
@@ -116,11 +149,40 @@ def test_who_attests_for_a_signer_must_be_allowed_to(server: ServerProcess, api:
     refused = api.post(BUNDLES, bundle, headers=headers)
     assert refused.status == 403
     assert 'user not permitted to attest for signerName "example.com/signer"' in refused.message
-    attest = {
-        "apiGroups": [group],
-        "resources": ["signers"],
-        "resourceNames": ["example.com/*"],
-        "verbs": ["attest"],
-    }
-    api.patch(f"{roles}/{user}", {"rules": [*rules, attest]}).ok()
+    allow(api, "attester", [bundles, on_certificates("signers", "attest", names=("example.com/*",))])
     assert api.post(BUNDLES, bundle, headers=headers).status == 201
+
+
+def issued(begin: datetime) -> dict[str, Any]:
+    """The status of a request with a certificate that is valid for two hours."""
+    end, name = begin + timedelta(hours=2), x509.Name([])
+    builder = x509.CertificateBuilder().subject_name(name).issuer_name(name).serial_number(1)
+    builder = builder.public_key(POD_KEY.public_key()).not_valid_before(begin).not_valid_after(end)
+    chain = builder.sign(POD_KEY, hashes.SHA256()).public_bytes(Encoding.PEM).decode()
+    times = {"notBefore": begin, "notAfter": end, "beginRefreshAt": begin + timedelta(hours=1)}
+    return {
+        "conditions": [{"type": "Issued", "status": "True", "reason": "Issued"}],
+        "certificateChain": chain,
+        **{field: time.strftime("%Y-%m-%dT%H:%M:%SZ") for field, time in times.items()},
+    }
+
+
+def test_who_issues_certificates_of_pods_must_be_allowed_to_sign(api: Api) -> None:
+    """KEP-4317: and they are valid from now on."""
+    headers, statuses = {"Impersonate-User": "signer"}, on_certificates("podcertificaterequests/status", "*")
+    allow(api, "signer", [statuses])
+    api.post(POD_REQUESTS, {"metadata": {"name": "web"}, "spec": POD_REQUEST}).ok()
+    now = datetime.now(UTC).replace(microsecond=0)
+
+    def issue(begin: datetime) -> Answer:
+        return api.patch(f"{POD_REQUESTS}/web/status", {"status": issued(begin)}, headers=headers)
+
+    refused = issue(now)
+    assert (refused.status, refused.causes) == (422, [("FieldValueForbidden", "spec.signerName")])
+    assert 'User "signer" is not permitted to "sign" for signer "example.com/pods"' in refused.message
+    allow(api, "signer", [statuses, on_certificates("signers", "sign", names=("example.com/pods",))])
+    refused = issue(now - timedelta(minutes=6))
+    assert (refused.status, refused.causes) == (422, [("FieldValueInvalid", "status.notBefore")])
+    status = issue(now).ok()["status"]
+    assert status["conditions"][0]["lastTransitionTime"] >= status["notBefore"]
+    assert issue(now - timedelta(minutes=1)).status == 422, "it has been decided"

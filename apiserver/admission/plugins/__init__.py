@@ -1,6 +1,7 @@
 """The admission plugins of this server, and their order, which is kube-apiserver's; and last, always, the
-check of who may use parameters of policies, and, with RBAC, the check for privilege escalation. Which of them
-are enabled by default, and which of kube-apiserver's are left out, is in `plugin_names`.
+checks of who may use parameters of policies, and who issues certificates of pods, and, with RBAC, the check
+for privilege escalation. Which of them are enabled by default, and which of kube-apiserver's are left out,
+is in `plugin_names`.
 
 One that concerns a resource which is not served lets everything pass. To add one, write its module, build it
 in `builtin_plugins`, and list it in `plugin_names`. `NamespaceLifecycle` is not among them: see
@@ -37,6 +38,7 @@ from apiserver.admission.plugins.owner_references_permission_enforcement import 
     OwnerReferencesPermissionEnforcement,
 )
 from apiserver.admission.plugins.persistent_volume_claim_resize import PersistentVolumeClaimResize
+from apiserver.admission.plugins.pod_certificates import PodCertificateSigning
 from apiserver.admission.plugins.pod_node_selector import PodNodeSelector
 from apiserver.admission.plugins.pod_resize_validator import PodResizeValidator
 from apiserver.admission.plugins.pod_security import PodSecurity
@@ -136,6 +138,7 @@ def builtin_plugins(
     enabled: list[Plugin] = [plugin for plugin in plugins if is_on(plugin.name)]
     # These have no names by which they could be disabled.
     enabled.append(ParamAccess(context, params))
+    enabled.append(PodCertificateSigning(authorize, brand, context.clock))
     if (policy := context.authorizers.rbac_policy) is not None:
         # It is called after all that change what is written.
         enabled.append(PrivilegeEscalationCheck(context, policy))

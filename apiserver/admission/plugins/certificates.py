@@ -23,7 +23,7 @@ from apiserver.vocabulary import MASTERS, Document, GroupResource
 _CLIENTS: Final = "kubernetes.io/kube-apiserver-client"
 
 
-class _OfSigners(Plugin):
+class SignerPlugin(Plugin):
     """A plugin that asks whether the caller may act for a signer, or for all signers of its domain."""
 
     verb = ""
@@ -76,13 +76,13 @@ class _OfSigners(Plugin):
         return (await decided(self._authorize, asked)).decision is Decision.ALLOW
 
 
-class CertificateApproval(_OfSigners):
+class CertificateApproval(SignerPlugin):
     name = "CertificateApproval"
     verb = "approve"
     subresource = "approval"
 
 
-class CertificateSigning(_OfSigners):
+class CertificateSigning(SignerPlugin):
     name = "CertificateSigning"
     verb = "sign"
     subresource = "status"
@@ -92,7 +92,7 @@ class CertificateSigning(_OfSigners):
         return any(after.get(field) != before.get(field) for field in ("certificate", "conditions"))
 
 
-class ClusterTrustBundleAttest(_OfSigners):
+class ClusterTrustBundleAttest(SignerPlugin):
     """Checks who may say which certificates are to be trusted in the name of a signer."""
 
     name = "ClusterTrustBundleAttest"

@@ -1,5 +1,7 @@
 """CertificateSigningRequests of certificates/v1beta1: who asks need not say for what, nor whom.
 
+PodCertificateRequests of v1alpha1 are as in v1beta1, with fewer fields.
+
 Source: pkg/apis/certificates/v1beta1/defaults.go and validation (release 1.21). Row T18.
 """
 
@@ -44,6 +46,7 @@ def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
     )
     return (
         other_version(v1, "v1beta1", adds=DEFAULTS, strategy=strategy, subresources=of_v1beta1.subresources),
+        other_version(current.find("certificates.", "podcertificaterequests"), "v1alpha1"),
     )
 
 

@@ -77,11 +77,11 @@ async def test_those_listed_as_implemented_are_those_that_are_built(store: Embed
             )
             return [plugin.name for plugin in plugins]
 
-        assert [*built(*KNOWN)] == [*IN_ORDER, ""], "each once, in kube-apiserver's order"
+        assert [*built(*KNOWN)] == [*IN_ORDER, "", ""], "each once, in kube-apiserver's order"
         assert {*IN_ORDER, AUTO_PROVISION} == IMPLEMENTED
-        assert built("Priority", "PodSecurity") == ["PodSecurity", "Priority", ""], "in their own order"
-        assert built() == [""], "the check of who may use parameters of policies"
-        assert built("Priority", modes=[RBAC]) == ["Priority", "", ""], "then that for privilege escalation"
+        assert built("Priority", "PodSecurity") == ["PodSecurity", "Priority", "", ""], "in their own order"
+        assert built() == ["", ""], "who may use parameters of policies, and who issues certificates of pods"
+        assert built("Priority", modes=[RBAC]) == ["Priority", "", "", ""], "then that for escalation"
 
 
 def test_a_name_is_in_one_list() -> None:

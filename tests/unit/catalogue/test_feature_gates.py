@@ -31,6 +31,9 @@ def served(minor: int, *gates: str, runtime_config: RuntimeConfig = ALL) -> set[
 # A release, the gates of a type, and the versions of its group that have it then.
 GATES: Final = {
     "ClusterTrustBundle": (36, ("ClusterTrustBundle",), "certificates.k8s.io", "clustertrustbundles"),
+    "PodCertificateRequest": (
+        *(36, ("PodCertificateRequest",), "certificates.k8s.io", "podcertificaterequests"),
+    ),
 }
 
 

@@ -13,9 +13,6 @@ from tests.unit.catalogue.removed_versions.old_kinds import table
 # What Kubernetes had, and no emulated release has here.
 NOT_SERVED: Final = {
     "auditregistration.k8s.io/v1alpha1 auditsinks",
-    "certificates.k8s.io/v1 podcertificaterequests",
-    "certificates.k8s.io/v1alpha1 podcertificaterequests",
-    "certificates.k8s.io/v1beta1 podcertificaterequests",
     "coordination.k8s.io/v1alpha1 leasecandidates",
     "discovery.k8s.io/v1alpha1 endpointslices",
     "lifecycle.k8s.io/v1alpha1 evictionrequests",

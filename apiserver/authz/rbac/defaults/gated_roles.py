@@ -25,6 +25,8 @@ from apiserver.authz.rbac.defaults.notation import (
 
 _NONE: Final[Mapping[str, tuple[RuleRow, ...]]] = MappingProxyType({})
 _BUNDLES: Final = RuleRow(READ, "certificates.", "clustertrustbundles")
+_CLEANER: Final = "podcertificaterequestcleaner"
+_REQUESTS: Final = "podcertificaterequests"
 _PUBLISHER: Final = "kube-apiserver-serving-clustertrustbundle-publisher"
 
 
@@ -51,6 +53,15 @@ _BY_GATE: Final[Mapping[str, GatedRoles]] = {
             f"{CONTROLLER_PREFIX}{_PUBLISHER}": accounts(_PUBLISHER),
         },
         {"system:node": (_BUNDLES,)},
+    ),
+    "PodCertificateRequest": GatedRoles(
+        {
+            f"{CONTROLLER_PREFIX}{_CLEANER}": role(
+                RuleRow("get list watch delete", "certificates.", _REQUESTS)
+            )
+        },
+        {f"{CONTROLLER_PREFIX}{_CLEANER}": accounts(_CLEANER)},
+        {"system:node": (RuleRow("create get list watch", "certificates.", _REQUESTS),)},
     ),
 }
 

@@ -1,0 +1,66 @@
+"""Checks who issues the certificates that pods ask for, and that these are valid from now on.
+
+This is not a plugin that can be disabled, but it is called as one: after validation, which says all that
+needs neither the caller nor the time. Kubernetes checks at the same place, in the storage of the type.
+Source: pkg/registry/certificates/podcertificaterequest/strategy.go, StatusStrategy (release 1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from apiserver.admission.chain import AdmissionAttributes, Operation
+from apiserver.admission.plugins.certificates import SignerPlugin
+from apiserver.authz.attributes import Authorizer
+from apiserver.brand import Brand
+from apiserver.catalogue.certificates.pod_certificate_requests import ISSUED, RESOURCE, has_ended
+from apiserver.errors import Invalid
+from apiserver.field_errors import FieldError, forbidden, invalid, quote
+from apiserver.meta import timestamps
+from apiserver.validation.documents import at
+from apiserver.vocabulary import Document, GroupResource
+
+# How far the beginning of a certificate may be from now.
+SKEW_S_MAX: Final = 300
+
+
+class PodCertificateSigning(SignerPlugin):
+    """clock: seconds since 1970."""
+
+    verb = "sign"
+
+    def __init__(self, authorize: Authorizer, brand: Brand, clock: Callable[[], float]) -> None:
+        super().__init__(authorize, brand)
+        self._clock = clock
+        self._pod_requests = GroupResource(brand.group("certificates"), RESOURCE)
+
+    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+        return resource == self._pod_requests and subresource == "status" and operation is Operation.UPDATE
+
+    async def validate(
+        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
+    ) -> None:
+        """Raises Invalid."""
+        if new is None or old is None:
+            return
+        if has_ended(new, ISSUED) and not has_ended(old):
+            self._check_time(attributes, new)
+        if (at(new, "status", "certificateChain") or "") == (at(old, "status", "certificateChain") or ""):
+            return
+        signer = old["spec"].get("signerName", "")
+        if not await self.may_for(attributes, signer):
+            name = quote(attributes.user.name)
+            text = f'User {name} is not permitted to "sign" for signer {quote(signer)}'
+            raise _invalid(attributes, new, forbidden("spec.signerName", text))
+
+    def _check_time(self, attributes: AdmissionAttributes, new: Document) -> None:
+        told = at(new, "status", "notBefore") or ""
+        begin = timestamps.from_text(told)
+        if begin is None or abs(begin - self._clock()) >= SKEW_S_MAX:
+            text = "must be set to within 5 minutes of kube-apiserver's current time"
+            raise _invalid(attributes, new, invalid("status.notBefore", told, text))
+
+
+def _invalid(attributes: AdmissionAttributes, new: Document, error: FieldError) -> Invalid:
+    return Invalid(attributes.resource.group_kind, new["metadata"].get("name", ""), [error])

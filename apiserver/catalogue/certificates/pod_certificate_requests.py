@@ -1,0 +1,469 @@
+"""PodCertificateRequests: kubelets ask a signer for a certificate that a pod is to have.
+
+What is asked for never changes, and its status changes once: the request is issued, denied, or has failed.
+Who may say so, and when, is checked in `admission.plugins.pod_certificates`.
+
+Source: pkg/apis/certificates/validation, ValidatePodCertificateRequest*; pkg/registry/certificates; KEP-4317
+(release 1.36).
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from email.utils import parseaddr
+from typing import Final
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
+from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_der_public_key
+
+from apiserver.catalogue.builtin_type import BuiltinType, clear_status, field_texts
+from apiserver.catalogue.certificates.signers import is_of_kubernetes, validate_signer_name
+from apiserver.catalogue.common.other_versions import hub_of, other_version
+from apiserver.field_errors import INVALID, Errors, FieldError, invalid, not_supported, required, too_long
+from apiserver.golang.durations import duration_text
+from apiserver.golang.pem import CERTIFICATE, UNREADABLE, pem_blocks
+from apiserver.meta import names, timestamps
+from apiserver.meta.names import byte_length
+from apiserver.meta.table import Column, columns, field_cell
+from apiserver.registry.served_resource import Subresource
+from apiserver.registry.strategy import (
+    STATUS_ALONE,
+    Strategy,
+    UpdateStrategy,
+    WriteContext,
+    keep_status,
+    only_status_without_metadata,
+)
+from apiserver.schema.compile import Default
+from apiserver.validation.checks import immutable, without_nulls
+from apiserver.validation.conditions import validate_conditions
+from apiserver.validation.defaults import setting
+from apiserver.validation.documents import at, items
+from apiserver.vocabulary import Document
+
+GATE: Final = "PodCertificateRequest"
+RESOURCE: Final = "podcertificaterequests"
+ISSUED: Final = "Issued"
+DENIED: Final = "Denied"
+FAILED: Final = "Failed"
+_ENDS: Final = (ISSUED, DENIED, FAILED)
+
+_HOUR_S: Final = 3_600
+_DAY_S: Final = 24 * _HOUR_S
+# How long a certificate may be valid at least; at most, of Kubernetes' own signers, and of others.
+_LIFETIME_S_MIN: Final = _HOUR_S
+_KUBERNETES_LIFETIME_S_MAX: Final = _DAY_S
+_LIFETIME_S_MAX: Final = 91 * _DAY_S
+_UID_BYTES_MAX: Final = 128
+_KEY_BYTES_MAX: Final = 10 * 1024
+_CHAIN_BYTES_MAX: Final = 100 * 1024
+_ANNOTATIONS_BYTES_MAX: Final = 256 * 1024
+# How long before its end, and after its beginning, a certificate is refreshed at the earliest.
+_REFRESH_MARGIN_S: Final = 600
+_RSA_BITS: Final = (3_072, 4_096)
+_CURVES: Final = (ec.SECP256R1, ec.SECP384R1, ec.SECP521R1)
+
+_PKIX: Final = "spec.pkixPublicKey"
+_PROOF: Final = "spec.proofOfPossession"
+_STUB: Final = "spec.stubPKCS10Request"
+_CHAIN: Final = "status.certificateChain"
+_UNPROVEN: Final = "could not verify proof-of-possession signature"
+# Fields that v1 does not have any more.
+_OLD_KEYS: Final = ("pkixPublicKey", "proofOfPossession")
+
+DEFAULTS: Final[Mapping[str, Default]] = {
+    "io.k8s.api.certificates.v1beta1.PodCertificateRequestSpec": setting(maxExpirationSeconds=_DAY_S)
+}
+
+
+def types() -> tuple[BuiltinType, ...]:
+    of_v1beta1 = builtin_type()
+    return of_v1beta1, other_version(of_v1beta1, "v1", hub=hub_of(of_v1beta1, _as_it_is, to_v1))
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "certificates.",
+        "v1beta1",
+        RESOURCE,
+        "PodCertificateRequest",
+        "io.k8s.api.certificates.v1beta1.PodCertificateRequest",
+        subresources=(
+            Subresource(
+                "status",
+                update=UpdateStrategy(
+                    take_status, validate_request_status, stamp=date_conditions, writes=STATUS_ALONE
+                ),
+            ),
+        ),
+        defaults=DEFAULTS,
+        strategy=Strategy(
+            prepare_create=clear_status,
+            validate_create=validate_request,
+            update=UpdateStrategy(keep_status, validate_request_update),
+            allows_unconditional_update=False,
+            # To verify a signature takes a millisecond.
+            is_costly=True,
+        ),
+        columns=columns(
+            Column("PodName", field_cell("spec", "podName"), description="The pod that is to have it."),
+            Column(
+                "ServiceAccountName",
+                field_cell("spec", "serviceAccountName"),
+                description="The service account of the pod.",
+            ),
+            Column("NodeName", field_cell("spec", "nodeName"), description="The node of the pod."),
+            Column("SignerName", field_cell("spec", "signerName"), description="Who is asked to sign."),
+            Column("State", _state, description="Whether the request is pending, issued, denied or failed."),
+        ),
+        selectable_fields=field_texts("spec.signerName", "spec.podName", "spec.nodeName"),
+        feature_gates=(GATE,),
+    )
+
+
+def _as_it_is(document: Document) -> None:
+    """v1 has no field that v1beta1 does not have."""
+
+
+def to_v1(document: Document) -> None:
+    for field in _OLD_KEYS:
+        document.get("spec", {}).pop(field, None)
+
+
+# ---- what is asked for
+
+
+def validate_request(document: Document) -> Errors:
+    spec = document.get("spec", {})
+    signer = spec.get("signerName", "")
+    errors = validate_signer_name("spec.signerName", signer)
+    errors += _user_annotations("spec.unverifiedUserAnnotations", spec.get("unverifiedUserAnnotations") or {})
+    for what in ("pod", "serviceAccount", "node"):
+        errors += _reference(spec, f"{what}Name", f"{what}UID")
+    seconds = spec.get("maxExpirationSeconds")
+    if seconds is None:
+        return [*errors, required("spec.maxExpirationSeconds", "must be set")]
+    longest = _KUBERNETES_LIFETIME_S_MAX if is_of_kubernetes(signer) else _LIFETIME_S_MAX
+    if not _LIFETIME_S_MIN <= seconds <= longest:
+        text = f"must be in the range [{_LIFETIME_S_MIN}, {longest}]"
+        errors.append(invalid("spec.maxExpirationSeconds", seconds, text))
+    return errors + _keys(spec)
+
+
+def _reference(spec: Document, name_field: str, uid_field: str) -> Errors:
+    name, uid = spec.get(name_field, ""), spec.get(uid_field, "")
+    errors = [invalid(f"spec.{name_field}", name, problem) for problem in names.dns_subdomain(name)]
+    if not uid:
+        errors.append(invalid(f"spec.{uid_field}", uid, "must not be empty"))
+    if byte_length(uid) > _UID_BYTES_MAX:
+        errors.append(too_long(f"spec.{uid_field}", _UID_BYTES_MAX))
+    return errors
+
+
+def _user_annotations(path: str, annotations: Mapping[str, str]) -> Errors:
+    errors: Errors = []
+    for key in map(str.lower, annotations):
+        problems = names.qualified_name(key)
+        if not problems and "/" not in key:
+            problems = ['must be a domain-prefixed key (such as "acme.io/foo")']
+        errors += [invalid(path, key, problem) for problem in problems]
+    size = sum(byte_length(key) + byte_length(value) for key, value in annotations.items())
+    return [*errors, too_long(path, _ANNOTATIONS_BYTES_MAX)] if size > _ANNOTATIONS_BYTES_MAX else errors
+
+
+def _keys(spec: Document) -> Errors:
+    """Checks the public key, and that who asks has the private one: by a request for a certificate, or as
+    before 1.36.
+    """
+    stub, pkix, proof = (_bytes(spec, field) for field in ("stubPKCS10Request", *_OLD_KEYS))
+    for path, content in ((_STUB, stub), (_PKIX, pkix), (_PROOF, proof)):
+        if len(content) > _KEY_BYTES_MAX:
+            return [too_long(path, _KEY_BYTES_MAX)]
+    if stub:
+        if pkix or proof:
+            text = "exactly one of (stubPKCS10Request) or (pkixPublicKey, proofOfPossession) must be set"
+            return [_without_value("spec", text)]
+        return _stub(stub)
+    key = _public_key(pkix)
+    if key is None:
+        return [invalid(_PKIX, spec.get("pkixPublicKey") or "", "must be a valid PKIX-serialized public key")]
+    if problem := _key_problem(key):
+        return [_with_text(_PKIX, *problem)]
+    return (
+        [] if _is_proven(key, spec.get("podUID", "").encode(), proof) else [_without_value(_PROOF, _UNPROVEN)]
+    )
+
+
+def _stub(content: bytes) -> Errors:
+    try:
+        request = x509.load_der_x509_csr(content)
+        is_signed, key = request.is_signature_valid, request.public_key()
+    except UNREADABLE:
+        return [_without_value(_STUB, "must be a valid PKCS#10 CSR")]
+    if problem := _key_problem(key):
+        return [_with_text(_STUB, *problem)]
+    return [] if is_signed else [_without_value(_STUB, "could not verify the signature of the CSR")]
+
+
+def _bytes(spec: Document, field: str) -> bytes:
+    return base64.b64decode(spec.get(field) or "")
+
+
+def _public_key(content: bytes) -> PublicKeyTypes | None:
+    try:
+        return load_der_public_key(content)
+    except UNREADABLE:
+        return None
+
+
+def _key_problem(key: PublicKeyTypes) -> tuple[str, str] | None:
+    """Returns what Kubernetes shows of a key that it does not take, and why it does not."""
+    match key:
+        case ed25519.Ed25519PublicKey():
+            return None
+        case ec.EllipticCurvePublicKey():
+            if isinstance(key.curve, _CURVES):
+                return None
+            return f'"curve {key.curve.name}"', "elliptic public keys must use curve P256 or P384"
+        case rsa.RSAPublicKey():
+            bits = (key.key_size + 7) // 8 * 8
+            return None if bits in _RSA_BITS else (f'"{bits}-bit modulus"', _RSA_TEXT)
+        case _:
+            return "<key>", "unknown public key type; supported types are Ed25519, ECDSA, and RSA"
+
+
+_RSA_TEXT: Final = "RSA keys must have modulus size 3072 or 4096"
+
+
+def _is_proven(key: PublicKeyTypes, message: bytes, signature: bytes) -> bool:
+    """Tells whether the private key has signed a message. It is one of a kind that is taken."""
+    sha256 = hashes.SHA256()
+    try:
+        match key:
+            case ed25519.Ed25519PublicKey():
+                key.verify(signature, message)
+            case ec.EllipticCurvePublicKey():
+                key.verify(signature, message, ec.ECDSA(sha256))
+            case rsa.RSAPublicKey():
+                key.verify(signature, message, padding.PSS(padding.MGF1(sha256), padding.PSS.AUTO), sha256)
+    except InvalidSignature:
+        return False
+    return True
+
+
+def validate_request_update(new: Document, old: Document) -> Errors:
+    return immutable("spec", new.get("spec"), old.get("spec"))
+
+
+# ---- what becomes of it
+
+
+def take_status(new: Document, old: Document) -> None:
+    """Update of the status: what has been decided stays."""
+    only_status_without_metadata(new, old)
+    for kind in _ENDS:
+        before = [each for each in _conditions(old) if each.get("type") == kind]
+        if sum(each.get("type") == kind for each in _conditions(new)) == len(before):
+            rest = iter(before)
+            kept = [next(rest) if each.get("type") == kind else each for each in _conditions(new)]
+            if kept:
+                new["status"]["conditions"] = kept
+
+
+def date_conditions(stamp: WriteContext, new: Document, old: Document) -> None:
+    """Sets the times of conditions that have none. Source: populateConditionTimestamps."""
+    before = {(each.get("type"), each.get("status")): each for each in _conditions(old)}
+    for condition in _conditions(new):
+        if not condition.get("lastTransitionTime"):
+            same = before.get((condition.get("type"), condition.get("status")), {})
+            condition["lastTransitionTime"] = same.get("lastTransitionTime") or stamp.now
+
+
+def _conditions(document: Document) -> list[Document]:
+    found: list[Document] = at(document, "status", "conditions") or []
+    return found
+
+
+def has_ended(document: Document, *kinds: str) -> bool:
+    """Tells whether a request has ended in one of some ways; without any, whether it has at all."""
+    return any(
+        each.get("type") in (kinds or _ENDS) and each.get("status") == "True"
+        for each in _conditions(document)
+    )
+
+
+def validate_request_status(new: Document, old: Document) -> Errors:
+    status = new.get("status") or {}
+    if errors := _end(status) + validate_conditions(status, "status"):
+        return errors
+    before = old.get("status") or {}
+    if has_ended(old):
+        text = "immutable after PodCertificateRequest is issued, denied, or failed"
+        return [] if _is_same(status, before) else [_without_value("status", text)]
+    if has_ended(new, DENIED, FAILED):
+        text = "non-condition status fields must be empty when denying or failing the PodCertificateRequest"
+        is_bare = _is_same(status, {"conditions": status.get("conditions")})
+        return [] if is_bare else [_without_value("status", text)]
+    if has_ended(new, ISSUED):
+        return _issued(status, new.get("spec") or {})
+    text = 'status is immutable unless transitioning to "Issued", "Denied", or "Failed"'
+    return [] if _is_same(status, before) else [_without_value("status", text)]
+
+
+def _end(status: Document) -> Errors:
+    """Checks that there is at most one condition: how the request has ended."""
+    errors: Errors = []
+    known = 0
+    for where, condition in items(status, "conditions", "status"):
+        # The index is a name of its own in Kubernetes' path.
+        path, kind, truth = where.replace("[", ".["), condition.get("type", ""), condition.get("status", "")
+        if kind not in _ENDS:
+            errors.append(not_supported(f"{path}.type", kind, _ENDS))
+            continue
+        known += 1
+        if known > 1:
+            text = 'There may be at most one condition with type "Issued", "Denied", or "Failed"'
+            errors.append(invalid(f"{path}.type", kind, text))
+        if truth != "True":
+            errors.append(not_supported(f"{path}.status", truth, ("True",)))
+    return errors
+
+
+def _is_same(one: Document, other: Document) -> bool:
+    def told(status: Document) -> Document:
+        return {field: value for field, value in without_nulls(status).items() if value not in ("", [])}
+
+    return told(one) == told(other)
+
+
+def _issued(status: Document, spec: Document) -> Errors:
+    """Checks a certificate: that it is for the key that was asked for, and valid as the status says."""
+    chain = status.get("certificateChain") or ""
+    if byte_length(chain) > _CHAIN_BYTES_MAX:
+        return [too_long(_CHAIN, _CHAIN_BYTES_MAX)]
+    blocks = list(pem_blocks(chain.encode("utf-8", "surrogatepass")))
+    if not blocks:
+        return [invalid(_CHAIN, chain, "issued certificate chain must contain at least one certificate")]
+    if blocks[0].label != CERTIFICATE:
+        return [invalid(_CHAIN, chain, _ONLY_CERTIFICATES)]
+    leaf = _certificate(blocks[0].content)
+    if leaf is None:
+        return [invalid(_CHAIN, chain, "leaf certificate does not parse as valid X.509")]
+    errors = _alternative_names(leaf)
+    wanted = _wanted_key(spec)
+    if wanted is None or _der(leaf.public_key()) != _der(wanted):
+        text = "leaf certificate was not issued to the requested public key"
+        return [*errors, invalid(_CHAIN, chain, text)]
+    errors += _times(status, spec, leaf)
+    if errors:
+        return errors
+    for block in blocks[1:]:
+        if block.label != CERTIFICATE:
+            return [invalid(_CHAIN, chain, _ONLY_CERTIFICATES)]
+        if _certificate(block.content) is None:
+            return [invalid(_CHAIN, chain, "intermediate certificate does not parse as valid X.509")]
+    return []
+
+
+_ONLY_CERTIFICATES: Final = "issued certificate chain must consist entirely of CERTIFICATE PEM blocks"
+
+
+def _certificate(content: bytes) -> x509.Certificate | None:
+    try:
+        certificate = x509.load_der_x509_certificate(content)
+        certificate.public_key()  # which is read only now, as extensions are
+        _ = certificate.extensions
+    except (*UNREADABLE, x509.DuplicateExtension):
+        return None
+    return certificate
+
+
+def _wanted_key(spec: Document) -> PublicKeyTypes | None:
+    if stub := _bytes(spec, "stubPKCS10Request"):
+        try:
+            return x509.load_der_x509_csr(stub).public_key()
+        except UNREADABLE:
+            return None
+    return _public_key(_bytes(spec, "pkixPublicKey"))
+
+
+def _der(key: PublicKeyTypes) -> bytes:
+    return key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+
+
+def _alternative_names(leaf: x509.Certificate) -> Errors:
+    try:
+        found = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return []
+    errors: Errors = []
+    for name in found.get_values_for_type(x509.DNSName):
+        if not name:
+            errors.append(invalid(_CHAIN, name, "leaf certificate should not contain empty DNSName"))
+        if ".." in name:
+            errors.append(invalid(_CHAIN, name, "leaf certificate's DNSName should not contain '..'"))
+        if name.startswith(".") or name.endswith("."):
+            text = "leaf certificate's DNSName should not start or end with '.'"
+            errors.append(invalid(_CHAIN, name, text))
+    for address in found.get_values_for_type(x509.RFC822Name):
+        if "@" not in parseaddr(address)[1].strip("@"):
+            text = "leaf certificate should not contain invalid EmailAddress"
+            errors.append(invalid(_CHAIN, address, text))
+    return errors
+
+
+def _times(status: Document, spec: Document, leaf: x509.Certificate) -> Errors:
+    told = {field: status.get(field) or "" for field in ("notBefore", "notAfter", "beginRefreshAt")}
+    errors = [required(f"status.{field}", _TIMES[field]) for field, time in told.items() if not time]
+    if errors:
+        return errors
+    begin, end, refresh = (timestamps.from_text(time) or 0.0 for time in told.values())
+    is_from, is_until = leaf.not_valid_before_utc.timestamp(), leaf.not_valid_after_utc.timestamp()
+    for field, time, of_leaf in (("notBefore", begin, is_from), ("notAfter", end, is_until)):
+        if time != of_leaf:
+            name = field[0].upper() + field[1:]
+            text = f"must be set to the {name} time encoded in the leaf certificate"
+            return [_with_text(f"status.{field}", told[field], text)]
+    lifetime = is_until - is_from
+    if lifetime < _LIFETIME_S_MIN:
+        return [_with_text(_CHAIN, duration_text(lifetime), "leaf certificate lifetime must be >= 1 hour")]
+    longest = spec.get("maxExpirationSeconds") or 0
+    if lifetime > longest:
+        text = f"leaf certificate lifetime must be <= spec.maxExpirationSeconds ({longest})"
+        return [_with_text(_CHAIN, duration_text(lifetime), text)]
+    path = "status.beginRefreshAt"
+    if refresh < begin + _REFRESH_MARGIN_S:
+        return [
+            _with_text(path, told["beginRefreshAt"], "must be at least 10 minutes after status.notBefore")
+        ]
+    if refresh > end - _REFRESH_MARGIN_S:
+        return [
+            _with_text(path, told["beginRefreshAt"], "must be at least 10 minutes before status.notAfter")
+        ]
+    return []
+
+
+_CONSISTENT: Final = "must be present and consistent with the issued certificate"
+_TIMES: Final = {
+    "notBefore": _CONSISTENT,
+    "notAfter": _CONSISTENT,
+    "beginRefreshAt": "must be present and in the range [notbefore+10min, notafter-10min]",
+}
+
+
+def _with_text(path: str, shown: str, detail: str) -> FieldError:
+    """Returns an error that shows a value as it is, without quotes."""
+    return FieldError(path, INVALID, f"Invalid value: {shown}: {detail}")
+
+
+def _without_value(path: str, detail: str) -> FieldError:
+    return FieldError(path, INVALID, f"Invalid value: {detail}")
+
+
+def _state(document: Document, now: float) -> str:
+    return next((kind for kind in _ENDS if has_ended(document, kind)), "Pending")
