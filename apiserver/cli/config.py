@@ -41,7 +41,15 @@ FEATURE_GATES: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 # The gates without which some types are not served (`catalogue`).
-TYPE_GATES: Final = frozenset({"ClusterTrustBundle", "PodCertificateRequest"})
+TYPE_GATES: Final = frozenset(
+    {
+        "ClusterTrustBundle",
+        "DRADeviceTaintRules",
+        "DRADeviceTaints",
+        "DRAResourcePoolStatus",
+        "PodCertificateRequest",
+    }
+)
 
 
 # Where clouds hand out a machine's credentials.

@@ -6,8 +6,10 @@ from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.resource import (
     beta_versions,
     device_classes,
+    device_taint_rules,
     resource_claim_templates,
     resource_claims,
+    resource_pool_status_requests,
     resource_slices,
 )
 
@@ -19,4 +21,9 @@ def types() -> tuple[BuiltinType, ...]:
         resource_claim_templates.builtin_type(),
         resource_slices.builtin_type(),
     )
-    return (*current, *beta_versions.types(current))
+    return (
+        *current,
+        *beta_versions.types(current),
+        *device_taint_rules.types(),
+        resource_pool_status_requests.builtin_type(),
+    )

@@ -30,6 +30,15 @@ def served(minor: int, *gates: str, runtime_config: RuntimeConfig = ALL) -> set[
 
 # A release, the gates of a type, and the versions of its group that have it then.
 GATES: Final = {
+    "DRADeviceTaints": (
+        *(36, ("DRADeviceTaints", "DRADeviceTaintRules"), "resource.k8s.io", "devicetaintrules"),
+    ),
+    "DRADeviceTaints alone, before there was the other": (
+        *(34, ("DRADeviceTaints",), "resource.k8s.io", "devicetaintrules"),
+    ),
+    "DRAResourcePoolStatus": (
+        *(36, ("DRAResourcePoolStatus",), "resource.k8s.io", "resourcepoolstatusrequests"),
+    ),
     "ClusterTrustBundle": (36, ("ClusterTrustBundle",), "certificates.k8s.io", "clustertrustbundles"),
     "PodCertificateRequest": (
         *(36, ("PodCertificateRequest",), "certificates.k8s.io", "podcertificaterequests"),

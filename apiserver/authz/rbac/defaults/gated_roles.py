@@ -27,6 +27,7 @@ _NONE: Final[Mapping[str, tuple[RuleRow, ...]]] = MappingProxyType({})
 _BUNDLES: Final = RuleRow(READ, "certificates.", "clustertrustbundles")
 _CLEANER: Final = "podcertificaterequestcleaner"
 _REQUESTS: Final = "podcertificaterequests"
+_TAINT_RULES: Final = RuleRow(READ, "resource.", "devicetaintrules")
 _PUBLISHER: Final = "kube-apiserver-serving-clustertrustbundle-publisher"
 
 
@@ -62,6 +63,15 @@ _BY_GATE: Final[Mapping[str, GatedRoles]] = {
         },
         {f"{CONTROLLER_PREFIX}{_CLEANER}": accounts(_CLEANER)},
         {"system:node": (RuleRow("create get list watch", "certificates.", _REQUESTS),)},
+    ),
+    "DRADeviceTaintRules": GatedRoles(
+        added_rules={
+            "system:kube-scheduler": (_TAINT_RULES,),
+            f"{CONTROLLER_PREFIX}device-taint-eviction-controller": (
+                RuleRow("update patch", "resource.", "devicetaintrules/status"),
+                _TAINT_RULES,
+            ),
+        }
     ),
 }
 

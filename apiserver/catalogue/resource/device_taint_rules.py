@@ -1,0 +1,138 @@
+"""DeviceTaintRules: administrators taint devices, whatever their drivers say.
+
+Source: pkg/apis/resource/validation, ValidateDeviceTaintRule; pkg/registry/resource/devicetaintrule; KEP-5055
+(release 1.36).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from apiserver.catalogue.builtin_type import BuiltinType, clear_status
+from apiserver.catalogue.common.other_versions import other_version
+from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
+from apiserver.catalogue.resource.device_requests import validate_label, validate_pool_name
+from apiserver.field_errors import Errors, invalid, not_supported, required, too_many
+from apiserver.meta import names
+from apiserver.meta.table import AGE, columns
+from apiserver.registry.served_resource import Subresource
+from apiserver.registry.strategy import (
+    Strategy,
+    UpdateStrategy,
+    WriteContext,
+    keep_status,
+    only_status_without_metadata,
+)
+from apiserver.validation.conditions import validate_conditions
+from apiserver.validation.documents import at
+from apiserver.vocabulary import Document
+
+# Rules had a gate together with all else about taints until 1.34.
+GATES: Final = ("DRADeviceTaints", "DRADeviceTaintRules")
+_EFFECTS: Final = ("NoExecute", "NoSchedule", "None")
+_CONDITIONS_MAX: Final = 8
+
+
+def types() -> tuple[BuiltinType, ...]:
+    """Returns all versions, which differ in their names only. The first is one that 1.36 has, too."""
+    of_v1beta2 = builtin_type()
+    strict = replace(of_v1beta2.strategy, allows_unconditional_update=False)
+    return (
+        of_v1beta2,
+        other_version(of_v1beta2, "v1", strategy=strict),
+        other_version(of_v1beta2, "v1alpha3"),
+    )
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "resource.",
+        "v1beta2",
+        "devicetaintrules",
+        "DeviceTaintRule",
+        "io.k8s.api.resource.v1beta2.DeviceTaintRule",
+        is_namespaced=False,
+        subresources=(
+            Subresource(
+                "status",
+                update=UpdateStrategy(
+                    only_status_without_metadata, validate_status, resets=("metadata", "spec")
+                ),
+            ),
+        ),
+        strategy=Strategy(
+            prepare_create=clear_status,
+            stamp_create=date_new_taint,
+            validate_create=validate_new_rule,
+            update=UpdateStrategy(keep_status, validate_rule_update, stamp=date_taint),
+            has_generation=True,
+        ),
+        columns=columns(AGE),
+        feature_gates=GATES,
+    )
+
+
+def date_new_taint(stamp: WriteContext, document: Document) -> None:
+    taint = _taint(document)
+    taint["timeAdded"] = taint.get("timeAdded") or stamp.now
+
+
+def date_taint(stamp: WriteContext, new: Document, old: Document) -> None:
+    """Sets the time of a taint that has none, and of one whose effect is another now."""
+    taint, before = _taint(new), _taint(old)
+    is_other = taint.get("effect", "") != before.get("effect", "")
+    if not taint.get("timeAdded") or (is_other and taint["timeAdded"] == before.get("timeAdded")):
+        taint["timeAdded"] = stamp.now
+
+
+def _taint(document: Document) -> Document:
+    taint: Document = document.setdefault("spec", {}).setdefault("taint", {})
+    return taint
+
+
+def validate_new_rule(document: Document) -> Errors:
+    return _rule(document, None)
+
+
+def validate_rule_update(new: Document, old: Document) -> Errors:
+    """An effect that stays may be one that a later release has added."""
+    return _rule(new, at(old, "spec", "taint", "effect") or "")
+
+
+def _rule(document: Document, old_effect: str | None) -> Errors:
+    spec = document.get("spec", {})
+    errors = _selector("spec.deviceSelector", spec.get("deviceSelector") or {})
+    return errors + _checked_taint("spec.taint", spec.get("taint") or {}, old_effect)
+
+
+def _selector(path: str, selector: Document) -> Errors:
+    errors: Errors = []
+    for field, check in (
+        ("driver", validate_csi_driver_name),
+        ("pool", validate_pool_name),
+        ("device", validate_label),
+    ):
+        if (name := selector.get(field)) is not None:
+            errors += check(f"{path}.{field}", name)
+    return errors
+
+
+def _checked_taint(path: str, taint: Document, old_effect: str | None) -> Errors:
+    key, value, effect = (taint.get(field) or "" for field in ("key", "value", "effect"))
+    errors = [invalid(f"{path}.key", key, problem) for problem in names.qualified_name(key)]
+    errors += [invalid(f"{path}.value", value, problem) for problem in names.label_value(value)]
+    if effect == old_effect:
+        return errors
+    if not effect:
+        return [*errors, required(f"{path}.effect")]
+    return errors if effect in _EFFECTS else [*errors, not_supported(f"{path}.effect", effect, _EFFECTS)]
+
+
+def validate_status(new: Document, old: Document) -> Errors:
+    status = new.get("status") or {}
+    count = len(status.get("conditions") or ())
+    errors = validate_conditions(status, "status")
+    if count > _CONDITIONS_MAX:
+        errors.append(too_many("status.conditions", count, _CONDITIONS_MAX))
+    return errors

@@ -1,0 +1,126 @@
+"""ResourcePoolStatusRequests: somebody asks how many devices a driver's pools have, and how many are free.
+
+Source: pkg/apis/resource/validation, ValidateResourcePoolStatusRequest; the declarative rules of
+k8s.io/api/resource/v1alpha3; pkg/registry/resource/resourcepoolstatusrequest; KEP-5677 (release 1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.resource.device_requests import validate_pool_name
+from apiserver.field_errors import Errors, invalid, required, too_long, too_many
+from apiserver.meta import names, table
+from apiserver.meta.names import byte_length
+from apiserver.registry.served_resource import Subresource
+from apiserver.registry.strategy import (
+    Strategy,
+    UpdateStrategy,
+    drop_status,
+    keep_status,
+    only_status_without_metadata,
+)
+from apiserver.schema.compile import Default
+from apiserver.validation.checks import at_least, immutable, named
+from apiserver.validation.conditions import validate_conditions
+from apiserver.validation.defaults import setting
+from apiserver.validation.documents import items
+from apiserver.vocabulary import Document
+
+GATE: Final = "DRAResourcePoolStatus"
+_PACKAGE: Final = "io.k8s.api.resource.v1alpha3."
+_DRIVER_BYTES_MAX: Final = 63
+_LIMIT_MAX: Final = 1_000
+_POOLS_MAX: Final = 1_000
+_CONDITIONS_MAX: Final = 10
+_PROBLEM_BYTES_MAX: Final = 256
+_COUNTS: Final = ("totalDevices", "allocatedDevices", "availableDevices", "unavailableDevices")
+
+DEFAULTS: Final[Mapping[str, Default]] = {f"{_PACKAGE}ResourcePoolStatusRequestSpec": setting(limit=100)}
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "resource.",
+        "v1alpha3",
+        "resourcepoolstatusrequests",
+        "ResourcePoolStatusRequest",
+        f"{_PACKAGE}ResourcePoolStatusRequest",
+        is_namespaced=False,
+        subresources=(
+            Subresource(
+                "status",
+                update=UpdateStrategy(
+                    only_status_without_metadata, validate_status, resets=("metadata", "spec")
+                ),
+            ),
+        ),
+        defaults=DEFAULTS,
+        strategy=Strategy(
+            prepare_create=drop_status,
+            validate_create=validate_request,
+            update=UpdateStrategy(keep_status, validate_request_update),
+            allows_unconditional_update=False,
+        ),
+        columns=table.DEFAULT,
+        feature_gates=(GATE,),
+    )
+
+
+def validate_request(document: Document) -> Errors:
+    spec = document.get("spec", {})
+    errors = _driver("spec.driver", spec.get("driver", ""))
+    if (pool := spec.get("poolName")) is not None:
+        errors += validate_pool_name("spec.poolName", pool)
+    limit = spec.get("limit")
+    errors += at_least("spec.limit", limit, 1)
+    if limit is not None and limit > _LIMIT_MAX:
+        errors.append(invalid("spec.limit", limit, f"must be less than or equal to {_LIMIT_MAX}"))
+    return errors
+
+
+def _driver(path: str, driver: str) -> Errors:
+    """Checks the name of a driver: a subdomain, in which upper case is allowed, and a short one."""
+    if not driver:
+        return [required(path)]
+    errors: Errors = [too_long(path, _DRIVER_BYTES_MAX)] if byte_length(driver) > _DRIVER_BYTES_MAX else []
+    return errors + [invalid(path, driver, problem) for problem in names.dns_subdomain(driver.lower())]
+
+
+def validate_request_update(new: Document, old: Document) -> Errors:
+    return immutable("spec", new.get("spec"), old.get("spec"))
+
+
+def validate_status(new: Document, old: Document) -> Errors:
+    """A status is written once: then the request is complete."""
+    status, before = new.get("status"), old.get("status")
+    if before is not None:
+        return immutable("status", status, before)
+    if status is None:
+        return []
+    errors: Errors = []
+    if (count := status.get("poolCount")) is None:
+        errors.append(required("status.poolCount"))
+    errors += at_least("status.poolCount", count, 0)
+    for field, most in (("pools", _POOLS_MAX), ("conditions", _CONDITIONS_MAX)):
+        if (length := len(status.get(field) or ())) > most:
+            return [*errors, too_many(f"status.{field}", length, most)]
+    for where, pool in items(status, "pools", "status"):
+        errors += _pool(where, pool)
+    return errors + validate_conditions(status, "status")
+
+
+def _pool(path: str, pool: Document) -> Errors:
+    errors = _driver(f"{path}.driver", pool.get("driver", ""))
+    errors += validate_pool_name(f"{path}.poolName", pool.get("poolName", ""))
+    errors += at_least(f"{path}.generation", pool.get("generation", 0), 0)
+    errors += at_least(f"{path}.resourceSliceCount", pool.get("resourceSliceCount"), 1)
+    for field in _COUNTS:
+        errors += at_least(f"{path}.{field}", pool.get(field), 0)
+    if (node := pool.get("nodeName")) is not None:
+        errors += named(f"{path}.nodeName", node, names.dns_subdomain)
+    if byte_length(pool.get("validationError") or "") > _PROBLEM_BYTES_MAX:
+        errors.append(too_long(f"{path}.validationError", _PROBLEM_BYTES_MAX))
+    return errors
