@@ -12,6 +12,7 @@ from apiserver.catalogue.storagemigration.storage_version_migrations import (
     validate_migration_update,
 )
 from apiserver.vocabulary import Document
+from tests.unit.catalogue.removed_versions.old_kinds import OldKind, read_by_current
 
 AT: Final = "2024-05-06T07:08:09Z"
 
@@ -96,3 +97,15 @@ def test_what_a_status_may_be(new: Document, old: Document, expected: list[str])
     assert len(found) == len(expected)
     for error, text in zip(found, expected, strict=True):
         assert str(error).startswith(text)
+
+
+def test_v1_of_1_37_is_the_same() -> None:
+    spec = {"resource": {"group": "apps", "resource": "deployments"}}
+    v1, v1beta1 = (
+        OldKind("storageversionmigrations.storagemigration.k8s.io", version, minor, {"spec": spec})
+        for version, minor in (("v1", 37), ("v1beta1", 36))
+    )
+    assert v1.create().texts == []
+    assert v1.resource.has_protobuf
+    assert read_by_current(v1.completed()) == v1beta1.completed()
+    assert v1.resource.storage_version == "v1beta1", "the release before does not have v1"
