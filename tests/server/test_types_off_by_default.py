@@ -84,6 +84,14 @@ OBJECTS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
         "/apis/resource.k8s.io/v1alpha3/resourcepoolstatusrequests",
         {"driver": "a.b"},
     ),
+    "PodGroup": (
+        "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups",
+        {"schedulingPolicy": {"gang": {"minCount": 2}}},
+    ),
+    "Workload": (
+        "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/workloads",
+        {"podGroupTemplates": [{"name": "workers", "schedulingPolicy": {"basic": {}}}]},
+    ),
     "PodCertificateRequest": (POD_REQUESTS, POD_REQUEST),
 }
 

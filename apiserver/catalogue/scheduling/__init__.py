@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.catalogue.scheduling import priority_classes
+from apiserver.catalogue.scheduling import pod_groups, priority_classes, workloads
 
 
 def types() -> tuple[BuiltinType, ...]:
-    return (priority_classes.builtin_type(),)
+    return (priority_classes.builtin_type(), pod_groups.builtin_type(), *workloads.types())

@@ -73,6 +73,9 @@ _BY_GATE: Final[Mapping[str, GatedRoles]] = {
             ),
         }
     ),
+    "GenericWorkload": GatedRoles(
+        added_rules={"system:kube-scheduler": (RuleRow(READ, "scheduling.", "podgroups workloads"),)}
+    ),
 }
 
 

@@ -1,0 +1,119 @@
+"""Workloads: the templates of a workload's pod groups.
+
+Source: k8s.io/api/scheduling/v1alpha2, the declarative rules; pkg/apis/scheduling/validation; KEP-4671
+(release 1.36). v1alpha1, which 1.35 had, has the groups under other names.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.common.other_versions import hub_of, other_version
+from apiserver.catalogue.scheduling.pod_groups import GATE, drop_disabled
+from apiserver.catalogue.scheduling.scheduling_policies import validate_policy
+from apiserver.field_errors import Errors, duplicate, required, too_many
+from apiserver.meta import names, table
+from apiserver.registry.strategy import Strategy, UpdateStrategy
+from apiserver.validation.checks import immutable, named
+from apiserver.validation.documents import at, items
+from apiserver.vocabulary import Document
+
+_TEMPLATES: Final = "podGroupTemplates"
+_GROUPS: Final = "podGroups"
+_TEMPLATES_MAX: Final = 8
+
+
+def types() -> tuple[BuiltinType, ...]:
+    of_v1alpha2 = builtin_type()
+    hub = hub_of(of_v1alpha2, to_v1alpha2, to_v1alpha1)
+    return of_v1alpha2, other_version(of_v1alpha2, "v1alpha1", hub=hub)
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "scheduling.",
+        "v1alpha2",
+        "workloads",
+        "Workload",
+        "io.k8s.api.scheduling.v1alpha2.Workload",
+        strategy=Strategy(
+            prepare_create=prepare_workload,
+            validate_create=validate_workload,
+            update=UpdateStrategy(prepare_workload, validate_workload_update),
+        ),
+        columns=table.DEFAULT,
+        feature_gates=(GATE,),
+    )
+
+
+def prepare_workload(new: Document, old: Document | None = None) -> None:
+    for template in at(new, "spec", _TEMPLATES) or ():
+        drop_disabled(template)
+
+
+def validate_workload(document: Document) -> Errors:
+    return _controller(document) + _count(document) + _templates(document)
+
+
+def validate_workload_update(new: Document, old: Document) -> Errors:
+    """The controller may be told later, once."""
+    controller, before = (at(each, "spec", "controllerRef") for each in (new, old))
+    path = "spec.controllerRef"
+    errors = _controller(new) if before is None else immutable(path, controller, before)
+    templates = immutable(f"spec.{_TEMPLATES}", at(new, "spec", _TEMPLATES), at(old, "spec", _TEMPLATES))
+    return errors + templates + _count(new)
+
+
+def _controller(document: Document) -> Errors:
+    reference = at(document, "spec", "controllerRef")
+    if reference is None:
+        return []
+    path = "spec.controllerRef"
+    return [
+        *named(f"{path}.apiGroup", reference.get("apiGroup"), names.dns_subdomain, is_required=False),
+        *named(f"{path}.kind", reference.get("kind"), names.path_segment),
+        *named(f"{path}.name", reference.get("name"), names.path_segment),
+    ]
+
+
+def _count(document: Document) -> Errors:
+    path, count = f"spec.{_TEMPLATES}", len(at(document, "spec", _TEMPLATES) or ())
+    if not count:
+        return [required(path, "must have at least one item")]
+    return [too_many(path, count, _TEMPLATES_MAX)] if count > _TEMPLATES_MAX else []
+
+
+def _templates(document: Document) -> Errors:
+    if len(at(document, "spec", _TEMPLATES) or ()) > _TEMPLATES_MAX:
+        return []
+    errors: Errors = []
+    seen: set[str] = set()
+    for where, template in items(document.get("spec", {}), _TEMPLATES, "spec"):
+        name = template.get("name", "")
+        errors += named(f"{where}.name", name, names.dns_label)
+        if name in seen:
+            errors.append(duplicate(where, name))
+        seen.add(name)
+        errors += validate_policy(f"{where}.schedulingPolicy", template.get("schedulingPolicy") or {})
+    return errors
+
+
+# ---- v1alpha1
+
+
+def to_v1alpha2(document: Document) -> None:
+    spec = document.get("spec", {})
+    if (groups := spec.pop(_GROUPS, None)) is not None:
+        spec[_TEMPLATES] = [
+            {"name": each.get("name", ""), "schedulingPolicy": each.get("policy") or {}} for each in groups
+        ]
+
+
+def to_v1alpha1(document: Document) -> None:
+    spec = document.get("spec", {})
+    templates: list[Any] | None = spec.pop(_TEMPLATES, None)
+    if templates is not None:
+        spec[_GROUPS] = [
+            {"name": each.get("name", ""), "policy": each.get("schedulingPolicy") or {}} for each in templates
+        ]
