@@ -47,6 +47,7 @@ TYPE_GATES: Final = frozenset(
         "DRADeviceTaintRules",
         "DRADeviceTaints",
         "DRAResourcePoolStatus",
+        "DynamicResourceAllocation",
         "GenericWorkload",
         "PodCertificateRequest",
     }

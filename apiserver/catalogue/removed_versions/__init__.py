@@ -23,6 +23,7 @@ be set, and what may change.
     node                   runtime classes
     policy                 disruption budgets, and security policies (`pod_security_policies`)
     rbac                   roles and their bindings
+    resource               devices, and claims of them
 
 Nothing of this is imported by a server that serves none of them, until it meets an object that is stored in
 one.
@@ -53,6 +54,7 @@ from apiserver.catalogue.removed_versions import (
     policy,
     rbac,
     renamed,
+    resource,
     reviews,
 )
 from apiserver.catalogue.removed_versions.current_types import CurrentTypes
@@ -84,4 +86,5 @@ def types(
         *node.types(there),
         *policy.types(there),
         *rbac.types(brand, there),
+        *resource.types(there),
     )

@@ -16,6 +16,7 @@ from apiserver.catalogue.removed_versions.current_types import CurrentTypes
 _RENAMED: Final = (
     ("apiregistration.", "v1beta1", ("apiservices",)),
     ("coordination.", "v1beta1", ("leases",)),
+    ("networking.", "v1alpha1", ("ipaddresses", "servicecidrs")),
     ("node.", "v1beta1", ("runtimeclasses",)),
     (
         "rbac.authorization.",

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Final
+
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.resource import (
     beta_versions,
@@ -13,13 +16,19 @@ from apiserver.catalogue.resource import (
     resource_slices,
 )
 
+# Off by default until 1.33, and locked from 1.35 on.
+_GATE: Final = "DynamicResourceAllocation"
+
 
 def types() -> tuple[BuiltinType, ...]:
-    current = (
-        device_classes.builtin_type(),
-        resource_claims.builtin_type(),
-        resource_claim_templates.builtin_type(),
-        resource_slices.builtin_type(),
+    current = tuple(
+        replace(each, feature_gates=(_GATE,))
+        for each in (
+            device_classes.builtin_type(),
+            resource_claims.builtin_type(),
+            resource_claim_templates.builtin_type(),
+            resource_slices.builtin_type(),
+        )
     )
     return (
         *current,

@@ -30,6 +30,9 @@ def served(minor: int, *gates: str, runtime_config: RuntimeConfig = ALL) -> set[
 
 # A release, the gates of a type, and the versions of its group that have it then.
 GATES: Final = {
+    "DynamicResourceAllocation": (
+        *(32, ("DynamicResourceAllocation",), "resource.k8s.io", "resourceclaims"),
+    ),
     "GenericWorkload": (36, ("GenericWorkload",), "scheduling.k8s.io", "podgroups"),
     "GenericWorkload, at 1.35": (35, ("GenericWorkload",), "scheduling.k8s.io", "workloads"),
     "DRADeviceTaints": (
