@@ -52,6 +52,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         "--runtime-config=api/all=true",
         f"--feature-gates={','.join(f'{gate}=true' for gate in sorted(TYPE_GATES))}",
         "--controllers=*",
+        "--authorization-mode=Node,RBAC",
+        "--enable-admission-plugins=NodeRestriction",
     )
     with ServerProcess(tmp_path_factory.mktemp("types"), *flags) as server:
         yield server
@@ -202,3 +204,49 @@ def test_who_issues_certificates_of_pods_must_be_allowed_to_sign(api: Api) -> No
     status = issue(now).ok()["status"]
     assert status["conditions"][0]["lastTransitionTime"] >= status["notBefore"]
     assert issue(now - timedelta(minutes=1)).status == 422, "it has been decided"
+
+
+# A field of what a node asks for, what stands there, and why it is refused.
+NOT_OF_THE_NODE: Final = {
+    "another node": ("nodeName", "other", "which is not the requesting node"),
+    "a node of before": ("nodeUID", "before", "inconsistent with the running node"),
+    "a pod of before": ("podUID", "before", "which differs from running pod"),
+    "another account": ("serviceAccountName", "other", "that differs from running pod"),
+    "an account of before": ("serviceAccountUID", "before", "which differs from the running service account"),
+}
+
+
+def test_nodes_ask_for_certificates_of_their_own_pods(api: Api) -> None:
+    """The plugin NodeRestriction, and the Node authorizer."""
+    node = api.post("/api/v1/nodes", {"metadata": {"name": "node"}}).ok()
+    account = until(
+        lambda: api.get("/api/v1/namespaces/default/serviceaccounts/default"),
+        lambda found: found.status == 200,
+    ).ok()
+    containers = [{"name": "c", "image": "i"}]
+    pod_spec = {"nodeName": "node", "serviceAccountName": "default", "containers": containers}
+    pod = api.post("/api/v1/namespaces/default/pods", {"metadata": {"name": "web"}, "spec": pod_spec}).ok()
+    uids = {
+        "nodeUID": node["metadata"]["uid"],
+        "podUID": pod["metadata"]["uid"],
+        "serviceAccountUID": account["metadata"]["uid"],
+    }
+    headers = {"Impersonate-User": "system:node:node", "Impersonate-Group": "system:nodes"}
+
+    def ask(name: str, **fields: str) -> Answer:
+        spec = {**POD_REQUEST, **uids, **fields}
+        return api.post(POD_REQUESTS, {"metadata": {"name": name}, "spec": spec}, headers=headers)
+
+    ask("of-node").ok()
+    for name, (field, value, why) in NOT_OF_THE_NODE.items():
+        refused = ask("refused", **{field: value})
+        assert refused.status == 403, name
+        assert why in refused.message, name
+    assert ask("refused", podName="absent").status == 404
+    label = {"metadata": {"labels": {"a": "b"}}}
+    assert api.patch(f"{POD_REQUESTS}/of-node", label, headers=headers).status == 403
+    everywhere = POD_REQUESTS.replace("/namespaces/default", "")
+    assert api.get(everywhere, headers=headers).status == 403
+    own = api.get(f"{everywhere}?fieldSelector=spec.nodeName=node", headers=headers).ok()["items"]
+    assert "of-node" in [each["metadata"]["name"] for each in own]
+    assert api.get(BUNDLES, headers=headers).status == 200

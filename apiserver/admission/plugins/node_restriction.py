@@ -78,6 +78,8 @@ class NodeRestriction(Plugin):
         self._pods, self._nodes = context.lister(*PODS), context.lister(*_NODES)
         self._claims, self._volumes = context.lister(*_CLAIMS), context.lister("", "persistentvolumes")
         self._drivers = context.lister(group("storage"), "csidrivers")
+        self._accounts = context.lister(*_ACCOUNTS)
+        self._pod_requests = GroupResource(group("certificates"), "podcertificaterequests")
         self._rules: Mapping[GroupResource, Callable[[_Write], object]] = {
             _NODES: _check_node,
             GroupResource(group("coordination"), "leases"): _check_lease,
@@ -92,7 +94,7 @@ class NodeRestriction(Plugin):
             return False
         if resource == _ACCOUNTS:
             return subresource == "token" and operation is Operation.CREATE
-        return resource == PODS or resource in self._rules
+        return resource in (PODS, self._pod_requests) or resource in self._rules
 
     async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         """Changes nothing."""
@@ -116,6 +118,8 @@ class NodeRestriction(Plugin):
             await self._check_pod(write)
         elif resource == _ACCOUNTS:
             await self._check_token(write)
+        elif resource == self._pod_requests:
+            await self._check_pod_certificate_request(write)
         else:
             self._rules[resource](write)
 
@@ -177,6 +181,55 @@ class NodeRestriction(Plugin):
         for what, is_referred_to in _references(spec):
             if is_referred_to:
                 raise write.refuse(f"{who} can not create pods that reference {what}")
+
+    # ---- certificates of pods
+
+    async def _check_pod_certificate_request(self, write: _Write) -> None:
+        """A node asks for certificates only of pods that it runs, as they are."""
+        attributes, spec = write.attributes, write.new.get("spec") or {}
+        if write.operation is not Operation.CREATE:
+            raise write.refuse(f"unexpected operation {write.operation.value}")
+        if attributes.subresource:
+            raise write.refuse(f"unexpected subresource {attributes.subresource}")
+        node = spec.get("nodeName", "")
+        if node != write.node:
+            raise write.refuse(
+                f"PodCertificateRequest.Spec.NodeName={quote(node)}, which is not the requesting node "
+                f"{quote(write.node)}"
+            )
+        named = f"{attributes.namespace}/{spec.get('podName', '')}"
+        request = f"PodCertificateRequest for pod {quote(named)}"
+        own_uid = (await _existing(self._nodes, node))["metadata"]["uid"]
+        if (uid := spec.get("nodeUID", "")) != own_uid:
+            raise write.refuse(
+                f"{request} names node UID {quote(uid)}, inconsistent with the running node "
+                f"({quote(own_uid)})"
+            )
+        pod = await _existing(self._pods, spec.get("podName", ""), attributes.namespace)
+        meta = pod["metadata"]
+        if (uid := spec.get("podUID", "")) != meta["uid"]:
+            raise write.refuse(
+                f"{request} contains pod UID ({quote(uid)}) which differs from running pod "
+                f"{quote(meta['uid'])}"
+            )
+        if at(pod, "spec", "nodeName") != node:
+            raise write.refuse(
+                f"pod {quote(named)} is not running on node {quote(node)} named in the PodCertificateRequest"
+            )
+        if MIRROR in (meta.get("annotations") or {}):
+            raise write.refuse(f"pod {quote(named)} is a mirror pod")
+        name, own_name = spec.get("serviceAccountName", ""), at(pod, "spec", "serviceAccountName") or ""
+        if name != own_name:
+            raise write.refuse(
+                f"{request} contains serviceAccountName ({quote(name)}) that differs from running pod "
+                f"({quote(own_name)})"
+            )
+        account_uid = (await _existing(self._accounts, name, attributes.namespace))["metadata"]["uid"]
+        if (uid := spec.get("serviceAccountUID", "")) != account_uid:
+            raise write.refuse(
+                f"{request} names service account UID {quote(uid)}, which differs from the running service "
+                f"account ({quote(account_uid)})"
+            )
 
     # ---- tokens
 
@@ -278,6 +331,7 @@ def _references(spec: Document) -> Iterator[tuple[str, bool]]:
     yield "secrets", any(secrets_of(spec))
     yield "configmaps", any(each.get(field) is not None for each in all_sources for field in config_maps)
     yield "clustertrustbundles", any(each.get("clusterTrustBundle") is not None for each in sources)
+    yield "podcertificates", any(each.get("podCertificate") is not None for each in sources)
     yield "persistentvolumeclaims", any(each.get("persistentVolumeClaim") is not None for each in volumes)
     yield "resourceclaims", bool(spec.get("resourceClaims"))
 

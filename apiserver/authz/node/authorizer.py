@@ -47,6 +47,7 @@ class NodeAuthorizer:
             GroupResource(group("coordination"), "leases"): _lease,
             GroupResource(group("storage"), "csinodes"): _csi_node,
             GroupResource(group("resource"), "resourceslices"): self._slice,
+            GroupResource(group("certificates"), "podcertificaterequests"): self._pod_certificate_request,
             GroupResource("", "nodes"): _node,
             GroupResource("", "pods"): self._pod,
         }
@@ -61,6 +62,9 @@ class NodeAuthorizer:
             rule = self._by_resource.get(GroupResource(attributes.group, attributes.resource))
             if rule is not None:
                 return rule(node, attributes)
+        return self._by_rules(attributes)
+
+    def _by_rules(self, attributes: Attributes) -> Verdict:
         return _ALLOW if any(each.allows(attributes) for each in self._rules) else NO_OPINION
 
     def rules_of(self, user: UserInfo, namespace: str) -> RuleSet:
@@ -138,6 +142,15 @@ class NodeAuthorizer:
             "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, "
             "patch, delete, deletecollection"
         )
+
+    def _pod_certificate_request(self, node: str, attributes: Attributes) -> Verdict:
+        """The rules have them only if they are served."""
+        if attributes.subresource:
+            return _no("nodes may not access the subresources of PodCertificateRequests")
+        if attributes.verb in _READ and not requires_field(attributes, "spec.nodeName", node):
+            return _no("can only list/watch podcertificaterequests with spec.nodeName field selector")
+        # NodeRestriction looks at the node and the pod of new ones.
+        return self._by_rules(attributes)
 
     def _pod(self, node: str, attributes: Attributes) -> Verdict | Undecided:
         match attributes.subresource, attributes.verb:

@@ -239,6 +239,11 @@ SELECTORS: Final = {
     "pods of all others": ("list pods", "spec.nodeName!=n1", False),
     "what cannot be read": ("list pods", "spec.nodeName=n1,(", False),
     "slices of the node": ("deletecollection resource.k8s.io/resourceslices", "spec.nodeName=n1", True),
+    "certificate requests of the node, which are not served": (
+        "list certificates.k8s.io/podcertificaterequests",
+        "spec.nodeName=n1",
+        False,
+    ),
     "slices of another": ("list resource.k8s.io/resourceslices", "spec.nodeName=n2", False),
 }
 
@@ -246,6 +251,31 @@ SELECTORS: Final = {
 @pytest.mark.parametrize(("request_", "selector", "is_allowed"), SELECTORS.values(), ids=SELECTORS)
 def test_field_selectors(request_: str, selector: str, is_allowed: bool) -> None:
     verdict = AUTHORIZER(asked(request_, namespace="", field_selector=selector))
+    assert isinstance(verdict, Verdict)
+    assert (verdict.decision is Decision.ALLOW) is is_allowed
+
+
+# What a node may do if PodCertificateRequests are served.
+POD_CERTIFICATES: Final = {
+    "a new one": ("create podcertificaterequests", "", True),
+    "those of the node": ("list podcertificaterequests", "spec.nodeName=n1", True),
+    "those of another": ("watch podcertificaterequests", "spec.nodeName=n2", False),
+    "all": ("list podcertificaterequests", "", False),
+    "one": ("get podcertificaterequests a", "", False),
+    "a change": ("update podcertificaterequests a", "", False),
+    "a status": ("update podcertificaterequests:status a", "", False),
+    "bundles": ("list clustertrustbundles", "", False),
+}
+
+
+@pytest.mark.parametrize(
+    ("request_", "selector", "is_allowed"), POD_CERTIFICATES.values(), ids=POD_CERTIFICATES
+)
+def test_certificates_of_pods(request_: str, selector: str, is_allowed: bool) -> None:
+    rules = role_rules(Brand(), "system:node", {"PodCertificateRequest"}.__contains__)
+    authorizer = NodeAuthorizer(graph(), rules, Brand().group)
+    verb, _, what = request_.partition(" ")
+    verdict = authorizer(asked(f"{verb} certificates.k8s.io/{what}", field_selector=selector))
     assert isinstance(verdict, Verdict)
     assert (verdict.decision is Decision.ALLOW) is is_allowed
 
