@@ -24,6 +24,7 @@ be set, and what may change.
     policy                 disruption budgets, and security policies (`pod_security_policies`)
     rbac                   roles and their bindings
     resource               devices, and claims of them
+    storagemigration       what is to be stored in its storage version
 
 Nothing of this is imported by a server that serves none of them, until it meets an object that is stored in
 one.
@@ -56,6 +57,7 @@ from apiserver.catalogue.removed_versions import (
     renamed,
     resource,
     reviews,
+    storagemigration,
 )
 from apiserver.catalogue.removed_versions.current_types import CurrentTypes
 from apiserver.schema.structural import Schema
@@ -87,4 +89,5 @@ def types(
         *policy.types(there),
         *rbac.types(brand, there),
         *resource.types(there),
+        *storagemigration.types(there),
     )

@@ -52,11 +52,13 @@ def validate_migration(document: Document) -> Errors:
     return [required("spec.resource.resource", "resource is required")]
 
 
-def validate_migration_update(new: Document, old: Document) -> Errors:
-    """The paths are Kubernetes', which leaves out where the fields are."""
+def validate_migration_update(
+    new: Document, old: Document, fields: Sequence[str] = ("group", "resource")
+) -> Errors:
+    """The paths are Kubernetes', which leaves out where the fields are. fields: those that stay."""
     return [
         invalid(field, now or "", IMMUTABLE)
-        for field in ("group", "resource")
+        for field in fields
         if (now := at(new, "spec", "resource", field)) != at(old, "spec", "resource", field)
     ]
 

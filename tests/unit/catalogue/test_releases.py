@@ -36,7 +36,6 @@ NOT_SERVED: Final = {
     "scheduling.k8s.io/v1beta1 podgroups",
     "scheduling.k8s.io/v1beta1 workloads",
     "settings.k8s.io/v1alpha1 podpresets",
-    "storagemigration.k8s.io/v1alpha1 storageversionmigrations",
 }
 
 

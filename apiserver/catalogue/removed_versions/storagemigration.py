@@ -1,0 +1,66 @@
+"""StorageVersionMigrations of storagemigration/v1alpha1, which releases 1.30 to 1.34 had.
+
+They name a version, too, and may say where a list continues; both stay in what is stored. Their conditions
+have another time. Source: pkg/apis/storagemigration/validation (release 1.34).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.common.other_versions import hub_of, other_version
+from apiserver.catalogue.removed_versions.current_types import CurrentTypes
+from apiserver.catalogue.storagemigration.storage_version_migrations import (
+    GROUP,
+    RESOURCE,
+    validate_migration,
+    validate_migration_update,
+)
+from apiserver.field_errors import Errors, required
+from apiserver.registry.strategy import UpdateStrategy, keep_status
+from apiserver.validation.documents import at
+from apiserver.vocabulary import Document
+
+_TO_HUB: Final = {"lastUpdateTime": "lastTransitionTime"}
+_FROM_HUB: Final = {new: old for old, new in _TO_HUB.items()}
+_IMMUTABLE: Final = ("group", "version", "resource")
+
+
+def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
+    later = current.find(f"{GROUP}.", RESOURCE)
+    strategy = replace(
+        later.strategy,
+        validate=_validate,
+        update=UpdateStrategy(keep_status, _validate_update),
+    )
+    return (other_version(later, "v1alpha1", strategy=strategy, hub=hub_of(later, to_hub, from_hub)),)
+
+
+def to_hub(document: Document) -> None:
+    _rename(document, _TO_HUB)
+
+
+def from_hub(document: Document) -> None:
+    _rename(document, _FROM_HUB)
+
+
+def _rename(document: Document, fields: Mapping[str, str]) -> None:
+    status = document.get("status") or {}
+    if conditions := status.get("conditions"):
+        status["conditions"] = [
+            {fields.get(name, name): value for name, value in each.items()} for each in conditions
+        ]
+
+
+def _validate(document: Document) -> Errors:
+    errors = validate_migration(document)
+    if not at(document, "spec", "resource", "version"):
+        errors.append(required("spec.resource.version", "version is required"))
+    return errors
+
+
+def _validate_update(new: Document, old: Document) -> Errors:
+    return validate_migration_update(new, old, _IMMUTABLE)
