@@ -116,7 +116,7 @@ class Catalogue:
             *storage.types(),
             *admissionregistration.types(),
             *apiextensions.types(brand, schemas.get),
-            *scheduling.types(),
+            *scheduling.types(release),
             *coordination.types(),
             *node.types(),
             *discovery.types(),

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.catalogue.scheduling import pod_groups, priority_classes, workloads
+from apiserver.catalogue.scheduling import pod_groups, priority_classes, release_37, workloads
+from apiserver.releases.emulation import EmulatedRelease
+
+_NEW_FORMS_SINCE: Final = 37
 
 
-def types() -> tuple[BuiltinType, ...]:
+def types(release: EmulatedRelease) -> tuple[BuiltinType, ...]:
+    """Returns the types that a release has, and their versions that it reads."""
+    if release.minor >= _NEW_FORMS_SINCE:
+        return (priority_classes.builtin_type(), *release_37.types())
     return (priority_classes.builtin_type(), pod_groups.builtin_type(), *workloads.types())

@@ -53,19 +53,18 @@ def prepare_workload(new: Document, old: Document | None = None) -> None:
 
 
 def validate_workload(document: Document) -> Errors:
-    return _controller(document) + _count(document) + _templates(document)
+    return validate_controller(document) + _count(document) + _templates(document)
 
 
 def validate_workload_update(new: Document, old: Document) -> Errors:
-    """The controller may be told later, once."""
-    controller, before = (at(each, "spec", "controllerRef") for each in (new, old))
-    path = "spec.controllerRef"
-    errors = _controller(new) if before is None else immutable(path, controller, before)
-    templates = immutable(f"spec.{_TEMPLATES}", at(new, "spec", _TEMPLATES), at(old, "spec", _TEMPLATES))
-    return errors + templates + _count(new)
+    return [
+        error
+        for field in ("controllerRef", _TEMPLATES)
+        for error in immutable(f"spec.{field}", at(new, "spec", field), at(old, "spec", field))
+    ] + _count(new)
 
 
-def _controller(document: Document) -> Errors:
+def validate_controller(document: Document) -> Errors:
     reference = at(document, "spec", "controllerRef")
     if reference is None:
         return []

@@ -34,6 +34,7 @@ GATES: Final = {
         *(32, ("DynamicResourceAllocation",), "resource.k8s.io", "resourceclaims"),
     ),
     "GenericWorkload": (36, ("GenericWorkload",), "scheduling.k8s.io", "podgroups"),
+    "GenericWorkload, at 1.37": (37, ("GenericWorkload",), "scheduling.k8s.io", "podgroups"),
     "GenericWorkload, at 1.35": (35, ("GenericWorkload",), "scheduling.k8s.io", "workloads"),
     "DRADeviceTaints": (
         *(36, ("DRADeviceTaints", "DRADeviceTaintRules"), "resource.k8s.io", "devicetaintrules"),

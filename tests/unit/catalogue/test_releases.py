@@ -31,10 +31,6 @@ NOT_SERVED: Final = {
     "resource.k8s.io/v1alpha2 resourceslices",
     "resource.k8s.io/v1alpha3 podschedulingcontexts",
     "scheduling.k8s.io/v1alpha3 compositepodgroups",
-    "scheduling.k8s.io/v1alpha3 podgroups",
-    "scheduling.k8s.io/v1alpha3 workloads",
-    "scheduling.k8s.io/v1beta1 podgroups",
-    "scheduling.k8s.io/v1beta1 workloads",
     "settings.k8s.io/v1alpha1 podpresets",
 }
 
