@@ -15,6 +15,7 @@ be set, and what may change.
     autoscaling            autoscalers of pods
     batch                  jobs by the clock
     certificates           requests for certificates
+    cluster_cidrs          addresses of pods
     discovery              endpoint slices
     events                 events of events.k8s.io
     extensions             the group whose types have moved to other groups
@@ -46,6 +47,7 @@ from apiserver.catalogue.removed_versions import (
     autoscaling,
     batch,
     certificates,
+    cluster_cidrs,
     discovery,
     events,
     extensions,
@@ -80,6 +82,7 @@ def types(
         *autoscaling.types(there),
         *batch.types(there),
         *certificates.types(there),
+        cluster_cidrs.builtin_type(),
         *discovery.types(there),
         *events.types(there),
         *extensions.types(there),

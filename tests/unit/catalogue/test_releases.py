@@ -17,7 +17,6 @@ NOT_SERVED: Final = {
     "discovery.k8s.io/v1alpha1 endpointslices",
     "lifecycle.k8s.io/v1alpha1 evictionrequests",
     "lifecycle.k8s.io/v1alpha1 evictions",
-    "networking.k8s.io/v1alpha1 clustercidrs",
     "resource.k8s.io/v1alpha1 podschedulings",
     "resource.k8s.io/v1alpha1 resourceclaims",
     "resource.k8s.io/v1alpha1 resourceclaimtemplates",

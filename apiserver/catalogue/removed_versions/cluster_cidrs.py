@@ -1,0 +1,114 @@
+"""ClusterCIDRs of networking/v1alpha1, which releases 1.25 to 1.28 had: where pods get their addresses from.
+
+They are kept; nothing gives nodes their addresses here. Source: pkg/apis/networking/validation,
+ValidateClusterCIDR, and pkg/registry/networking/clustercidr (release 1.27).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Any, Final
+
+from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.pod_specs.scheduling import validate_node_selector
+from apiserver.field_errors import Errors, invalid, required
+from apiserver.meta import names
+from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.registry.strategy import Strategy, UpdateStrategy
+from apiserver.validation.checks import immutable
+from apiserver.validation.documents import at
+from apiserver.vocabulary import Document
+
+_HOST_BITS_MIN: Final = 4
+# Fields of networks, their families as Kubernetes names them, and the bits of an address.
+_FAMILIES: Final = (("ipv4", "IPv4", 32), ("ipv6", "IPv6", 128))
+_FIELDS: Final = ("nodeSelector", "perNodeHostBits", "ipv4", "ipv6")
+_TERM_FIELDS: Final = (("MatchExpressions", "matchExpressions"), ("MatchFields", "matchFields"))
+_NONE: Final = "<none>"
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "networking.",
+        "v1alpha1",
+        "clustercidrs",
+        "ClusterCIDR",
+        "io.k8s.api.networking.v1alpha1.ClusterCIDR",
+        is_namespaced=False,
+        strategy=Strategy(
+            name_rule=names.dns_label,
+            validate_create=validate_cluster_cidr,
+            update=UpdateStrategy(validate=validate_cluster_cidr_update),
+        ),
+        columns=columns(
+            Column(
+                "PerNodeHostBits",
+                lambda document, now: str(at(document, "spec", "perNodeHostBits") or 0),
+                description="How many bits of an address tell pods of a node from each other.",
+            ),
+            Column("IPv4", _network_cell("ipv4"), description="The network of IPv4 addresses."),
+            Column("IPv6", _network_cell("ipv6"), description="The network of IPv6 addresses."),
+            AGE,
+            Column("NodeSelector", _selector, priority=1, description="Whose pods get these addresses."),
+        ),
+    )
+
+
+def validate_cluster_cidr(document: Document) -> Errors:
+    spec, errors = document.get("spec", {}), Errors()
+    if (selector := spec.get("nodeSelector")) is not None:
+        errors += validate_node_selector("spec.nodeSelector", selector)
+    if not any(spec.get(field) for field, _, _ in _FAMILIES):
+        return [*errors, required("spec", "one or both of `ipv4` and `ipv6` must be specified")]
+    for field, family, bits in _FAMILIES:
+        if network := spec.get(field):
+            errors += _network(family, bits, network, spec.get("perNodeHostBits") or 0)
+    return errors
+
+
+def _network(family: str, bits: int, text: str, host_bits: int) -> Errors:
+    path = f"spec.{family}"
+    try:
+        if "/" not in text:
+            raise ValueError(text)
+        network = ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return [invalid(path, text, f"must be a valid CIDR: {text}")]
+    errors: Errors = []
+    if network.max_prefixlen != bits:
+        errors.append(invalid(path, text, f"must be a valid {family} CIDR"))
+    path, most = "spec.perNodeHostBits", bits - network.prefixlen
+    if host_bits < _HOST_BITS_MIN:
+        errors.append(invalid(path, host_bits, f"must be greater than or equal to {_HOST_BITS_MIN}"))
+    if host_bits > most:
+        errors.append(invalid(path, host_bits, f"must be less than or equal to {most}"))
+    return errors
+
+
+def validate_cluster_cidr_update(new: Document, old: Document) -> Errors:
+    return [
+        error
+        for field in _FIELDS
+        for error in immutable(f"spec.{field}", at(new, "spec", field), at(old, "spec", field))
+    ]
+
+
+def _network_cell(field: str) -> Any:
+    show = field_cell("spec", field, default=_NONE)
+    return lambda document, now: show(document, now) or _NONE
+
+
+def _selector(document: Document, now: float) -> str:
+    """In the form of Go."""
+    terms = at(document, "spec", "nodeSelector", "nodeSelectorTerms") or ()
+    told = [
+        f"{title}: [{' '.join(map(_requirement, requirements))}]"
+        for term in terms
+        for title, field in _TERM_FIELDS
+        if (requirements := term.get(field))
+    ]
+    return ",".join(told) or _NONE
+
+
+def _requirement(each: Document) -> str:
+    return f"{{{each.get('key', '')} {each.get('operator', '')} [{' '.join(each.get('values') or ())}]}}"
