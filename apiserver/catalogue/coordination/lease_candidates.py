@@ -64,29 +64,37 @@ def builtin_type() -> BuiltinType:
 def validate_candidate(document: Document) -> Errors:
     spec = document.get("spec", {})
     errors: Errors = [] if spec.get("leaseName") else [required("spec.leaseName")]
+    errors += validate_versions(spec, needs_own=True)
+    strategy = spec.get("strategy") or ""
+    if not strategy:
+        return [*errors, required("spec.strategy")]
+    emulated = parse_semver(spec.get("emulationVersion") or "")
+    if strategy == OLDEST_EMULATION_VERSION and (emulated or _NO_VERSION) == _NO_VERSION:
+        text = f"must be specified when `strategy` is '{OLDEST_EMULATION_VERSION}'"
+        errors.append(required("spec.emulationVersion", text))
+    # The path has the name twice in Kubernetes, too.
+    return errors + validate_strategy("spec.strategy.strategy", strategy)
+
+
+def validate_versions(spec: Document, *, needs_own: bool = False) -> Errors:
+    """Checks the version that a program emulates, and its own."""
+    errors: Errors = []
     emulated, own = (spec.get(field) or "" for field in ("emulationVersion", "binaryVersion"))
     emulated_version, own_version = parse_semver(emulated), parse_semver(own)
     if emulated and emulated_version is None:
         errors.append(invalid("spec.emulationVersion", emulated, _NOT_SEMANTIC))
-    if not own:
+    if not own and needs_own:
         errors.append(required("spec.binaryVersion"))
-    elif own_version is None:
+    if own and own_version is None:
         errors.append(invalid("spec.binaryVersion", own, _NOT_SEMANTIC))
     # What cannot be read is the least version of all.
     if own and emulated and (own_version or _NO_VERSION) < (emulated_version or _NO_VERSION):
         text = "must be greater than or equal to `emulationVersion`"
         errors.append(invalid("spec.binaryVersion", own, text))
-    strategy = spec.get("strategy") or ""
-    if not strategy:
-        return [*errors, required("spec.strategy")]
-    if strategy == OLDEST_EMULATION_VERSION and (emulated_version or _NO_VERSION) == _NO_VERSION:
-        text = f"must be specified when `strategy` is '{OLDEST_EMULATION_VERSION}'"
-        errors.append(required("spec.emulationVersion", text))
-    # The path has the name twice in Kubernetes, too.
-    return errors + _strategy("spec.strategy.strategy", strategy)
+    return errors
 
 
-def _strategy(path: str, strategy: str) -> Errors:
+def validate_strategy(path: str, strategy: str) -> Errors:
     if "/" in strategy:
         return [invalid(path, strategy, problem) for problem in names.qualified_name(strategy)]
     return [] if strategy in _STRATEGIES else [not_supported(path, strategy, _STRATEGIES)]

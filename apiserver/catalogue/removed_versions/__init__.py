@@ -12,10 +12,12 @@ be set, and what may change.
     admissionregistration  webhook configurations and policies
     apiextensions          definitions of custom resources
     apps                   what runs pods; `workloads` has what it shares with `extensions`
+    audit_sinks            where audit events are sent
     autoscaling            autoscalers of pods
     batch                  jobs by the clock
     certificates           requests for certificates
     cluster_cidrs          addresses of pods
+    coordination           candidates for leases
     discovery              endpoint slices
     events                 events of events.k8s.io
     extensions             the group whose types have moved to other groups
@@ -44,10 +46,12 @@ from apiserver.catalogue.removed_versions import (
     admissionregistration,
     apiextensions,
     apps,
+    audit_sinks,
     autoscaling,
     batch,
     certificates,
     cluster_cidrs,
+    coordination,
     discovery,
     events,
     extensions,
@@ -79,10 +83,12 @@ def types(
         *admissionregistration.types(schema_of, there),
         *apiextensions.types(brand, schema_of, there),
         *apps.types(there),
+        audit_sinks.builtin_type(),
         *autoscaling.types(there),
         *batch.types(there),
         *certificates.types(there),
         cluster_cidrs.builtin_type(),
+        *coordination.types(there),
         *discovery.types(there),
         *events.types(there),
         *extensions.types(there),

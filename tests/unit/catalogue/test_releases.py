@@ -12,8 +12,6 @@ from tests.unit.catalogue.removed_versions.old_kinds import table
 
 # What Kubernetes had, and no emulated release has here.
 NOT_SERVED: Final = {
-    "auditregistration.k8s.io/v1alpha1 auditsinks",
-    "coordination.k8s.io/v1alpha1 leasecandidates",
     "discovery.k8s.io/v1alpha1 endpointslices",
     "lifecycle.k8s.io/v1alpha1 evictionrequests",
     "lifecycle.k8s.io/v1alpha1 evictions",

@@ -1,0 +1,70 @@
+"""LeaseCandidates of coordination/v1alpha1, which release 1.31 had: they prefer several strategies.
+
+Later versions have the first of them; the others stay in what is stored. Source:
+pkg/apis/coordination/validation (release 1.31).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.common.other_versions import hub_of, other_version
+from apiserver.catalogue.coordination.lease_candidates import (
+    OLDEST_EMULATION_VERSION,
+    validate_strategy,
+    validate_versions,
+)
+from apiserver.catalogue.removed_versions.current_types import CurrentTypes
+from apiserver.cel.library.semver import Semver, parse_semver
+from apiserver.field_errors import Errors, required
+from apiserver.vocabulary import Document
+
+_ALL: Final = "preferredStrategies"
+_FIRST: Final = "strategy"
+
+
+def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
+    later = current.find("coordination.", "leasecandidates")
+    strategy = replace(later.strategy, validate=_validate)
+    return (other_version(later, "v1alpha1", strategy=strategy, hub=hub_of(later, to_hub, from_hub)),)
+
+
+def to_hub(document: Document) -> None:
+    spec = document.get("spec") or {}
+    if strategies := spec.get(_ALL):
+        spec[_FIRST] = strategies[0]
+
+
+def from_hub(document: Document) -> None:
+    spec = document.get("spec") or {}
+    first = spec.pop(_FIRST, "")
+    # One that was written since, in a later version, has replaced them.
+    if first and (spec.get(_ALL) or [None])[0] != first:
+        spec[_ALL] = [first]
+
+
+def _validate(document: Document) -> Errors:
+    spec = document.get("spec", {})
+    errors: Errors = [] if spec.get("leaseName") else [required("spec.leaseName")]
+    errors += validate_versions(spec)
+    strategies = spec.get(_ALL) or ()
+    if not strategies:
+        return [*errors, required(f"spec.{_ALL}", "must contain at least one strategy")]
+    for index, strategy in enumerate(strategies):
+        if strategy == OLDEST_EMULATION_VERSION:
+            errors += _no_versions(spec)
+        errors += validate_strategy(f"spec.{_ALL}[{index}].strategy", strategy)
+    return errors
+
+
+def _no_versions(spec: Document) -> Errors:
+    """Tells versions that are missing, or cannot be read."""
+    text = f"must be specified when `strategy` is '{OLDEST_EMULATION_VERSION}'"
+    none = Semver((0, 0, 0))
+    return [
+        required(f"spec.{field}", text)
+        for field in ("binaryVersion", "emulationVersion")
+        if (parse_semver(spec.get(field) or "") or none) == none
+    ]
