@@ -267,10 +267,14 @@ def build_controller_manager(
     published: PublishedCredentials,
     authorize: Authorizer,
     aggregation: Aggregation,
+    others: Iterable[ControllerSpec] = (),
 ) -> ControllerManager:
-    """Returns what runs them. A server with an embedded store has it for itself, and so is the leader."""
+    """Returns what runs them, and `others`, which `--controllers` does not name.
+
+    A server with an embedded store has it for itself, and so is the leader.
+    """
     config, elector = core.config, None
-    controllers = list(build_controllers(core, lifecycle, published, authorize, aggregation))
+    controllers = [*build_controllers(core, lifecycle, published, authorize, aggregation), *others]
     if config.elects_leader and any(each.leader_only for each in controllers):
         elector = LeaderElector(
             core.registry,

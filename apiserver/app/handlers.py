@@ -49,6 +49,7 @@ _DELETE_OPTIONS: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 
 
 def build_admission(core: Core, authorizers: Authorizers, caller_with: CallerFactory) -> AdmissionChain:
+    """caller_with: makes what calls admission webhooks."""
     context = PluginContext(core.registry, core.served, core.brand, authorizers, core.offload, core.clock)
     config, metrics = core.config, core.metrics.admission
     plugins = builtin_plugins(
@@ -61,16 +62,15 @@ def build_handlers(
     core: Core,
     access: Access,
     lifecycle: NamespaceLifecycle,
-    caller_with: CallerFactory,
+    admission: AdmissionChain,
     connectors: Mapping[str, Connector],
 ) -> ResourceHandlers:
-    """caller_with: makes what calls admission webhooks. connectors: see `build_connectors`."""
+    """connectors: see `build_connectors`."""
     config, brand, registry = core.config, core.brand, core.registry
     chain, deviations = access.authorizers.chain, config.deviations
     encoders = Encoders(brand, core.clock, core.meta_encoders, has_cbor=config.cbor)
     field_managers = FieldManagers(core.served, deviations, core.clock)
     decoder = Decoder(brand, has_cbor=config.cbor, before_schema=field_managers.before_schema)
-    admission = build_admission(core, access.authorizers, caller_with)
     requests = WriteRequests(brand, deviations, admission, field_managers)
     creator = Creator(registry, lifecycle, requests)
     applier = Applier(registry, requests, creator, chain, field_managers, has_cbor=config.cbor)

@@ -36,9 +36,10 @@ from apiserver.app.flow_control import (
     build_flow_control_configuration,
     build_flow_control_objects,
 )
-from apiserver.app.handlers import build_handlers
+from apiserver.app.handlers import build_admission, build_handlers
 from apiserver.app.http_server import RequestLimits, build_endpoints, build_http_server, build_routes
 from apiserver.app.outbound import Outbound
+from apiserver.app.simulation import build_simulation
 from apiserver.catalogue.rbac.roles import GROUP as RBAC_GROUP
 from apiserver.controllers import flow_control_configuration, flow_control_objects
 from apiserver.controllers.api_service_registration import ApiServiceRegistration
@@ -168,6 +169,7 @@ def build_parts(
     lifecycle = NamespaceLifecycle(
         registry, namespaces, provisions=config.runs_admission_plugin(AUTO_PROVISION)
     )
+    admission = build_admission(core, access.authorizers, caller_with)
     replicas = build_replicas(core, access.accounts, tls)
     connectors = build_connectors(core, outbound.forwarder)
     storage_size = StorageSizeMetric(
@@ -185,7 +187,7 @@ def build_parts(
     )
     routes = build_routes(
         core,
-        build_handlers(core, access, lifecycle, caller_with, connectors.by_name),
+        build_handlers(core, access, lifecycle, admission, connectors.by_name),
         endpoints,
         Elsewhere(
             aggregation.remote,
@@ -236,6 +238,7 @@ def build_parts(
             PublishedCredentials(tls, certificates, access.accounts.issuer.issue_legacy),
             access.authorizers.chain,
             aggregation,
+            build_simulation(core, lifecycle, admission),
         ),
         limits=limits,
         storage_size=storage_size,

@@ -24,6 +24,7 @@ from apiserver.features.gates import FeatureGates
 from apiserver.golang.tls import DEFAULT_VERSION
 from apiserver.metrics.registry import MetricsConfiguration
 from apiserver.releases.emulation import DEFAULT_RELEASE, EmulatedRelease
+from apiserver.simulation.stages import Stage
 from apiserver.vocabulary import IPNetwork
 from apiserver.webhooks.credentials import ClientCredentials
 from apiserver.webhooks.kubeconfig import Cluster, Kubeconfig
@@ -255,6 +256,10 @@ class Config:
     cluster_signing_cert_file: Path | None = None
     cluster_signing_key_file: Path | None = None
     cluster_signing_duration_s: int = 365 * 24 * 3600
+    # For tests: nodes that pretend to run pods, what becomes of these, and the controllers of workloads.
+    simulate_nodes: int = 0
+    simulate_stages: tuple[Stage, ...] = ()
+    simulate_workloads: bool = False
     leader_elect: bool = True
     leader_elect_resource_name: str = "apiserver-controllers"
     leader_elect_lease_duration_s: int = 15

@@ -19,6 +19,8 @@ from apiserver.authz.configuration import MODES, V1, V1BETA1
 from apiserver.golang.durations import parse_duration
 from apiserver.golang.regex import InvalidPattern, compile_pattern
 from apiserver.golang.tls import SUITES
+from apiserver.simulation.nodes import NODES_MAX
+from apiserver.simulation.stages import FILE_BYTES_MAX, InvalidStage, Stage, parse_stages
 from apiserver.vocabulary import IPNetwork
 
 # As kube-apiserver requires.
@@ -205,6 +207,26 @@ def workers(text: str) -> int:
     if not 1 <= workers <= WORKERS_MAX:
         raise argparse.ArgumentTypeError(f"{text} is not between 1 and {WORKERS_MAX}")
     return workers
+
+
+def simulated_nodes(text: str) -> int:
+    nodes = count(text)
+    if nodes > NODES_MAX:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and {NODES_MAX}")
+    return nodes
+
+
+def simulated_stages(text: str) -> tuple[Stage, ...]:
+    """Reads a file of stages."""
+    try:
+        with Path(text).open("rb") as file:
+            content = file.read(FILE_BYTES_MAX + 1)
+    except (OSError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"cannot read {text}: {error}") from None
+    try:
+        return parse_stages(content)
+    except InvalidStage as error:
+        raise argparse.ArgumentTypeError(f"{text}: {error}") from None
 
 
 def address(text: str) -> str:

@@ -24,6 +24,7 @@ from apiserver.cli.flag_sections import (
     proxy,
     services,
     serving,
+    simulation,
     storage,
 )
 from apiserver.releases.emulation import EmulatedRelease
@@ -55,6 +56,7 @@ SECTIONS: Final[Mapping[str, Sequence[Flag]]] = MappingProxyType(
         "Leader election flags": leader_election.FLAGS,
         "Metrics flags": metrics.FLAGS,
         "Logs flags": logs.FLAGS,
+        "Simulation flags": simulation.FLAGS,
     }
 )
 

@@ -24,13 +24,13 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from apiserver.brand import Brand
 from apiserver.controllers.informer import Informer, ListWatch, Notification
 from apiserver.errors import NotFound
+from apiserver.meta import timestamps
 from apiserver.metrics.leader_election import ElectionStatus
 from apiserver.registry.results import Written
 from apiserver.registry.served_resource import ServedResource, ServedTable
@@ -312,7 +312,7 @@ class LeaderElector:
         """
         expired, before = self._observed.record, self._observed.revision
         self._may_hold = True
-        now = _micro_time(self._clock())
+        now = timestamps.to_micro_text(self._clock())
         times = self._times
 
         def taken(found: StoredObject) -> Draft:
@@ -351,7 +351,7 @@ class LeaderElector:
         """Let another server have the Lease at once, if this one holds it and the store answers soon."""
         if not self._may_hold:
             return
-        now = _micro_time(self._clock())
+        now = timestamps.to_micro_text(self._clock())
 
         def released(found: StoredObject) -> Draft:
             document = found.document()
@@ -373,8 +373,3 @@ class LeaderElector:
         found = self._served.hub(self._brand.group("coordination"), "leases")
         assert found is not None, "the command line requires it"
         return found
-
-
-def _micro_time(unix_s: float) -> str:
-    """Returns a time as a MicroTime."""
-    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

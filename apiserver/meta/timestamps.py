@@ -22,6 +22,11 @@ def _to_text(unix_s: int) -> str:
     return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def to_micro_text(unix_s: float) -> str:
+    """The text of a MicroTime: `1700000000.5` -> `2023-11-14T22:13:20.500000Z`."""
+    return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
 def from_text(text: str) -> float | None:
     """The time in seconds since 1970; None if the text is not a time in RFC 3339."""
     if not _is_rfc3339(text):

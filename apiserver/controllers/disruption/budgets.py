@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, Self
 from apiserver.catalogue.common.workloads import int_or_percent_value
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import find_condition, is_condition_true, set_condition
+from apiserver.meta.owners import controller_of
 from apiserver.vocabulary import Document
 
 ALLOWED: Final = "DisruptionAllowed"
@@ -34,12 +35,6 @@ class BudgetedPod:
         return cls(
             meta["name"], is_condition_true(pod, "Ready"), "deletionTimestamp" in meta, controller_of(pod)
         )
-
-
-def controller_of(document: Document) -> Document | None:
-    """Returns the reference to the owner that manages an object."""
-    owners = document["metadata"].get("ownerReferences") or ()
-    return next((each for each in owners if each.get("controller")), None)
 
 
 class Expectation(NamedTuple):

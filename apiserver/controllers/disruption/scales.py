@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from apiserver.controllers.disruption.budgets import BudgetedPod, controller_of
+from apiserver.controllers.disruption.budgets import BudgetedPod
 from apiserver.errors import NotFound
 from apiserver.golang.quoting import go_quote
+from apiserver.meta.owners import controller_of
 from apiserver.registry.served_resource import ScaleFields, ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.vocabulary import Document, GroupVersion

@@ -1,0 +1,65 @@
+"""Builds the simulated components of a cluster, if the flags ask for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from apiserver.admission.chain import AdmissionChain
+from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
+from apiserver.app.core import Core
+from apiserver.controllers.controller_manager import ControllerSpec
+from apiserver.controllers.event_recorder import EventRecorder
+from apiserver.registry.field_managers import FieldManagers
+from apiserver.simulation import kubelet, node_controller, scheduler
+from apiserver.simulation.component import ClusterAccess
+from apiserver.simulation.kubelet import SimulatedKubelet
+from apiserver.simulation.node_controller import SimulatedNodes
+from apiserver.simulation.scheduler import SimulatedScheduler
+
+
+def build_simulation(
+    core: Core, lifecycle: NamespaceLifecycle, admission: AdmissionChain
+) -> Iterable[ControllerSpec]:
+    """Returns the simulated components that are to run: one of each among all servers on a store."""
+    config = core.config
+    if not (config.simulate_nodes or config.simulate_workloads):
+        return ()
+    cluster = ClusterAccess(
+        registry=core.registry,
+        served=core.served,
+        brand=core.brand,
+        admission=admission,
+        field_managers=FieldManagers(core.served, config.deviations, core.clock),
+        may_create=lifecycle.check_create,
+        clock=core.clock,
+    )
+
+    def events(component: str) -> EventRecorder:
+        return EventRecorder(
+            core.registry, core.served, lifecycle.check_create, core.clock, component=component
+        )
+
+    return list(_simulated_nodes(core, cluster, events("default-scheduler"), events("kubelet")))
+
+
+def _simulated_nodes(
+    core: Core, cluster: ClusterAccess, scheduling: EventRecorder, running: EventRecorder
+) -> Iterator[ControllerSpec]:
+    config, version = core.config, core.config.release.git_version
+    if not config.simulate_nodes:
+        return
+    yield ControllerSpec(
+        node_controller.NAME,
+        lambda: SimulatedNodes(cluster, config.simulate_nodes, version),
+        leader_only=True,
+    )
+    yield ControllerSpec(
+        scheduler.NAME,
+        lambda: SimulatedScheduler(cluster, scheduling),
+        leader_only=True,
+    )
+    yield ControllerSpec(
+        kubelet.NAME,
+        lambda: SimulatedKubelet(cluster, running, config.simulate_stages),
+        leader_only=True,
+    )

@@ -1,0 +1,34 @@
+"""The flags of simulated nodes and of the controllers of workloads, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from apiserver.cli import flag_values
+from apiserver.cli.flag import Flag
+
+FLAGS: Final[Sequence[Flag]] = (
+    Flag(
+        "--simulate-nodes",
+        "int",
+        flag_values.simulated_nodes,
+        "For tests: the number of simulated Nodes, simulated-0 and so on. Pods are bound to them and become "
+        "Running and Ready, but nothing runs.",
+    ),
+    Flag(
+        "--simulate-stages",
+        "string",
+        flag_values.simulated_stages,
+        "For tests: a YAML file that says which pods on simulated Nodes fail, end, restart or wait, and "
+        "when. It requires --simulate-nodes.",
+    ),
+    Flag(
+        "--simulate-workloads",
+        "bool",
+        flag_values.boolean,
+        "For tests: run simple controllers for Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs and "
+        "EndpointSlices in place of kube-controller-manager's, which must not run beside them.",
+        needs_value=False,
+    ),
+)

@@ -1,0 +1,24 @@
+"""Parts of a cluster that pretend, for tests: nodes that run no pods, and controllers of workloads.
+
+    stages           what becomes of pods: a file, annotations
+    pod_status       the next status of a pod
+    nodes            the objects of nodes
+    scheduling       which node a pod is bound to
+    component        how all of them write: past HTTP, but not past admission
+    object_index     what they know of objects, from informers
+    node_controller  keeps the nodes
+    scheduler        binds pods
+    kubelet          runs the pods of all nodes
+
+What they guarantee: clients see what a cluster would show them, in its order: a pod is bound, starts, is
+ready, ends. Nothing is kept outside of the objects: who becomes the leader, or starts again, goes on where
+another has stopped. What has settled is not written again, but for the Leases of nodes.
+
+Why this shape: what decides is pure and takes the time as an argument; the rest are controllers as those in
+`apiserver.controllers`, of which one is active among all servers on a store. They differ from these in two
+ways. They write as the users that the real components are, so that webhooks, quotas, defaults and owners of
+fields are what a cluster has. And they keep the objects that they follow, decoded: there are few in a test.
+
+Left out: images, logs and commands; preemption, affinity among pods, topology spread, volumes; probes and
+lifecycle hooks, of which nobody could run anything; evictions for taints and pressure.
+"""

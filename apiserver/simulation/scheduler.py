@@ -1,0 +1,191 @@
+"""Binds pods to nodes. One at a time: each sees what those before it have taken."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from apiserver.controllers.controller import Controller, Outcome
+from apiserver.controllers.event_recorder import EventRecorder
+from apiserver.controllers.informer import Informer
+from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.errors import NotFound
+from apiserver.meta import timestamps
+from apiserver.meta.conditions import find_condition, set_condition
+from apiserver.registry.strategy import UpdateStrategy
+from apiserver.simulation.component import ClusterAccess, Component, Target
+from apiserver.simulation.nodes import is_simulated
+from apiserver.simulation.object_index import Key, ObjectIndex
+from apiserver.simulation.scheduling import Needs, NodeUse, choose, is_waiting, unschedulable_message
+from apiserver.vocabulary import AUTHENTICATED, Document, UserInfo
+
+NAME: Final = "simulated-scheduler"
+BACKOFF: Final = Backoff(base_s=0.1, max_s=10.0)
+USER: Final = UserInfo("system:kube-scheduler", (AUTHENTICATED,))
+# The rules of a binding: see `handlers.subresources.binding`.
+_BINDING: Final = UpdateStrategy(change_checks=0, object_checks=1, raises_generation=False)
+_ENDED: Final = ("Succeeded", "Failed")
+
+
+class SimulatedScheduler:
+    """Its keys are pods that wait for a node."""
+
+    def __init__(self, cluster: ClusterAccess, events: EventRecorder) -> None:
+        self._cluster = cluster
+        self._events = events
+        self._component = Component(cluster, USER, "kube-scheduler")
+        self._nodes = ObjectIndex(self._on_node)
+        self._pods = ObjectIndex(self._on_pod)
+        self._uses: dict[str, NodeUse] = {}
+        # Those for which there was no node.
+        self._unschedulable: set[Key] = set()
+        self._informers: Sequence[Informer] = ()
+        self.queue: WorkQueue[Key] = WorkQueue(NAME, BACKOFF)
+
+    async def run(self) -> None:
+        """Bind pods until cancelled."""
+        cluster = self._cluster
+        self._informers = [
+            cluster.informer("", "nodes", self._nodes, self.queue),
+            cluster.informer("", "pods", self._pods, self.queue),
+        ]
+        controller = Controller(self.queue, self._reconcile, informers=self._informers)
+        async with asyncio.TaskGroup() as tasks:
+            writing_events = tasks.create_task(self._events.run())
+            await controller.run()
+            writing_events.cancel()
+
+    # ---- what changes
+
+    def _on_node(self, old: Document | None, new: Document | None) -> None:
+        if new is not None and (old is None or _as_seen(old) != _as_seen(new)):
+            self._try_again()
+
+    def _on_pod(self, old: Document | None, new: Document | None) -> None:
+        found = new if new is not None else old
+        assert found is not None
+        meta = found["metadata"]
+        key = (meta["namespace"], meta["name"])
+        before, after = _taken_node(old), _taken_node(new)
+        if before and (before != after or old is None or new is None):
+            self._release(before, (old or found)["metadata"]["uid"])
+        if after and new is not None and (before != after or old is None or old["spec"] != new["spec"]):
+            self._uses.setdefault(after, NodeUse()).add(meta["uid"], Needs.of(new))
+        if new is not None and is_waiting(new):
+            if key not in self._unschedulable or old is None or _wishes(old) != _wishes(new):
+                self.queue.add(key)
+        else:
+            self._unschedulable.discard(key)
+            self.queue.cancel(key)
+
+    def _release(self, node: str, uid: str) -> None:
+        use = self._uses.get(node)
+        if use is None:
+            return
+        use.remove(uid)
+        if not use.pods:
+            del self._uses[node]
+        self._try_again()
+
+    def _try_again(self) -> None:
+        for key in self._unschedulable:
+            self.queue.add(key)
+
+    # ---- binding
+
+    async def _reconcile(self, key: Key) -> Outcome:
+        for each in self._informers:
+            await each.has_synced.wait()
+        pod = self._pods.get(*key)
+        if pod is None or not is_waiting(pod):
+            self._unschedulable.discard(key)
+            return None
+        nodes = [node for node in self._nodes if is_simulated(node)]
+        name, refusals = choose(pod, nodes, self._uses)
+        try:
+            if name:
+                await self._bind(pod, name)
+                self._unschedulable.discard(key)
+            else:
+                self._unschedulable.add(key)
+                await self._tell(pod, unschedulable_message(refusals))
+        except NotFound:
+            pass
+        return None
+
+    async def _bind(self, pod: Document, node: str) -> None:
+        now = timestamps.to_text(self._cluster.clock())
+
+        def bind(found: Document) -> bool:
+            if not is_waiting(found):
+                return False
+            found["spec"]["nodeName"] = node
+            for each in (found.get("status") or {}).get("conditions") or ():
+                if each.get("type") == "PodScheduled":
+                    each.pop("reason", None)
+                    each.pop("message", None)
+            set_condition(found, {"type": "PodScheduled", "status": "True", "lastProbeTime": None}, now)
+            return True
+
+        target = replace(Target.of(self._cluster.resource("", "pods"), pod), rules=_BINDING)
+        written = await self._component.update(target, bind)
+        if written is not None:
+            self._pods.put(written)
+
+    async def _tell(self, pod: Document, message: str) -> None:
+        now = timestamps.to_text(self._cluster.clock())
+        wanted = {
+            "type": "PodScheduled",
+            "status": "False",
+            "lastProbeTime": None,
+            "reason": "Unschedulable",
+            "message": message,
+        }
+
+        def tell(found: Document) -> bool:
+            condition = find_condition(found, "PodScheduled")
+            if not is_waiting(found) or (
+                condition is not None and all(condition.get(name) == text for name, text in wanted.items())
+            ):
+                return False
+            set_condition(found, wanted, now)
+            return True
+
+        pods, meta = self._cluster.resource("", "pods"), pod["metadata"]
+        written = await self._component.update(Target.of(pods, pod, "status"), tell)
+        if written is not None:
+            self._pods.put(written)
+        self._events.warn(
+            pods, meta["namespace"], meta["name"], meta["uid"], reason="FailedScheduling", message=message
+        )
+
+
+def _taken_node(pod: Document | None) -> str:
+    """Returns the node on which a pod takes room; empty if it takes none."""
+    if pod is None or (pod.get("status") or {}).get("phase") in _ENDED:
+        return ""
+    name: str = pod["spec"].get("nodeName") or ""
+    return name
+
+
+def _as_seen(node: Document) -> object:
+    """Returns what counts of a node for scheduling."""
+    status = node.get("status") or {}
+    ready = find_condition(node, "Ready") or {}
+    spec = node.get("spec") or {}
+    return (
+        node["metadata"].get("labels"),
+        is_simulated(node),
+        spec.get("unschedulable"),
+        spec.get("taints"),
+        status.get("allocatable"),
+        ready.get("status"),
+    )
+
+
+def _wishes(pod: Document) -> object:
+    """Returns what counts of a pod for scheduling and can change while it waits."""
+    spec = pod["spec"]
+    return spec.get("nodeSelector"), spec.get("affinity"), spec.get("tolerations")

@@ -1,0 +1,206 @@
+"""Which node a pod is bound to: the first one that it fits on, those with the fewest pods first. Pure.
+
+Respected are what nodes say (unschedulable, taints, allocatable), nodeSelector, required node affinity and
+host ports. Preferences, affinity among pods, topology spread, volumes and preemption are not.
+Source of the rules: kubernetes, pkg/scheduler/framework/plugins; component-helpers, scheduling/corev1.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from apiserver.catalogue.pod_specs.resource_totals import quantities, sum_of, total_of_pod
+from apiserver.meta.conditions import find_condition
+from apiserver.meta.quantity import Quantity, parse_quantity
+from apiserver.vocabulary import Document
+
+SCHEDULER: Final = "default-scheduler"
+_UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
+_HARD: Final = ("NoSchedule", "NoExecute")
+_ONE: Final = parse_quantity("1")
+_ZERO: Final = parse_quantity("0")
+
+
+def is_waiting(pod: Document) -> bool:
+    """Whether a pod is to be bound by this scheduler, as soon as there is a node for it."""
+    spec = pod["spec"]
+    return (
+        not spec.get("nodeName")
+        and not spec.get("schedulingGates")
+        and spec.get("schedulerName", SCHEDULER) == SCHEDULER
+        and "deletionTimestamp" not in pod["metadata"]
+        and (pod.get("status") or {}).get("phase", "Pending") == "Pending"
+    )
+
+
+class Needs(NamedTuple):
+    """What a pod takes of a node. ports: protocol, address and number of each host port."""
+
+    resources: Mapping[str, Quantity]
+    ports: frozenset[tuple[str, str, int]]
+
+    @classmethod
+    def of(cls, pod: Document) -> Needs:
+        spec = pod["spec"]
+        resources = sum_of(total_of_pod(spec, "requests"), quantities(spec.get("overhead")))
+        ports = frozenset(
+            (port.get("protocol", "TCP"), port.get("hostIP") or "0.0.0.0", port["hostPort"])  # noqa: S104
+            for container in (*spec["containers"], *(spec.get("initContainers") or ()))
+            for port in container.get("ports") or ()
+            if port.get("hostPort")
+        )
+        return cls({**resources, "pods": _ONE}, ports)
+
+
+@dataclass(slots=True)
+class NodeUse:
+    """What the pods on a node take of it, by their uids."""
+
+    pods: dict[str, Needs] = field(default_factory=dict)
+    total: dict[str, Quantity] = field(default_factory=dict)
+
+    def add(self, uid: str, needs: Needs) -> None:
+        self.remove(uid)
+        self.pods[uid] = needs
+        self.total = sum_of(self.total, needs.resources)
+
+    def remove(self, uid: str) -> None:
+        needs = self.pods.pop(uid, None)
+        if needs is not None:
+            for name, amount in needs.resources.items():
+                self.total[name] = self.total[name] - amount
+
+
+def choose(
+    pod: Document, nodes: Iterable[Document], uses: Mapping[str, NodeUse]
+) -> tuple[str, Sequence[str]]:
+    """Returns the name of the node for a pod; or an empty one, and for each node why it does not fit."""
+    needs, unused = Needs.of(pod), NodeUse()
+    refusals: list[str] = []
+    named = [(node["metadata"]["name"], node) for node in nodes]
+    named.sort(key=lambda each: (len(uses.get(each[0], unused).pods), _natural(each[0])))
+    for name, node in named:
+        refusal = why_not(pod, node) or _lack(needs, node, uses.get(name, unused))
+        if not refusal:
+            return name, ()
+        refusals.append(refusal)
+    return "", refusals
+
+
+def _natural(name: str) -> tuple[str, int]:
+    """Sorts `simulated-10` behind `simulated-9`."""
+    digits = name[len(name.rstrip("0123456789")) :][-9:]
+    return name.rstrip("0123456789"), int(digits or 0)
+
+
+def unschedulable_message(refusals: Sequence[str]) -> str:
+    """Returns why a pod is not bound, as kube-scheduler tells it."""
+    if not refusals:
+        return "no nodes available to schedule pods"
+    counts = Counter(refusals)
+    reasons = ", ".join(sorted(f"{count} {why}" for why, count in counts.items()))
+    return f"0/{len(refusals)} nodes are available: {reasons}."
+
+
+def why_not(pod: Document, node: Document) -> str:
+    """Returns why a pod does not belong on a node, however much room there is; empty if it does."""
+    spec, node_spec = pod["spec"], node.get("spec") or {}
+    ready = find_condition(node, "Ready")
+    if ready is None or ready.get("status") != "True":
+        return "node(s) were not ready"
+    tolerations = spec.get("tolerations") or ()
+    unschedulable = {"key": _UNSCHEDULABLE, "effect": "NoSchedule"}
+    if node_spec.get("unschedulable") and not _is_tolerated(unschedulable, tolerations):
+        return "node(s) were unschedulable"
+    for taint in node_spec.get("taints") or ():
+        if taint.get("effect") in _HARD and not _is_tolerated(taint, tolerations):
+            return f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value', '')}}}"
+    if not _is_selected(spec, node):
+        return "node(s) didn't match Pod's node affinity/selector"
+    return ""
+
+
+def _is_tolerated(taint: Document, tolerations: Iterable[Document]) -> bool:
+    for each in tolerations:
+        if each.get("effect") and each["effect"] != taint.get("effect"):
+            continue
+        if each.get("key") and each["key"] != taint.get("key"):
+            continue
+        if each.get("operator", "Equal") == "Exists" or (
+            each.get("key") and each.get("value", "") == taint.get("value", "")
+        ):
+            return True
+    return False
+
+
+def _is_selected(spec: Document, node: Document) -> bool:
+    labels = node["metadata"].get("labels") or {}
+    if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
+        return False
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    if required is None:
+        return True
+    fields = {"metadata.name": node["metadata"]["name"]}
+    return any(_matches(term, labels, fields) for term in required.get("nodeSelectorTerms") or ())
+
+
+def _matches(term: Document, labels: Mapping[str, str], fields: Mapping[str, str]) -> bool:
+    expressions, of_fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
+    if not (expressions or of_fields):
+        return False  # An empty term selects nothing.
+    return all(_meets(each, labels) for each in expressions) and all(
+        _meets(each, fields) for each in of_fields
+    )
+
+
+def _meets(requirement: Document, labels: Mapping[str, str]) -> bool:
+    found, values = labels.get(requirement["key"]), requirement.get("values") or ()
+    match requirement["operator"]:
+        case "In":
+            return found in values
+        case "NotIn":
+            return found not in values
+        case "Exists":
+            return found is not None
+        case "DoesNotExist":
+            return found is None
+        case operator:
+            left, right = _integer(found), _integer(values[0] if values else None)
+            if left is None or right is None:
+                return False
+            return left > right if operator == "Gt" else left < right
+
+
+def _integer(text: str | None) -> int | None:
+    try:
+        return int(text or "")
+    except ValueError:
+        return None
+
+
+def _lack(needs: Needs, node: Document, use: NodeUse) -> str:
+    """Returns what a node lacks for a pod; empty if nothing."""
+    allocatable = (node.get("status") or {}).get("allocatable") or {}
+    for name, amount in needs.resources.items():
+        if not amount > _ZERO:
+            continue
+        there = parse_quantity(str(allocatable.get(name, "0")))
+        used = use.total.get(name)
+        if there < (used + amount if used is not None else amount):
+            return "Too many pods" if name == "pods" else f"Insufficient {name}"
+    if needs.ports and any(_collide(needs.ports, each.ports) for each in use.pods.values()):
+        return "node(s) didn't have free ports for the requested pod ports"
+    return ""
+
+
+def _collide(some: frozenset[tuple[str, str, int]], others: frozenset[tuple[str, str, int]]) -> bool:
+    every = "0.0.0.0"  # noqa: S104  it stands for all addresses of the node
+    return any(
+        protocol == other_protocol and port == other_port and (address == other or every in (address, other))
+        for protocol, address, port in some
+        for other_protocol, other, other_port in others
+    )

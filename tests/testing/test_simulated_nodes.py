@@ -1,0 +1,261 @@
+"""Pods on simulated nodes: bound, running, ready, ended, restarted and deleted.
+
+https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from apiserver.meta.conditions import find_condition, is_condition_true
+from apiserver.testing import ApiServer, ServerDidNotStart
+
+PODS: Final = "/api/v1/namespaces/default/pods"
+NODES: Final = "/api/v1/nodes"
+# Processor time of 100 pods from their creation until all run, on a machine of 2020; most are their writes.
+HUNDRED_PODS_S: Final = 2.0
+
+
+def is_ready(found: dict[str, Any]) -> bool:
+    return is_condition_true(found, "Ready")
+
+
+def await_nodes(server: ApiServer, count: int) -> None:
+    for number in range(count):
+        server.wait_for(
+            "Node", f"simulated-{number}", until=lambda it: is_ready(it) and not it["spec"].get("taints")
+        )
+
+
+@pytest.fixture(scope="module")
+def base() -> Iterator[ApiServer]:
+    with ApiServer(flags=["--simulate-nodes=2"]) as server:
+        server.wait_for("ServiceAccount", "default", "default")
+        await_nodes(server, 2)
+        yield server
+
+
+@pytest.fixture
+def server(base: ApiServer) -> Iterator[ApiServer]:
+    with base.fork() as server:
+        yield server
+
+
+def add_pod(server: ApiServer, name: str, annotations: dict[str, str] | None = None, **spec: Any) -> None:
+    ours = {f"simulate.apiserver/{key}": text for key, text in (annotations or {}).items()}
+    document = {
+        "metadata": {"name": name, "annotations": ours, "labels": {"app": name}},
+        "spec": {"containers": [{"name": "c", "image": "i"}], **spec},
+    }
+    code, answer = server.request("POST", PODS, document)
+    assert code == 201, answer
+
+
+def patch(server: ApiServer, path: str, change: dict[str, Any]) -> dict[str, Any]:
+    headers = {"Content-Type": "application/merge-patch+json"}
+    code, answer = server.request("PATCH", path, change, headers=headers)
+    assert code == 200, answer
+    found: dict[str, Any] = answer
+    return found
+
+
+def await_phase(server: ApiServer, name: str, phase: str) -> dict[str, Any]:
+    return server.wait_for("Pod", name, "default", until=lambda it: it["status"].get("phase") == phase)
+
+
+def test_nodes_are_what_a_cluster_has(server: ApiServer) -> None:
+    node = server.wait_for("Node", "simulated-1")
+    status = node["status"]
+    assert status["nodeInfo"]["kubeletVersion"].startswith("v1.")
+    assert {each["type"] for each in status["addresses"]} == {"InternalIP", "Hostname"}
+    assert status["allocatable"]["pods"] == "110"
+    lease = server.wait_for("Lease", "simulated-1", "kube-node-lease")
+    assert lease["spec"]["holderIdentity"] == "simulated-1"
+    assert lease["metadata"]["ownerReferences"][0]["uid"] == node["metadata"]["uid"]
+
+
+def test_a_pod_runs(server: ApiServer) -> None:
+    add_pod(server, "a")
+    pod = server.wait_for("Pod", "a", "default", until=is_ready)
+    assert pod["status"]["phase"] == "Running"
+    assert pod["spec"]["nodeName"] in ("simulated-0", "simulated-1")
+    writers = {(each["manager"], each.get("subresource")) for each in pod["metadata"]["managedFields"]}
+    assert ("kubelet", "status") in writers
+
+
+def test_what_has_settled_is_not_written_again(server: ApiServer) -> None:
+    for name in ("a", "b"):
+        add_pod(server, name)
+        server.wait_for("Pod", name, "default", until=is_ready)
+    server.assert_quiet("pods", "nodes", "events", seconds=0.5)
+
+
+def test_each_pod_has_an_address_of_its_own(server: ApiServer) -> None:
+    for name in ("a", "b", "c"):
+        add_pod(server, name)
+    pods = [server.wait_for("Pod", name, "default", until=is_ready) for name in ("a", "b", "c")]
+    assert len({pod["status"]["podIP"] for pod in pods}) == 3
+    assert {pod["spec"]["nodeName"] for pod in pods} == {"simulated-0", "simulated-1"}
+
+
+def test_a_pod_ends_as_its_annotations_say(server: ApiServer) -> None:
+    add_pod(server, "ends", {"exit-code": "3", "message": "no input"}, restartPolicy="Never")
+    pod = await_phase(server, "ends", "Failed")
+    ended = pod["status"]["containerStatuses"][0]["state"]["terminated"]
+    assert (ended["exitCode"], ended["message"]) == (3, "no input")
+
+
+def test_a_pod_that_crashes_is_restarted(server: ApiServer) -> None:
+    add_pod(server, "crashes", {"phase": "Failed", "times": "2", "restart-delay": "50ms"})
+    pod = server.wait_for("Pod", "crashes", "default", until=lambda it: is_ready(it) and _restarts(it) == 2)
+    assert pod["status"]["containerStatuses"][0]["lastState"]["terminated"]["exitCode"] == 1
+
+
+def _restarts(pod: dict[str, Any]) -> int:
+    restarts: int = pod["status"]["containerStatuses"][0]["restartCount"]
+    return restarts
+
+
+def test_annotations_that_cannot_be_read_are_told(server: ApiServer) -> None:
+    add_pod(server, "typo", {"exit-kode": "3"})
+    server.wait_for("Pod", "typo", "default", until=is_ready)
+    events = "/api/v1/namespaces/default/events"
+    told: list[str] = []
+    ends_at = time.monotonic() + 10
+    while not told and time.monotonic() < ends_at:
+        items = server.request("GET", events)[1]["items"]
+        told = [each["message"] for each in items if each["reason"] == "InvalidSimulation"]
+    assert "exit-kode" in told[0]
+
+
+def test_a_pod_goes_gracefully(server: ApiServer) -> None:
+    add_pod(server, "a", {"termination-delay": "300ms"})
+    server.wait_for("Pod", "a", "default", until=is_ready)
+    assert server.request("DELETE", f"{PODS}/a")[1]["metadata"]["deletionGracePeriodSeconds"] == 30
+    server.wait_until_gone("Pod", "a", "default")
+
+
+def test_a_pod_that_fits_nowhere_waits(server: ApiServer) -> None:
+    add_pod(server, "picky", nodeSelector={"disk": "ssd"})
+    pod = server.wait_for(
+        "Pod", "picky", "default", until=lambda it: find_condition(it, "PodScheduled") is not None
+    )
+    condition = find_condition(pod, "PodScheduled")
+    assert condition is not None
+    assert (condition["status"], condition["reason"]) == ("False", "Unschedulable")
+    assert condition["message"].startswith("0/2 nodes are available: 2 node(s) didn't match")
+    patch(server, f"{NODES}/simulated-1", {"metadata": {"labels": {"disk": "ssd"}}})
+    pod = server.wait_for("Pod", "picky", "default", until=is_ready)
+    assert pod["spec"]["nodeName"] == "simulated-1"
+
+
+def test_gates_and_other_schedulers_are_respected(server: ApiServer) -> None:
+    add_pod(server, "gated", schedulingGates=[{"name": "example.com/quota"}])
+    add_pod(server, "others", schedulerName="volcano")
+    add_pod(server, "ours")
+    server.wait_for("Pod", "ours", "default", until=is_ready)
+    assert "nodeName" not in server.wait_for("Pod", "others", "default")["spec"]
+    patch(server, f"{PODS}/gated", {"spec": {"schedulingGates": None}})
+    server.wait_for("Pod", "gated", "default", until=is_ready)
+    assert "nodeName" not in server.wait_for("Pod", "others", "default")["spec"]
+
+
+def test_pods_of_a_deleted_node_go_and_the_node_stays_away(server: ApiServer) -> None:
+    for name in ("a", "b"):
+        add_pod(server, name)
+        server.wait_for("Pod", name, "default", until=is_ready)
+    gone = server.wait_for("Pod", "a", "default")["spec"]["nodeName"]
+    assert server.request("DELETE", f"{NODES}/{gone}")[0] == 200
+    server.wait_until_gone("Pod", "a", "default")
+    server.wait_for("Pod", "b", "default", until=is_ready)
+    server.assert_quiet("nodes", "pods", seconds=0.3)
+
+
+def test_nodes_of_others_can_be_simulated(server: ApiServer) -> None:
+    node = {"metadata": {"name": "gpu", "annotations": {"simulate.apiserver/node": "true"}}}
+    node |= {"status": {"capacity": {"cpu": "1", "pods": "5", "example.com/gpu": "2"}}}
+    assert server.request("POST", NODES, node)[0] == 201
+    limits = {"limits": {"example.com/gpu": "1"}}
+    add_pod(server, "a", containers=[{"name": "c", "image": "i", "resources": limits}])
+    assert server.wait_for("Pod", "a", "default", until=is_ready)["spec"]["nodeName"] == "gpu"
+
+
+def test_nodes_of_others_are_left_alone(server: ApiServer) -> None:
+    assert server.request("POST", NODES, {"metadata": {"name": "real"}})[0] == 201
+    add_pod(server, "theirs", nodeName="real")
+    add_pod(server, "ours")
+    server.wait_for("Pod", "ours", "default", until=is_ready)
+    assert server.wait_for("Pod", "theirs", "default")["status"]["phase"] == "Pending"
+
+
+STAGES: Final = """
+stages:
+- match: {labels: {app: broken}}
+  phase: Pending
+  reason: ImagePullBackOff
+- match: {labels: {app: worker}}
+  phase: Failed
+  exitCode: 42
+"""
+
+
+def test_stages_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "stages.yaml"
+    path.write_text(STAGES)
+    with ApiServer(flags=["--simulate-nodes=1", f"--simulate-stages={path}"]) as server:
+        server.wait_for("ServiceAccount", "default", "default")
+        add_pod(server, "broken")
+        add_pod(server, "worker", restartPolicy="Never")
+        add_pod(server, "other")
+        pod = await_phase(server, "worker", "Failed")
+        assert pod["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 42
+        server.wait_for("Pod", "other", "default", until=is_ready)
+        pod = server.wait_for(
+            "Pod", "broken", "default", until=lambda it: "containerStatuses" in it["status"]
+        )
+        assert pod["status"]["containerStatuses"][0]["state"] == {"waiting": {"reason": "ImagePullBackOff"}}
+
+
+BAD_FLAGS: Final = {
+    "a bad file": (["--simulate-nodes=1"], "stages: {}", "stages: must be a list"),
+    "no nodes": ([], "stages: [{}]", "--simulate-stages requires --simulate-nodes"),
+    "too many nodes": (["--simulate-nodes=1001"], "stages: []", "1001 is not between 0 and 1000"),
+}
+
+
+@pytest.mark.parametrize(("flags", "stages", "why"), BAD_FLAGS.values(), ids=BAD_FLAGS)
+def test_a_server_that_cannot_start_says_why(flags: list[str], stages: str, why: str, tmp_path: Path) -> None:
+    path = tmp_path / "stages.yaml"
+    path.write_text(stages)
+    with pytest.raises(ServerDidNotStart, match=why):
+        ApiServer(flags=[*flags, f"--simulate-stages={path}"]).start()
+
+
+def test_a_server_that_starts_again_goes_on(tmp_path: Path) -> None:
+    with ApiServer(flags=["--simulate-nodes=1"], data_dir=tmp_path / "data") as server:
+        server.wait_for("ServiceAccount", "default", "default")
+        add_pod(server, "runs")
+        add_pod(server, "ends", {"duration": "1s"}, restartPolicy="Never")
+        before = server.wait_for("Pod", "runs", "default", until=is_ready)
+        await_phase(server, "ends", "Running")
+    with ApiServer(flags=["--simulate-nodes=1"], data_dir=tmp_path / "data") as server:
+        await_phase(server, "ends", "Succeeded")
+        assert server.wait_for("Pod", "runs", "default")["status"] == before["status"]
+
+
+def test_a_hundred_pods_cost_little(server: ApiServer) -> None:
+    began = resource.getrusage(resource.RUSAGE_SELF)
+    for number in range(100):
+        add_pod(server, f"p{number}")
+    for number in range(100):
+        server.wait_for("Pod", f"p{number}", "default", until=is_ready)
+    ended = resource.getrusage(resource.RUSAGE_SELF)
+    took_s = ended.ru_utime + ended.ru_stime - began.ru_utime - began.ru_stime
+    print(f"100 pods: {took_s:.2f} s of processor time, requests of the test included")
+    assert took_s < HUNDRED_PODS_S
