@@ -27,7 +27,8 @@ gates) and `text_caches` (what is known of single strings, until memory is given
 background. `webhooks` has what all calls of webhooks have in common. `cli`, `serving` and `workers` start
 the process, and `app` builds every part once and connects them; `metrics` measures. `testing` and
 `pytest_plugin` are for users: servers inside of their tests; `simulation` has nodes that pretend to run pods.
-import-linter checks the direction of imports; see pyproject.toml. docs/architecture.md is the map, with the ways of requests through the packages.
+import-linter checks the direction of imports; see pyproject.toml. docs/architecture.md is the map, with the
+ways of requests through the packages.
 
 The first rule is *bytes first*: objects are stored as clients receive them. A get, a list or a watch in JSON
 copies bytes from the watch cache to the socket without parsing them (`registry.stored_object`).

@@ -15,6 +15,8 @@ from apiserver.cli import flag_values
 from apiserver.cli.config import Config
 from apiserver.cli.flags import SECTIONS
 from apiserver.endpoints import body_limits, connection
+from apiserver.simulation import kubelet, node_controller, scheduler
+from apiserver.simulation.workloads import controller as workloads
 from storage import interface
 
 ROOT: Final = Path(__file__).parent.parent
@@ -63,6 +65,13 @@ def rows(header: str) -> list[list[str]]:
 def test_all_controllers_are_listed() -> None:
     named = [name for row in rows("| controller | does |") for name in re.findall(r"`([a-z-]+)`", row[0])]
     assert sorted(named) == sorted(flag_values.CONTROLLERS)
+
+
+def test_all_simulated_components_are_listed() -> None:
+    named = [
+        name for row in rows("| simulated | flag | does |") for name in re.findall(r"`([a-z-]+)`", row[0])
+    ]
+    assert sorted(named) == sorted(each.NAME for each in (node_controller, scheduler, kubelet, workloads))
 
 
 def test_admission_plugins_are_those_that_run() -> None:

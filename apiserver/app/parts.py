@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from apiserver.admission.chain import AdmissionChain
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.plugin_names import AUTO_PROVISION
 from apiserver.app.access import Access, build_access
@@ -39,13 +40,12 @@ from apiserver.app.flow_control import (
 from apiserver.app.handlers import build_admission, build_handlers
 from apiserver.app.http_server import RequestLimits, build_endpoints, build_http_server, build_routes
 from apiserver.app.outbound import Outbound
-from apiserver.app.simulation import build_simulation
 from apiserver.catalogue.rbac.roles import GROUP as RBAC_GROUP
 from apiserver.controllers import flow_control_configuration, flow_control_objects
 from apiserver.controllers.api_service_registration import ApiServiceRegistration
 from apiserver.controllers.authentication_info import AuthenticationInfo
 from apiserver.controllers.bootstrap import BootstrapHook, bootstrap_hooks
-from apiserver.controllers.controller_manager import ControllerManager
+from apiserver.controllers.controller_manager import ControllerManager, ControllerSpec
 from apiserver.controllers.flow_control_configuration import FlowControlConfiguration
 from apiserver.controllers.flow_control_objects import FlowControlObjects
 from apiserver.controllers.kubernetes_service import KubernetesServiceReconciler
@@ -238,7 +238,7 @@ def build_parts(
             PublishedCredentials(tls, certificates, access.accounts.issuer.issue_legacy),
             access.authorizers.chain,
             aggregation,
-            build_simulation(core, lifecycle, admission),
+            _simulated(core, lifecycle, admission),
         ),
         limits=limits,
         storage_size=storage_size,
@@ -253,6 +253,19 @@ def build_parts(
         kubeconfig=kubeconfig,
         encryption=encryption,
     )
+
+
+def _simulated(
+    core: Core, lifecycle: NamespaceLifecycle, admission: AdmissionChain
+) -> Iterable[ControllerSpec]:
+    """Returns the simulated components of a cluster, if the flags ask for some."""
+    if not (core.config.simulate_nodes or core.config.simulate_workloads):
+        return ()
+    from apiserver.app.simulation import (
+        build_simulation,
+    )  # Only tests have a use for it: others start sooner.
+
+    return build_simulation(core, lifecycle, admission)
 
 
 def _flow_control(core: Core, health: Health, fairness: Fairness | None) -> _FlowControl:

@@ -15,6 +15,8 @@ from apiserver.simulation.component import ClusterAccess
 from apiserver.simulation.kubelet import SimulatedKubelet
 from apiserver.simulation.node_controller import SimulatedNodes
 from apiserver.simulation.scheduler import SimulatedScheduler
+from apiserver.simulation.workloads import controller as workloads
+from apiserver.simulation.workloads.controller import WorkloadController
 
 
 def build_simulation(
@@ -22,8 +24,6 @@ def build_simulation(
 ) -> Iterable[ControllerSpec]:
     """Returns the simulated components that are to run: one of each among all servers on a store."""
     config = core.config
-    if not (config.simulate_nodes or config.simulate_workloads):
-        return ()
     cluster = ClusterAccess(
         registry=core.registry,
         served=core.served,
@@ -39,14 +39,24 @@ def build_simulation(
             core.registry, core.served, lifecycle.check_create, core.clock, component=component
         )
 
-    return list(_simulated_nodes(core, cluster, events("default-scheduler"), events("kubelet")))
+    found = list(_simulated_nodes(core, cluster, events("default-scheduler"), events("kubelet")))
+    if config.simulate_workloads and all(map(cluster.serves, workloads.NEEDS)):
+        workload_events = events("kube-controller-manager")
+        found.append(
+            ControllerSpec(
+                workloads.NAME,
+                lambda: WorkloadController(cluster, workload_events),
+                leader_only=True,
+            )
+        )
+    return found
 
 
 def _simulated_nodes(
     core: Core, cluster: ClusterAccess, scheduling: EventRecorder, running: EventRecorder
 ) -> Iterator[ControllerSpec]:
     config, version = core.config, core.config.release.git_version
-    if not config.simulate_nodes:
+    if not (config.simulate_nodes and all(map(cluster.serves, node_controller.NEEDS))):
         return
     yield ControllerSpec(
         node_controller.NAME,

@@ -6,9 +6,11 @@
     scheduling       which node a pod is bound to
     component        how all of them write: past HTTP, but not past admission
     object_index     what they know of objects, from informers
+    resources        the resources that they work on
     node_controller  keeps the nodes
     scheduler        binds pods
     kubelet          runs the pods of all nodes
+    workloads        controllers of Deployments, Jobs and the like
 
 What they guarantee: clients see what a cluster would show them, in its order: a pod is bound, starts, is
 ready, ends. Nothing is kept outside of the objects: who becomes the leader, or starts again, goes on where

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
 from apiserver.admission.chain import AdmissionAttributes, AdmissionChain, Operation
 from apiserver.brand import Brand
@@ -26,13 +26,13 @@ from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
 from apiserver.registry.write_request import Admission, Draft, WriteRequest
 from apiserver.simulation.object_index import ObjectIndex
-from apiserver.vocabulary import Document, UserInfo
+from apiserver.simulation.resources import WITH_DOMAIN
+from apiserver.vocabulary import Document, GroupResource, UserInfo
 
 # Returns what must still hold when an object is created in a namespace; raises NotFound, Forbidden.
 MayCreate = Callable[[ServedResource, str, str], Awaitable[Guard | None]]
 # Changes a document in place; returns False if there is nothing to change.
 Change = Callable[[Document], bool]
-_WITH_DOMAIN: Final = frozenset({"coordination", "discovery"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +50,22 @@ class ClusterAccess:
     may_create: MayCreate
     clock: Callable[[], float]
 
-    def resource(self, group: str, name: str) -> ServedResource:
-        """group: as `apps`, or the first part of one with a domain, as `coordination`."""
-        if group in _WITH_DOMAIN:
-            group = self.brand.group(group)
-        found = self.served.hub(group, name)
-        assert found is not None, f"the controller runs only if {name} are served"
+    def serves(self, resource: GroupResource) -> bool:
+        return self._hub(resource) is not None
+
+    def resource(self, resource: GroupResource) -> ServedResource:
+        """resource: its group may be the first part of one with a domain, as `coordination`."""
+        found = self._hub(resource)
+        assert found is not None, f"the controller runs only if {resource} are served"
         return found
 
-    def informer(self, group: str, name: str, index: ObjectIndex, queue: WorkQueue[Any]) -> Informer:
+    def _hub(self, resource: GroupResource) -> ServedResource | None:
+        group, name = resource
+        return self.served.hub(self.brand.group(group) if group in WITH_DOMAIN else group, name)
+
+    def informer(self, resource: GroupResource, index: ObjectIndex, queue: WorkQueue[Any]) -> Informer:
         """Returns what fills an index with the objects of a resource, as fast as a queue takes them."""
-        prefix = self.registry.prefix_of(self.resource(group, name))
+        prefix = self.registry.prefix_of(self.resource(resource))
         return Informer(
             ListWatch(self.registry.cache, prefix),
             index.notify,
@@ -100,7 +105,7 @@ class Component:
         self._manager = manager
 
     async def create(self, resource: ServedResource, document: Document) -> Document:
-        """Create an object, and return it as it is stored.
+        """Create an object, and return it as it is stored. document: taken over.
 
         Raises AlreadyExists, NotFound or Forbidden for its namespace, what admission raises, Invalid, and the
         storage's errors.

@@ -15,6 +15,7 @@ from apiserver.simulation.component import ClusterAccess, Component, Target
 from apiserver.simulation.nodes import is_simulated, number_of, pod_network
 from apiserver.simulation.object_index import Key, ObjectIndex
 from apiserver.simulation.pod_status import Addresses, Moment, next_step
+from apiserver.simulation.resources import NODES, PODS
 from apiserver.simulation.stages import InvalidStage, Stage, stages_for
 from apiserver.vocabulary import AUTHENTICATED, Document, UserInfo
 
@@ -54,8 +55,8 @@ class SimulatedKubelet:
     async def run(self) -> None:
         """Run pods until cancelled."""
         self._informers = [
-            self._cluster.informer("", "nodes", self._nodes, self.queue),
-            self._cluster.informer("", "pods", self._pods, self.queue),
+            self._cluster.informer(NODES, self._nodes, self.queue),
+            self._cluster.informer(PODS, self._pods, self.queue),
         ]
         controller = Controller(self.queue, self._reconcile, workers=WORKERS, informers=self._informers)
         async with asyncio.TaskGroup() as tasks:
@@ -126,7 +127,7 @@ class SimulatedKubelet:
             return None
 
     async def _step(self, pod: Document, node: Document) -> Outcome:
-        pods, meta = self._cluster.resource("", "pods"), pod["metadata"]
+        pods, meta = self._cluster.resource(PODS), pod["metadata"]
         uid, now = meta["uid"], self._cluster.clock()
         moment = Moment(now, self._dropped_s.get(uid, 0.0))
         addresses = self._addresses_of(pod, node)
@@ -159,7 +160,7 @@ class SimulatedKubelet:
 
     async def _collect(self, pod: Document) -> None:
         """Have a pod fail whose node is gone, and remove it, as the garbage collector of pods does."""
-        pods = self._cluster.resource("", "pods")
+        pods = self._cluster.resource(PODS)
 
         def fail(found: Document) -> bool:
             status = found.setdefault("status", {})
@@ -177,7 +178,7 @@ class SimulatedKubelet:
         except InvalidStage as error:
             meta = pod["metadata"]
             self._events.warn(
-                self._cluster.resource("", "pods"),
+                self._cluster.resource(PODS),
                 meta["namespace"],
                 meta["name"],
                 meta["uid"],

@@ -22,9 +22,11 @@ from apiserver.simulation.nodes import (
     ready_status,
 )
 from apiserver.simulation.object_index import ObjectIndex
+from apiserver.simulation.resources import LEASES, NODES
 from apiserver.vocabulary import AUTHENTICATED, Document, UserInfo
 
 NAME: Final = "simulated-nodes"
+NEEDS: Final = (NODES, LEASES)
 BACKOFF: Final = Backoff(base_s=0.1, max_s=10.0)
 # The taints that the node lifecycle controller takes from nodes that are ready.
 _NOT_READY: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
@@ -51,7 +53,7 @@ class SimulatedNodes:
 
     async def run(self) -> None:
         """Keep nodes until cancelled."""
-        self._informers = [self._cluster.informer("", "nodes", self._nodes, self.queue)]
+        self._informers = [self._cluster.informer(NODES, self._nodes, self.queue)]
         for name in self._own:
             self.queue.add(name)
         await Controller(self.queue, self._reconcile, informers=self._informers).run()
@@ -84,7 +86,7 @@ class SimulatedNodes:
             return None
 
     async def _register(self, name: str) -> Document | None:
-        resource = self._cluster.resource("", "nodes")
+        resource = self._cluster.resource(NODES)
         try:
             node = await self._kubelet(name).create(resource, new_node(name, number_of(name) or 0))
         except AlreadyExists:  # The informer will tell of it.
@@ -93,7 +95,7 @@ class SimulatedNodes:
         return node
 
     async def _make_ready(self, node: Document) -> None:
-        resource, name = self._cluster.resource("", "nodes"), node["metadata"]["name"]
+        resource, name = self._cluster.resource(NODES), node["metadata"]["name"]
         now, number = self._cluster.clock(), number_of(name) or 0
 
         def make_ready(found: Document) -> bool:
@@ -118,7 +120,7 @@ class SimulatedNodes:
         renewed_at = self._renewed_at.get(name)
         if renewed_at is not None and (left_s := renewed_at + HEARTBEAT_S - now) > 0:
             return left_s
-        leases = self._cluster.resource("coordination", "leases")
+        leases = self._cluster.resource(LEASES)
         lease = new_lease(node, timestamps.to_micro_text(self._cluster.clock()))
 
         def renew(found: Document) -> bool:

@@ -18,6 +18,7 @@ from apiserver.registry.strategy import UpdateStrategy
 from apiserver.simulation.component import ClusterAccess, Component, Target
 from apiserver.simulation.nodes import is_simulated
 from apiserver.simulation.object_index import Key, ObjectIndex
+from apiserver.simulation.resources import NODES, PODS
 from apiserver.simulation.scheduling import Needs, NodeUse, choose, is_waiting, unschedulable_message
 from apiserver.vocabulary import AUTHENTICATED, Document, UserInfo
 
@@ -48,8 +49,8 @@ class SimulatedScheduler:
         """Bind pods until cancelled."""
         cluster = self._cluster
         self._informers = [
-            cluster.informer("", "nodes", self._nodes, self.queue),
-            cluster.informer("", "pods", self._pods, self.queue),
+            cluster.informer(NODES, self._nodes, self.queue),
+            cluster.informer(PODS, self._pods, self.queue),
         ]
         controller = Controller(self.queue, self._reconcile, informers=self._informers)
         async with asyncio.TaskGroup() as tasks:
@@ -129,7 +130,7 @@ class SimulatedScheduler:
             set_condition(found, {"type": "PodScheduled", "status": "True", "lastProbeTime": None}, now)
             return True
 
-        target = replace(Target.of(self._cluster.resource("", "pods"), pod), rules=_BINDING)
+        target = replace(Target.of(self._cluster.resource(PODS), pod), rules=_BINDING)
         written = await self._component.update(target, bind)
         if written is not None:
             self._pods.put(written)
@@ -153,7 +154,7 @@ class SimulatedScheduler:
             set_condition(found, wanted, now)
             return True
 
-        pods, meta = self._cluster.resource("", "pods"), pod["metadata"]
+        pods, meta = self._cluster.resource(PODS), pod["metadata"]
         written = await self._component.update(Target.of(pods, pod, "status"), tell)
         if written is not None:
             self._pods.put(written)

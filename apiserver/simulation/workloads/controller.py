@@ -1,0 +1,357 @@
+"""Looks at workloads when something of theirs changes, and carries out what is planned for them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from apiserver.controllers.controller import Controller, Outcome, Requeue
+from apiserver.controllers.event_recorder import EventRecorder
+from apiserver.controllers.informer import Informer
+from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.errors import AlreadyExists, ApiError, Conflict, NotFound
+from apiserver.meta.owners import controller_of
+from apiserver.simulation.component import ClusterAccess, Component, Target
+from apiserver.simulation.object_index import ObjectIndex
+from apiserver.simulation.resources import (
+    CLAIMS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    ENDPOINT_SLICES,
+    JOBS,
+    NODES,
+    PODS,
+    REPLICA_SETS,
+    REVISIONS,
+    SERVICES,
+    STATEFUL_SETS,
+)
+from apiserver.simulation.workloads import jobs
+from apiserver.simulation.workloads.daemon_sets import plan_daemon_set
+from apiserver.simulation.workloads.deployments import plan_deployment
+from apiserver.simulation.workloads.endpoint_slices import is_selected, plan_slices, selects_pods
+from apiserver.simulation.workloads.jobs import plan_job
+from apiserver.simulation.workloads.plans import Plan
+from apiserver.simulation.workloads.replica_sets import plan_replica_set
+from apiserver.simulation.workloads.stateful_sets import plan_stateful_set
+from apiserver.validation.label_selectors import selects
+from apiserver.vocabulary import AUTHENTICATED, Document, GroupResource, UserInfo
+
+log = logging.getLogger(__name__)
+
+NAME: Final = "simulated-workloads"
+BACKOFF: Final = Backoff(base_s=0.05, max_s=10.0)
+WORKERS: Final = 8
+# A timer of the event loop takes no time that is further away; it is looked at again then.
+WAIT_S_MAX: Final = 86_400.0
+NEEDS: Final = (
+    PODS,
+    NODES,
+    SERVICES,
+    CLAIMS,
+    REVISIONS,
+    REPLICA_SETS,
+    DEPLOYMENTS,
+    STATEFUL_SETS,
+    DAEMON_SETS,
+    JOBS,
+)
+_MANAGER: Final = "kube-controller-manager"
+# Who writes for workloads of a kind: the service accounts of kube-controller-manager's controllers.
+_ACCOUNTS: Final[Mapping[GroupResource, str]] = {
+    REPLICA_SETS: "replicaset-controller",
+    DEPLOYMENTS: "deployment-controller",
+    STATEFUL_SETS: "statefulset-controller",
+    DAEMON_SETS: "daemon-set-controller",
+    JOBS: "job-controller",
+    SERVICES: "endpointslice-controller",
+    PODS: "job-controller",
+}
+_OWNERS: Final[Mapping[str, GroupResource]] = {
+    "ReplicaSet": REPLICA_SETS,
+    "Deployment": DEPLOYMENTS,
+    "StatefulSet": STATEFUL_SETS,
+    "DaemonSet": DAEMON_SETS,
+    "Job": JOBS,
+    "Service": SERVICES,
+}
+_WITH_PODS: Final = (REPLICA_SETS, STATEFUL_SETS, DAEMON_SETS, JOBS)
+
+
+class Key(NamedTuple):
+    """A workload, a Service, or a pod that has lost its Job."""
+
+    resource: GroupResource
+    namespace: str
+    name: str
+
+
+class WorkloadController:
+    """Its keys are workloads."""
+
+    def __init__(self, cluster: ClusterAccess, events: EventRecorder) -> None:
+        self._cluster = cluster
+        self._events = events
+        served = (*NEEDS, ENDPOINT_SLICES) if cluster.serves(ENDPOINT_SLICES) else NEEDS
+        self._indexes = {each: ObjectIndex(self._on_change(each)) for each in served}
+        self._components = {
+            each: Component(
+                cluster,
+                UserInfo(
+                    f"system:serviceaccount:kube-system:{account}",
+                    ("system:serviceaccounts", "system:serviceaccounts:kube-system", AUTHENTICATED),
+                ),
+                _MANAGER,
+            )
+            for each, account in _ACCOUNTS.items()
+        }
+        self._informers: Sequence[Informer] = ()
+        self.queue: WorkQueue[Key] = WorkQueue(NAME, BACKOFF)
+
+    async def run(self) -> None:
+        """Look after workloads until cancelled."""
+        self._informers = [
+            self._cluster.informer(each, index, self.queue) for each, index in self._indexes.items()
+        ]
+        controller = Controller(self.queue, self._reconcile, workers=WORKERS, informers=self._informers)
+        async with asyncio.TaskGroup() as tasks:
+            writing_events = tasks.create_task(self._events.run())
+            await controller.run()
+            writing_events.cancel()
+
+    # ---- when to look
+
+    def _on_change(self, resource: GroupResource) -> Callable[[Document | None, Document | None], None]:
+        handlers = {PODS: self._on_pod, NODES: self._on_node, CLAIMS: self._on_other}
+        special = handlers.get(resource)
+        if special is not None:
+            return special
+
+        def on_change(old: Document | None, new: Document | None) -> None:
+            if resource in _ACCOUNTS:
+                self._on_owner(resource, old, new)
+            for found in (old, new):
+                self._look_at_owner(found)
+
+        return on_change
+
+    def _on_other(self, old: Document | None, new: Document | None) -> None:
+        """Claims only have to be known of when a pod is created."""
+
+    def _on_owner(self, resource: GroupResource, old: Document | None, new: Document | None) -> None:
+        found = new if new is not None else old
+        assert found is not None
+        key = _key(resource, found)
+        if new is not None:
+            self.queue.add(key)
+            if resource == REPLICA_SETS and controller_of(new) is None:
+                self._look_at_selecting((DEPLOYMENTS,), new)
+            return
+        self.queue.cancel(key)
+        if resource == JOBS:
+            for pod in self._indexes[PODS].owned_by(found["metadata"]["uid"]):
+                self.queue.add(_key(PODS, pod))
+
+    def _on_node(self, old: Document | None, new: Document | None) -> None:
+        if old is not None and new is not None and _without_times(old) == _without_times(new):
+            return
+        for daemon_set in self._indexes[DAEMON_SETS]:
+            self.queue.add(_key(DAEMON_SETS, daemon_set))
+
+    def _on_pod(self, old: Document | None, new: Document | None) -> None:
+        for found in (old, new):
+            self._look_at_owner(found)
+        found = new if new is not None else old
+        assert found is not None
+        owner = controller_of(found)
+        if new is None:
+            self.queue.cancel(_key(PODS, found))
+            if owner is not None and owner["kind"] == "ReplicaSet":  # Its Deployment may wait for that.
+                namespace = found["metadata"]["namespace"]
+                self._look_at_owner(self._indexes[REPLICA_SETS].get(namespace, owner["name"]))
+        elif owner is None:
+            self._look_at_selecting(_WITH_PODS, new)
+        elif owner["kind"] == "Job" and jobs.FINALIZER in (new["metadata"].get("finalizers") or ()):
+            job = self._indexes[JOBS].get(new["metadata"]["namespace"], owner["name"])
+            if job is None or job["metadata"]["uid"] != owner["uid"]:
+                self.queue.add(_key(PODS, new))
+        for service in self._indexes[SERVICES].in_namespace(found["metadata"]["namespace"]):
+            if any(pod is not None and is_selected(service, pod) for pod in (old, new)):
+                self.queue.add(_key(SERVICES, service))
+
+    def _look_at_owner(self, found: Document | None) -> None:
+        owner = controller_of(found) if found is not None else None
+        if owner is None or found is None:
+            return
+        resource = _OWNERS.get(owner["kind"])
+        namespace = found["metadata"].get("namespace", "")
+        if resource is not None and self._indexes[resource].get(namespace, owner["name"]) is not None:
+            self.queue.add(Key(resource, namespace, owner["name"]))
+
+    def _look_at_selecting(self, resources: Sequence[GroupResource], orphan: Document) -> None:
+        labels = orphan["metadata"].get("labels") or {}
+        for resource in resources:
+            for each in self._indexes[resource].in_namespace(orphan["metadata"]["namespace"]):
+                if selects(each["spec"].get("selector") or {}, labels):
+                    self.queue.add(_key(resource, each))
+
+    # ---- planning
+
+    async def _reconcile(self, key: Key) -> Outcome:
+        for each in self._informers:
+            await each.has_synced.wait()
+        owner = self._indexes[key.resource].get(key.namespace, key.name)
+        if owner is None:
+            return None
+        plan = self._plan(key.resource, owner)
+        if plan is None:
+            return None
+        failure = await self._carry_out(key.resource, owner, plan)
+        status = plan.status
+        if failure is not None and plan.failed_status is not None:
+            status = plan.failed_status(str(failure))
+        if status is not None and status != (owner.get("status") or {}):
+            await self._write_status(key.resource, owner, status)
+        if failure is not None:
+            return Requeue()  # With back-off; it is told by an Event, and often by the status.
+        return Requeue(after_s=min(plan.again_s, WAIT_S_MAX)) if plan.again_s is not None else None
+
+    def _plan(self, resource: GroupResource, owner: Document) -> Plan | None:
+        """Returns what to do for a workload; None for nothing."""
+        namespace, now = owner["metadata"]["namespace"], self._cluster.clock()
+        if resource == REPLICA_SETS:
+            return plan_replica_set(owner, self._candidates(PODS, owner), now)
+        if resource == DEPLOYMENTS:
+            sets = self._indexes[REPLICA_SETS].in_namespace(namespace)
+            pods = {
+                each["metadata"]["uid"]: self._indexes[PODS].owned_by(each["metadata"]["uid"])
+                for each in sets
+            }
+            return plan_deployment(owner, sets, pods, now)
+        if resource == STATEFUL_SETS:
+            claims = {each["metadata"]["name"] for each in self._indexes[CLAIMS].in_namespace(namespace)}
+            revisions = self._indexes[REVISIONS].owned_by(owner["metadata"]["uid"])
+            return plan_stateful_set(owner, self._candidates(PODS, owner), revisions, claims, now)
+        if resource == DAEMON_SETS:
+            revisions = self._indexes[REVISIONS].owned_by(owner["metadata"]["uid"])
+            nodes = list(self._indexes[NODES])
+            return plan_daemon_set(owner, self._candidates(PODS, owner), nodes, revisions, now)
+        if resource == JOBS:
+            return plan_job(owner, self._candidates(PODS, owner), now)
+        if resource == PODS:
+            return self._plan_orphan(owner)
+        if ENDPOINT_SLICES not in self._indexes:
+            return None
+        slices = self._indexes[ENDPOINT_SLICES].owned_by(owner["metadata"]["uid"])
+        if not (slices or selects_pods(owner)):
+            return None
+        return plan_slices(owner, self._indexes[PODS].in_namespace(namespace), slices)
+
+    def _candidates(self, resource: GroupResource, owner: Document) -> list[Document]:
+        """Returns what a workload manages, and what it might adopt."""
+        index = self._indexes[resource]
+        orphans = [
+            each for each in index.in_namespace(owner["metadata"]["namespace"]) if controller_of(each) is None
+        ]
+        return [*index.owned_by(owner["metadata"]["uid"]), *orphans]
+
+    def _plan_orphan(self, pod: Document) -> Plan | None:
+        """A pod of a Job that is gone. Another Job may have its name."""
+        reference = controller_of(pod)
+        if reference is None or reference["kind"] != "Job":
+            return None
+        job = self._indexes[JOBS].get(pod["metadata"]["namespace"], reference["name"])
+        has_job = job is not None and job["metadata"]["uid"] == reference["uid"]
+        return None if has_job else jobs.orphan_plan(pod)
+
+    # ---- carrying out
+
+    async def _carry_out(self, resource: GroupResource, owner: Document, plan: Plan) -> ApiError | None:
+        """Do what is planned. Returns why something could not be created, if so.
+
+        Raises what else is refused, and the storage's errors: then all is planned anew.
+        """
+        component, cluster = self._components[resource], self._cluster
+        for kind, found, change in plan.updates:
+            try:
+                served = cluster.resource(kind)
+                written = await component.update(Target.of(served, found), change)
+                if written is not None:
+                    self._note(kind, written)
+            except NotFound:
+                self._indexes[kind].remove(found)
+        for kind, found in plan.deletes:
+            served = cluster.resource(kind)
+            try:
+                deleted = await component.delete(Target.of(served, found), propagation="Background")
+            except (NotFound, Conflict):  # It is gone, and may be another one by now.
+                self._indexes[kind].remove(found)
+                continue
+            if deleted.is_removed:
+                self._indexes[kind].remove(deleted.found.document())
+            else:
+                self._indexes[kind].put(deleted.found.document())
+        for kind, document in plan.creates:
+            served = cluster.resource(kind)
+            try:
+                self._indexes[kind].put(await component.create(served, document))
+            except AlreadyExists:
+                continue  # The informer will tell whose it is.
+            except ApiError as refused:
+                self._tell(resource, owner, f"Error creating: {refused}")
+                return refused
+        return None
+
+    def _note(self, kind: GroupResource, written: Document) -> None:
+        """Take note of an updated object; one that has lost its last finalizer is gone."""
+        meta = written["metadata"]
+        is_gone = (
+            "deletionTimestamp" in meta
+            and not meta.get("finalizers")
+            and not meta.get("deletionGracePeriodSeconds")
+        )
+        if is_gone:
+            self._indexes[kind].remove(written)
+        else:
+            self._indexes[kind].put(written)
+
+    async def _write_status(self, resource: GroupResource, owner: Document, status: Document) -> None:
+        served = self._cluster.resource(resource)
+
+        def write(found: Document) -> bool:
+            # Who counts must not count from what is not so any more: the informer will tell of it.
+            if (found.get("status") or {}) != (owner.get("status") or {}):
+                return False
+            found["status"] = status
+            return True
+
+        try:
+            written = await self._components[resource].update(Target.of(served, owner, "status"), write)
+        except NotFound:
+            return
+        if written is not None:
+            self._indexes[resource].put(written)
+
+    def _tell(self, resource: GroupResource, owner: Document, message: str) -> None:
+        meta = owner["metadata"]
+        self._events.warn(
+            self._cluster.resource(resource),
+            meta["namespace"],
+            meta["name"],
+            meta["uid"],
+            reason="FailedCreate",
+            message=message,
+        )
+
+
+def _key(resource: GroupResource, found: Document) -> Key:
+    return Key(resource, found["metadata"]["namespace"], found["metadata"]["name"])
+
+
+def _without_times(node: Document) -> object:
+    """Returns what counts of a node for DaemonSets."""
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    ready = [each.get("status") for each in conditions if each.get("type") == "Ready"]
+    return node["metadata"].get("labels"), node.get("spec"), ready

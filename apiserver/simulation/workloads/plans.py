@@ -1,0 +1,70 @@
+"""What a controller of workloads is to do: objects to create, change and delete, and a status. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from apiserver.meta.conditions import find_condition
+from apiserver.vocabulary import Document, GroupResource
+
+
+class Create(NamedTuple):
+    resource: GroupResource
+    document: Document
+
+
+class Update(NamedTuple):
+    """change: changes the newest version of the object in place; returns False if there is nothing to do."""
+
+    resource: GroupResource
+    found: Document
+    change: Callable[[Document], bool]
+
+
+class Delete(NamedTuple):
+    resource: GroupResource
+    found: Document
+
+
+@dataclass(slots=True)
+class Plan:
+    """What is to be done for one workload, in this order.
+
+    status: as it has to be; None if it is not to be written. again_s: in how many seconds it may be another
+    one by itself. failed_status: returns the status if something could not be created, given why.
+    """
+
+    updates: list[Update] = field(default_factory=list)
+    deletes: list[Delete] = field(default_factory=list)
+    creates: list[Create] = field(default_factory=list)
+    status: Document | None = None
+    again_s: float | None = None
+    failed_status: Callable[[str], Document] | None = None
+
+    def look_again(self, seconds: float | None) -> None:
+        if seconds is not None:
+            self.again_s = seconds if self.again_s is None else min(self.again_s, seconds)
+
+    @property
+    def changes_objects(self) -> bool:
+        return bool(self.updates or self.deletes or self.creates)
+
+
+def with_condition(
+    owner: Document, conditions: Sequence[Document], wanted: Document, now: str
+) -> list[Document]:
+    """Returns conditions with one more, whose transition time is the one before if its status was the same.
+
+    owner: has the conditions before.
+    """
+    before = find_condition(owner, wanted["type"])
+    is_same = before is not None and before.get("status") == wanted["status"]
+    time = before.get("lastTransitionTime") if before is not None and is_same else now
+    kept = [each for each in conditions if each.get("type") != wanted["type"]]
+    return [*kept, {**wanted, "lastTransitionTime": time}]
+
+
+def conditions_of(owner: Document) -> list[Document]:
+    return [dict(each) for each in (owner.get("status") or {}).get("conditions") or ()]

@@ -1,0 +1,113 @@
+"""DaemonSets: a pod on each node that fits.
+
+https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from apiserver.simulation.resources import DAEMON_SETS, PODS, REVISIONS
+from apiserver.vocabulary import Document
+from tests.unit.simulation.workloads.cluster import Cluster, node, template
+
+TAINT: Final = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
+
+
+def node_of(pod: Document) -> str:
+    affinity = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    (term,) = affinity["nodeSelectorTerms"]
+    (field,) = term["matchFields"]
+    assert (field["key"], field["operator"]) == ("metadata.name", "In")
+    return str(field["values"][0])
+
+
+def nodes_of(cluster: Cluster) -> list[str]:
+    return sorted(map(node_of, cluster.pods()))
+
+
+# The nodes, the spec of the pods, and the nodes that get one.
+PLACES: Final[dict[str, tuple[list[Document], dict[str, Any], list[str]]]] = {
+    "all": ([node("a"), node("b")], {}, ["a", "b"]),
+    "a cordoned one, too": ([node("a", unschedulable=True)], {}, ["a"]),
+    "not a tainted one": ([node("a"), node("b", taints=[TAINT])], {}, ["a"]),
+    "unless it is tolerated": (
+        [node("a", taints=[TAINT])],
+        {"tolerations": [{"key": "gpu", "operator": "Exists"}]},
+        ["a"],
+    ),
+    "not where the selector does not match": ([node("a")], {"nodeSelector": {"disk": "ssd"}}, []),
+    "none": ([], {}, []),
+}
+
+
+@pytest.mark.parametrize(("nodes", "spec", "places"), PLACES.values(), ids=PLACES)
+def test_places(nodes: list[Document], spec: dict[str, Any], places: list[str]) -> None:
+    cluster = Cluster(nodes=nodes)
+    agent = cluster.add(DAEMON_SETS, "agent", template=template(**spec))
+    cluster.settle()
+    assert nodes_of(cluster) == places
+    status = agent["status"]
+    assert status["desiredNumberScheduled"] == status["numberReady"] == len(places)
+    assert status.get("numberAvailable", 0) == status.get("updatedNumberScheduled", 0) == len(places)
+
+
+def test_a_new_node_gets_a_pod_and_one_that_goes_loses_it() -> None:
+    cluster = Cluster(nodes=[node("a")])
+    cluster.add(DAEMON_SETS, "agent")
+    cluster.settle()
+    cluster.nodes = [node("b")]
+    cluster.settle()
+    assert nodes_of(cluster) == ["b"]
+
+
+def test_a_pod_that_failed_is_replaced() -> None:
+    cluster = Cluster(nodes=[node("a")])
+    cluster.add(DAEMON_SETS, "agent")
+    cluster.settle()
+    (before,) = cluster.pods()
+    before["status"]["phase"] = "Failed"
+    cluster.settle()
+    assert cluster.names() != [before["metadata"]["name"]]
+    assert len(cluster.objects[PODS]) == 1
+
+
+# The strategy, how many nodes lack a pod at most while it is updated, and how many are updated.
+UPDATES: Final = {
+    "one by one": ({}, 1, 4),
+    "half of them": ({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "50%"}}, 2, 4),
+    "none, until somebody deletes them": ({"type": "OnDelete"}, 0, 0),
+}
+
+
+@pytest.mark.parametrize(("strategy", "most", "updated"), UPDATES.values(), ids=UPDATES)
+def test_updates(strategy: Document, most: int, updated: int) -> None:
+    cluster = Cluster(nodes=[node(name) for name in "abcd"])
+    agent = cluster.add(DAEMON_SETS, "agent", updateStrategy=strategy)
+    cluster.settle()
+    cluster.change(agent, template=template("i:2"))
+    missing = []
+
+    def look() -> None:
+        alive = [pod for pod in cluster.pods() if "deletionTimestamp" not in pod["metadata"]]
+        missing.append(4 - sum(pod["status"]["phase"] == "Running" for pod in alive))
+
+    cluster.settle(look)
+    assert max(missing) == most
+    assert agent["status"].get("updatedNumberScheduled", 0) == updated
+
+
+def test_revisions_number_the_templates() -> None:
+    cluster = Cluster(nodes=[node("a")])
+    agent = cluster.add(DAEMON_SETS, "agent", revisionHistoryLimit=1)
+    for image in ("i", "i:2", "i:3", "i:2"):
+        cluster.change(agent, template=template(image))
+        cluster.settle()
+    revisions = cluster.objects[REVISIONS].values()
+    assert sorted(each["revision"] for each in revisions) == [3, 4]
+    (pod,) = cluster.pods()
+    newest = max(revisions, key=lambda each: int(each["revision"]))
+    label = "controller-revision-hash"
+    assert pod["metadata"]["labels"][label] == newest["metadata"]["labels"][label]
