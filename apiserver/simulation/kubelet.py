@@ -6,13 +6,15 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from apiserver.controllers.controller import Controller, Outcome, Requeue
+import orjson
+
+from apiserver.controllers.controller import Controller, Outcome, Requeue, Wrote
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.controllers.informer import Informer
 from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.errors import Conflict, NotFound
 from apiserver.simulation.component import ClusterAccess, Component, Target
-from apiserver.simulation.nodes import is_simulated, number_of, pod_network
+from apiserver.simulation.nodes import host_ip, is_simulated, number_of, place_of, pod_network
 from apiserver.simulation.object_index import Key, ObjectIndex
 from apiserver.simulation.pod_status import Addresses, Moment, next_step
 from apiserver.simulation.resources import NODES, PODS
@@ -76,6 +78,9 @@ class SimulatedKubelet:
         if new is None or not was_known:
             for key in self._pod_keys.get(name, ()):
                 self.queue.add(key)
+        if new is None:
+            self._kubelets.pop(name, None)
+            self._forget_node(name)
 
     def _on_pod(self, old: Document | None, new: Document | None) -> None:
         found = new if new is not None else old
@@ -93,12 +98,18 @@ class SimulatedKubelet:
             keys.discard(key)
             if not keys:
                 del self._pod_keys[node]
+                self._forget_node(node)
             return
         keys.add(key)
         pod_ip = (new.get("status") or {}).get("podIP")
         if pod_ip and meta["uid"] not in self._addresses:
             self._take(meta["uid"], pod_ip)
         self.queue.add(key)
+
+    def _forget_node(self, name: str) -> None:
+        """Forget that a node was simulated that is gone, and whose pods are, too."""
+        if self._nodes.get("", name) is None and name not in self._pod_keys:
+            self._simulated.discard(name)
 
     def _forget(self, uid: str) -> None:
         self._dropped_s.pop(uid, None)
@@ -134,7 +145,8 @@ class SimulatedKubelet:
         stages = self._stages_of(pod)
         step = next_step(pod, stages, addresses, moment)
         kubelet = self._kubelet(node["metadata"]["name"])
-        if step.status != (pod.get("status") or {}):
+        is_written = step.status != (pod.get("status") or {})
+        if is_written:
 
             def write(found: Document) -> bool:
                 # It may be another version of the pod than the one that was looked at.
@@ -155,7 +167,8 @@ class SimulatedKubelet:
             return None
         if step.again_s is None:
             self._dropped_s.pop(uid, None)
-            return None
+            # Somebody else who writes the status, too, must not have it written back and forth for ever.
+            return Wrote(orjson.dumps(step.status)) if is_written else None
         return Requeue(after_s=min(step.again_s, WAIT_S_MAX))
 
     async def _collect(self, pod: Document) -> None:
@@ -197,18 +210,19 @@ class SimulatedKubelet:
     # ---- addresses
 
     def _addresses_of(self, pod: Document, node: Document) -> Addresses:
+        name = node["metadata"]["name"]
         internal = [
             each["address"]
             for each in (node.get("status") or {}).get("addresses") or ()
             if each.get("type") == "InternalIP"
         ]
-        host_ip = internal[0] if internal else "127.0.0.1"
+        host = internal[0] if internal else host_ip(place_of(name))
         if pod["spec"].get("hostNetwork"):
-            return Addresses(host_ip, host_ip)
+            return Addresses(host, host)
         uid = pod["metadata"]["uid"]
         if uid not in self._addresses:
             self._take(uid, self._free_address(node))
-        return Addresses(host_ip, self._addresses[uid])
+        return Addresses(host, self._addresses[uid])
 
     def _take(self, uid: str, address: str) -> None:
         self._addresses[uid] = address
@@ -216,6 +230,7 @@ class SimulatedKubelet:
 
     def _free_address(self, node: Document) -> str:
         """Returns an address of a node's own network that no pod has; any of it, if there is none."""
-        network = pod_network(number_of(node["metadata"]["name"]) or 0)
-        hosts = [str(network[place]) for place in range(_FIRST_HOST, network.num_addresses - 1)]
-        return next((each for each in hosts if each not in self._taken), hosts[-1])
+        network = pod_network(place_of(node["metadata"]["name"]))
+        last = network.num_addresses - 2
+        hosts = (str(network[place]) for place in range(_FIRST_HOST, last))
+        return next((each for each in hosts if each not in self._taken), str(network[last]))

@@ -18,7 +18,6 @@ from apiserver.simulation.nodes import (
     new_lease,
     new_node,
     node_names,
-    number_of,
     ready_status,
 )
 from apiserver.simulation.object_index import ObjectIndex
@@ -88,7 +87,7 @@ class SimulatedNodes:
     async def _register(self, name: str) -> Document | None:
         resource = self._cluster.resource(NODES)
         try:
-            node = await self._kubelet(name).create(resource, new_node(name, number_of(name) or 0))
+            node = await self._kubelet(name).create(resource, new_node(name))
         except AlreadyExists:  # The informer will tell of it.
             return None
         self._nodes.put(node)
@@ -96,20 +95,20 @@ class SimulatedNodes:
 
     async def _make_ready(self, node: Document) -> None:
         resource, name = self._cluster.resource(NODES), node["metadata"]["name"]
-        now, number = self._cluster.clock(), number_of(name) or 0
+        now = self._cluster.clock()
 
         def make_ready(found: Document) -> bool:
-            wanted = ready_status(found, number, self._version, now)
+            wanted = ready_status(found, self._version, now)
             if wanted == (found.get("status") or {}):
                 return False
             found["status"] = wanted
             return True
 
-        if ready_status(node, number, self._version, now) != (node.get("status") or {}):
+        if ready_status(node, self._version, now) != (node.get("status") or {}):
             written = await self._kubelet(name).update(Target.of(resource, node, "status"), make_ready)
             if written is not None:
                 self._nodes.put(written)
-        if any(taint["key"] in _NOT_READY for taint in node["spec"].get("taints") or ()):
+        if any(taint["key"] in _NOT_READY for taint in _taints(node)):
             written = await self._lifecycle.update(Target.of(resource, node), _without_taints)
             if written is not None:
                 self._nodes.put(written)
@@ -141,8 +140,12 @@ class SimulatedNodes:
         return Component(self._cluster, user, "kubelet")
 
 
+def _taints(node: Document) -> list[Document]:
+    return (node.get("spec") or {}).get("taints") or []
+
+
 def _without_taints(node: Document) -> bool:
-    taints = node["spec"].get("taints") or []
+    taints = _taints(node)
     kept = [taint for taint in taints if taint["key"] not in _NOT_READY]
-    node["spec"]["taints"] = kept
+    node.setdefault("spec", {})["taints"] = kept
     return len(kept) < len(taints)

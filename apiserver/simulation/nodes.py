@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import zlib
 from typing import Final
 
 from apiserver.meta import timestamps
@@ -22,6 +23,7 @@ _PODS: Final = "110"
 _CAPACITY: Final = {"cpu": "32", "memory": "128Gi", "ephemeral-storage": "1Ti", "pods": _PODS}
 # Outside of the default network of Services. Each node has 254 addresses, more than pods.
 _NODE_NETWORK: Final = ipaddress.IPv4Network("172.18.0.0/16")
+_PLACES_OF_OTHERS: Final = 30_000
 _POD_NETWORK: Final = ipaddress.IPv4Network("10.128.0.0/9")
 _HEALTHY: Final = (
     ("MemoryPressure", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
@@ -41,16 +43,26 @@ def number_of(name: str) -> int | None:
     return int(digits) if is_ours and str(int(digits)) == digits else None
 
 
+def place_of(name: str) -> int:
+    """Returns a number from which the addresses of a node follow: its own, or one behind those.
+
+    Nodes that others have named may share one: no two pods on them have the same address, even so.
+    """
+    number = number_of(name)
+    return number if number is not None else NODES_MAX + zlib.crc32(name.encode()) % _PLACES_OF_OTHERS
+
+
 def is_simulated(node: Document) -> bool:
     return (node["metadata"].get("annotations") or {}).get(NODE_ANNOTATION) == "true"
 
 
-def pod_network(number: int) -> ipaddress.IPv4Network:
-    """Returns the addresses of the pods on the node with this number."""
-    return ipaddress.IPv4Network((int(_POD_NETWORK.network_address) + (number << 8), 24))
+def pod_network(place: int) -> ipaddress.IPv4Network:
+    """Returns the addresses of the pods on the node at a place (`place_of`)."""
+    return ipaddress.IPv4Network((int(_POD_NETWORK.network_address) + (place << 8), 24))
 
 
-def new_node(name: str, number: int) -> Document:
+def new_node(name: str) -> Document:
+    network = str(pod_network(place_of(name)))
     return {
         "metadata": {
             "name": name,
@@ -65,22 +77,22 @@ def new_node(name: str, number: int) -> Document:
             },
         },
         "spec": {
-            "podCIDR": str(pod_network(number)),
-            "podCIDRs": [str(pod_network(number))],
+            "podCIDR": network,
+            "podCIDRs": [network],
             "providerID": f"simulated://{name}",
         },
     }
 
 
-def host_ip(number: int) -> str:
-    """Returns the address of the node with this number."""
-    return str(_NODE_NETWORK.network_address + number + 1)
+def host_ip(place: int) -> str:
+    """Returns the address of the node at a place."""
+    return str(_NODE_NETWORK.network_address + place + 1)
 
 
-def ready_status(node: Document, number: int, version: str, now: float) -> Document:
+def ready_status(node: Document, version: str, now: float) -> Document:
     """Returns the status that a node should have; the one that it has, if it is that already.
 
-    number: for its address. version: of the kubelet, as `v1.36.0`. now: seconds since 1970.
+    version: of the kubelet, as `v1.36.0`. now: seconds since 1970.
     """
     status = dict(node.get("status") or {})
     capacity = dict(status.get("capacity") or _CAPACITY)
@@ -90,7 +102,7 @@ def ready_status(node: Document, number: int, version: str, now: float) -> Docum
         "allocatable": dict(status.get("allocatable") or capacity),
         "addresses": status.get("addresses")
         or [
-            {"type": "InternalIP", "address": host_ip(number)},
+            {"type": "InternalIP", "address": host_ip(place_of(node["metadata"]["name"]))},
             {"type": "Hostname", "address": node["metadata"]["name"]},
         ],
         "conditions": _conditions(node, timestamps.to_text(now)),

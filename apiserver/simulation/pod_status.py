@@ -155,7 +155,7 @@ def _termination(found: _Pod, status: Document) -> tuple[int, str, str] | None:
     if "deletionTimestamp" in meta:
         ends_at = timestamps.from_text(meta["deletionTimestamp"]) or moment.now
         began_at = ends_at - (meta.get("deletionGracePeriodSeconds") or 0)
-        delay_s = max((each.termination_delay_s for each in found.stages[:1]), default=0.0)
+        delay_s = max((each.termination_delay_s for each in found.stages), default=0.0)
         left_s = min(began_at + delay_s, ends_at) - moment.now if delay_s else 0.0
         if left_s <= 0:
             # A service that is told to stop has done its work; what was to end by itself has not.

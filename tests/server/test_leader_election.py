@@ -131,3 +131,27 @@ def test_no_lease_without_an_election(etcd: EtcdProcess, tmp_path: Path) -> None
 def test_the_embedded_store_needs_no_lease(api: Api) -> None:
     await_gone(api, delete_namespace(api, "leader-election"))
     assert api.get(LEASE).status == 404
+
+
+SIMULATION: Final = ("--simulate-nodes=2", "--simulate-workloads")
+DEPLOYMENTS: Final = "/apis/apps/v1/namespaces/default/deployments"
+
+
+def test_one_server_simulates_and_another_goes_on(etcd: EtcdProcess, tmp_path: Path) -> None:
+    """No pod is created twice, or lost, where the leader dies while it creates them."""
+    template = {"metadata": {"labels": {"a": "a"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"replicas": 2, "selector": {"matchLabels": {"a": "a"}}, "template": template}
+    with servers(etcd, tmp_path, (*SHORT, *SIMULATION), (*SHORT, *SIMULATION)) as pair:
+        (leader, _), (_, other) = by_leadership(pair)
+
+        def ready() -> int:
+            status = other.get(f"{DEPLOYMENTS}/web").ok().get("status", {})
+            count: int = status.get("readyReplicas", 0)
+            return count
+
+        other.post(DEPLOYMENTS, {"metadata": {"name": "web"}, "spec": spec}).ok()
+        until(lambda: ready() == 2, what="two pods are ready")
+        other.patch(f"{DEPLOYMENTS}/web", {"spec": {"replicas": 40}}).ok()
+        leader.kill()
+        until(lambda: ready() == 40, what="forty pods are ready")
+        assert len(other.get("/api/v1/namespaces/default/pods").ok()["items"]) == 40

@@ -5,8 +5,9 @@ https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
 
 from __future__ import annotations
 
+import contextlib
+import json
 import resource
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -15,11 +16,12 @@ import pytest
 
 from apiserver.meta.conditions import find_condition, is_condition_true
 from apiserver.testing import ApiServer, ServerDidNotStart
+from tests.support.eventually import until
 
 PODS: Final = "/api/v1/namespaces/default/pods"
 NODES: Final = "/api/v1/nodes"
-# Processor time of 100 pods from their creation until all run, on a machine of 2020; most are their writes.
-HUNDRED_PODS_S: Final = 2.0
+# What a pod may cost until it runs, in what its creation costs: it is written twice more. 2.5 are measured.
+COST_MAX: Final = 6.0
 
 
 def is_ready(found: dict[str, Any]) -> bool:
@@ -125,13 +127,15 @@ def _restarts(pod: dict[str, Any]) -> int:
 def test_annotations_that_cannot_be_read_are_told(server: ApiServer) -> None:
     add_pod(server, "typo", {"exit-kode": "3"})
     server.wait_for("Pod", "typo", "default", until=is_ready)
-    events = "/api/v1/namespaces/default/events"
-    told: list[str] = []
-    ends_at = time.monotonic() + 10
-    while not told and time.monotonic() < ends_at:
-        items = server.request("GET", events)[1]["items"]
-        told = [each["message"] for each in items if each["reason"] == "InvalidSimulation"]
-    assert "exit-kode" in told[0]
+    (told,) = until(
+        lambda: [each["message"] for each in events(server) if each["reason"] == "InvalidSimulation"]
+    )
+    assert "exit-kode" in told
+
+
+def events(server: ApiServer) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = server.request("GET", "/api/v1/namespaces/default/events")[1]["items"]
+    return found
 
 
 def test_a_pod_goes_gracefully(server: ApiServer) -> None:
@@ -249,13 +253,29 @@ def test_a_server_that_starts_again_goes_on(tmp_path: Path) -> None:
         assert server.wait_for("Pod", "runs", "default")["status"] == before["status"]
 
 
+def processor_s(server: ApiServer, *, awaits: bool) -> float:
+    """The processor time that a hundred pods take, their requests on one connection included."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    began = used.ru_utime + used.ru_stime
+    with contextlib.closing(server.connect()) as connection:
+        for number in range(100):
+            pod = {"metadata": {"name": f"p{number}"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+            headers = {**server.admin_headers, "Content-Type": "application/json"}
+            connection.request("POST", PODS, json.dumps(pod), headers)
+            response = connection.getresponse()
+            response.read()
+            assert response.status == 201
+    if awaits:
+        server.wait_for("Pod", "p99", "default", until=is_ready)
+        until(lambda: all(map(is_ready, server.request("GET", PODS)[1]["items"])))
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime - began
+
+
 def test_a_hundred_pods_cost_little(server: ApiServer) -> None:
-    began = resource.getrusage(resource.RUSAGE_SELF)
-    for number in range(100):
-        add_pod(server, f"p{number}")
-    for number in range(100):
-        server.wait_for("Pod", f"p{number}", "default", until=is_ready)
-    ended = resource.getrusage(resource.RUSAGE_SELF)
-    took_s = ended.ru_utime + ended.ru_stime - began.ru_utime - began.ru_stime
-    print(f"100 pods: {took_s:.2f} s of processor time, requests of the test included")
-    assert took_s < HUNDRED_PODS_S
+    with ApiServer() as without:
+        without.wait_for("ServiceAccount", "default", "default")
+        bare_s = processor_s(without, awaits=False)
+    simulated_s = processor_s(server, awaits=True)
+    print(f"100 pods: {bare_s:.2f} s of processor time, {simulated_s:.2f} s until they run")
+    assert simulated_s < COST_MAX * bare_s

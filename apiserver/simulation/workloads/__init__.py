@@ -19,6 +19,5 @@ Why this shape: kube-controller-manager's controllers, with a pure core each, an
 they look at the same pods, and a test has few.
 
 Left out: ReplicationControllers, CronJobs and HorizontalPodAutoscalers; volumes, whose claims stay Pending;
-a Deployment that is scaled while a rollout is paused waits for nothing; Jobs' successPolicy and limits by
-index; maxSurge of DaemonSets, whose old pods always go first.
+Jobs' successPolicy and limits by index; maxSurge of DaemonSets, whose old pods always go first.
 """

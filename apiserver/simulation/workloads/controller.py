@@ -7,7 +7,9 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from apiserver.controllers.controller import Controller, Outcome, Requeue
+import orjson
+
+from apiserver.controllers.controller import Controller, Outcome, Requeue, Wrote
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.controllers.informer import Informer
 from apiserver.controllers.work_queue import Backoff, WorkQueue
@@ -212,11 +214,16 @@ class WorkloadController:
         status = plan.status
         if failure is not None and plan.failed_status is not None:
             status = plan.failed_status(str(failure))
-        if status is not None and status != (owner.get("status") or {}):
+        is_written = status is not None and status != (owner.get("status") or {})
+        if is_written:
+            assert status is not None
             await self._write_status(key.resource, owner, status)
         if failure is not None:
             return Requeue()  # With back-off; it is told by an Event, and often by the status.
-        return Requeue(after_s=min(plan.again_s, WAIT_S_MAX)) if plan.again_s is not None else None
+        if plan.again_s is not None:
+            return Requeue(after_s=min(plan.again_s, WAIT_S_MAX))
+        # Another controller of workloads must not have it written back and forth for ever.
+        return Wrote(orjson.dumps(status)) if is_written else None
 
     def _plan(self, resource: GroupResource, owner: Document) -> Plan | None:
         """Returns what to do for a workload; None for nothing."""

@@ -391,7 +391,7 @@ def _status(rollout: _Rollout, *, collisions: int) -> Document:
         "updatedReplicas": _counted(rollout.new, "replicas") if rollout.new is not None else 0,
         "readyReplicas": sum(_counted(each, "readyReplicas") for each in rollout.sets),
         "availableReplicas": available,
-        "unavailableReplicas": max(total - available, rollout.wanted - available, 0),
+        "unavailableReplicas": max(sum(map(_replicas, rollout.sets)) - available, 0),
         "collisionCount": collisions,
     }
     conditions = conditions_of(owner)
