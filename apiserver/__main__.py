@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -61,10 +61,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _auth(given[1:])
         if given[:1] == ["deprecations"]:
             return _deprecations(given[1:])
+        if given[:1] == ["envtest-assets"]:
+            from apiserver.cli import envtest_assets
+
+            return envtest_assets.run(given[1:])
         config = parse(given)
     except UsageError as error:
         print(f"apiserver: {error}", file=sys.stderr)
         return exit_codes.USAGE
+    return run(config)
+
+
+def announce_ready(url: str, kubeconfig: Path) -> None:
+    """Print the only line on stdout; scripts wait for it."""
+    print(f"ready {url} kubeconfig={kubeconfig.resolve()}", flush=True)
+
+
+def run(config: Config, announce: Callable[[str, Path], None] = announce_ready) -> int:
+    """Serve until a signal ends it, and return the exit code.
+
+    announce: called in the event loop when the server is ready, with its URL and the kubeconfig.
+    """
     logs.configure(as_json=config.logging_format == "json", verbosity=config.verbosity)
     for warning in config.warnings:
         log.warning("%s", warning)
@@ -78,9 +95,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if config.workers > 1:
             from apiserver.workers.supervisor import supervise
 
-            return supervise(config, _print_ready, loop_factory, _serve_as_worker)
+            return supervise(config, announce, loop_factory, _serve_as_worker)
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            return runner.run(_serve(config))
+            return runner.run(_serve(config, announce))
     except CannotStart as error:
         print(f"apiserver: {error}", file=sys.stderr)
         return exit_codes.FAILURE
@@ -157,7 +174,7 @@ async def _serve_as_worker(config: Config, client: SupervisorClient) -> int:
     return await serve_as_worker(config, client)
 
 
-async def _serve(config: Config) -> int:
+async def _serve(config: Config, announce: Callable[[str, Path], None]) -> int:
     from apiserver.app import App
 
     app = App(config)
@@ -175,13 +192,8 @@ async def _serve(config: Config) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal, number)
-    await app.run(_print_ready)
+    await app.run(announce)
     return 0
-
-
-def _print_ready(url: str, kubeconfig: Path) -> None:
-    """Print the only line on stdout; scripts wait for it."""
-    print(f"ready {url} kubeconfig={kubeconfig.resolve()}", flush=True)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ encryption_configuration     the file of `--encryption-provider-config`, parsed 
 kube_apiserver_flags         flags of kube-apiserver that are accepted and have no effect
 audit                        `apiserver audit summary`
 convert                      `apiserver convert`
+envtest_assets               `apiserver envtest-assets`
 snapshot                     `apiserver snapshot`
 storage                      `apiserver storage rewrite`
 deprecations                 `apiserver deprecations`

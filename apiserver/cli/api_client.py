@@ -52,7 +52,7 @@ class ApiClient:
             cluster, credentials = content.current()
             require_https(kubeconfig, cluster)
             self._headers = list(_headers(credentials))
-            context = _context(cluster, credentials)
+            context = tls_context(cluster, credentials)
         except OSError as error:
             raise RequestFailed(f"{error.filename or kubeconfig}: {error.strerror or error}") from None
         except InvalidConfiguration as error:
@@ -150,7 +150,7 @@ def segment(name: str) -> str:
     return quote(name, safe="")
 
 
-def _context(cluster: Cluster, credentials: ClientCredentials) -> ssl.SSLContext:
+def tls_context(cluster: Cluster, credentials: ClientCredentials) -> ssl.SSLContext:
     """Raises OSError, UnusableBundle, UnusableCertificate."""
     bundle = _pem(cluster.authorities) if cluster.authorities is not None else b""
     certificate = None

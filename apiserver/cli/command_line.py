@@ -306,7 +306,8 @@ def _one_line(error: Exception) -> str:
 def _unneeded(unknown: Iterable[str]) -> Iterator[str]:
     """Yields the flags of kube-apiserver among what the parser does not know, the command `serve` aside.
 
-    They may be followed by a value; a lone `-`, standard output, is one. Raises UsageError for anything else.
+    They may be followed by a value; a lone `-`, standard output, is one. What is empty is nothing, as to
+    kube-apiserver: templates of flags leave it. Raises UsageError for anything else.
     """
     takes_value = has_command = False
     must_be_zero = ""
@@ -317,6 +318,8 @@ def _unneeded(unknown: Iterable[str]) -> Iterator[str]:
                 must_be_zero = ""
             elif takes_value:
                 takes_value = False
+            elif not argument:
+                continue
             elif argument == "serve" and not has_command:
                 has_command = True
             else:

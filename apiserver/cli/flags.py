@@ -90,6 +90,7 @@ def build_parser() -> Parser:
             "       apiserver auth explain\n       apiserver audit summary\n"
             "       apiserver deprecations\n"
             "       apiserver convert\n"
+            "       apiserver envtest-assets\n"
             "       apiserver version"
         ),
         description=(

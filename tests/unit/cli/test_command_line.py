@@ -111,6 +111,7 @@ FLAGS: Final[dict[str, tuple[list[str], dict[str, Any]]]] = {
         ["--insecure-port=0", "--secure-port=1", "--insecure-port", "0"],
         {"secure_port": 1},
     ),
+    "arguments that are empty": (["", "--secure-port=1", ""], {"secure_port": 1}),
     "a flag that needs no value": (["--strict-kube-compat"], {"deviations": KUBERNETES}),
     "but may have one": (["--strict-kube-compat=false"], {"deviations": SPECIFIED}),
     "a brand": (

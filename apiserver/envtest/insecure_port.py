@@ -1,0 +1,92 @@
+"""An insecure port: HTTP without credentials on a loopback address, as kube-apiserver had until 1.19.
+
+Every byte is passed on to the secure port of a server in the same process, on a connection with the
+administrator's certificate. So requests, watches and upgrades are the same as there, and the server itself
+needs no door without a lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import ssl
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from apiserver.cli.api_client import tls_context
+from apiserver.webhooks.kubeconfig import read_kubeconfig
+
+log = logging.getLogger(__name__)
+
+CHUNK_BYTES: Final = 64 * 1024
+
+
+class NotLoopback(ValueError):
+    """Others could reach the port. The message is one line."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__(
+            f"--insecure-bind-address: {address} is not a loopback address, "
+            "and whoever connects is administrator"
+        )
+
+
+class InsecurePort:
+    """Listens on one address. Raises NotLoopback."""
+
+    def __init__(self, address: str, port: int) -> None:
+        try:
+            is_loopback = ipaddress.ip_address(address).is_loopback
+        except ValueError:
+            is_loopback = address == "localhost"
+        if not is_loopback:
+            raise NotLoopback(address)
+        self._address, self._port = address, port
+
+    async def serve(self, server: str, kubeconfig: Path) -> None:
+        """Pass connections on until cancelled. server: the URL of the secure port. Raises OSError."""
+        cluster, credentials = read_kubeconfig(kubeconfig, Path.read_bytes).current()
+        context = tls_context(cluster, credentials)
+        where = urlsplit(server)
+        assert where.hostname is not None
+        assert where.port is not None
+        host, port = where.hostname, where.port
+
+        async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with contextlib.closing(writer):
+                try:
+                    far_reader, far_writer = await asyncio.open_connection(host, port, ssl=context)
+                except (OSError, ssl.SSLError) as error:
+                    log.warning("a connection to the insecure port cannot be passed on: %s", error)
+                    return
+                with contextlib.closing(far_writer):
+                    await _copy_both_ways((reader, writer), (far_reader, far_writer))
+
+        listening = await asyncio.start_server(relay, self._address, self._port)
+        async with listening:
+            await listening.serve_forever()
+
+
+async def _copy_both_ways(
+    near: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+    far: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+) -> None:
+    """Copy until one side ends: with TLS in between there is no half of a connection to close."""
+    copying = [
+        asyncio.create_task(_copy(source, sink)) for source, sink in ((near[0], far[1]), (far[0], near[1]))
+    ]
+    try:
+        await asyncio.wait(copying, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in copying:
+            task.cancel()
+        await asyncio.gather(*copying, return_exceptions=True)
+
+
+async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    while chunk := await source.read(CHUNK_BYTES):
+        sink.write(chunk)
+        await sink.drain()
