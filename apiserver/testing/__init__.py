@@ -18,7 +18,8 @@ What it guarantees:
 one that `child` is the program of, which also ends when its parent has been killed. `credentials` makes
 kubeconfigs of users and service accounts, and `snapshots` has what servers begin with again. `manifests`
 loads files, `resources` finds what a kind is in URLs, `waiting` watches for what should happen, or not, and
-`errors` has what is raised. `apiserver.pytest_plugin` has fixtures of all that.
+`errors` has what is raised. `apiserver.pytest_plugin` has fixtures of all that. `containers`, for those who
+have testcontainers, has a server in a container.
 
 docs/testing.md is for users. What is public is what this module exports; it is part of the semantic version.
 It needs neither pytest nor a client library.

@@ -56,16 +56,33 @@ def _installed(what: Sequence[Path], command: Sequence[str]) -> Path:
     return directory
 
 
-def node_packages() -> Path:
-    """The `node_modules` with all of package-lock.json."""
-    node, npm = shutil.which("node") or missing("node", NODE), shutil.which("npm") or missing("npm", NODE)
-    version = subprocess.run([node, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+def node() -> str:
+    """The program `node`; the test is skipped where it is missing or too old."""
+    program = shutil.which("node") or missing("node", NODE)
+    version = subprocess.run(
+        [program, "--version"], capture_output=True, text=True, check=True
+    ).stdout.strip()
     if int(version.removeprefix("v").split(".")[0]) < OLDEST_NODE:
         pytest.skip(f"node {OLDEST_NODE} or later is missing, this is {version}: {NODE}")
+    return program
+
+
+def node_packages() -> Path:
+    """The `node_modules` with all of package-lock.json."""
     files = [PROGRAMS / "package.json", PROGRAMS / "package-lock.json"]
-    # No scripts of packages are run: none of these needs them.
-    flags = ("--omit=optional", "--ignore-scripts", "--no-audit", "--no-fund")
-    return _installed(files, [npm, "ci", *flags]) / "node_modules"
+    return _installed(files, [*_npm("ci"), "--omit=optional"]) / "node_modules"
+
+
+def packages_of(package: Path) -> Path:
+    """The `node_modules` with what another package.json names."""
+    return _installed([package], _npm("install")) / "node_modules"
+
+
+def _npm(command: str) -> list[str]:
+    """No scripts of packages are run: none of ours needs them."""
+    node()
+    npm = shutil.which("npm") or missing("npm", NODE)
+    return [npm, command, "--ignore-scripts", "--no-audit", "--no-fund"]
 
 
 def python_packages() -> Path:

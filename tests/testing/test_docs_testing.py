@@ -1,38 +1,215 @@
-"""The files that docs/testing.md shows are a suite that passes."""
+"""What docs/testing.md and the pages beside it show works: each page is a suite that passes."""
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import pytest
 
-PAGE: Final = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
-# A block whose first line is a comment with a path.
-_FILE: Final = re.compile(r"^```(?:python|yaml)\n# (\S+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+from apiserver.cli.command_line import parse
+from apiserver.cli.flags import SECTIONS
+from tests.support.client_programs import node, packages_of
+from tests.support.eventually import WITHIN_S
+from tests.support.required import library
+
+DOCS: Final = Path(__file__).parents[2] / "docs"
+PAGES: Final = {
+    path.relative_to(DOCS).as_posix(): path.read_text()
+    for path in (DOCS / "testing.md", *sorted((DOCS / "testing").glob("*.md")))
+}
 CONFIGURATION: Final = "[pytest]\nasyncio_default_fixture_loop_scope = function\n"
+_BLOCK: Final = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# A block begins with its path, in a comment. JSON has none.
+_PATH: Final = re.compile(r"(?:#|//) (\S+)\n")
+_WITHOUT_PATH: Final = {"json": "package.json"}
+# Commands are for a shell; a Makefile is somebody's.
+_NO_FILES: Final = {"sh", "make"}
+# Flags of other programs that the pages name.
+OTHERS: Final = {
+    "docker": {"detach", "force", "name", "publish", "tag"},
+    "kopf": {"all-namespaces", "standalone"},
+    "kubectl": {"for", "kubeconfig"},
+    "node": {"test"},
+    "apiserver envtest-assets": {"etcd"},
+}
 
 
-def test_every_block_of_code_is_a_file() -> None:
-    assert len(_FILE.findall(PAGE)) == len(re.findall(r"^```\w+$", PAGE, re.MULTILINE))
+class Block(NamedTuple):
+    language: str
+    text: str
+
+    @property
+    def path(self) -> str:
+        """Where the block is a file; empty if it says nothing of that."""
+        found = _PATH.match(self.text)
+        return _WITHOUT_PATH.get(self.language, "") if found is None else found[1]
 
 
-@pytest.mark.slow
-def test_the_files_are_a_suite_that_passes(tmp_path: Path) -> None:
-    for name, text in _FILE.findall(PAGE):
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    (tmp_path / "pytest.ini").write_text(CONFIGURATION)
-    end = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
-        cwd=tmp_path,
+def blocks(page: str) -> list[Block]:
+    return [Block(*found) for found in _BLOCK.findall(PAGES[page])]
+
+
+def commands(page: str) -> Iterator[list[str]]:
+    """The lines for a shell, as words; `$(…)` is a command of its own."""
+    for block in blocks(page):
+        if block.language == "sh":
+            for line in block.text.splitlines():
+                for inner in re.findall(r"\$\(([^)]*)\)", line):
+                    yield shlex.split(inner)
+                yield [word for word in shlex.split(line) if "=" not in word.partition("/")[0] or "-" in word]
+
+
+def write_files(page: str, directory: Path, *languages: str) -> None:
+    for block in blocks(page):
+        if block.language in languages:
+            path = directory / block.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block.text)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_of_code_is_a_file(page: str) -> None:
+    found = blocks(page)
+    assert len(found) == PAGES[page].count("```") / 2
+    assert {block.text for block in found if block.language not in _NO_FILES and not block.path} == set()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_flags_exist(page: str) -> None:
+    ours = {flag.name.removeprefix("--") for flags in SECTIONS.values() for flag in flags} | {"config"}
+    named = set(re.findall(r"(?<![\w-])--([a-z][a-z-]*[a-z])", PAGES[page]))
+    assert named - ours - set().union(*OTHERS.values()) == set()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_of_ours_are_taken(page: str, tmp_path: Path) -> None:
+    """A server is not started: its flags are parsed."""
+    for words in commands(page):
+        if words[:2] == ["apiserver", "envtest-assets"]:
+            end = _run([sys.executable, "-m", *words], tmp_path, HOME=str(tmp_path))
+            assert end.returncode == 0, end.stderr
+        if words[:2] == ["docker", "run"]:
+            image = next(index for index, word in enumerate(words) if word.startswith("apiserver:"))
+            parse(words[image + 1 :])
+
+
+def test_the_pages_name_the_version() -> None:
+    from apiserver import __version__
+
+    named = {
+        version for text in PAGES.values() for version in re.findall(r"\bapiserver:(\d+\.\d+\.\d+)", text)
+    }
+    assert named == {__version__}
+
+
+def test_every_page_is_linked() -> None:
+    assert {
+        page for page in PAGES if page.startswith("testing/") and f"]({page}" not in PAGES["testing.md"]
+    } == set()
+
+
+def _run(command: list[str], directory: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command,
+        cwd=directory,
+        env={**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", **variables},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+# The page, the libraries that its suite needs, the processes that run it, and how many tests pass.
+SUITES: Final = {
+    "testing.md": (("kubernetes", "kubernetes_asyncio", "kr8s", "lightkube", "pykube", "kopf"), 0, r"[12]\d"),
+    "testing/kopf.md": (("kopf",), 4, "6"),
+    "testing/kubernetes.md": (("kubernetes", "kubernetes_asyncio"), 0, "5"),
+    "testing/kr8s.md": (("kr8s",), 0, "3"),
+    "testing/lightkube.md": (("lightkube",), 0, "4"),
+}
+
+
+def test_every_page_with_a_suite_is_run() -> None:
+    with_tests = {page for page in PAGES if re.search(r"^```python\n# test_", PAGES[page], re.MULTILINE)}
+    assert with_tests == SUITES.keys() | {"testing/containers.md"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("page", "needs", "processes", "passed"), [(page, *of) for page, of in SUITES.items()]
+)
+def test_a_suite_passes(
+    page: str, needs: tuple[str, ...], processes: int, passed: str, tmp_path: Path
+) -> None:
+    for name in needs:
+        library(name)
+    write_files(page, tmp_path, "python", "yaml")
+    (tmp_path / "pytest.ini").write_text(CONFIGURATION)
+    end = _run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", str(processes)], tmp_path
+    )
     assert end.returncode == 0, end.stdout
-    assert re.search(r"^[12]\d passed", end.stdout, re.MULTILINE), end.stdout
+    assert re.search(rf"^{passed} passed", end.stdout, re.MULTILINE), end.stdout
+
+
+@pytest.mark.slow
+def test_a_container_is_used_or_skipped(tmp_path: Path) -> None:
+    library("testcontainers")
+    write_files("testing/containers.md", tmp_path, "python")
+    (tmp_path / "pytest.ini").write_text(CONFIGURATION)
+    end = _run([sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"], tmp_path)
+    assert end.returncode == 0, end.stdout
+    if "1 skipped" in end.stdout:
+        assert "no container engine answers" in end.stdout
+        pytest.skip("no container engine answers")
+
+
+@pytest.mark.slow
+def test_the_suite_in_javascript_passes(tmp_path: Path) -> None:
+    node()
+    write_files("testing/javascript.md", tmp_path, "js", "json")
+    (tmp_path / "node_modules").symlink_to(packages_of(tmp_path / "package.json"))
+    end = _run(["npm", "test"], tmp_path)
+    assert end.returncode == 0, end.stdout + end.stderr
+    assert "pass 2" in end.stdout
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_javascript_is_well_formed(page: str, tmp_path: Path) -> None:
+    write_files(page, tmp_path, "js")
+    for path in tmp_path.glob("*.mjs"):
+        end = subprocess.run(
+            [node(), "--check", path], capture_output=True, text=True, check=False, timeout=WITHIN_S
+        )
+        assert end.returncode == 0, end.stderr
+
+
+@pytest.mark.slow
+def test_the_suite_in_go_passes(tmp_path: Path) -> None:
+    go = shutil.which("go")
+    if go is None:
+        pytest.skip("go is missing: https://go.dev/doc/install says how to install it; it has to be on PATH")
+    write_files("testing/go.md", tmp_path, "go")
+    for command in (["mod", "init", "example.com/suite"], ["get", "-t", "./..."]):
+        end = _run([go, *command], tmp_path)
+        if end.returncode:  # A module proxy that cannot be reached says nothing about the server.
+            pytest.skip(f"go could not get controller-runtime: {end.stderr[-500:]}")
+    end = _run(["sh", "-c", 'KUBEBUILDER_ASSETS="$(apiserver envtest-assets)" go test ./...'], tmp_path)
+    assert end.returncode == 0, end.stdout + end.stderr
+
+
+def test_java_names_what_the_image_has() -> None:
+    """No Java is compiled here: what it says of the server is what the other languages say."""
+    (java,) = (block.text for block in blocks("testing/containers.md") if block.language == "java")
+    (javascript,) = (block.text for block in blocks("testing/containers.md") if block.language == "js")
+    for said in ("6443", "--storage-backend=memory", "ready https://", "/var/lib/apiserver/admin.kubeconfig"):
+        assert said in java
+        assert said in javascript
