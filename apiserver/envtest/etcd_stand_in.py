@@ -12,6 +12,7 @@ import select
 import signal
 import socket
 import sys
+import time
 
 # How a server knows it, in the header `Server` of its answers.
 NAME = "apiserver-etcd-stand-in"
@@ -94,15 +95,19 @@ def listen(host: str, port: int) -> list[socket.socket]:
                 continue
             raise
         each.listen(BACKLOG)
+        # A client may have gone before it is accepted.
+        each.setblocking(False)
         listening.append(each)
     return listening
 
 
 def answer(connection: socket.socket) -> None:
     """Read one request, and answer it. Raises OSError."""
-    connection.settimeout(REQUEST_WITHIN_S)
+    ends_at = time.monotonic() + REQUEST_WITHIN_S
     request = b""
     while b"\r\n\r\n" not in request and len(request) <= REQUEST_BYTES_MAX:
+        # A timeout of 0 would be one of a socket that does not wait at all.
+        connection.settimeout(max(ends_at - time.monotonic(), 0.001))
         received = connection.recv(REQUEST_BYTES_MAX)
         if not received:
             return

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
+import socket
 import ssl
 from pathlib import Path
 from typing import Final
@@ -22,6 +23,7 @@ from apiserver.webhooks.kubeconfig import read_kubeconfig
 log = logging.getLogger(__name__)
 
 CHUNK_BYTES: Final = 64 * 1024
+LOOPBACK: Final = "127.0.0.1"
 
 
 class NotLoopback(ValueError):
@@ -35,7 +37,7 @@ class NotLoopback(ValueError):
 
 
 class InsecurePort:
-    """Listens on one address. Raises NotLoopback."""
+    """A port of one address. Raises NotLoopback."""
 
     def __init__(self, address: str, port: int) -> None:
         try:
@@ -44,10 +46,22 @@ class InsecurePort:
             is_loopback = address == "localhost"
         if not is_loopback:
             raise NotLoopback(address)
-        self._address, self._port = address, port
+        self._address = (LOOPBACK if address == "localhost" else address), port
+        self._socket: socket.socket | None = None
+
+    def bind(self) -> None:
+        """Take the port; nobody can connect before it is served. Raises OSError."""
+        family = socket.AF_INET6 if ":" in self._address[0] else socket.AF_INET
+        self._socket = bound = socket.socket(family)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            bound.bind(self._address)
+        except OSError:
+            bound.close()
+            raise
 
     async def serve(self, server: str, kubeconfig: Path) -> None:
-        """Pass connections on until cancelled. server: the URL of the secure port. Raises OSError."""
+        """Pass connections on until cancelled, once it is bound. server: the URL of the secure port."""
         cluster, credentials = read_kubeconfig(kubeconfig, Path.read_bytes).current()
         context = tls_context(cluster, credentials)
         where = urlsplit(server)
@@ -65,7 +79,7 @@ class InsecurePort:
                 with contextlib.closing(far_writer):
                     await _copy_both_ways((reader, writer), (far_reader, far_writer))
 
-        listening = await asyncio.start_server(relay, self._address, self._port)
+        listening = await asyncio.start_server(relay, sock=self._socket)
         async with listening:
             await listening.serve_forever()
 

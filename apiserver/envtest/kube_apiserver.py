@@ -26,14 +26,13 @@ from apiserver.cli.command_line import KUBE_APISERVER, parse
 from apiserver.cli.config import Config
 from apiserver.cli.flags import Parser, UsageError
 from apiserver.envtest.etcd_stand_in import NAME as STAND_IN
-from apiserver.envtest.insecure_port import InsecurePort, NotLoopback
+from apiserver.envtest.insecure_port import LOOPBACK, InsecurePort, NotLoopback
 from apiserver.serving import exit_codes
 
 # Not everybody waits for etcd before starting the server: the stand-in may just have been started, too.
 CONNECTED_WITHIN_S: Final = 5.0
 RETRY_S: Final = 0.02
 ANSWERED_WITHIN_S: Final = 2.0
-LOOPBACK: Final = "127.0.0.1"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -47,22 +46,19 @@ def main(arguments: Sequence[str]) -> int:
         return exit_codes.USAGE
     if insecure_port is None:
         return run(config)
-
-    tasks = []
+    try:
+        insecure_port.bind()
+    except OSError as error:
+        print(f"{KUBE_APISERVER}: --insecure-port: {error.strerror or error}", file=sys.stderr)
+        return exit_codes.FAILURE
+    serving = []
 
     def announce(url: str, kubeconfig: Path) -> None:
         # The event loop of the server runs it, and cancels it in the end.
-        serving = asyncio.get_running_loop().create_task(insecure_port.serve(url, kubeconfig))
-        serving.add_done_callback(_told)
-        tasks.append(serving)
+        serving.append(asyncio.get_running_loop().create_task(insecure_port.serve(url, kubeconfig)))
         announce_ready(url, kubeconfig)
 
     return run(config, announce)
-
-
-def _told(serving: asyncio.Task[None]) -> None:
-    if not serving.cancelled() and (error := serving.exception()) is not None:
-        print(f"{KUBE_APISERVER}: --insecure-port: {error}", file=sys.stderr, flush=True)
 
 
 def take_old_flags(arguments: Sequence[str]) -> tuple[InsecurePort | None, Sequence[str]]:

@@ -6,6 +6,7 @@ import http.client
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Final
 import pytest
 
 from apiserver.envtest import etcd_stand_in
-from apiserver.envtest.etcd_stand_in import NAME, NotSupported, parse, parse_url
+from apiserver.envtest.etcd_stand_in import NAME, REQUEST_WITHIN_S, NotSupported, parse, parse_url
 from apiserver.envtest.kube_apiserver import is_stand_in
 from tests.support.etcd_process import free_port
 from tests.support.eventually import WITHIN_S
@@ -160,6 +161,24 @@ def test_it_goes_on_after(port: int, noise: bytes) -> None:
     with socket.create_connection(("127.0.0.1", port), timeout=WITHIN_S) as client:
         client.sendall(noise)
         assert ask(port, "GET", "/health")[0] == 200
+
+
+def test_a_client_that_says_a_little_now_and_then(port: int) -> None:
+    """It is waited for once, not after each byte."""
+    began = time.monotonic()
+    with socket.create_connection(("127.0.0.1", port), timeout=WITHIN_S) as client:
+        client.settimeout(REQUEST_WITHIN_S / 10)
+        while True:
+            try:
+                client.sendall(b"G")
+                if client.recv(1) == b"":
+                    break
+            except TimeoutError:
+                continue
+            except OSError:
+                break
+    assert time.monotonic() - began >= REQUEST_WITHIN_S / 2
+    assert ask(port, "GET", "/health")[0] == 200
 
 
 def test_a_server_knows_it(port: int) -> None:

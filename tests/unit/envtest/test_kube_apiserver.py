@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Final
 
 import pytest
@@ -10,7 +11,7 @@ from apiserver.admission import plugin_names
 from apiserver.cli.command_line import parse
 from apiserver.cli.flags import UsageError
 from apiserver.envtest.insecure_port import InsecurePort, NotLoopback
-from apiserver.envtest.kube_apiserver import take_old_flags, with_memory_beside_stand_in
+from apiserver.envtest.kube_apiserver import main, take_old_flags, with_memory_beside_stand_in
 from tests.support.etcd_process import free_port
 
 REST: Final = ["--cert-dir", "d", "--allow-privileged", "", "--secure-port=0"]
@@ -50,6 +51,12 @@ def test_addresses_that_others_reach(address: str) -> None:
 def test_no_ports(port: str) -> None:
     with pytest.raises(UsageError, match="is not a port"):
         take_old_flags([f"--insecure-port={port}"])
+
+
+def test_an_insecure_port_that_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert main([f"--insecure-port={taken.getsockname()[1]}"]) == 1
+    assert capsys.readouterr().err == "kube-apiserver: --insecure-port: Address already in use\n"
 
 
 def test_an_etcd_that_is_not_there_yet_is_a_real_one() -> None:
