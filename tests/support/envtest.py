@@ -30,6 +30,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
+import psutil
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -37,6 +38,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cryptography.x509.oid import NameOID
 
 from tests.support.etcd_process import free_port
+from tests.support.eventually import WITHIN_S
 
 HOST: Final = "127.0.0.1"
 ADMIN: Final = ("system:masters",)
@@ -50,7 +52,8 @@ class Check(NamedTuple):
     """How it is seen that a program is ready.
 
     url: what is asked, without a certificate unless `shows_certificate`. message: what it writes to stderr,
-    instead. body: what JSON has to be answered.
+    instead. body: what JSON has to be answered. within_s: what the library gives it; here that bounds the
+    processor time, and the wait is longer, since other tests use the machine, too.
     """
 
     url: str = ""
@@ -62,11 +65,10 @@ class Check(NamedTuple):
 
 
 class Stop(NamedTuple):
-    """How a program is stopped, and how long it may take."""
+    """How a program is stopped."""
 
     by: signal.Signals = signal.SIGTERM
     whole_group: bool = False
-    within_s: float = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +297,6 @@ CONTRACTS: Final = {
         server_ready=Check(
             "https://127.0.0.1:{secure}/readyz", shows_certificate=True, every_s=0.15, within_s=60.0
         ),
-        stop=Stop(within_s=10.0),
     ),
     "Kubernetes.EnvTest (.NET)": Contract(
         etcd_flags=_NEW_ETCD_FLAGS,
@@ -348,13 +349,15 @@ class Program:
 
     def wait_ready(self, check: Check, ask: Callable[[str], Answer]) -> None:
         """Raises DidNotStart."""
-        ends_at = time.monotonic() + check.within_s
+        ends_at = time.monotonic() + max(check.within_s, WITHIN_S)
         while not self._passes(check, ask):
             if self.process.poll() is not None:
                 raise DidNotStart(f"exit code {self.process.returncode}: {self.output}")
             if time.monotonic() > ends_at:
-                raise DidNotStart(f"not within {check.within_s} s: {self.output}")
+                raise DidNotStart(f"it is not ready: {self.output}")
             time.sleep(check.every_s)
+        if (used_s := sum(psutil.Process(self.process.pid).cpu_times()[:2])) > check.within_s:
+            raise DidNotStart(f"it took {used_s:.1f} s of processor time: {self.output}")
 
     def _passes(self, check: Check, ask: Callable[[str], Answer]) -> bool:
         if check.message:
@@ -377,7 +380,7 @@ class Program:
             os.killpg(self.process.pid, self._stop.by)
         else:
             self.process.send_signal(self._stop.by)
-        self.process.wait(self._stop.within_s)
+        self.process.wait(WITHIN_S)
         took = time.monotonic() - began
         self._close()
         return took
@@ -390,7 +393,7 @@ class Program:
 
     def _close(self) -> None:
         for reader in self._readers:
-            reader.join(self._stop.within_s)
+            reader.join(WITHIN_S)
             assert not reader.is_alive(), "something still holds its output"
         for output in (self.process.stdout, self.process.stderr):
             assert output is not None
@@ -488,14 +491,14 @@ class ControlPlane:
     def _request(self, method: str, url: str, body: Any, certificate: Path | None) -> Answer:
         scheme, _, rest = url.partition("://")
         authority, _, path = rest.partition("/")
-        connection = http.client.HTTPConnection(authority, timeout=20)
+        connection = http.client.HTTPConnection(authority, timeout=WITHIN_S)
         if scheme == "https":
             # Health checks verify nothing.
             context = ssl.create_default_context()
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
             if certificate is not None:
                 context.load_cert_chain(certificate, certificate.with_suffix(".key"))
-            connection = http.client.HTTPSConnection(authority, timeout=20, context=context)
+            connection = http.client.HTTPSConnection(authority, timeout=WITHIN_S, context=context)
         try:
             content = None if body is None else json.dumps(body)
             connection.request(method, f"/{path}", content, {"Content-Type": "application/json"})
