@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -380,13 +381,18 @@ def _by_preference(versions: Iterable[GroupVersion]) -> tuple[GroupVersion, ...]
     return tuple(sorted(versions, key=lambda gv: version_priority(gv.version), reverse=True))
 
 
-def version_priority(version: str) -> tuple[Any, ...]:
-    """Sorts versions as discovery prefers them: GA over beta over alpha, then the higher number (S03)."""
-    for stability, word in ((2, "beta"), (1, "alpha")):
-        major, found, minor = version.removeprefix("v").partition(word)
-        if found and major.isdigit() and (minor.isdigit() or not minor):
-            return (stability, int(major), int(minor or 0), "")
-    major = version.removeprefix("v")
-    if version.startswith("v") and major.isdigit():
-        return (3, int(major), 0, "")
-    return (0, 0, 0, version)
+_KUBERNETES_VERSION: Final = re.compile(r"v([0-9]+)(?:(alpha|beta)([0-9]+))?")
+_STABILITIES: Final = {"alpha": 1, "beta": 2, None: 3}
+
+
+def version_priority(version: str) -> tuple[int, ...]:
+    """Returns a key of versions: what discovery prefers is greater. Row S03.
+
+    GA over beta over alpha, then the higher number; below all of them other names, the first of the alphabet
+    above the others. Source: k8s.io/apimachinery, pkg/version/helpers.go.
+    """
+    if (found := _KUBERNETES_VERSION.fullmatch(version)) is None:
+        # The end is above all letters, so that `foo` is above `foo1`.
+        return (0, 0, 0, *(-ord(letter) for letter in version), 1)
+    major, word, minor = found.groups()
+    return (_STABILITIES[word], int(major), int(minor or 0))

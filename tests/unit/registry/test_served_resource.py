@@ -7,7 +7,7 @@ from typing import Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.registry.served_resource import ResourceTable, ServedResource
+from apiserver.registry.served_resource import ResourceTable, ServedResource, version_priority
 from apiserver.schema.structural import Kind, Schema
 from apiserver.vocabulary import GroupVersion
 
@@ -65,3 +65,18 @@ def test_a_table_is_never_changed_in_place() -> None:
     before = dict(FIRST.group_versions), dict(FIRST.groups)
     FIRST.changed([], POOL)
     assert (dict(FIRST.group_versions), dict(FIRST.groups)) == before
+
+
+# https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definition-versioning/#version-priority
+BY_PRIORITY: Final = [
+    *("v10", "v2", "v1", "v11beta2", "v10beta3", "v3beta1", "v12alpha1", "v11alpha2"),
+    # What does not have the form of Kubernetes' versions is sorted by the alphabet.
+    *("foo", "foo1", "foo10", "v1beta", "v1gamma1", "version1", "w1"),
+]
+
+
+@given(st.permutations(BY_PRIORITY))
+def test_s03_versions_are_preferred_by_stability_and_number(versions: list[str]) -> None:
+    table = ResourceTable([_served("a.io", version, "ones") for version in versions])
+    assert [each.version for each in table.groups["a.io"]] == BY_PRIORITY
+    assert sorted(versions, key=version_priority, reverse=True) == BY_PRIORITY
