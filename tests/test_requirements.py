@@ -3,12 +3,18 @@
 A test names a row in one of these ways: "Row K31" or "Rows K31, K35" in a docstring or comment,
 `test_f10_…` in its name, "J09 what is unknown" or "the uid (B08)" as the name of a case. "Rows B05-B07" names
 three rows; a longer range is a heading and names none: nobody reads from it which test is whose.
+
+Below each row of some sections (PROVEN) stand the tests that prove it. The list is made by hand, of those
+that a reader should open; what is checked is that it stays true.
 """
 
 from __future__ import annotations
 
+import ast
 import re
+from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +25,9 @@ from tests.test_conformance import expected_failures, scenarios
 ROOT: Final = Path(__file__).parent.parent
 FOLDERS: Final = ("apiserver", "storage", "tests", "benchmarks", "deploy", "docs")
 RANGE_MAX: Final = 3
+
+# The sections whose rows are followed by the tests that prove them.
+PROVEN: Final = "HST"
 
 # Rows that a recorded conversation of tests/conformance/scenarios shows to be kept.
 RECORDED: Final = {
@@ -35,6 +44,8 @@ _MENTION: Final = re.compile(rf"\b[Rr]ows?\s+({_ROW}(?:(?:\s*,|\s*-|\s+(?:and|to
 _TEST_NAME: Final = re.compile(r"\bdef test((?:_[a-t]\d{2})+)_")
 _CASE_START: Final = re.compile(rf'"({_ROW}(?:[ ,]+{_ROW})*)\b[ ,:]')
 _CASE_END: Final = re.compile(rf"\(({_ROW}(?:, {_ROW})*)\)")
+_REQUIREMENT: Final = re.compile(rf"- ({_ROW}) \[")
+_PROOF: Final = re.compile(r"  - `(tests/[\w/]+\.py)`: (`test_\w+`(?:, `test_\w+`)*)")
 
 
 def requirements() -> dict[str, str]:
@@ -135,3 +146,99 @@ def test_rows_without_a_test_become_fewer() -> None:
 
 def test_recorded_conversations_exist_and_pass() -> None:
     assert set(RECORDED.values()) <= scenarios() - expected_failures()
+
+
+# ---- the tests below the rows
+
+
+def proofs() -> dict[str, list[tuple[str, str]]]:
+    """The tests below each row: file and name."""
+    found: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    row = ""
+    for line in (ROOT / "docs" / "requirements.md").read_text().splitlines():
+        if requirement := _REQUIREMENT.match(line):
+            row = requirement[1]
+        elif line.startswith("  - "):
+            listed = _PROOF.fullmatch(line)
+            assert listed is not None, f"not of the form of a list of tests: {line}"
+            found[row] += ((listed[1], name.strip("`")) for name in listed[2].split(", "))
+    return found
+
+
+class TestFile:
+    """A file of tests. Tests, and the values of the names that they use, are read as text."""
+
+    __test__ = False
+
+    def __init__(self, path: Path) -> None:
+        self._lines = path.read_text().splitlines()
+        tree = ast.parse("\n".join(self._lines))
+        self._about = rows_of(ast.get_docstring(tree) or "")
+        self._values: dict[str, ast.stmt] = {}
+        self.tests: dict[str, ast.stmt] = {}
+        for statement in tree.body:
+            match statement:
+                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) if name.startswith("test_"):
+                    self.tests[name] = statement
+                case ast.AnnAssign(target=ast.Name(id=name)) | ast.Assign(targets=[ast.Name(id=name)]):
+                    self._values[name] = statement
+
+    def rows_of(self, test: str) -> set[str]:
+        """The rows that a test names, or a table that it uses, or the file as a whole."""
+        rows, seen, to_read = set(self._about), set[str](), [self.tests[test]]
+        while to_read:
+            statement = to_read.pop()
+            rows |= rows_of(self._text(statement))
+            names = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+            to_read += (self._values[name] for name in (names - seen) & self._values.keys())
+            seen |= names
+        return rows
+
+    def _text(self, statement: ast.stmt) -> str:
+        decorators = getattr(statement, "decorator_list", ())
+        first = min(node.lineno for node in (statement, *decorators)) - 1
+        while first and self._lines[first - 1].startswith("#"):
+            first -= 1
+        return "\n".join(self._lines[first : statement.end_lineno])
+
+
+def rows_of(text: str) -> set[str]:
+    return {row for rows in mentions(text) if len(rows) <= RANGE_MAX for row in rows}
+
+
+@cache
+def file_of_tests(path: str) -> TestFile:
+    return TestFile(ROOT / path)
+
+
+def test_rows_of_some_sections_are_followed_by_their_tests() -> None:
+    assert proofs().keys() == {row for row in requirements() if row[0] in PROVEN}
+
+
+def test_tests_below_a_row_exist_and_name_it() -> None:
+    wrong = [
+        (row, path, test)
+        for row, tests in proofs().items()
+        for path, test in tests
+        if not (ROOT / path).exists()
+        or test not in file_of_tests(path).tests
+        or row not in file_of_tests(path).rows_of(test)
+    ]
+    assert wrong == []
+
+
+def test_tests_that_have_a_row_in_their_name_are_below_it() -> None:
+    """What is written later for a row is found from there, too."""
+    named = {
+        (row, str(path.relative_to(ROOT)), test)
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for test in re.findall(r"^(?:async )?def (test_[hst]\d{2}_\w+)", path.read_text(), re.MULTILINE)
+        for row in rows_of(f"def {test}")
+    }
+    listed = {(row, path, test) for row, tests in proofs().items() for path, test in tests}
+    assert named - listed == set()
+
+
+def test_tests_stand_below_a_row_once() -> None:
+    repeated = {row for row, tests in proofs().items() if len(set(tests)) < len(tests)}
+    assert repeated == set()

@@ -73,7 +73,7 @@ def time_until_served_s(api: Api) -> float:
 
 
 def test_paths_of_unserved_versions_are_not_found(defined: Defined, api: Api) -> None:
-    """As Kubernetes says it where no built-in type has the group: in plain text."""
+    """Row S02: as Kubernetes says it where no built-in type has the group, in plain text."""
     gone = (
         f"/apis/{defined.group}/v2/widgets",
         f"/apis/{defined.group}/v1/others",

@@ -181,6 +181,19 @@ def test_what_was_counted_took_time(api: Api, configmaps: str, name: str) -> Non
     assert scrape.value(f"{name}_sum", resource="configmaps") > 0
 
 
+def test_h08_the_time_of_validation_is_part_of_a_requests(api: Api, configmaps: str) -> None:
+    """Of one that validation refuses, too: how many milliseconds it takes is told as for any other."""
+    large = {"metadata": {"name": "b", "labels": {f"k{n}": "not a value!" for n in range(2000)}}}
+    name = "apiserver_request_duration_seconds"
+    about = {"verb": "POST", "group": "", "version": "v1", "resource": "configmaps", "scope": "resource"}
+    before = Scrape(api)
+    assert api.post(configmaps, large).status == 422
+    after = Scrape(api)
+    assert after.value(f"{name}_count", **about) - before.value(f"{name}_count", **about) == 1
+    # Faster than a tenth of that no server checks 2,000 values.
+    assert after.value(f"{name}_sum", **about) - before.value(f"{name}_sum", **about) > 0.0005
+
+
 def test_what_controllers_do_is_counted(api: Api) -> None:
     """The queues of definitions are there whatever controllers run."""
     name = "crd_naming_condition_controller"

@@ -1,4 +1,4 @@
-"""Which versions are served: --runtime-config of kube-apiserver. Rows H01, H02, H03."""
+"""Which versions are served: --runtime-config of kube-apiserver. Rows H01, H02, H03, H04."""
 
 from __future__ import annotations
 

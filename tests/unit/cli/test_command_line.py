@@ -364,6 +364,14 @@ BAD: Final = {
         ["--feature-gates=AuthorizeWithSelectors=false"],
         "cannot set feature gate AuthorizeWithSelectors to false, feature is locked to true",
     ),
+    "T11: a plugin that went with its API": (
+        ["--enable-admission-plugins=PodSecurityPolicy"],
+        "'PodSecurityPolicy' is not an admission plugin",
+    ),
+    "T11: and is not there in the releases that had it": (
+        ["--enable-admission-plugins=PodSecurityPolicy", "--emulated-version=1.24"],
+        "'PodSecurityPolicy' is not an admission plugin",
+    ),
     "a gate of another component": (["--feature-gates=other:A=true"], "component not registered: other"),
     "a domain of one part": (["--group-domain=local"], "'local' must be a DNS name of at least two labels"),
     "a domain in upper case": (["--group-domain=Example.com"], "must be a DNS name"),
@@ -561,8 +569,8 @@ GATES: Final = {
         ("feature gate APIServingWithRoutine has no effect on this server",),
     ),
     "H09 one that a type needs": ("ClusterTrustBundle=true", ()),
-    "S08 one that is stable": ("AuthorizeWithSelectors=true", (f"setting GA {AUTHORIZED}",)),
-    "S08 one that is deprecated": ("KMSv1=false", (f"setting deprecated {KMS}",)),
+    "H09 S08 one that is stable": ("AuthorizeWithSelectors=true", (f"setting GA {AUTHORIZED}",)),
+    "H09 S08 one that is deprecated": ("KMSv1=false", (f"setting deprecated {KMS}",)),
 }
 
 

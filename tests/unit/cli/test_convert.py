@@ -1,4 +1,4 @@
-"""`apiserver convert`: what it reads, writes and tells. Rows H01, S14."""
+"""`apiserver convert`: what it reads, writes and tells. Row T31."""
 
 from __future__ import annotations
 
@@ -294,7 +294,7 @@ def name_of(case: dict[str, Any]) -> str:
 
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_what_becomes_of_manifests(case: dict[str, Any]) -> None:
-    """What was a default of the old version, and is none of the new one, is written down. Rows T01-T03."""
+    """What was a default of the old version, and is none of the new one, is written down. Row T31."""
     if "why" in case:
         with pytest.raises(NotConvertible) as error:
             CONVERTER.convert(case["given"], "", DEFAULT_RELEASE.minor)

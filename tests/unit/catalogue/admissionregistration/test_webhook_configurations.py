@@ -183,6 +183,14 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
             )
         ],
     ),
+    "it says what else it does": (
+        {"webhooks.0.sideEffects": None},
+        [("webhooks[0].sideEffects: Required value: must specify one of None, NoneOnDryRun")],
+    ),
+    "reviews have a version": (
+        {"webhooks.0.admissionReviewVersions": []},
+        [("webhooks[0].admissionReviewVersions: Required value: must specify one of v1, v1beta1")],
+    ),
     "review versions are told once": (
         {"webhooks.0.admissionReviewVersions": ["v1", "v1"]},
         ['webhooks[0].admissionReviewVersions[1]: Invalid value: "v1": duplicate version'],

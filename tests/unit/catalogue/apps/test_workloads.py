@@ -53,6 +53,7 @@ DEFAULTS: Final[dict[str, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("kind", NAMES)
 def test_the_least_object_is_completed_and_valid(kind: str) -> None:
+    """The defaults of apps/v1. Rows T26, T27, T28, T29."""
     document, errors = KINDS[kind].created(least(kind))
     assert errors == []
     assert document["spec"] == DEFAULTS[kind] | {
@@ -269,11 +270,27 @@ def test_what_is_wrong_is_told(kind: str, changes: Changes, texts: list[str]) ->
         assert shown.startswith(text)
 
 
+SELECTORS: Final = {
+    "T26": ("DaemonSet", "spec.template.metadata.labels"),
+    "T27": ("Deployment", "spec.selector"),
+    "T28": ("StatefulSet", "spec.selector"),
+    "T29": ("ReplicaSet", "spec.selector"),
+}
+
+
+@pytest.mark.parametrize("row", SELECTORS)
+def test_a_selector_is_required(row: str) -> None:
+    """Rows T26, T27, T28, T29. None selects nothing, which a daemon set is told by its labels only."""
+    kind, field = SELECTORS[row]
+    assert KINDS[kind].created(least(kind), {"spec.selector": None}).errors[0].field == field
+
+
 # ---- changes
 
 
 @pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "DaemonSet"])
 def test_a_selector_stays(kind: str) -> None:
+    """Rows T26, T27, T29."""
     old = KINDS[kind].created(least(kind), {"spec.template.metadata.labels": {"app": "a", "b": "c"}}).document
     selector = {"matchLabels": {"b": "c"}}
     texts = KINDS[kind].updated(old, {"spec.selector": selector}).texts
@@ -281,6 +298,7 @@ def test_a_selector_stays(kind: str) -> None:
 
 
 def test_of_a_stateful_set_only_some_fields_change() -> None:
+    """Row T28: its selector is none of them."""
     kind = KINDS["StatefulSet"]
     old = kind.created(least("StatefulSet")).document
     mutable = {
@@ -293,8 +311,10 @@ def test_of_a_stateful_set_only_some_fields_change() -> None:
         "spec.minReadySeconds": 5,
     }
     assert kind.updated(old, mutable).errors == []
-    (text,) = kind.updated(old, {"spec.serviceName": "other"}).texts
-    assert text.startswith("spec: Forbidden: updates to statefulset spec for fields other than 'replicas',")
+    selector = {"spec.selector": {"matchLabels": {"b": "c"}}, "spec.template.metadata.labels": {"b": "c"}}
+    for fixed in ({"spec.serviceName": "other"}, selector):
+        (text,) = kind.updated(old, fixed).texts
+        assert text.startswith("spec: Forbidden: updates to statefulset spec for fields other than")
 
 
 def test_annotations_of_deployments_count_as_spec() -> None:

@@ -99,10 +99,22 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
             'reportingController: Invalid value: "": name part must be non-empty',
         ],
     ),
+    "it says which process that is": ({"reportingInstance": None}, ["reportingInstance: Required value"]),
+    "it says what was done": ({"action": None}, ["action: Required value"]),
+    "it says why": ({"reason": None}, ["reason: Required value"]),
+    "it has a type": ({"type": None}, ['type: Invalid value: "": has invalid value: ']),
     "it says when": ({"eventTime": None}, ["eventTime: Required value"]),
     "it has none of the old fields": (
-        {"deprecatedCount": 1, "deprecatedSource": {"host": "h"}, "deprecatedFirstTimestamp": NOW},
-        [f'{name}: Invalid value: "": needs to be unset' for name in ("firstTimestamp", "count", "source")],
+        {
+            "deprecatedCount": 1,
+            "deprecatedSource": {"host": "h"},
+            "deprecatedFirstTimestamp": NOW,
+            "deprecatedLastTimestamp": NOW,
+        },
+        [
+            f'{name}: Invalid value: "": needs to be unset'
+            for name in ("firstTimestamp", "lastTimestamp", "count", "source")
+        ],
     ),
     "a series is more than one": (
         {"series": {"count": 1}},
