@@ -1,6 +1,6 @@
 """Feature gates: which there are in a release, and which of them are on.
 
-    gates.txt   the gates of Kubernetes, and their stages in each release
+    gates.txt   the gates of Kubernetes, also those that were removed, and their stages in each release
     gates       reads it, and applies what --feature-gates asks for
 
 All of it is pure. What a gate switches is where it belongs: the command line gives it the state of its gate

@@ -18,6 +18,7 @@ DEPRECATED: Final = "DEPRECATED"
 _OF_STAGE: Final = {ALL_ALPHA: ALPHA, ALL_BETA: BETA}
 _STAGES: Final = {"a": ALPHA, "b": BETA, "g": STABLE, "d": DEPRECATED}
 _LOCKED: Final = "!"
+_REMOVED: Final = "x"
 _NEEDS: Final = "<"
 _END: Final = "will be removed in a future release"
 
@@ -36,20 +37,29 @@ class Stage(NamedTuple):
 
 
 class Gate(NamedTuple):
-    """One gate. life: its stages, the first one first. needs: the gates without which it must not be on."""
+    """One gate. life: its stages, the first one first. needs: the gates without which it must not be on.
+
+    removed: the first release without it, by its minor number; None if all later ones have it.
+    """
 
     name: str
     life: tuple[Stage, ...]
     needs: tuple[str, ...] = ()
+    removed: int | None = None
 
     def stage(self, minor: int) -> Stage | None:
-        """Returns its stage in a release; None if the release does not have it yet."""
+        """Returns its stage in a release; None if the release does not have it yet, or any more."""
+        if self.is_removed_in(minor):
+            return None
         return next((stage for stage in reversed(self.life) if stage.since <= minor), None)
+
+    def is_removed_in(self, minor: int) -> bool:
+        return self.removed is not None and self.removed <= minor
 
 
 @cache
 def known_gates() -> Mapping[str, Gate]:
-    """Returns all gates of Kubernetes by name, in order."""
+    """Returns all gates of Kubernetes by name, in order, and those that were removed."""
     text = (resources.files("apiserver.features") / "gates.txt").read_text()
     lines = (line for line in text.splitlines() if not line.startswith("#"))
     return MappingProxyType({gate.name: gate for gate in map(_parsed, lines)})
@@ -58,7 +68,8 @@ def known_gates() -> Mapping[str, Gate]:
 def _parsed(line: str) -> Gate:
     what, _, needs = line.partition(_NEEDS)
     name, *life = what.split()
-    return Gate(name, tuple(map(_stage, life)), tuple(needs.split()))
+    removed = int(life.pop()[1:]) if life[-1].startswith(_REMOVED) else None
+    return Gate(name, tuple(map(_stage, life)), tuple(needs.split()), removed)
 
 
 def _stage(text: str) -> Stage:
@@ -90,8 +101,14 @@ class FeatureGates:
         self._check_needs()
 
     def is_on(self, name: str) -> bool:
-        """Returns the state of a gate. What the release does not have yet is off."""
-        return self._states.get(name, False)
+        """Returns the state of a gate: off before there is one, and after its removal as it was at last.
+
+        Raises KeyError.
+        """
+        if name in self._states:
+            return self._states[name]
+        gate = known_gates()[name]
+        return gate.is_removed_in(self.minor) and any(stage.is_on for stage in gate.life[-1:])
 
     def allow(self, names: Iterable[str]) -> bool:
         """Tells whether all of some gates are on, of those that the release has."""
@@ -123,8 +140,12 @@ class FeatureGates:
         for name, is_on in given.items():
             if name in _OF_STAGE:
                 continue
-            if name not in known_gates():
+            if (gate := known_gates().get(name)) is None:
                 raise InvalidGates(f"unrecognized feature gate: {name}")
+            if gate.is_removed_in(self.minor):
+                raise InvalidGates(
+                    f"unrecognized feature gate: {name}, which Kubernetes 1.{gate.removed} has removed"
+                )
             stage, value = self._stages.get(name), _as_text(is_on)
             if stage is None:
                 why = f"feature is PreAlpha at emulated version 1.{self.minor}"

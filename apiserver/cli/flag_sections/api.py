@@ -92,7 +92,8 @@ FLAGS: Final[Sequence[Flag]] = (
         "have an effect are: "
         f"{', '.join(FeatureGates(DEFAULT_MINOR).described(sorted(FEATURE_GATES.keys() | TYPE_GATES)))}. "
         "AllAlpha and AllBeta stand for all that are not named. The other gates of Kubernetes can be given, "
-        "with a warning where that asks for what this server does not do.",
+        "with a warning where that asks for what this server does not do; those that the release has removed "
+        "cannot.",
         repeats=True,
     ),
     Flag(

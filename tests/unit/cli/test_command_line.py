@@ -360,6 +360,10 @@ BAD: Final = {
         "invalid value of ListFromCacheSnapshot=maybe, err: 'maybe' is neither true nor false",
     ),
     "H09 a gate that nobody knows": (["--feature-gates=Other=true"], "unrecognized feature gate: Other"),
+    "H09 a gate that was removed": (
+        ["--feature-gates=EphemeralContainers=true"],
+        "unrecognized feature gate: EphemeralContainers, which Kubernetes 1.27 has removed",
+    ),
     "H09 a gate that is locked": (
         ["--feature-gates=AuthorizeWithSelectors=false"],
         "cannot set feature gate AuthorizeWithSelectors to false, feature is locked to true",

@@ -16,6 +16,7 @@ from apiserver.features.gates import (
     Stage,
     known_gates,
 )
+from apiserver.releases.emulation import NEWEST_MINOR, OLDEST_MINOR
 
 RELEASE: Final = 36
 
@@ -26,6 +27,10 @@ STAGES: Final = {
     "beta, and off again": ("WatchList", 33, Stage(33, BETA, is_on=False)),
     "stable, and locked": ("DynamicResourceAllocation", 36, Stage(35, STABLE, is_on=True, is_locked=True)),
     "deprecated": ("KMSv1", 36, Stage(29, DEPRECATED, is_on=False)),
+    "long ago": ("CSIMigration", 16, Stage(15, ALPHA, is_on=False)),
+    "in the last release that had it": ("CSIMigration", 26, Stage(25, STABLE, is_on=True, is_locked=True)),
+    "removed": ("CSIMigration", 27, None),
+    "removed before any release that can be emulated": ("Accelerators", 15, None),
     "later than that": ("MutatingAdmissionPolicy", 40, Stage(36, STABLE, is_on=True)),
 }
 
@@ -38,10 +43,10 @@ def test_the_stage_of_a_gate_in_a_release(name: str, minor: int, stage: Stage | 
 def test_every_life_goes_forward() -> None:
     """https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates/#feature-stages"""
     order = [ALPHA, BETA, STABLE, DEPRECATED]
-    assert len(known_gates()) > 200
+    assert len(known_gates()) > 400
     assert list(known_gates()) == sorted(known_gates())
     for gate in known_gates().values():
-        releases = [stage.since for stage in gate.life]
+        releases = [stage.since for stage in gate.life] + ([] if gate.removed is None else [gate.removed])
         assert releases == sorted(set(releases)), gate.name
         ranks = [order.index(stage.name) for stage in gate.life]
         assert ranks == sorted(ranks), gate.name
@@ -49,7 +54,7 @@ def test_every_life_goes_forward() -> None:
         assert set(gate.needs) <= known_gates().keys() - {gate.name}, gate.name
 
 
-@pytest.mark.parametrize("minor", range(30, 38))
+@pytest.mark.parametrize("minor", range(OLDEST_MINOR, NEWEST_MINOR + 1))
 def test_what_is_on_by_default_contradicts_itself_in_no_release(minor: int) -> None:
     gates = FeatureGates(minor)
     assert gates.warnings == ()
@@ -74,6 +79,14 @@ def test_all_of_a_stage_but_those_that_are_named() -> None:
 
 REFUSED: Final = {
     "H09 one that nobody knows": ({"Other": True}, "unrecognized feature gate: Other"),
+    "H09 one that was removed": (
+        {"EphemeralContainers": True},
+        "unrecognized feature gate: EphemeralContainers, which Kubernetes 1.27 has removed",
+    ),
+    "H09 one that the release has removed itself": (
+        {"StructuredAuthorizationConfiguration": True},
+        "unrecognized feature gate: StructuredAuthorizationConfiguration, which Kubernetes 1.36 has removed",
+    ),
     "H09 a stable one that is locked": (
         {"DynamicResourceAllocation": False},
         "cannot set feature gate DynamicResourceAllocation to false, feature is locked to true",
@@ -101,6 +114,41 @@ def test_what_cannot_be_set(given: dict[str, bool], text: str) -> None:
     with pytest.raises(InvalidGates) as raised:
         FeatureGates(RELEASE, given)
     assert str(raised.value) == text
+
+
+OLD_RELEASES: Final = {
+    "alpha, and off": (24, {}, "CSINodeExpandSecret", None),
+    "beta, and on": (24, {}, "EphemeralContainers", True),
+    "beta, and off": (24, {"EphemeralContainers": False}, "EphemeralContainers", False),
+    "beta, with all of them": (24, {"AllBeta": False}, "EphemeralContainers", False),
+    "alpha, with all of them": (22, {"AllAlpha": True}, "EphemeralContainers", True),
+    "stable, and not locked yet": (24, {"ExpandCSIVolumes": False}, "ExpandCSIVolumes", False),
+    "stable, and locked": (24, {"SuspendJob": False}, "SuspendJob", "feature is locked to true"),
+    "not there yet": (22, {"JobReadyPods": True}, "", "is PreAlpha at emulated version 1.22"),
+    "gone before": (24, {"EvenPodsSpread": True}, "", "which Kubernetes 1.21 has removed"),
+}
+
+
+@pytest.mark.parametrize(("minor", "given", "name", "expected"), OLD_RELEASES.values(), ids=OLD_RELEASES)
+def test_s08_gates_that_were_removed_are_there_in_releases_that_had_them(
+    minor: int, given: dict[str, bool], name: str, expected: bool | str | None
+) -> None:
+    if isinstance(expected, str):
+        with pytest.raises(InvalidGates, match=expected):
+            FeatureGates(minor, given)
+        return
+    gates = FeatureGates(minor, given)
+    states = {name: is_on for name, _, is_on in gates.states()}
+    assert states.get(name) is expected
+    assert gates.is_on(name) is bool(expected)
+
+
+def test_what_a_removed_gate_switched_stays_as_it_was() -> None:
+    gates = FeatureGates(RELEASE)
+    assert gates.is_on("ServerSideApply")
+    assert not gates.is_on("PodHasNetworkCondition")
+    assert not gates.is_on("Accelerators")
+    assert "ServerSideApply" not in {name for name, _, _ in gates.states()}
 
 
 def test_a_gate_of_a_later_release() -> None:
