@@ -193,7 +193,7 @@ class Catalogue:
         group_version = GroupVersion(full_group(builtin.group, self._brand), builtin.version)
         life, hub = life_of(builtin), versions.hub_version(builtin)
         subresources = [
-            _of_release(builtin, sub, minor)
+            self._deprecated(builtin, _of_release(builtin, sub, minor))
             for sub in builtin.subresources
             if _has_subresource(builtin, sub, minor)
         ]
@@ -221,6 +221,17 @@ class Catalogue:
             removal=life.removal(minor, self._brand.group_domain),
             schema_compiler=schema_compiler,
         )
+
+    def _deprecated(self, builtin: BuiltinType, subresource: Subresource) -> Subresource:
+        """Returns a subresource with the deprecation of its own kind."""
+        version = subresource.group_version or GroupVersion(
+            full_group(builtin.group, Brand()), builtin.version
+        )
+        life = known_lifecycles().get((str(version), f"{builtin.resource}/{subresource.name}"))
+        if life is None or not life.is_deprecated_in(self._release.minor):
+            return subresource
+        deprecation = life.deprecation(self._release.minor, self._brand.group_domain)
+        return dataclasses.replace(subresource, deprecation=deprecation)
 
     def _strategy(self, builtin: BuiltinType) -> Strategy:
         """Returns the rules of a type, which are about its hub's form."""

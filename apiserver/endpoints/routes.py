@@ -25,7 +25,7 @@ from apiserver.errors import MethodNotAllowed, NoSuchEndpoint, NotFound, Service
 from apiserver.metrics.exposition import CONTENT_TYPE
 from apiserver.registry.served_resource import ServedResource, ServedTable, Subresource
 from apiserver.registry.size_class import SizeClass
-from apiserver.vocabulary import Document, GroupVersion
+from apiserver.vocabulary import Deprecation, Document, GroupVersion
 
 # The verbs of each form of path, by method.
 _COLLECTION: Final = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
@@ -195,10 +195,11 @@ class Routes:
     def _note_deprecated(self, call: ApiCall, resource: ServedResource) -> None:
         """Tells the client, the audit log and /debug/deprecations. Rows S05, S06."""
         self._deprecated_requests.count(call, resource)
-        if resource.deprecation_warning:
-            call.warnings.append(resource.deprecation_warning)
+        deprecation = resource.deprecation_of(call.info.subresource)
+        if deprecation is not None:
+            call.warnings.append(resource.deprecation_warning_of(call.info.subresource))
             if call.audit is not None:
-                _record_deprecation(call.audit, resource)
+                _record_deprecation(call.audit, deprecation)
 
     def _handler_of(self, call: ApiCall, resource: ServedResource) -> Handler:
         info = call.info
@@ -354,7 +355,7 @@ def _supported(verbs: Mapping[str, str], method: str, supported: Collection[str]
     return verb
 
 
-def _record_deprecation(audit: RequestAudit, resource: ServedResource) -> None:
+def _record_deprecation(audit: RequestAudit, deprecation: Deprecation) -> None:
     audit.annotate(audit.keys.deprecated, "true")
-    if resource.deprecation is not None and resource.deprecation.removed_in:
-        audit.annotate(audit.keys.removed_release, resource.deprecation.removed_in)
+    if deprecation.removed_in:
+        audit.annotate(audit.keys.removed_release, deprecation.removed_in)

@@ -155,8 +155,9 @@ class RequestMetrics:
         requests = self._requests.by_key.get((name, verb, dry_run, subresource, scope))
         if requests is None:
             requests = self._requests.begin(name, verb, dry_run, subresource, scope)
-            if resource is not None and resource.deprecation is not None:
-                self._removed_in[name, subresource] = resource.deprecation.removed_in
+            deprecation = None if resource is None else resource.deprecation_of(subresource)
+            if deprecation is not None:
+                self._removed_in[name, subresource] = deprecation.removed_in
         status = call.status
         requests.counts[status] = requests.counts.get(status, 0) + 1
         if not requests.is_watch:

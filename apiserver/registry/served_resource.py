@@ -60,6 +60,7 @@ class Subresource:
     scale: of the subresource that is one.
     has_paths: any path may follow, and any method is passed on.
     connects: each request is passed on to another server: options in its query are an object of `kind`.
+    deprecation: of a built-in `kind`; None if that is not deprecated.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Subresource:
     scale: ScaleFields | None = None
     has_paths: bool = False
     connects: bool = False
+    deprecation: Deprecation | None = None
 
 
 class Preparation(Protocol):
@@ -168,6 +170,28 @@ class ServedResource:
     def goes_away(self) -> bool:
         """Whether those who still ask for it have to know; False for nearly all resources."""
         return self.deprecation is not None or self.removal is not None
+
+    def deprecation_of(self, subresource: str) -> Deprecation | None:
+        """Returns the deprecation that a request meets: of the kind that a subresource has, if any.
+
+        A definition's deprecated version is that with all its subresources. Source: k8s.io/apiserver,
+        pkg/endpoints/installer.go; apiextensions-apiserver, customresource_handler.go.
+        """
+        found = self.subresources.get(subresource)
+        return self.deprecation if found is None or self._is_of_parent(found) else found.deprecation
+
+    def deprecation_warning_of(self, subresource: str) -> str:
+        """Returns the warning of what a request meets; empty if that is not deprecated."""
+        found = self.subresources.get(subresource)
+        if found is None or self._is_of_parent(found):
+            return self.deprecation_warning
+        if found.deprecation is None:
+            return ""
+        return found.deprecation.warning(f"{found.group_version or self.group_version} {found.kind}")
+
+    def _is_of_parent(self, subresource: Subresource) -> bool:
+        """Whether a subresource is deprecated as the resource is."""
+        return self.is_custom or subresource.kind in ("", self.kind)
 
     @cached_property
     def head(self) -> bytes:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 import pytest
 
 from apiserver.brand import Brand
 from apiserver.catalogue.builtins import Catalogue
-from apiserver.registry.served_resource import version_priority
+from apiserver.registry.served_resource import ResourceTable, version_priority
 from apiserver.releases.emulation import (
     DEFAULT_RELEASE,
     NEWEST_MINOR,
@@ -120,6 +121,64 @@ WARNINGS: Final = {
 def test_what_clients_are_warned_of(version: str, resource: str, minor: int, text: str | None) -> None:
     found = life(version, resource).deprecation(minor, "k8s.io")
     assert (None if found is None else found.warning("A")) == text
+
+
+_OLD: Final = "apps/v1beta1 {} is deprecated in v1.8+, unavailable in v1.16+"
+OF_SUBRESOURCES: Final = {
+    "the object itself": (
+        "apps/v1beta1",
+        "deployments",
+        "",
+        _OLD.format("Deployment") + "; use apps/v1 Deployment",
+    ),
+    "a view of it": (
+        "apps/v1beta1",
+        "deployments",
+        "status",
+        _OLD.format("Deployment") + "; use apps/v1 Deployment",
+    ),
+    "a kind of its own": (
+        "apps/v1beta1",
+        "deployments",
+        "scale",
+        _OLD.format("Scale") + "; use autoscaling/v1 Scale",
+    ),
+    "without a replacement": ("apps/v1beta1", "deployments", "rollback", _OLD.format("DeploymentRollback")),
+    "of a version that stays": ("apps/v1", "deployments", "scale", ""),
+    "that there is not": ("apps/v1", "deployments", "none", ""),
+}
+
+
+@cache
+def served_in_1_15() -> ResourceTable:
+    return Catalogue(Brand(), BuiltinSchemas((1, 36)), release=EmulatedRelease.of(15)).resources()
+
+
+@pytest.mark.parametrize(
+    ("version", "resource", "subresource", "text"), OF_SUBRESOURCES.values(), ids=OF_SUBRESOURCES
+)
+def test_subresources_are_deprecated_as_their_kinds_are(
+    version: str, resource: str, subresource: str, text: str
+) -> None:
+    """Row S05. Source: k8s.io/apiserver, pkg/endpoints/installer.go."""
+    group, _, name = version.rpartition("/")
+    found = served_in_1_15().find(group, name, resource)
+    assert found is not None
+    assert found.deprecation_warning_of(subresource) == text
+    assert (found.deprecation_of(subresource) is None) is (not text)
+
+
+IN_WHICH: Final = {
+    # Tags in k8s.io/api say that these came with the first version of their kinds, before they were there.
+    ("discovery.k8s.io/v1beta1", "endpointslices"): 17,
+    ("certificates.k8s.io/v1alpha1", "clustertrustbundles"): 27,
+    ("networking.k8s.io/v1alpha1", "servicecidrs"): 29,
+}
+
+
+@pytest.mark.parametrize(("api", "introduced"), IN_WHICH.items(), ids=map(" ".join, IN_WHICH))
+def test_a_version_comes_with_the_release_that_has_its_type(api: tuple[str, str], introduced: int) -> None:
+    assert life(*api).introduced == introduced
 
 
 def test_replacements_are_in_the_deployments_domain() -> None:
