@@ -37,7 +37,7 @@ OTHERS: Final = {
     | {"recursive", "resource", "role", "type", "user", "verb", "watch"},
     "apiserver audit": {"by", "denied"},
     "apiserver convert": {"output-version", "strict"},
-    "apiserver deprecations": {"fail-in", "kubeconfig"},
+    "apiserver deprecations": {"fail-in", "kubeconfig", "server", "token-file", "certificate-authority"},
     "apiserver storage": {"after", "rate"},
     "curl": {"cacert"},
     "etcdutl": {"bump-revision", "mark-compacted"},

@@ -19,5 +19,6 @@ deprecations                 `apiserver deprecations`
 intermixed_parser            the parser of subcommands: options anywhere
 auth_explain                 `apiserver auth explain`
 named_resources              finds the resource that a name is of, for subcommands
+server_options               which server a subcommand asks, and as whom
 api_client                   asks a running server, for subcommands
 """

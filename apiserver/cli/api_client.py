@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import base64
 import http.client
-import os
 import ssl
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
 import orjson
 
+from apiserver.cli.server_options import ServerOptions
 from apiserver.webhooks.credentials import ClientCredentials, PemText
-from apiserver.webhooks.kubeconfig import Cluster, read_kubeconfig, require_https
+from apiserver.webhooks.kubeconfig import Cluster
 from apiserver.webhooks.tls import UnusableBundle, UnusableCertificate, client_context
 from apiserver.wire.configuration_fields import InvalidConfiguration
 
@@ -33,36 +32,33 @@ class RequestFailed(Exception):
         self.status = status
 
 
-def default_kubeconfig() -> Path:
-    """Returns the file that kubectl takes: the first of $KUBECONFIG, or that in the home directory."""
-    named = os.environ.get("KUBECONFIG", "").split(os.pathsep)[0]
-    return Path(named) if named else Path.home() / ".kube" / "config"
-
-
 class ApiClient:
-    """Asks the server of a kubeconfig's current context, on one connection.
+    """Asks the server that a command line names, on one connection.
 
     namespace: the context's; empty if it has none.
     """
 
-    def __init__(self, kubeconfig: Path) -> None:
+    def __init__(self, options: ServerOptions) -> None:
         """Raises RequestFailed."""
         try:
-            content = read_kubeconfig(kubeconfig, Path.read_bytes)
-            cluster, credentials = content.current()
-            require_https(kubeconfig, cluster)
-            self._headers = list(_headers(credentials))
-            context = tls_context(cluster, credentials)
+            target = options.target()
         except OSError as error:
-            raise RequestFailed(f"{error.filename or kubeconfig}: {error.strerror or error}") from None
+            raise RequestFailed(f"{error.filename}: {error.strerror or error}") from None
         except InvalidConfiguration as error:
             raise RequestFailed(str(error)) from None
+        try:
+            self._headers = list(_headers(target.credentials))
+            context = tls_context(target.cluster, target.credentials, is_verified=target.is_verified)
+        except OSError as error:
+            raise RequestFailed(f"{error.filename or target.source}: {error.strerror or error}") from None
+        except InvalidConfiguration as error:
+            raise RequestFailed(f"{target.source}: {error}") from None
         except (UnusableBundle, UnusableCertificate, UnicodeDecodeError) as error:
-            raise RequestFailed(f"{kubeconfig}: {error}") from None
-        self.namespace = content.contexts[content.current_context].namespace
-        self._kubeconfig, self._server = kubeconfig, cluster.server
-        self._prefix = urlsplit(cluster.server).path.rstrip("/")
-        self._connection = _Connection(cluster, context)
+            raise RequestFailed(f"{target.source}: {error}") from None
+        self.namespace = target.namespace
+        self._source, self._server = target.source, target.cluster.server
+        self._prefix = urlsplit(self._server).path.rstrip("/")
+        self._connection = _Connection(target.cluster, context)
 
     def close(self) -> None:
         self._connection.close()
@@ -110,7 +106,7 @@ class ApiClient:
             document = None
         if response.status == HTTPStatus.UNAUTHORIZED:
             raise RequestFailed(
-                f"{self._server} does not accept the credentials of {self._kubeconfig}: Unauthorized",
+                f"{self._server} does not accept the credentials of {self._source}: Unauthorized",
                 response.status,
             )
         if response.status >= 300 or not isinstance(document, dict):
@@ -150,14 +146,20 @@ def segment(name: str) -> str:
     return quote(name, safe="")
 
 
-def tls_context(cluster: Cluster, credentials: ClientCredentials) -> ssl.SSLContext:
-    """Raises OSError, UnusableBundle, UnusableCertificate."""
-    bundle = _pem(cluster.authorities) if cluster.authorities is not None else b""
+def tls_context(
+    cluster: Cluster, credentials: ClientCredentials, *, is_verified: bool = True
+) -> ssl.SSLContext:
+    """is_verified: whether the server's certificate is. Raises OSError, UnusableBundle, UnusableCertificate."""
+    authorities = cluster.authorities if is_verified else None
+    bundle = _pem(authorities) if authorities is not None else b""
     certificate = None
     if credentials.certificate is not None:
         shown, key = credentials.certificate
         certificate = _pem(shown), _pem(key)
-    return client_context(base64.b64encode(bundle).decode(), certificate)
+    context = client_context(base64.b64encode(bundle).decode(), certificate)
+    if not is_verified:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
 
 
 def _pem(source: PemText) -> bytes:
@@ -165,7 +167,7 @@ def _pem(source: PemText) -> bytes:
 
 
 def _headers(credentials: ClientCredentials) -> Iterator[tuple[str, str]]:
-    """Raises OSError, UnicodeDecodeError."""
+    """Raises OSError, UnicodeDecodeError, InvalidConfiguration."""
     yield from credentials.headers
     token = credentials.token
     if credentials.token_file is not None:
@@ -175,6 +177,9 @@ def _headers(credentials: ClientCredentials) -> Iterator[tuple[str, str]]:
             if not token:
                 raise
     if token:
+        if not token.isprintable():
+            # Else an error of the library would show it.
+            raise InvalidConfiguration("the token must not have control characters")
         yield "Authorization", f"Bearer {token}"
     elif credentials.basic is not None:
         pair = ":".join(credentials.basic).encode()

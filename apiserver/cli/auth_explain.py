@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from itertools import islice
-from pathlib import Path
 from typing import Any, Final
 
 from apiserver.authn.impersonation import service_account_of
@@ -16,10 +15,11 @@ from apiserver.authz.rbac import explanation
 from apiserver.authz.rbac.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, RbacPolicy
 from apiserver.authz.rbac.rules import Malformed
 from apiserver.brand import Brand
-from apiserver.cli.api_client import ApiClient, RequestFailed, default_kubeconfig, segment
+from apiserver.cli.api_client import ApiClient, RequestFailed, segment
 from apiserver.cli.flags import UsageError
 from apiserver.cli.intermixed_parser import IntermixedParser
 from apiserver.cli.named_resources import found
+from apiserver.cli.server_options import ServerOptions, add_server_options
 from apiserver.vocabulary import AUTHENTICATED, Document, UserInfo
 
 _ABOUT: Final = """
@@ -54,7 +54,7 @@ def run(arguments: Sequence[str]) -> int:
     """
     given = _parser().parse_args(arguments)
     brand = Brand(*([given.group_domain] if given.group_domain else []))
-    client = ApiClient(given.kubeconfig or default_kubeconfig())
+    client = ApiClient(ServerOptions.of(given))
     try:
         return _explain(client, brand, given)
     finally:
@@ -82,7 +82,7 @@ def _parser() -> IntermixedParser:
         "-n", "--namespace", metavar="NAMESPACE", default="", help="otherwise the context's, or default"
     )
     explain.add_argument("-A", "--all-namespaces", action="store_true", help="in all namespaces")
-    explain.add_argument("--kubeconfig", type=Path, metavar="FILE", help="as kubectl's")
+    add_server_options(explain)
     explain.add_argument("--group-domain", metavar="DOMAIN", default="", help="the server's, if not k8s.io")
     return parser
 

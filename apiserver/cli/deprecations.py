@@ -7,23 +7,23 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
-from apiserver.cli.api_client import ApiClient, RequestFailed, default_kubeconfig
+from apiserver.cli.api_client import ApiClient, RequestFailed
 from apiserver.cli.flags import UsageError
 from apiserver.cli.intermixed_parser import IntermixedParser
+from apiserver.cli.server_options import ServerOptions, add_server_options
 from apiserver.releases.deprecated_calls import removal_order
 from apiserver.releases.emulation import MAJOR
 from apiserver.vocabulary import Document
 
 _ABOUT: Final = """
 Lists who still calls versions of APIs that go away: which user and program, how often and when last, in which
-release the version goes, and what to use instead. It asks a running server (GET /debug/deprecations) with the
-rights of the kubeconfig's user. A server counts from its start, and each replica its own requests; those of
-several workers are told together.
+release the version goes, and what to use instead. It asks a running server (GET /debug/deprecations), as the
+kubeconfig's user or with the credentials that are given. A server counts from its start, and each replica its
+own requests; those of several workers are told together.
 
 The exit code is 0; with --fail-in, 1 if something that was called is not there in that release; and 2 if the
 server cannot be asked.
@@ -44,7 +44,7 @@ def run(arguments: Sequence[str]) -> int:
     """
     given = _parser().parse_args(arguments)
     fail_in = None if given.fail_in is None else _release(given.fail_in)
-    answer = _asked(given.kubeconfig or default_kubeconfig())
+    answer = _asked(ServerOptions.of(given))
     rows = answer["requests"]
     if given.output == "json":
         sys.stdout.buffer.write(orjson.dumps(answer, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
@@ -60,16 +60,16 @@ def run(arguments: Sequence[str]) -> int:
     return GOES_AWAY if gone else DONE
 
 
-def _asked(kubeconfig: Path) -> Document:
+def _asked(options: ServerOptions) -> Document:
     """Returns what the server tells, of all its workers together. Raises RequestFailed."""
-    first = _asked_once(kubeconfig)
+    first = _asked_once(options)
     workers = first.get("workers", 1)
     answers = {first.get("worker"): first}
     # Each connection leads to any one of them.
     for _ in range(ASKED_PER_WORKER * (workers - 1)):
         if len(answers) >= workers:
             break
-        answer = _asked_once(kubeconfig)
+        answer = _asked_once(options)
         answers[answer.get("worker")] = answer
     if len(answers) < workers:
         raise RequestFailed(f"only {len(answers)} of {workers} workers have answered")
@@ -98,9 +98,9 @@ def _order(row: Document) -> tuple[Any, ...]:
     return (removal_order(row["removedRelease"]), api, -row["count"], row["user"], row["userAgent"])
 
 
-def _asked_once(kubeconfig: Path) -> Document:
+def _asked_once(options: ServerOptions) -> Document:
     """Raises RequestFailed."""
-    client = ApiClient(kubeconfig)
+    client = ApiClient(options)
     try:
         answer: Document = client.get(PATH)
     except RequestFailed as error:
@@ -126,7 +126,7 @@ def _parser() -> IntermixedParser:
         metavar="RELEASE",
         help="exit with 1 if something that was called is removed in this release, as 1.38, or before",
     )
-    parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="as kubectl's")
+    add_server_options(parser)
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
     return parser
 

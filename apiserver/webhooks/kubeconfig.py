@@ -60,11 +60,14 @@ class Kubeconfig:
 
     def current(self) -> tuple[Cluster, ClientCredentials]:
         """Returns what the current context names. Raises InvalidConfiguration, which names the file."""
-        if self.current_context not in self.contexts:
-            raise InvalidConfiguration(
-                f'{self.path}: current-context: no context is named "{self.current_context}"'
-            )
-        context = self.contexts[self.current_context]
+        return self.of_context(self.current_context)
+
+    def of_context(self, name: str) -> tuple[Cluster, ClientCredentials]:
+        """Returns what a context names. Raises likewise."""
+        if name not in self.contexts:
+            field = "current-context" if name == self.current_context else "contexts"
+            raise InvalidConfiguration(f'{self.path}: {field}: no context is named "{name}"')
+        context = self.contexts[name]
         if context.cluster not in self.clusters:
             raise InvalidConfiguration(f'{self.path}: contexts: no cluster is named "{context.cluster}"')
         if context.user and context.user not in self.users:
@@ -173,10 +176,14 @@ def _impersonation(fields: Fields) -> Iterator[tuple[str, str]]:
 
 def require_https(path: Path, cluster: Cluster) -> None:
     """Raises InvalidConfiguration."""
-    try:
-        url = urlsplit(cluster.server)
-        is_usable = url.scheme == "https" and bool(url.hostname) and url.port != 0
-    except ValueError:  # a host or a port that cannot be one
-        is_usable = False
-    if not is_usable:
+    if not is_https(cluster.server):
         raise InvalidConfiguration(f'{path}: clusters: server "{cluster.server}" is no URL with https')
+
+
+def is_https(server: str) -> bool:
+    """Whether a server's URL is one that can be called by https."""
+    try:
+        url = urlsplit(server)
+        return url.scheme == "https" and bool(url.hostname) and url.port != 0
+    except ValueError:  # a host or a port that cannot be one
+        return False

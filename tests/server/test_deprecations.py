@@ -222,6 +222,18 @@ def test_the_command_takes_releases_only(server: ServerProcess, release: str) ->
         run(server, f"--fail-in={release}")
 
 
+def test_the_command_needs_no_kubeconfig(server: ServerProcess, api: Api, tmp_path: Path) -> None:
+    api.get(CIDRS).ok()
+    token = tmp_path / "token"
+    token.write_text("admin-token")
+    whom = (f"--server={server.url}", f"--certificate-authority={server.ca_path}")
+    code, printed, _ = run(server, *whom, f"--token-file={token}", "-o", "json")
+    assert code == DONE
+    assert json.loads(printed)["requests"] == api.get(DEBUG).ok()["requests"]
+    with pytest.raises(RequestFailed, match="cannot get path"):
+        run(server, *whom, "--token=alice-token")
+
+
 def test_the_command_needs_a_server(tmp_path: Path) -> None:
     with pytest.raises(RequestFailed):
         deprecations.run([f"--kubeconfig={tmp_path / 'none'}"])

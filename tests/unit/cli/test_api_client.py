@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import json
 import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +17,8 @@ from typing import Any, Final
 import pytest
 
 from apiserver.cli.api_client import ApiClient, RequestFailed
+from apiserver.cli.flags import UsageError
+from apiserver.cli.server_options import ServerOptions, add_server_options
 from tests.support.authority import Authority
 from tests.support.etcd_process import TlsFiles, free_port
 
@@ -82,7 +86,7 @@ def kubeconfig(
 
 
 def failure(path: Path, target: str = "/api") -> str:
-    with pytest.raises(RequestFailed) as failed, closing(ApiClient(path)) as client:
+    with pytest.raises(RequestFailed) as failed, closing(ApiClient(ServerOptions(path))) as client:
         client.get(target)
     assert "\n" not in str(failed.value)
     return str(failed.value)
@@ -172,7 +176,7 @@ def test_what_is_sent(tmp_path: Path, authority: Authority) -> None:
     with serving(authority.issue("named", "a.example")) as url:
         user = {"token": "kept", "tokenFile": "missing", "as": "alice", "as-groups": ["dev", "ops"]}
         path = kubeconfig(tmp_path, url, authority.ca, user, tls_server_name="a.example")
-        with closing(ApiClient(path)) as client:
+        with closing(ApiClient(ServerOptions(path))) as client:
             assert client.get("/api") == {"sent": ["dev", "ops", "Bearer kept"]}
 
 
@@ -181,4 +185,116 @@ def test_a_token_that_cannot_be_sent(tmp_path: Path, authority: Authority) -> No
     token.write_text("two\nlines")
     with serving(authority.issue("server")) as url:
         path = kubeconfig(tmp_path, url, authority.ca, {"tokenFile": str(token)})
-        assert failure(path).startswith(f"{url} cannot be asked: Invalid header value")
+        assert failure(path) == f"{path}: the token must not have control characters"
+
+
+# ---- options
+
+
+def parsed(*arguments: str) -> ServerOptions:
+    parser = argparse.ArgumentParser()
+    add_server_options(parser)
+    return ServerOptions.of(parser.parse_args(arguments))
+
+
+CONTRADICTIONS: Final = {
+    "two tokens": (["--token=a", "--token-file=/f"], "--token and --token-file exclude each other"),
+    "a certificate without its key": (
+        ["--client-certificate=/c"],
+        "--client-certificate and --client-key must be given together",
+    ),
+    "a key alone": (["--client-key=/k"], "--client-certificate and --client-key must be given together"),
+    "who signs what nobody looks at": (
+        ["--insecure-skip-tls-verify", "--certificate-authority=/ca"],
+        "--certificate-authority has no use with --insecure-skip-tls-verify",
+    ),
+    "no https": (["--server=http://a"], '--server: "http://a" is no URL with https'),
+    "no URL": (["--server=localhost:6443"], '--server: "localhost:6443" is no URL with https'),
+}
+
+
+@pytest.mark.parametrize(("arguments", "message"), CONTRADICTIONS.values(), ids=CONTRADICTIONS)
+def test_options_that_contradict_each_other(arguments: list[str], message: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        parsed(*arguments)
+    assert str(refused.value) == message
+
+
+def two_contexts(directory: Path, url: str, ca: Path) -> Path:
+    path = kubeconfig(directory, url, ca, {"token": "of-u", "as": "alice", "as-groups": ["dev"]})
+    document = json.loads(path.read_text())
+    document["users"].append({"name": "other", "user": {"token": "of-other"}})
+    document["contexts"].append(
+        {"name": "y", "context": {"cluster": "c", "user": "other", "namespace": "team"}}
+    )
+    path.write_text(json.dumps(document))
+    return path
+
+
+AS_WHOM: Final[dict[str, tuple[list[str], list[str]]]] = {
+    "the current context's user": ([], ["dev", "Bearer of-u"]),
+    "that of another context": (["--context=y"], ["Bearer of-other"]),
+    "a token instead": (["--token=mine"], ["Bearer mine"]),
+    "that of a file": (["--token-file={dir}/token"], ["Bearer filed"]),
+    "a certificate instead": (["--client-certificate={crt}", "--client-key={key}"], [""]),
+}
+
+
+@pytest.mark.parametrize(("arguments", "sent"), AS_WHOM.values(), ids=AS_WHOM)
+def test_as_whom_the_server_is_asked(
+    tmp_path: Path, authority: Authority, arguments: list[str], sent: list[str]
+) -> None:
+    (tmp_path / "token").write_text("filed\n")
+    files = authority.issue("client")
+    with serving(authority.issue("server")) as url:
+        path = two_contexts(tmp_path, url, authority.ca)
+        given = [each.format(dir=tmp_path, crt=files.certificate, key=files.key) for each in arguments]
+        with closing(ApiClient(parsed(f"--kubeconfig={path}", *given))) as client:
+            assert client.get("/api") == {"sent": sent}
+            assert client.namespace == ("team" if "--context=y" in arguments else "")
+
+
+def test_a_server_without_a_kubeconfig(tmp_path: Path, authority: Authority) -> None:
+    """There need not be one; one that is named, or whose context is, has to be there."""
+    missing = tmp_path / "missing"
+
+    def client_of(*arguments: str) -> closing[ApiClient]:
+        return closing(ApiClient(replace(parsed(*arguments), otherwise=missing)))
+
+    with serving(authority.issue("named", "a.example")) as url:
+        trusted = (f"--certificate-authority={authority.ca}", "--tls-server-name=a.example")
+        with client_of(f"--server={url}", "--token=mine", *trusted) as client:
+            assert client.get("/api") == {"sent": ["Bearer mine"]}
+            with pytest.raises(RequestFailed) as refused:
+                client.get("/401")
+            assert str(refused.value) == (
+                f"{url} does not accept the credentials of the command line: Unauthorized"
+            )
+        with client_of(f"--server={url}", "--insecure-skip-tls-verify") as client:
+            assert client.get("/api") == {"sent": [""]}
+        with (
+            client_of(f"--server={url}") as client,
+            pytest.raises(RequestFailed, match="its certificate is not trusted"),
+        ):
+            client.get("/api")
+        for named in (f"--kubeconfig={missing}", "--context=x"):
+            with pytest.raises(RequestFailed) as failed:
+                client_of(f"--server={url}", named)
+            assert str(failed.value) == f"{missing}: No such file or directory"
+
+
+def test_another_server_than_the_contexts(tmp_path: Path, authority: Authority) -> None:
+    """With the context's user, and its authorities, as kubectl does."""
+    with serving(authority.issue("server")) as url:
+        path = two_contexts(tmp_path, "https://127.0.0.1:1", authority.ca)
+        with closing(ApiClient(parsed(f"--kubeconfig={path}", f"--server={url}"))) as client:
+            assert client.get("/api") == {"sent": ["dev", "Bearer of-u"]}
+        with pytest.raises(RequestFailed) as failed:
+            ApiClient(parsed(f"--kubeconfig={path}", "--context=none"))
+        assert str(failed.value) == f'{path}: contexts: no context is named "none"'
+
+
+def test_options_never_show_their_token(tmp_path: Path) -> None:
+    with pytest.raises(RequestFailed) as failed:
+        ApiClient(parsed("--server=https://a", "--token=secret\nline", f"--kubeconfig={tmp_path}/none"))
+    assert "secret" not in str(failed.value)
