@@ -34,7 +34,12 @@ def build_definitions(core: Core, webhooks: WebhookClient) -> DefinitionControll
             definitions=core.registry.cache,
             view_cache=FormCache(CONVERTED_BYTES_MAX, Lock()),
             offload=core.offload,
-            webhook=partial(ConversionWebhook, webhooks, definitions.group_of(core.brand)),
+            webhook=partial(
+                ConversionWebhook,
+                webhooks,
+                core.metrics.conversion_webhooks,
+                definitions.group_of(core.brand),
+            ),
         ),
     )
 

@@ -15,6 +15,7 @@ from apiserver.metrics.exposition import Exposition
 from apiserver.metrics.feature_gates import FeatureGateMetrics
 from apiserver.metrics.memory import MemoryMetrics
 from apiserver.metrics.offload import OffloadMetrics
+from apiserver.metrics.process import ProcessMetrics
 from apiserver.metrics.refusals import RefusalMetrics
 from apiserver.metrics.registry import MetricRegistry
 from apiserver.metrics.storage_size import StorageSizeMetric
@@ -34,6 +35,7 @@ def build_exposition(
             CacheMetrics(core.registry.cache, metrics.resource_of),
             metrics.storage,
             metrics.encryption,
+            metrics.conversion_webhooks,
             storage_size,
             metrics.admission,
             metrics.authorization,
@@ -54,6 +56,7 @@ def build_exposition(
                 lambda: streams.refused_total,
                 lambda: streams.unauthorized_total,
             ),
+            ProcessMetrics(),
             BuildInfo(version_document(core.config.release)),
             FeatureGateMetrics(core.config.gates),
             *(() if fairness is None else (FlowControlMetrics(fairness.control, monotonic),)),

@@ -16,6 +16,7 @@ from apiserver.metrics.audit import AuditMetrics
 from apiserver.metrics.authentication import AuthenticationMetrics
 from apiserver.metrics.authorization import AuthorizationMetrics
 from apiserver.metrics.certificates import CertificateMetrics
+from apiserver.metrics.conversion_webhooks import ConversionWebhookMetrics
 from apiserver.metrics.encryption import EncryptionMetrics
 from apiserver.metrics.event_loop import EventLoopMonitor
 from apiserver.metrics.garbage_collector import GarbageCollectorMetrics
@@ -47,6 +48,7 @@ class Metrics:
     certificates: CertificateMetrics
     storage: StorageMetrics
     encryption: EncryptionMetrics
+    conversion_webhooks: ConversionWebhookMetrics
     storage_migrations: StorageMigrationMetrics
     validation: ValidationMetrics
     work_queues: WorkQueueMetrics
@@ -71,6 +73,7 @@ def build_metrics(config: Config, serving: SecureServing) -> Metrics:
         certificates=CertificateMetrics(lambda: serving.failed_handshakes),
         storage=StorageMetrics(resource_of, served_names),
         encryption=EncryptionMetrics(platform.node()),
+        conversion_webhooks=ConversionWebhookMetrics(),
         storage_migrations=StorageMigrationMetrics(),
         validation=ValidationMetrics(),
         work_queues=WorkQueueMetrics(),

@@ -7,6 +7,7 @@ Source: k8s.io/apiextensions-apiserver, pkg/apiserver/conversion/{converter,webh
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -22,8 +23,21 @@ _KIND: Final = "ConversionReview"
 _CONVERTED_META: Final = ("labels", "annotations")
 
 
+class WebhookFailure(enum.StrEnum):
+    """How a webhook has failed, as metrics have it."""
+
+    CALL = "conversion_webhook_call_failure"
+    MALFORMED_RESPONSE = "conversion_webhook_malformed_response_failure"
+    PARTIAL_RESPONSE = "conversion_webhook_partial_response_failure"
+    INVALID_OBJECT = "conversion_webhook_invalid_converted_object_failure"
+
+
 class WebhookError(Exception):
     """A webhook failed, or responded with what it must not. The message is for the client."""
+
+    def __init__(self, message: str, failure: WebhookFailure = WebhookFailure.CALL) -> None:
+        super().__init__(message)
+        self.failure = failure
 
 
 def review_version(accepted: Sequence[str]) -> str | None:
@@ -55,16 +69,20 @@ class ConversionReview:
         try:
             given = self._converted_objects(response)
         except WebhookError as error:
-            raise WebhookError(f"{subject} failed: {error}") from None
+            raise WebhookError(f"{subject} failed: {error}", WebhookFailure.MALFORMED_RESPONSE) from None
         if len(given) != len(self.objects):
-            raise WebhookError(f"{subject} returned {len(given)} objects, expected {len(self.objects)}")
+            raise WebhookError(
+                f"{subject} returned {len(given)} objects, expected {len(self.objects)}",
+                WebhookFailure.PARTIAL_RESPONSE,
+            )
         documents = []
         for index, (original, each) in enumerate(zip(self.objects, given, strict=True)):
             try:
                 documents.append(_with_original_meta(original, each, self.desired))
             except WebhookError as error:
                 raise WebhookError(
-                    f"{subject} returned invalid converted object at index {index}: {error}"
+                    f"{subject} returned invalid converted object at index {index}: {error}",
+                    WebhookFailure.INVALID_OBJECT,
                 ) from None
         return documents
 

@@ -6,6 +6,7 @@ A service is called by the name that a cluster's DNS gives it, `<service>.<names
 from __future__ import annotations
 
 import ssl
+import time
 import uuid
 from collections.abc import Sequence
 from typing import Any, Final
@@ -15,6 +16,7 @@ import orjson
 from apiserver.custom_resources import conversion_reviews
 from apiserver.custom_resources.conversion_reviews import ConversionReview, WebhookError
 from apiserver.errors import ServiceUnavailable
+from apiserver.metrics.conversion_webhooks import ConversionWebhookMetrics
 from apiserver.vocabulary import Document
 from apiserver.webhooks.client import Channel, WebhookClient
 from apiserver.webhooks.errors import CallFailed
@@ -39,12 +41,19 @@ class ConversionFailed(ServiceUnavailable):
 
 
 class ConversionWebhook:
-    """The conversion webhook of one definition. group: of definitions."""
+    """The conversion webhook of one definition."""
 
-    def __init__(self, http: WebhookClient, group: str, described: Document) -> None:
-        """described: `spec.conversion.webhook` of the definition."""
-        self._http = http
-        self._group = group
+    def __init__(
+        self,
+        http: WebhookClient,
+        metrics: ConversionWebhookMetrics,
+        group: str,
+        definition: str,
+        described: Document,
+    ) -> None:
+        """group: of definitions. definition: its name. described: its `spec.conversion.webhook`."""
+        self._http, self._metrics = http, metrics
+        self._group, self._definition = group, definition
         self._accepted = described.get("conversionReviewVersions") or ()
         client: Document = described.get("clientConfig") or {}
         self._ca_bundle: str = client.get("caBundle") or ""
@@ -53,6 +62,17 @@ class ConversionWebhook:
 
     async def convert(self, objects: Sequence[Document], desired: str) -> list[Document]:
         """Returns the documents converted to the apiVersion `desired`. Raises ConversionFailed."""
+        began, succeeded = time.perf_counter(), False
+        try:
+            converted = await self._convert(objects, desired)
+            succeeded = True
+        finally:
+            versions = (_version_of(objects[0]["apiVersion"]), _version_of(desired))
+            took_s = time.perf_counter() - began
+            self._metrics.converted(self._definition, versions, took_s, succeeded=succeeded)
+        return converted
+
+    async def _convert(self, objects: Sequence[Document], desired: str) -> list[Document]:
         version = conversion_reviews.review_version(self._accepted)
         if version is None:
             raise ConversionFailed("no supported conversion review versions")
@@ -64,16 +84,20 @@ class ConversionWebhook:
         for batch in batches:
             uid = str(uuid.uuid4())
             review = ConversionReview(self._group, version, uid, batch, desired)
+            began = time.perf_counter()
             try:
                 response = await self._post(review.document())
             except WebhookError as error:
+                self._metrics.called(time.perf_counter() - began, error.failure)
                 raise ConversionFailed(
                     f"conversion webhook for {conversion_reviews.gvk(batch[0])} failed: {error}"
                 ) from None
             try:
                 converted += review.converted(response)
             except WebhookError as error:
+                self._metrics.called(time.perf_counter() - began, error.failure)
                 raise ConversionFailed(str(error)) from None
+            self._metrics.called(time.perf_counter() - began)
         return converted
 
     async def _post(self, review: Document) -> Any:
@@ -105,6 +129,10 @@ class ConversionWebhook:
             except UnusableBundle as error:
                 raise WebhookError(str(error)) from None
         return self._context
+
+
+def _version_of(api_version: str) -> str:
+    return api_version.rpartition("/")[2]
 
 
 def _url_of(service: Document) -> str:

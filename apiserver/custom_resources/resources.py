@@ -63,7 +63,7 @@ class CustomResourceFactory:
     meta: gets the schema of ObjectMeta. definitions: reads definitions by their keys.
     view_cache: holds the views of objects that differ from what is stored.
     offload: decides where large objects are worked on.
-    webhook: makes a converter, given `spec.conversion.webhook`.
+    webhook: makes a converter, given the name of the definition and its `spec.conversion.webhook`.
     """
 
     brand: Brand
@@ -71,7 +71,7 @@ class CustomResourceFactory:
     definitions: DefinitionReader
     view_cache: ViewCache
     offload: Offload
-    webhook: Callable[[Document], Converter]
+    webhook: Callable[[str, Document], Converter]
 
     def create(self, stored: StoredObject, definition: Document) -> DefinedResources:
         """stored: the definition as it is stored, of which `definition` is the document.
@@ -86,13 +86,13 @@ class CustomResourceFactory:
         }
         group_resource = GroupResource(spec["group"], spec["names"]["plural"])
         conversion = spec.get("conversion") or {}
-        converts = conversion.get("strategy") == "Webhook"
+        converts, name = conversion.get("strategy") == "Webhook", definition["metadata"]["name"]
         versions = DefinitionVersions(
             group_resource=group_resource,
             kind=spec["names"]["kind"],
             schemas={name: schema.prune_and_default for name, schema in schemas.items()},
             storage_version=definitions.storage_version(spec),
-            webhook=self.webhook(conversion.get("webhook") or {}) if converts else None,
+            webhook=self.webhook(name, conversion.get("webhook") or {}) if converts else None,
             view_cache=self.view_cache,
             offload=self.offload,
             guards=CreationGuards(group_resource, stored.key, self.definitions),

@@ -30,6 +30,7 @@ class ApiCall:
     warnings: the texts of Warning headers.
     malformed: why the request is none that can be served; empty if it can.
     status: the status code of the response; 0 until its first byte is written.
+    request_bytes: the size of the request's body, once it has been read.
     body_bytes: how many bytes of its body have been sent; they are not counted for watches.
     closes_connection: the connection must not be used again after the response.
     has_read_body: the client has been asked for the body, which may be on its way.
@@ -60,6 +61,7 @@ class ApiCall:
     warnings: list[str] = field(default_factory=list)
     malformed: str = ""
     status: int = 0
+    request_bytes: int = 0
     body_bytes: int = 0
     closes_connection: bool = False
     has_read_body: bool = False

@@ -83,6 +83,7 @@ async def read_body(call: ApiCall) -> Body:
         raise BadRequest(f"the body of the request cannot be read: {error}") from None
     if len(body) > BODY_BYTES_MAX:
         raise RequestEntityTooLarge(BODY_BYTES_MAX)
+    call.request_bytes = len(body)
     await call.take_slot()
     content_type = request.headers.get(hdrs.CONTENT_TYPE, "")
     return Body(body, content_type, size_class_of(body, content_type))

@@ -106,8 +106,6 @@ class EncryptionMetrics:
     # ---- the exposition
 
     def families(self) -> Iterable[Family]:
-        if not self.digest:
-            return
         yield values(
             "apiserver_storage_transformation_operations_total",
             "counter",
@@ -203,7 +201,7 @@ class EncryptionMetrics:
             "gauge",
             "The encryption configuration that holds.",
             ("apiserver_id_hash", "hash"),
-            [((self._server, f"sha256:{self.digest}"), 1)],
+            [((self._server, f"sha256:{self.digest}"), 1)] if self.digest else [],
         )
 
 

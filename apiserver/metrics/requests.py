@@ -10,6 +10,7 @@ from typing import Final, Protocol
 from apiserver.metrics.histograms import Histogram
 from apiserver.metrics.resource_series import (
     OTHER,
+    OTHER_RESOURCE,
     OTHER_VERSIONED,
     ResourceSeries,
     ServedNames,
@@ -17,7 +18,7 @@ from apiserver.metrics.resource_series import (
 )
 from apiserver.metrics.series import Family, histogram_family, histograms, label_text, values
 from apiserver.registry.served_resource import ServedResource
-from apiserver.vocabulary import GroupVersion, Query
+from apiserver.vocabulary import GroupResource, GroupVersion, Query
 
 _LABELS: Final = ("verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component")
 _VERBS: Final = {
@@ -41,6 +42,14 @@ _SIZE_BUCKETS: Final = tuple(10.0**power for power in range(3, 10))
 _WATCH_LIST_BUCKETS: Final = (
     *(0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2, 4, 6, 8, 10, 15, 20, 30, 45, 60),  # seconds
 )
+# The bodies of requests, in bytes, and the time of writes by their field validation, in seconds.
+_BODY_BUCKETS: Final = tuple(50_000.0 + 100_000 * step for step in range(31))
+_FIELD_VALIDATION_BUCKETS: Final = (
+    *(0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60),
+)
+_VALIDATED: Final = frozenset({"POST", "PUT", "PATCH"})
+_FIELD_VALIDATIONS: Final = ("", "Ignore", "Warn", "Strict", "invalid")
+_DELETE_COLLECTION: Final = "delete_collection"
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
@@ -70,6 +79,8 @@ class AnsweredCall(Protocol):
     def resource(self) -> ServedResource | None: ...
     @property
     def status(self) -> int: ...
+    @property
+    def request_bytes(self) -> int: ...
     @property
     def body_bytes(self) -> int: ...
 
@@ -134,6 +145,11 @@ class RequestMetrics:
         self._watch_lists: ResourceSeries[VersionedResource, Histogram] = series(
             lambda _resource, _scope: Histogram(_WATCH_LIST_BUCKETS)
         )
+        # By resource, whichever version it is, and verb.
+        self._bodies: ResourceSeries[GroupResource, Histogram] = ResourceSeries(
+            names, names.of_resource, OTHER_RESOURCE, lambda _resource, _verb: Histogram(_BODY_BUCKETS)
+        )
+        self._field_validations = {each: Histogram(_FIELD_VALIDATION_BUCKETS) for each in _FIELD_VALIDATIONS}
         # Row S07: the release that will remove a resource or subresource, of those asked for.
         self._removed_in: dict[tuple[VersionedResource, str], str] = {}
 
@@ -164,6 +180,17 @@ class RequestMetrics:
             requests.durations.observe(seconds)
         if requests.sizes is not None:
             requests.sizes.histogram.observe(call.body_bytes)
+        if resource is not None:
+            if verb in _VALIDATED:
+                self._field_validations[_field_validation(call.query)].observe(seconds)
+            if call.request_bytes:
+                self._observe_body(resource.group_resource, info.verb, call.request_bytes)
+
+    def _observe_body(self, resource: GroupResource, verb: str, size: int) -> None:
+        if verb == "deletecollection":
+            verb = _DELETE_COLLECTION
+        bodies = self._bodies.by_key.get((resource, verb)) or self._bodies.begin(resource, verb)
+        bodies.observe(size)
 
     def observe_watch_list(self, call: AnsweredCall, seconds: float) -> None:
         """Count a watch whose initial events have been sent, `seconds` after the request came."""
@@ -182,6 +209,7 @@ class RequestMetrics:
         """Drop the series of a custom resource that is served no more."""
         for series in (self._requests, self._sizes, self._watch_events, self._watch_lists):
             series.forget(name)
+        self._bodies.forget(GroupResource(name[0].group, name[1]))
         for known in [each for each in self._removed_in if each[0] == name]:
             del self._removed_in[known]
 
@@ -222,6 +250,18 @@ class RequestMetrics:
             "apiserver_response_sizes",
             "Bytes of the responses' bodies to reads, as they were sent.",
             ((each.labels, each.histogram) for each in list(self._sizes.by_key.values())),
+        )
+        yield histogram_family(
+            "apiserver_request_body_size_bytes",
+            "Bytes of the requests' bodies.",
+            ("group", "resource", "verb"),
+            (((*resource, verb), bodies) for (resource, verb), bodies in list(self._bodies.by_key.items())),
+        )
+        yield histogram_family(
+            "field_validation_request_duration_seconds",
+            "How long writes took, by their field validation.",
+            ("field_validation",),
+            [((each,), durations) for each, durations in self._field_validations.items()],
         )
         yield histogram_family(
             "apiserver_watch_list_duration_seconds",
@@ -268,6 +308,14 @@ class RequestMetrics:
             (*_RESOURCE_LABELS, "subresource", "removed_release"),
             [(labels, 1) for labels in sorted(asked)],
         )
+
+
+def _field_validation(query: Query) -> str:
+    """Returns the label of a write's field validation, as cleanFieldValidation of k8s.io/apiserver does."""
+    given = query.get("fieldValidation")
+    if given is None:
+        return ""
+    return given[0] if len(given) == 1 and given[0] in _FIELD_VALIDATIONS else "invalid"
 
 
 def _new_sizes(name: VersionedResource, verb: str, subresource: str, scope: str) -> _Sizes:

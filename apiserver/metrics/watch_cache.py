@@ -59,6 +59,19 @@ _BY_RESOURCE: Final[tuple[tuple[str, str, str, _ValueOf], ...]] = (
         lambda each: each.fanout.dropped_total,
     ),
 )
+# The same of lists, whose label `index` is empty: there is one index, by key.
+_LISTS: Final[tuple[tuple[str, str, _ValueOf], ...]] = (
+    (
+        "apiserver_cache_list_total",
+        "Lists that were answered from the watch cache, page by page.",
+        lambda each: each.lists_total,
+    ),
+    (
+        "apiserver_cache_list_fetched_objects_total",
+        "Objects that lists from the watch cache have looked at.",
+        lambda each: each.scanned_total,
+    ),
+)
 
 
 class CacheMetrics:
@@ -118,6 +131,19 @@ class CacheMetrics:
             "The revision that the watch cache has reached, which is that of all resources.",
             _RESOURCE,
             self._of_all(cache.revision),
+        )
+
+        for name, text, value_of in _LISTS:
+            counts = self._by_resource(value_of)
+            yield values(
+                name, "counter", text, (*_RESOURCE, "index"), (((*each, ""), n) for each, n in counts)
+            )
+        yield values(
+            "apiserver_cache_list_returned_objects_total",
+            "counter",
+            "Objects that lists from the watch cache have returned.",
+            _RESOURCE,
+            self._by_resource(lambda each: each.listed_total),
         )
 
     def _of_all(self, value: int) -> Iterator[tuple[GroupResource, int]]:

@@ -368,6 +368,7 @@ class WatchCache(Generic[T]):
         """Raises RevisionCompacted when the history does not reach back to `revision`, or no longer does."""
         limit, predicate, counts_rest = wanted
         resource = self._resource_for(keys.start)
+        resource.lists_total += 1
         found: list[KeyVersion[T]] = []
         rest, turn = keys, Turn()
         # One more than asked for, to know whether there is more.
@@ -377,6 +378,7 @@ class WatchCache(Generic[T]):
             if turn.is_over():
                 await turn.next()
             versions, last_key = resource.scan(rest, revision, count=batch_keys)
+            resource.scanned_total += len(versions)
             if predicate is None:
                 found += versions
             else:
@@ -384,9 +386,11 @@ class WatchCache(Generic[T]):
             if limit and len(found) > limit:
                 break
             if last_key is None:
+                resource.listed_total += len(found)
                 return Listing(found, revision, None, None)
             rest = KeyRange(after_key(last_key), keys.end)
         del found[limit:]
+        resource.listed_total += len(found)
         next_key = after_key(found[-1].key)
         remaining = resource.count(KeyRange(next_key, keys.end), revision) if counts_rest else None
         return Listing(found, revision, next_key, remaining)

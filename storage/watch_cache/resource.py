@@ -45,6 +45,8 @@ class ResourceCache(Generic[T]):
         self.history = self._new_history(floor)
         self.fanout: Fanout[T] = Fanout()
         self.events_total = 0
+        # Lists from memory: how many, of how many versions that were looked at, and that were returned.
+        self.lists_total = self.scanned_total = self.listed_total = 0
         self._released_bytes = 0  # evicted by the history since `drop_late_watchers`
         self._released_before = 0  # the revision up to which it had evicted then
 

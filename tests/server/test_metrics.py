@@ -29,6 +29,12 @@ METRICS: Final[dict[str, tuple[str, set[str]]]] = {
     "apiserver_request_total": ("counter", REQUEST | {"code"}),
     "apiserver_request_duration_seconds": ("histogram", REQUEST),
     "apiserver_response_sizes": ("histogram", REQUEST - {"dry_run"}),
+    "apiserver_request_body_size_bytes": ("histogram", {"group", "resource", "verb"}),
+    "field_validation_request_duration_seconds": ("histogram", {"field_validation"}),
+    "apiserver_cache_list_total": ("counter", {"group", "resource", "index"}),
+    "apiserver_cache_list_fetched_objects_total": ("counter", {"group", "resource", "index"}),
+    "apiserver_cache_list_returned_objects_total": ("counter", {"group", "resource"}),
+    "process_virtual_memory_max_bytes": ("gauge", set()),
     "apiserver_current_inflight_requests": ("gauge", {"request_kind"}),
     "apiserver_watch_events_total": ("counter", {"group", "version", "resource"}),
     "apiserver_watch_list_duration_seconds": ("histogram", {"group", "version", "resource", "scope"}),
@@ -468,6 +474,64 @@ def test_sizes_of_other_responses_are_not_counted(api: Api, configmaps: str) -> 
     api.post(configmaps, NEW).ok()
     verbs = {s.labels["verb"] for s in Scrape(api).samples if s.name == "apiserver_response_sizes_count"}
     assert verbs == {"GET", "LIST"}
+
+
+BODIES: Final[dict[str, tuple[str, str, str, int]]] = {
+    "of a create": ("POST", "", "create", 1),
+    "of a patch": ("PATCH", "/a", "patch", 1),
+    "of a delete": ("DELETE", "/a", "delete", 1),
+    "of all": ("DELETE", "", "delete_collection", 1),
+    "none": ("GET", "/a", "get", 0),
+}
+
+
+@pytest.mark.parametrize(("method", "name", "verb", "count"), BODIES.values(), ids=BODIES)
+def test_sizes_of_bodies_of_requests_are_counted(
+    api: Api, configmaps: str, method: str, name: str, verb: str, count: int
+) -> None:
+    """k8s.io/apiserver, pkg/endpoints/handlers/metrics/metrics.go."""
+    bodies = {"POST": {"metadata": {"name": "b"}}, "PATCH": {"data": {"a": "b"}}}
+    body = None if method == "GET" else bodies.get(method, {"propagationPolicy": "Background"})
+    media_type = MERGE_PATCH if method == "PATCH" else "json"
+    labels = {"group": "", "resource": "configmaps", "verb": verb}
+    before = Scrape(api)
+    assert api.send(method, f"{configmaps}{name}", body, type=media_type).status < 300
+    after = Scrape(api)
+    metric = "apiserver_request_body_size_bytes"
+    assert after.value(f"{metric}_count", **labels) - before.value(f"{metric}_count", **labels) == count
+    size = after.value(f"{metric}_sum", **labels) - before.value(f"{metric}_sum", **labels)
+    assert (size > 10) is (count > 0)
+
+
+FIELD_VALIDATIONS: Final = {
+    "none": ("", ""),
+    "strict": ("?fieldValidation=Strict", "Strict"),
+    "another word": ("?fieldValidation=Much", "invalid"),
+    "two of them": ("?fieldValidation=Warn&fieldValidation=Warn", "invalid"),
+}
+
+
+@pytest.mark.parametrize(("query", "label"), FIELD_VALIDATIONS.values(), ids=FIELD_VALIDATIONS)
+def test_writes_are_timed_by_their_field_validation(
+    api: Api, configmaps: str, query: str, label: str
+) -> None:
+    name = "field_validation_request_duration_seconds_count"
+    act = partial(api.patch, f"{configmaps}/a{query}", {"data": {"a": "b"}})
+    assert increase(api, act, name, field_validation=label) == 1
+    assert increase(api, partial(api.get, f"{configmaps}/a"), name) == 0
+
+
+def test_lists_from_memory_are_counted(api: Api, namespace: str) -> None:
+    secrets = f"/api/v1/namespaces/{namespace}/secrets"
+    for name in "abc":
+        api.post(secrets, {"metadata": {"name": name, "labels": {"a": name}}}).ok()
+    before = Scrape(api)
+    api.get(f"{secrets}?labelSelector=a=b").ok()
+    after = Scrape(api)
+    for name, count in (("", 1), ("fetched_objects_", 3), ("returned_objects_", 1)):
+        metric = f"apiserver_cache_list_{name}total"
+        found = after.value(metric, resource="secrets") - before.value(metric, resource="secrets")
+        assert found == count, metric
 
 
 def test_initial_events_are_timed_until_their_bookmark(api: Api, configmaps: str) -> None:

@@ -44,7 +44,7 @@ def _with_columns(count: int) -> DefinedResources:
         definitions=cast(DefinitionReader, None),
         view_cache=FormCaches().objects,
         offload=Offload(),
-        webhook=lambda described: pytest.fail("there is none"),
+        webhook=lambda *_: pytest.fail("there is none"),
     )
     return factory.create(_stored(document), document)
 
