@@ -44,7 +44,10 @@ _SHARED: Final[Mapping[str, Callable[[float, float], float]]] = {
     "hidden_metrics_total": max,
     "kubernetes_build_info": max,
     "kubernetes_feature_enabled": max,
+    "process_network_receive_bytes_total": max,  # of the machine, or the container, that they are all on
+    "process_network_transmit_bytes_total": max,
     "process_start_time_seconds": min,
+    "process_virtual_memory_max_bytes": max,
     "python_info": max,
     "registered_metrics_total": max,
     "version_info": max,

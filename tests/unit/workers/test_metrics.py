@@ -45,6 +45,13 @@ CASES: Final = {
         [text("apiserver_longrunning_requests", "gauge", "apiserver_longrunning_requests 2")] * 2,
         text("apiserver_longrunning_requests", "gauge", "apiserver_longrunning_requests 4"),
     ),
+    "what the system counts for all of them is not": (
+        [
+            text("process_network_receive_bytes_total", "counter", "process_network_receive_bytes_total 70"),
+            text("process_network_receive_bytes_total", "counter", "process_network_receive_bytes_total 80"),
+        ],
+        text("process_network_receive_bytes_total", "counter", "process_network_receive_bytes_total 80"),
+    ),
     "objects that all have are not": (
         [
             text("apiserver_storage_objects", "gauge", 'apiserver_storage_objects{resource="pods"} 5'),
