@@ -65,6 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from apiserver.cli import envtest_assets
 
             return envtest_assets.run(given[1:])
+        if given[:1] == ["faults"]:
+            return _faults(given[1:])
         config = parse(given)
     except UsageError as error:
         print(f"apiserver: {error}", file=sys.stderr)
@@ -166,6 +168,17 @@ def _deprecations(arguments: Sequence[str]) -> int:
     except RequestFailed as error:
         print(f"apiserver: {' '.join(str(error).split())}", file=sys.stderr)
         return deprecations.FAILED
+
+
+def _faults(arguments: Sequence[str]) -> int:
+    from apiserver.cli import faults
+    from apiserver.cli.api_client import RequestFailed
+
+    try:
+        return faults.run(arguments)
+    except RequestFailed as error:
+        print(f"apiserver: {' '.join(str(error).split())}", file=sys.stderr)
+        return faults.FAILED
 
 
 async def _serve_as_worker(config: Config, client: SupervisorClient) -> int:

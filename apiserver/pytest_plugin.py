@@ -14,7 +14,8 @@ What `kube` has, a mark says, on a test, a class or a module (`pytestmark`); mar
     @pytest.mark.apiserver(crds="deploy/crds", manifests=["deploy/rbac.yaml", {...}],
                            users={"alice": ["dev"]}, feature_gates={...}, flags=["--..."])
 
-The report of a test that has failed ends with the last requests that clients have sent to `kube`.
+The report of a test that has failed ends with the last requests that clients have sent to `kube`. A fault
+that a test has injected and that was never had is an error of the test.
 
 Paths begin at the root of the tests (`rootdir`). Servers, and what is loaded, are made once for all tests
 that ask for the same. Nothing is imported or started before a test uses a fixture. Each process of
@@ -27,7 +28,7 @@ import asyncio
 import importlib
 import itertools
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,8 +37,9 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 if TYPE_CHECKING:
-    from apiserver.testing import ApiServer, Snapshot
+    from apiserver.testing import ApiServer, InjectedFault, Snapshot
 
+_HAS_PASSED: Final = pytest.StashKey[bool]()
 MARK: Final = "apiserver"
 # What the report of a failure shows.
 REQUESTS_SHOWN: Final = 30
@@ -55,6 +57,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Tell, of a test that has failed, what clients have sent to its server."""
     report = yield
+    if report.when == "call":
+        item.stash[_HAS_PASSED] = report.passed
     server: ApiServer | None = getattr(item, "funcargs", {}).get("kube")
     if report.when == "call" and report.failed and server is not None:
         sent = server.requests()
@@ -62,6 +66,30 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         lines = [*more, *map(str, sent[-REQUESTS_SHOWN:])] or ["none"]
         report.sections.append(("the last requests of clients to kube", "\n".join(lines)))
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
+    """End the faults of a test, and tell of those that were never had: it has tested less than it says."""
+    fixtures = getattr(item, "funcargs", {})
+    servers: list[ApiServer] = [fixtures[name] for name in ("kube", "apiserver") if name in fixtures]
+    never = [str(fault) for server in servers for fault in _faults_never_hit(server)]
+    has_passed = item.stash.get(_HAS_PASSED, False)
+    yield
+    if never and has_passed:
+        lines = "\n".join(f"- {each}" for each in never)
+        pytest.fail(f"faults were injected that no request has had:\n{lines}", pytrace=False)
+
+
+def _faults_never_hit(server: ApiServer) -> Sequence[InjectedFault]:
+    from apiserver.testing import ServerStopped
+
+    try:
+        never = server.faults.never_hit()
+        server.faults.clear()
+    except ServerStopped:  # by the test
+        return []
+    return never
 
 
 class InvalidMark(Exception):

@@ -19,9 +19,11 @@ from apiserver.catalogue.core.services.allocation import ServiceAllocator
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.cli.config import Config
 from apiserver.endpoints.cors import AllowedOrigins
+from apiserver.endpoints.faulty_watches import FaultyWatchStreams
 from apiserver.endpoints.representation import MetaV1Encoders
 from apiserver.endpoints.request_history import RequestHistory
 from apiserver.endpoints.watch_stream import WatchStreams
+from apiserver.faults import FaultInjector
 from apiserver.metrics.validation import ValidationMetrics
 from apiserver.registry.declarative_validation import DeclarativeValidation
 from apiserver.registry.memory_budget import MemoryBudget
@@ -44,6 +46,7 @@ class Core:
     """The collaborators that most parts of a server share.
 
     origins: of pages that may call this server. history: has the last requests, if they are kept.
+    faults: those that are injected, if any can be.
     clock: seconds since 1970.
     """
 
@@ -59,6 +62,7 @@ class Core:
     serving: SecureServing
     decode: ObjectDecoder
     history: RequestHistory | None
+    faults: FaultInjector | None
     origins: AllowedOrigins
     streams: WatchStreams
     loop: asyncio.AbstractEventLoop
@@ -123,6 +127,9 @@ def build_core(
         catalogue.resources(RuntimeConfig(config.runtime_config), config.emulate_removal)
     )
     origins = AllowedOrigins(config.cors_allowed_origins)
+    faults = surroundings.host.faults
+    if faults is None and config.enable_fault_injection:
+        faults = FaultInjector(loop.time)
     return Core(
         config=config,
         store=store,
@@ -136,8 +143,11 @@ def build_core(
         serving=serving,
         decode=decode,
         history=surroundings.host.history,
+        faults=faults,
         origins=origins,
-        streams=WatchStreams(metrics.requests, loop.time, origins, watches_max=config.max_watches),
+        streams=WatchStreams(metrics.requests, loop.time, origins, watches_max=config.max_watches)
+        if faults is None
+        else FaultyWatchStreams(faults, metrics.requests, loop.time, origins, watches_max=config.max_watches),
         loop=loop,
     )
 

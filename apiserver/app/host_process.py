@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from apiserver.app.state_copies import Beginning
 from apiserver.endpoints.request_history import RequestHistory
+from apiserver.faults import FaultInjector
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.serving.listening import Sockets
 
@@ -41,6 +42,7 @@ class HostProcess:
     beginning: with which objects the server begins, in memory; without, it opens the configured store.
     sockets: those on which it serves, which are bound already, and stay open; without, it binds some.
     history: has the last requests; without, they are not kept.
+    faults: those that tests inject; without, there are none, unless the configuration allows them.
     """
 
     is_own: bool = True
@@ -48,3 +50,4 @@ class HostProcess:
     beginning: Beginning | None = None
     sockets: Sockets = ()
     history: RequestHistory | None = None
+    faults: FaultInjector | None = None

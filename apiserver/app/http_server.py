@@ -16,6 +16,8 @@ from apiserver.endpoints.connection import Server
 from apiserver.endpoints.cors import cors
 from apiserver.endpoints.deprecated_requests import DeprecatedRequests
 from apiserver.endpoints.discovery import Discovery
+from apiserver.endpoints.fault_injection import ExpiringTokens, inject_faults
+from apiserver.endpoints.fault_requests import FaultRequests
 from apiserver.endpoints.health import Health
 from apiserver.endpoints.impersonation import impersonate
 from apiserver.endpoints.load_shedding import LoadShedding
@@ -64,6 +66,9 @@ def build_endpoints(
         metrics=metrics,
         deprecated_requests=DeprecatedRequests(config.release, core.clock, config.workers),
         debugging={} if fairness is None else fairness.dump_handlers,
+        faults=FaultRequests(core.faults, core.registry.cache.compact)
+        if core.faults is not None and config.enable_fault_injection
+        else None,
     )
 
 
@@ -122,20 +127,21 @@ def build_http_server(
         mutating_max=config.max_mutating_requests_inflight,
         lease_group=core.brand.group("coordination"),
     )
+    chain_of_users = access.authentication.chain
+    authentication = chain_of_users if core.faults is None else ExpiringTokens(chain_of_users, core.faults)
     # The middleware that every request passes, outermost first.
     chain = (
         *((core.history.middleware,) if core.history is not None else ()),
         auditor.record(core.metrics.requests) if auditor else middleware.measure(core.metrics.requests),
         middleware.errors_to_status(),
         *((cors(core.origins),) if core.origins else ()),
-        middleware.authenticate(
-            access.authentication.chain, access.certificates, core.metrics.authentication
-        ),
+        middleware.authenticate(authentication, access.certificates, core.metrics.authentication),
         *((auditor.begin,) if auditor is not None else ()),
         limits.deadlines.middleware,
         impersonate(authorize, core.brand),
         *((fairness.classify(),) if fairness is not None else ()),
         middleware.authorize(authorize, core.metrics.authorization),
+        *((inject_faults(core.faults),) if core.faults is not None else ()),
         middleware.limit_in_flight(slots, limits.bodies, fairness),
     )
     handle: Handler = routes

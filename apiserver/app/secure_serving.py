@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from apiserver.cli.config import Config
 from apiserver.endpoints.connection import Server
 from apiserver.serving.endless_reads import RecordsTaken
@@ -16,6 +18,7 @@ class SecureServing:
 
     worker: the client of the supervisor, if the server is one of several processes on one port.
     given: sockets to use instead, which are bound already and stay open.
+    refuses_handshake: asked of each TLS handshake, if faults can be injected.
     sockets, port: those bound; none, and 0, before `bind`.
     """
 
@@ -26,6 +29,7 @@ class SecureServing:
         self.taking = RecordsTaken()
         self.sockets: Sockets = ()
         self.port = 0
+        self.refuses_handshake: Callable[[], bool] | None = None
         self._listener: Listener | None = None
 
     def bind(self) -> None:
@@ -47,6 +51,7 @@ class SecureServing:
         """Accept connections from now on. Raises CannotStart."""
         limits = ConnectionLimits(self._config.max_connections, self._config.max_connections_per_client)
         self._listener = Listener(tls.context, server, limits.within_open_files(), self.taking)
+        self._listener.refuses_handshake = self.refuses_handshake
         try:
             self._listener.listen(self.sockets)
         except OSError as error:

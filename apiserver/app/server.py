@@ -93,6 +93,14 @@ class App:
         store, core = self._running
         return await copy_state(store, core.registry.cache)
 
+    async def compact(self) -> int:
+        """Forget all history up to now; returns which revision that is. To be called while it is ready.
+
+        Raises StorageUnavailable.
+        """
+        assert self._running is not None
+        return await self._running[1].registry.cache.compact()
+
     async def run(self, on_ready: Callable[[str, Path], None]) -> None:
         """Serve until stopped. on_ready: called once with URL and kubeconfig when /readyz passes.
 
@@ -124,6 +132,8 @@ class App:
             if beginning is not None:
                 core.decode.known = beginning.copy.known
             self._running = store, core
+            if core.faults is not None:
+                self._serving.refuses_handshake = core.faults.refuses_handshake
             memory_keeper = self._memory_keeper(core, store, stack) if self._host.is_own else None
             health = _health(core, encryption)
             identity = await self._cluster_identity(core, health) if config.etcd_servers else None
@@ -283,5 +293,6 @@ def _health(core: Core, encryption: EncryptionAtRest | None) -> Health:
         live_without_store=config.deviations.live_without_store,
         live_grace_s=config.livez_grace_period_s,
         clock=core.loop_clock,
+        faults=core.faults,
         kms=encryption.check if encryption is not None and checks_plugins else None,
     )

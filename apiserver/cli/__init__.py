@@ -16,6 +16,7 @@ envtest_assets               `apiserver envtest-assets`
 snapshot                     `apiserver snapshot`
 storage                      `apiserver storage rewrite`
 deprecations                 `apiserver deprecations`
+faults                       `apiserver faults`
 intermixed_parser            the parser of subcommands: options anywhere
 auth_explain                 `apiserver auth explain`
 named_resources              finds the resource that a name is of, for subcommands

@@ -71,6 +71,10 @@ class ApiClient:
         """Raises RequestFailed."""
         return self._ask("POST", path, orjson.dumps(document), _JSON)
 
+    def delete(self, path: str) -> Any:
+        """Raises RequestFailed."""
+        return self._ask("DELETE", path, None, _JSON)
+
     def items(self, path: str) -> Iterator[Any]:
         """Yields the objects of a list. Raises RequestFailed."""
         query = {"limit": str(PAGE)}

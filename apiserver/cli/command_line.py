@@ -106,6 +106,7 @@ def parse(arguments: Sequence[str]) -> Config:
             *(f"--{flag} has no effect on this server" for flag in unneeded),
             *rehearsed,
             *_ineffective_backend(values),
+            *_fault_injection(values),
             *gates.warnings,
             *(
                 f"feature gate {name} has no effect on this server"
@@ -137,6 +138,12 @@ def _ineffective_backend(values: Mapping[str, Any]) -> Iterator[str]:
     """Yields a warning if etcd is asked for and there is none. A start script can swap the binaries."""
     if values.get("storage_backend") == flag_values.ETCD and not values.get("etcd_servers"):
         yield f"--storage-backend={flag_values.ETCD} has no effect without --etcd-servers"
+
+
+def _fault_injection(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yields a warning if faults can be injected."""
+    if values.get("enable_fault_injection"):
+        yield "--enable-fault-injection: this server may have faults on purpose, see /debug/faults"
 
 
 def _release(values: dict[str, Any]) -> EmulatedRelease:
@@ -445,6 +452,8 @@ def _check_combinations(config: Config) -> None:
             "--max-requests-inflight and --max-mutating-requests-inflight must add up to more than zero "
             "unless --enable-priority-and-fairness is false"
         )
+    if config.workers > 1 and config.enable_fault_injection:
+        raise UsageError("--enable-fault-injection: each worker would have faults of its own; use one")
     if config.workers > 1 and not config.etcd_servers:
         raise UsageError("--workers requires --etcd-servers: only one process can use the embedded store")
 

@@ -260,6 +260,7 @@ class Config:
     simulate_nodes: int = 0
     simulate_stages: tuple[Stage, ...] = ()
     simulate_workloads: bool = False
+    enable_fault_injection: bool = False
     leader_elect: bool = True
     leader_elect_resource_name: str = "apiserver-controllers"
     leader_elect_lease_duration_s: int = 15

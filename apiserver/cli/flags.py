@@ -89,6 +89,7 @@ def build_parser() -> Parser:
             "       apiserver storage rewrite\n       apiserver migrate\n"
             "       apiserver auth explain\n       apiserver audit summary\n"
             "       apiserver deprecations\n"
+            "       apiserver faults add|list|clear|compact\n"
             "       apiserver convert\n"
             "       apiserver envtest-assets\n"
             "       apiserver version"

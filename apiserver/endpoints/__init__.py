@@ -14,6 +14,7 @@ On the way in:
     shared_pool      who may hold how much of what all users share
     impersonation    one more middleware: `kubectl --as`
     auditing         two more: records requests, as the audit policy says
+    fault_injection  one more, for who tests clients: requests have the faults that are injected
     request_history  one more, for who tests clients: keeps the last requests
     cors             one more: which pages in browsers may use the API
     load_shedding    what is refused while the server is short of memory
@@ -31,11 +32,12 @@ On the way out:
     responses        writes a response, whole or in slices
     unread_answers   drops what clients do not take, in time and where it is too much
     watch_stream     writes a watch: events, bookmarks, its end
+    faulty_watches   has watches have the faults that are injected
     authorization_recheck  ends watches whose users have lost the right to them
     websocket        writes it as messages of a WebSocket, if the client asks for one
 
-What it answers itself: `discovery`, `openapi`, `openid`, `health`, `version`, and who asks for what
-goes away (`deprecated_requests`).
+What it answers itself: `discovery`, `openapi`, `openid`, `health`, `version`, who asks for what goes away
+(`deprecated_requests`), and which faults there are (`fault_requests`).
 
 What it guarantees: a client that is slow, silent or gone costs bounded memory and no time of others (see the
 bounds at the top of each module). A response that has begun is finished or cut off, never patched up.

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.responses import TEXT, send
+from apiserver.faults import FaultInjector
 from apiserver.meta.options import is_true
 from apiserver.registry.stored_object import StoredObject
 from storage.watch_cache import WatchCache
@@ -68,6 +69,7 @@ class Health:
     live_grace_s: post-start hooks that are not done do not fail /livez until this many seconds after the
         start (row N08). clock: the event loop's.
     kms: whether the KMS plugins are well; None if there are none.
+    faults: those that are injected; None if none can be.
     """
 
     storage: HealthCheck
@@ -76,6 +78,7 @@ class Health:
     live_grace_s: float
     clock: Callable[[], float]
     kms: HealthCheck | None = None
+    faults: FaultInjector | None = None
     hooks: list[PostStartHook] = field(default_factory=list)
     is_shutting_down: bool = False
 
@@ -111,9 +114,17 @@ class Health:
             checks["watch-cache"] = self.cache
         checks |= {hook.name: hook.check for hook in self.hooks}
         checks["autoregister-completion"] = _fine
+        if endpoint == "readyz" and self.faults is not None:
+            checks["fault-injection"] = self._ready_by_faults
         if endpoint == "readyz":
             checks["shutdown"] = self._not_shutting_down
         return checks
+
+    def notes(self, endpoint: str) -> Sequence[str]:
+        """Returns what is told beside the checks."""
+        if endpoint != "readyz" or self.faults is None:
+            return ()
+        return (f"warn: fault injection is enabled, active faults: {self.faults.active_count}",)
 
     async def is_ready(self) -> bool:
         results = await _run(self.checks("readyz"))
@@ -125,6 +136,10 @@ class Health:
                 await hook.check()
 
         return check
+
+    async def _ready_by_faults(self) -> None:
+        if self.faults is not None and not self.faults.is_ready():
+            raise Unhealthy("an injected fault: not ready")
 
     async def _not_shutting_down(self) -> None:
         if self.is_shutting_down:
@@ -147,8 +162,10 @@ async def _fine() -> None:
     """Passes: that the server responds is all there is to check."""
 
 
-async def respond_all(call: ApiCall, endpoint: str, checks: Mapping[str, HealthCheck]) -> None:
-    """Respond to /livez, /readyz or /healthz with the results of all checks."""
+async def respond_all(
+    call: ApiCall, endpoint: str, checks: Mapping[str, HealthCheck], notes: Sequence[str] = ()
+) -> None:
+    """Respond to /livez, /readyz or /healthz with the results of all checks. notes: further lines."""
     excluded = [name for name in call.query.get("exclude", ()) if name]
     results = await _run({name: check for name, check in checks.items() if name not in excluded})
     lines = []
@@ -162,6 +179,7 @@ async def respond_all(call: ApiCall, endpoint: str, checks: Mapping[str, HealthC
     if unmatched := [name for name in excluded if name not in checks]:
         listed = ", ".join(f'"{name}"' for name in unmatched)
         lines.append(f"warn: some health checks cannot be excluded: no matches for {listed}")
+    lines += notes
     failed = {name: reason for name, reason in results.items() if reason}
     if failed:
         log.warning("%s check failed: %s", endpoint, "; ".join(f"{n}: {r}" for n, r in failed.items()))

@@ -6,14 +6,13 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from aiohttp import hdrs
 
 from apiserver.authn.chain import (
     NO_CERTIFICATE,
-    AuthenticationChain,
     Credentials,
     Identity,
     NoCredentials,
@@ -47,7 +46,7 @@ from apiserver.meta.options import first
 from apiserver.metrics.authentication import ERROR, FAILURE, AuthenticationMetrics
 from apiserver.metrics.authorization import AuthorizationMetrics
 from apiserver.metrics.requests import RequestMetrics
-from apiserver.vocabulary import GroupResource
+from apiserver.vocabulary import GroupResource, UserInfo
 from storage.errors import StorageError
 from storage.turns import TURN_S, Turn
 
@@ -132,9 +131,14 @@ _EXTRA_SPACE: Final = (
 
 
 def authenticate(
-    chain: AuthenticationChain, certificates: PeerCertificates, metrics: AuthenticationMetrics
+    chain: Callable[[Credentials, str], Awaitable[UserInfo | Identity]],
+    certificates: PeerCertificates,
+    metrics: AuthenticationMetrics,
 ) -> Middleware:
-    """Authenticate the request. certificates: tells what client certificates prove."""
+    """Authenticate the request. chain: returns whose credentials are, for a path.
+
+    certificates: tells what client certificates prove.
+    """
     failures = FailureThrottle()
 
     def middleware(handle: Handler) -> Handler:

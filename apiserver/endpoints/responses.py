@@ -348,13 +348,18 @@ class ForwardedAnswer(Stream):
 
 
 def _without_framing(chunks: bytes) -> bytes:
-    data, position = b"", 0
+    return b"".join(each[each.index(b"\r\n") + 2 :].removesuffix(b"\r\n") for each in split_chunks(chunks))
+
+
+def split_chunks(chunks: bytes) -> Sequence[bytes]:
+    """Returns each of the chunks that `chunk` has made; the last may be incomplete."""
+    found, position = [], 0
     while position < len(chunks):
         line_end = chunks.index(b"\r\n", position)
-        size = int(chunks[position:line_end], 16)
-        data += chunks[line_end + 2 : line_end + 2 + size]
-        position = line_end + 2 + size + 2
-    return data
+        end = line_end + 2 + int(chunks[position:line_end], 16) + 2
+        found.append(chunks[position:end])
+        position = end
+    return found
 
 
 def json_text(document: Document, pretty: bool = False) -> bytes:
@@ -400,8 +405,14 @@ def _date(second: int) -> bytes:
     return f"Date: {formatdate(second, usegmt=True)}\r\n".encode()
 
 
+class AnswerLost(Exception):
+    """A request has been done, and its answer is not sent: see `fault_injection`."""
+
+
 def begin_response(call: ApiCall, status: int) -> None:
-    """Note the status of a response whose first byte is about to be written."""
+    """Note the status of a response whose first byte is about to be written. Raises AnswerLost."""
+    if call.is_answer_lost:
+        raise AnswerLost
     call.status = status
     if (audit := call.audit) is not None and audit.on_response_started is not None:
         audit.on_response_started(status)

@@ -15,6 +15,7 @@ from apiserver.endpoints import health
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.deprecated_requests import DEPRECATIONS_PATH, DeprecatedRequests
 from apiserver.endpoints.discovery import Discovery
+from apiserver.endpoints.fault_requests import FaultRequests
 from apiserver.endpoints.health import Health
 from apiserver.endpoints.load_shedding import LoadShedding
 from apiserver.endpoints.openapi import OpenApi
@@ -77,6 +78,7 @@ class NonResourceEndpoints:
     metrics: returns the text of /metrics in slices.
     deprecated_requests: who asks for what goes away; it answers a path that no index names.
     debugging: the handlers of other paths that no index names.
+    faults: those that are injected; None if they cannot be over HTTP.
     """
 
     discovery: Discovery
@@ -87,6 +89,7 @@ class NonResourceEndpoints:
     metrics: Callable[[], Awaitable[Iterator[bytes]]]
     deprecated_requests: DeprecatedRequests
     debugging: Mapping[str, Handler]
+    faults: FaultRequests | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +140,7 @@ class Routes:
         self._health = non_resources.health
         self._version_document = non_resources.version
         self._metrics = non_resources.metrics
+        self._faults = non_resources.faults
         self._deprecated_requests = non_resources.deprecated_requests
         self._elsewhere = elsewhere
         self._knows_everything = knows_everything
@@ -262,7 +266,8 @@ class Routes:
                 await self._group_version(call, GroupVersion(group, version))
             # Probes may use any method that they are authorized to use: no check changes anything.
             case [("livez" | "readyz" | "healthz") as endpoint]:
-                await health.respond_all(call, endpoint, self._health.checks(endpoint))
+                checks, notes = self._health.checks(endpoint), self._health.notes(endpoint)
+                await health.respond_all(call, endpoint, checks, notes)
             case [("livez" | "readyz" | "healthz") as endpoint, *names]:
                 check = self._health.checks(endpoint).get("/".join(names))
                 if check is None:
@@ -273,6 +278,8 @@ class Routes:
                 self._require_get(call)
                 if not await self._openapi.group_version(call, "/".join(rest)):
                     await self._no_such_path(call)
+            case ["debug", "faults", *rest] if self._faults is not None:
+                await self._faults.respond(call, "/".join(rest))
             case _:
                 await self._no_such_path(call)
 

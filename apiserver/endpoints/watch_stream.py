@@ -269,8 +269,7 @@ class WatchStream:
             return
         initial.clear()
         if initial_bookmark is not None:
-            stream.write(self._encoder.bookmark(initial_bookmark, ends_initial_events=True))
-            self._metrics.observe_watch_list(self._call, self._clock() - self._call.received_at)
+            await self._end_initial_events(stream, initial_bookmark)
         self._call.release_slot()  # It has begun: what follows is little, and lasts.
         self._is_live = True
         self.flush()
@@ -316,6 +315,10 @@ class WatchStream:
         if pieces:
             self._stream.write_frames(b"".join(pieces))
         self._metrics.count_watch_events(self.resource, len(objects))
+
+    async def _end_initial_events(self, stream: EventTransport, revision: int) -> None:
+        stream.write(self._encoder.bookmark(revision, ends_initial_events=True))
+        self._metrics.observe_watch_list(self._call, self._clock() - self._call.received_at)
 
     def _framed_initial(self, obj: StoredObject) -> bytes:
         return self._frame(self._event("ADDED", obj, obj.tail))
@@ -619,6 +622,20 @@ class WatchStreams:
     @property
     def open_count(self) -> int:
         return len(self._open)
+
+    def new(
+        self,
+        call: ApiCall,
+        encoder: Encoder,
+        resource: ServedResource,
+        *,
+        lifetime_s: float,
+        view_predicate: Callable[[StoredObject], bool] | None = None,
+    ) -> WatchStream:
+        """Returns the stream of a watch that is about to begin. The arguments are those of `WatchStream`."""
+        return WatchStream(
+            call, encoder, resource, self, lifetime_s=lifetime_s, view_predicate=view_predicate
+        )
 
     def take_place(self, user: UserInfo) -> str | None:
         """Take the place of a watch. Users share the places as they do slots.

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -66,6 +66,20 @@ def message(opcode: int, payload: bytes) -> bytes:
     if size < 1 << 16:
         return b"%c%c%b%b" % (_FINAL | opcode, _TWO_BYTES, size.to_bytes(2, "big"), payload)
     return b"%c%c%b%b" % (_FINAL | opcode, _EIGHT_BYTES, size.to_bytes(8, "big"), payload)
+
+
+def split_messages(messages: bytes) -> Sequence[bytes]:
+    """Returns each of the messages that `message` has made."""
+    found, position = [], 0
+    while position < len(messages):
+        size, head = messages[position + 1], 2
+        if size > _SHORT_MAX:
+            head += 2 if size == _TWO_BYTES else 8
+            size = int.from_bytes(messages[position + 2 : position + head], "big")
+        end = position + head + size
+        found.append(messages[position:end])
+        position = end
+    return found
 
 
 def _event_message(opcode: int, head_bytes: int, event: bytes) -> bytes:

@@ -7,7 +7,7 @@ from typing import Final
 
 from apiserver.brand import Brand
 from apiserver.endpoints.api_call import ApiCall, Handler
-from apiserver.endpoints.watch_stream import WatchStream, WatchStreams
+from apiserver.endpoints.watch_stream import WatchStreams
 from apiserver.errors import Expired
 from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.long_selectors import wait_for_turn
@@ -50,9 +50,7 @@ def watch_handler(
             after = await cache.revision_at(options.at)
         # The cache cannot select by views that a webhook has to make: it passes such changes on.
         view_predicate = selection.predicate if selection.is_of_views else None
-        stream = WatchStream(
-            call, encoder, resource, streams, lifetime_s=lifetime_s, view_predicate=view_predicate
-        )
+        stream = streams.new(call, encoder, resource, lifetime_s=lifetime_s, view_predicate=view_predicate)
         try:
             # Before the state is read: changes meanwhile wait in the watcher, however long reading takes.
             watcher = cache.watch(

@@ -17,7 +17,7 @@ import socket
 import ssl
 import sys
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
@@ -40,6 +40,9 @@ HANDSHAKE_LATE_S: Final = 1.0
 HANDSHAKE_TURN_S: Final = 0.004
 # Connections that are accepted before what is connected has its turn.
 ACCEPTED_PER_TURN: Final = 16
+# The record with the alert that a server sends to whom it refuses a handshake (RFC 8446, 6.2).
+_HANDSHAKE_FAILURE: Final = bytes((21, 3, 3, 0, 2, 2, 40))
+_HELLO_BYTES: Final = 16 * 1024
 # How long nobody is accepted when there are no files, or no memory, for a connection.
 ACCEPT_RETRY_S: Final = 0.1
 _SHORTAGES: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -103,6 +106,7 @@ class Listener:
     refused_total: how many connections it has refused for want of room.
     failed_total: how many handshakes have failed, or have taken too long.
     taking: is told of the calls that take records from clients.
+    refuses_handshake: asked of each handshake whether it is refused; None: none is.
     """
 
     def __init__(
@@ -121,6 +125,7 @@ class Listener:
         self._handshake_timeout_s, self._handshakes_max = handshake_timeout_s, handshakes_max
         self._poll_s = min(_HANDSHAKE_POLL_S, handshake_timeout_s / 10)
         self._group = TransportGroup(self._loop, self._closed, self._sender_of, taking)
+        self.refuses_handshake: Callable[[], bool] | None = None
         self._sockets: list[socket.socket] = []
         self._open: dict[TlsTransport, str] = {}  # by whom
         self._handshakes: dict[_Handshake, None] = {}  # oldest first
@@ -341,7 +346,10 @@ class _Handshake:
         """Take the next step, which may be the last."""
         if self._socket.fileno() < 0:
             return  # It has been dropped.
-        taking = self._listener.taking
+        taking, refuses = self._listener.taking, self._listener.refuses_handshake
+        if self._tls is None and refuses is not None and refuses():
+            self._refuse()
+            return
         try:
             if self._tls is None:
                 self._socket.getpeername()  # If it is gone already, `wrap_socket` would keep what it takes.
@@ -360,6 +368,14 @@ class _Handshake:
             self._listener.serve(self, self._tls)
         finally:
             taking.under_way = None
+
+    def _refuse(self) -> None:
+        """Answer what the client has begun with an alert."""
+        with suppress(OSError):
+            self._socket.recv(_HELLO_BYTES)  # else the client may find its connection reset, not the alert
+            self._socket.send(_HANDSHAKE_FAILURE)
+        self._listener.failed_total += 1
+        self.drop()
 
     def drop(self) -> None:
         self._stop_waiting()

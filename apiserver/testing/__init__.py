@@ -17,15 +17,31 @@ What it guarantees:
 `server` has `ApiServer`. What runs it is in `runners`: `ServerThread` in this process, and `ServerChild` in
 one that `child` is the program of, which also ends when its parent has been killed. `credentials` makes
 kubeconfigs of users and service accounts, and `snapshots` has what servers begin with again. `manifests`
-loads files, `resources` finds what a kind is in URLs, `waiting` watches for what should happen, or not, and
-`errors` has what is raised. `apiserver.pytest_plugin` has fixtures of all that. `containers`, for those who
-have testcontainers, has a server in a container.
+loads files, `faults` has what goes wrong on purpose (what can: `apiserver.faults`), `resources` finds what a
+kind is in URLs, `waiting` watches for what should happen, or not, and `errors` has what is raised.
+`apiserver.pytest_plugin` has fixtures of all that. `containers`, for those who have testcontainers, has a
+server in a container.
 
 docs/testing.md is for users. What is public is what this module exports; it is part of the semantic version.
 It needs neither pytest nor a client library.
 """
 
 from apiserver.endpoints.request_history import RecordedRequest
+from apiserver.faults import (
+    Answer,
+    CutConnection,
+    Delay,
+    Effect,
+    EndWatch,
+    ExpireToken,
+    HoldBookmarks,
+    HoldEvents,
+    InvalidFault,
+    Match,
+    NotReady,
+    RefuseTls,
+    TooManyFaults,
+)
 from apiserver.testing.credentials import User
 from apiserver.testing.errors import (
     ManifestNotLoaded,
@@ -38,21 +54,37 @@ from apiserver.testing.errors import (
     SnapshotMismatch,
     UnknownKind,
 )
+from apiserver.testing.faults import Faults, InjectedFault
 from apiserver.testing.server import ApiServer
 from apiserver.testing.snapshots import Snapshot
 
 __all__ = [
+    "Answer",
     "ApiServer",
+    "CutConnection",
+    "Delay",
+    "Effect",
+    "EndWatch",
+    "ExpireToken",
+    "Faults",
+    "HoldBookmarks",
+    "HoldEvents",
+    "InjectedFault",
+    "InvalidFault",
     "ManifestNotLoaded",
+    "Match",
     "NotInThisProcess",
     "NotInTime",
     "NotQuiet",
+    "NotReady",
     "RecordedRequest",
+    "RefuseTls",
     "RequestFailed",
     "ServerDidNotStart",
     "ServerStopped",
     "Snapshot",
     "SnapshotMismatch",
+    "TooManyFaults",
     "UnknownKind",
     "User",
 ]

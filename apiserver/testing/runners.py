@@ -62,6 +62,13 @@ class Runner(Protocol):
         """
         ...
 
+    def compact(self, asked: str) -> int:
+        """Forget all history up to now, and return which revision that is.
+
+        Raises ServerStopped, NotInThisProcess.
+        """
+        ...
+
     def begin_again(self, state: StateCopy, asked: str) -> None:
         """Go on with other objects, at the same address. Raises ServerStopped, NotInThisProcess."""
         ...
@@ -121,6 +128,12 @@ class ServerThread:
         if app is None:
             raise ServerStopped(asked)
         return self.call(app.copy_state, asked)
+
+    def compact(self, asked: str) -> int:
+        app = self._app
+        if app is None:
+            raise ServerStopped(asked)
+        return self.call(app.compact, asked)
 
     def begin_again(self, state: StateCopy, asked: str) -> None:
         ready: Future[str] = Future()
@@ -223,6 +236,9 @@ class ServerChild:
         raise NotInThisProcess(asked)
 
     def copy_state(self, asked: str) -> StateCopy:
+        raise NotInThisProcess(asked)
+
+    def compact(self, asked: str) -> int:
         raise NotInThisProcess(asked)
 
     def begin_again(self, state: StateCopy, asked: str) -> None:

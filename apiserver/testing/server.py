@@ -13,6 +13,7 @@ import shutil
 import ssl
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,8 @@ from apiserver.cli.command_line import parse
 from apiserver.cli.config import Config
 from apiserver.cli.flags import UsageError
 from apiserver.endpoints.request_history import RecordedRequest, RequestHistory
+from apiserver.faults import FaultInjector
+from apiserver.faults.matches import OWN_USER_AGENT as USER_AGENT
 from apiserver.serving import pki
 from apiserver.testing.credentials import User, certificate_kubeconfig, token_file, token_kubeconfig
 from apiserver.testing.errors import (
@@ -37,6 +40,7 @@ from apiserver.testing.errors import (
     ServerStopped,
     SnapshotMismatch,
 )
+from apiserver.testing.faults import Faults, LocalFaults, RemoteFaults
 from apiserver.testing.manifests import Manifests, load, read_manifests
 from apiserver.testing.resources import find_resource
 from apiserver.testing.runners import Runner, ServerChild, ServerThread
@@ -51,13 +55,13 @@ _OWN_FLAGS: Final = {
     "--token-auth-file": "tokens",
     "--config": "flags",
 }
+# Flags with which a child process cannot have faults, or that say whether it has.
+_WITHOUT_FAULTS: Final = frozenset({"--workers", "--enable-fault-injection"})
 _REQUEST_TIMEOUT_S: Final = 60.0
 # How long assertions wait, unless they are told.
 WAIT_S: Final = 10.0
 # Nothing that depends on what a server stores.
 _SHARED: Final = SharedParts()
-# How requests of this package say who they are of.
-USER_AGENT: Final = "apiserver-testing"
 
 
 class _KeysAndCertificates:
@@ -131,6 +135,12 @@ class ApiServer:
         self._files = itertools.count(1)
         self._tls: ssl.SSLContext | None = None
         self._history = RequestHistory()
+        self._injector = FaultInjector(time.monotonic)
+        self._remote_faults = RemoteFaults(lambda method, path, body: self.request(method, path, body))
+        # What goes wrong on it, on purpose.
+        self.faults: Final = Faults(
+            LocalFaults(self._injector, self._own_runner) if in_process else self._remote_faults
+        )
 
     # ---- its life
 
@@ -322,6 +332,16 @@ class ApiServer:
             and (includes_own or each.user_agent != USER_AGENT)
         ]
 
+    # ---- what goes wrong, on purpose: `faults`, and
+
+    def compact(self) -> int:
+        """Have it forget all history up to now, and return which revision that is.
+
+        Who asks it for a resourceVersion of before, or goes on with a list from then, gets 410 Gone.
+        """
+        runner = self._own_runner("compact")
+        return runner.compact("compact") if self._in_process else self._remote_faults.compact()
+
     # ---- what it holds
 
     def load(self, *manifests: Manifests, root: Path | None = None) -> None:
@@ -363,11 +383,13 @@ class ApiServer:
         """Have it hold what is in a snapshot, and nothing else. Its address stays; its connections end.
 
         Who asks it later for a resourceVersion of before gets 410 Gone, as after a restore from a backup.
-        Raises SnapshotMismatch, NotInThisProcess.
+        Its faults are cleared. Raises SnapshotMismatch, NotInThisProcess.
         """
-        self._own_directory("reset")
-        assert self._runner is not None
-        self._runner.begin_again(self._fitting(snapshot).state, "reset")
+        runner = self._own_runner("reset")
+        state = self._fitting(snapshot).state
+        if self._in_process:
+            self.faults.clear()
+        runner.begin_again(state, "reset")
 
     @property
     def _settings(self) -> tuple[object, ...]:
@@ -394,6 +416,8 @@ class ApiServer:
             _KEYS_AND_CERTIFICATES.copy_to(directory / "pki")
         arguments = [*self._arguments(self._data_dir or directory, tokens), *self._flags]
         if not self._in_process:
+            if not any(flag.partition("=")[0] in _WITHOUT_FAULTS for flag in self._flags):
+                arguments.append("--enable-fault-injection")
             return ServerChild(arguments, directory / "log")
         self._config = _parsed(arguments)
         return ServerThread(self._config, self._host())
@@ -404,7 +428,7 @@ class ApiServer:
         return ServerThread(self._config, self._host(), forked.snapshot.state)
 
     def _host(self) -> HostProcess:
-        return HostProcess(is_own=False, shared=_SHARED, history=self._history)
+        return HostProcess(is_own=False, shared=_SHARED, history=self._history, faults=self._injector)
 
     def _arguments(self, data_dir: Path, tokens: Path) -> list[str]:
         arguments = [f"--data-dir={data_dir}", "--secure-port=0", f"--token-auth-file={tokens}"]
@@ -422,6 +446,12 @@ class ApiServer:
         """Returns the certificates by which clients verify the server, as PEM."""
         (cluster,) = self.kubeconfig_dict["clusters"]
         return base64.b64decode(cluster["cluster"]["certificate-authority-data"])
+
+    def _own_runner(self, asked: str) -> Runner:
+        """Raises ServerStopped."""
+        if self._runner is None:
+            raise ServerStopped(asked)
+        return self._runner
 
     def _own_directory(self, asked: str) -> Path:
         """Raises ServerStopped."""

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from storage.auto_compaction import compaction_key
-from storage.errors import RevisionCompacted, RevisionTooLarge, StorageError
+from storage.errors import RevisionCompacted, RevisionTooLarge, StorageError, StorageUnavailable
 from storage.interface import (
     MOST_RECENT,
     Consistency,
@@ -302,6 +302,24 @@ class WatchCache(Generic[T]):
     def unwatch(self, resource_prefix: str, watcher: Watcher[T], scope: Scope) -> None:
         if (resource := self._resources.get(resource_prefix)) is not None:
             resource.fanout.remove(watcher, scope)
+
+    async def compact(self) -> int:
+        """Have store and cache forget all history up to now; returns which revision that is.
+
+        Who asks for what was before, or watches from there on, gets RevisionCompacted. Open watches go on.
+        Raises StorageUnavailable.
+        """
+        revision = await self._store.current_revision()
+        if not await self._progress.wait_for(revision, CATCH_UP_WAIT_S):
+            raise StorageUnavailable("the watch cache has not caught up with the store")
+        await self._store.compact(revision)
+        self._compacted = max(self._compacted, revision)
+        self._floor = max(self._floor, revision)
+        for resource in list(self._resources.values()):
+            resource.history.forget(revision)
+            while resource.evict():  # noqa: ASYNC110  yields, does not poll
+                await asyncio.sleep(0)
+        return revision
 
     # ---- resources that come and go
 

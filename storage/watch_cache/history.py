@@ -73,6 +73,7 @@ class History(Generic[T]):
         self._seen_at = array("d")
         self._start = 0  # the first event that is not evicted
         self._encoded_start = 0  # the first event that keeps its encodings
+        self._forgotten = 0
         self._encoded_bytes = 0  # the sizes of the objects in the events that keep their encodings
         self.bytes = 0  # the sizes of the obsolete values that the events keep in memory
 
@@ -116,6 +117,10 @@ class History(Generic[T]):
         """The number of events above `revision`."""
         return len(self._events) - bisect_right(self._events, revision, lo=self._start, key=_revision)
 
+    def forget(self, revision: int) -> None:
+        """Have events up to a revision be of no use to anybody: `evict` drops them next."""
+        self._forgotten = max(self._forgotten, revision)
+
     def evict(self, *, bytes_max: int | None = None) -> list[CacheEvent[T]]:
         """Drop what the bounds no longer allow, whole revisions at a time, and return it.
 
@@ -134,6 +139,7 @@ class History(Generic[T]):
                 end - first < EVICTION_BATCH_MAX
                 and (
                     self._seen_at[end] < oldest_allowed
+                    or self._events[end].revision <= self._forgotten
                     or len(self._events) - end > limits.events_max
                     or self.bytes > bytes_max
                     or (self._seen_at[end] < oldest_fresh and self.bytes > old_bytes_max)
@@ -145,6 +151,9 @@ class History(Generic[T]):
             end += 1
         evicted = self._events[first:end]
         self._start = end
+        if end - first < EVICTION_BATCH_MAX:
+            # Also where there were no events: who asks for what was before cannot be told that.
+            self.floor = max(self.floor, self._forgotten)
         while self._encoded_start < end or (
             self._encoded_start < len(self._events) and self._seen_at[self._encoded_start] < oldest_fresh
         ):

@@ -196,3 +196,41 @@ def test_nothing_is_imported():
 def test_a_suite_that_uses_no_fixture_pays_nothing(tmp_path: Path) -> None:
     end = run(tmp_path, test_nothing=NOTHING)
     assert "1 passed" in end.stdout, end.stdout
+
+
+FAULTS: Final = """
+from apiserver.testing import Answer, Match, NotReady
+
+NODES = Match(resource="nodes")
+
+def test_had(kube):
+    kube.faults.inject(Answer(503), NODES)
+    assert kube.request("GET", "/api/v1/nodes", headers={"User-Agent": "client"})[0] == 503
+
+def test_never_had(kube):
+    kube.faults.inject(Answer(503), NODES)
+
+def test_never_had_and_cleared(apiserver):
+    with apiserver.faults.inject(Answer(503), NODES):
+        pass
+
+def test_need_not_be_had(apiserver):
+    apiserver.faults.inject(NotReady(), must_hit=False)
+
+def test_those_of_others_are_gone(apiserver):
+    assert apiserver.faults.list() == []
+
+def test_fails_anyway(kube):
+    kube.faults.inject(Answer(503), NODES)
+    assert not "this is what is told"
+"""
+
+
+def test_a_fault_that_was_never_had_is_an_error(tmp_path: Path) -> None:
+    end = run(tmp_path, test_faults=FAULTS)
+    assert "1 failed, 5 passed, 2 errors" in end.stdout, end.stdout
+    assert (
+        end.stdout.count("faults were injected that no request has had:\n- InjectedFault(Answer(code=503)")
+        == 2
+    )
+    assert "Traceback" not in end.stdout

@@ -179,4 +179,12 @@ FLAGS: Final[Sequence[Flag]] = (
         "returns success, but /readyz immediately returns failure.",
         field="shutdown_delay_s",
     ),
+    Flag(
+        "--enable-fault-injection",
+        "bool",
+        flag_values.boolean,
+        "Let members of system:masters inject faults over /debug/faults, to test clients: see apiserver "
+        "faults. Not for servers that anybody relies on.",
+        needs_value=False,
+    ),
 )

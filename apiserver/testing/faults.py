@@ -1,0 +1,217 @@
+"""`server.faults`: what goes wrong on a server, on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final, NamedTuple, Protocol, Self, TypeVar
+
+from apiserver.faults import Effect, Fault, FaultInjector, InvalidFault, Match, RefuseTls
+from apiserver.faults.documents import parse, request_document
+from apiserver.faults.texts import text_of
+from apiserver.testing.errors import RequestFailed
+from apiserver.testing.runners import Runner
+
+T = TypeVar("T")
+
+_PATH: Final = "/debug/faults"
+_ANY: Final = Match()
+
+
+class InjectedFault:
+    """A fault that was injected. As a context manager it is cleared at the end of the block."""
+
+    def __init__(self, faults: FaultSource, state: FaultState) -> None:
+        self._faults, self._last = faults, state
+
+    @property
+    def id(self) -> str:
+        return self._last.id
+
+    @property
+    def effect(self) -> Effect:
+        return self._last.effect
+
+    @property
+    def match(self) -> Match:
+        return self._last.match
+
+    @property
+    def times(self) -> int | None:
+        return self._last.times
+
+    @property
+    def hits(self) -> int:
+        """How often it was had, up to now or until it was cleared. Raises ServerStopped."""
+        self._last = self._faults.find(self._last.id) or self._last
+        return self._last.hits
+
+    def clear(self) -> None:
+        """End it. May be repeated. Raises ServerStopped."""
+        self._last = self._faults.clear(self._last.id) or self._last
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.clear()
+
+    def __repr__(self) -> str:
+        match = f", {text_of(self.match)}" if self.match != _ANY else ""
+        times = f", times={self.times}" if self.times is not None else ""
+        return f"InjectedFault({text_of(self.effect)}{match}{times})"
+
+
+class FaultState(NamedTuple):
+    """What is known of a fault."""
+
+    id: str
+    effect: Effect
+    match: Match
+    times: int | None
+    hits: int
+
+
+class FaultSource(Protocol):
+    """Where the faults of a server are kept. All raise ServerStopped."""
+
+    def inject(self, effect: Effect, match: Match, times: int | None) -> FaultState:
+        """Raises InvalidFault, TooManyFaults."""
+        ...
+
+    def find(self, name: str) -> FaultState | None:
+        """Returns a fault as it is now; None if it has been cleared."""
+        ...
+
+    def all(self) -> Sequence[FaultState]: ...
+
+    def clear(self, name: str) -> FaultState | None:
+        """Returns a fault as it was when it was cleared now; None if it had been before."""
+        ...
+
+    def clear_all(self) -> Sequence[FaultState]:
+        """Returns the faults that have been cleared, as they were then."""
+        ...
+
+
+class Faults:
+    """The faults of one server. Methods may be called in any thread, and raise ServerStopped."""
+
+    def __init__(self, source: FaultSource) -> None:
+        self._source = source
+        self._expected: dict[str, InjectedFault] = {}
+
+    def inject(
+        self, effect: Effect, match: Match = _ANY, *, times: int | None = None, must_hit: bool = True
+    ) -> InjectedFault:
+        """Have a fault from now on, and on watches that are open already.
+
+        match: which requests it is for, if not for all. times: how often it is had; by default until it is
+        cleared. must_hit: whether the test has made a mistake if it is never had; see `never_hit`.
+        Raises InvalidFault, which names the field, and TooManyFaults.
+        """
+        injected = InjectedFault(self._source, self._source.inject(effect, match, times))
+        if must_hit:
+            self._expected[injected.id] = injected
+        return injected
+
+    def list(self) -> Sequence[InjectedFault]:
+        """Returns the faults that have not been cleared, in the order in which they were injected."""
+        return [InjectedFault(self._source, state) for state in self._source.all()]
+
+    def clear(self) -> None:
+        """End all faults."""
+        for state in self._source.clear_all():
+            if (injected := self._expected.get(state.id)) is not None:
+                injected._last = state
+
+    def never_hit(self) -> Sequence[InjectedFault]:
+        """Returns the faults that had to be had, and never were. Each is told once."""
+        expected, self._expected = self._expected, {}
+        return [injected for injected in expected.values() if not injected.hits]
+
+
+class LocalFaults:
+    """The faults of a server in this process. runner: of the server, if it runs; raises ServerStopped."""
+
+    def __init__(self, injector: FaultInjector, runner: Callable[[str], Runner]) -> None:
+        self._injector, self._runner = injector, runner
+
+    def inject(self, effect: Effect, match: Match, times: int | None) -> FaultState:
+        return self._call("faults.inject", lambda: _state(self._injector.inject(effect, match, times)))
+
+    def find(self, name: str) -> FaultState | None:
+        return self._call("faults", lambda: _state_or_none(self._injector.find(int(name))))
+
+    def all(self) -> Sequence[FaultState]:
+        return self._call("faults.list", lambda: [_state(fault) for fault in self._injector])
+
+    def clear(self, name: str) -> FaultState | None:
+        return self._call("faults.clear", lambda: _state_or_none(self._injector.clear(int(name))))
+
+    def clear_all(self) -> Sequence[FaultState]:
+        return self._call("faults.clear", lambda: [_state(fault) for fault in self._injector.clear_all()])
+
+    def _call(self, asked: str, act: Callable[[], T]) -> T:
+        """Call something in the thread of the server's event loop."""
+
+        async def run() -> T:
+            return act()
+
+        def make() -> Coroutine[Any, Any, T]:
+            return run()
+
+        return self._runner(asked).call(make, asked)
+
+
+class RemoteFaults:
+    """The faults of a server in another process. request: sends a request as the administrator."""
+
+    def __init__(self, request: Callable[[str, str, Any], tuple[int, Any]]) -> None:
+        self._request = request
+
+    def inject(self, effect: Effect, match: Match, times: int | None) -> FaultState:
+        if isinstance(effect, RefuseTls) and effect.seconds is None and times is None:
+            raise InvalidFault("effect.seconds", "or times must be said: nobody could connect to clear it")
+        return _read(self._ask("POST", "", request_document(effect, match, times)))
+
+    def find(self, name: str) -> FaultState | None:
+        code, document = self._request("GET", f"{_PATH}/{name}", None)
+        return _read(document) if code == 200 else None
+
+    def all(self) -> Sequence[FaultState]:
+        return [_read(document) for document in self._ask("GET", "")["faults"]]
+
+    def clear(self, name: str) -> FaultState | None:
+        code, document = self._request("DELETE", f"{_PATH}/{name}", None)
+        return _read(document) if code == 200 else None
+
+    def clear_all(self) -> Sequence[FaultState]:
+        return [_read(document) for document in self._ask("DELETE", "")["faults"]]
+
+    def compact(self) -> int:
+        """Raises RequestFailed."""
+        return int(self._ask("POST", "/compact")["resourceVersion"])
+
+    def _ask(self, method: str, rest: str, body: Any = None) -> Any:
+        """Raises InvalidFault, RequestFailed."""
+        code, answer = self._request(method, f"{_PATH}{rest}", body)
+        if code >= 300:
+            causes = (answer.get("details") or {}).get("causes") if isinstance(answer, dict) else None
+            if causes:
+                raise InvalidFault(causes[0]["field"], causes[0]["message"])
+            raise RequestFailed(f"{method} {_PATH}{rest}", code, answer)
+        return answer
+
+
+def _state(fault: Fault) -> FaultState:
+    return FaultState(str(fault.id), fault.effect, fault.match, fault.times, fault.hits)
+
+
+def _state_or_none(fault: Fault | None) -> FaultState | None:
+    return None if fault is None else _state(fault)
+
+
+def _read(document: dict[str, Any]) -> FaultState:
+    said = {name: value for name, value in document.items() if name not in ("id", "hits")}
+    asked = parse(said)
+    return FaultState(document["id"], asked.effect, asked.match, asked.times, document["hits"])
