@@ -26,8 +26,8 @@ gates) and `text_caches` (what is known of single strings, until memory is given
 `audit_backends` record them, `flowcontrol` has them wait for each other. `controllers` run in the
 background. `webhooks` has what all calls of webhooks have in common. `cli`, `serving` and `workers` start
 the process, and `app` builds every part once and connects them; `metrics` measures. `testing` and
-`pytest_plugin` are for users: servers inside of their tests; `simulation` has nodes that pretend to run pods,
-and `envtest` what tests in Go start.
+`pytest_plugin` are for users: servers inside of their tests; `faults` has what goes wrong there on purpose,
+`simulation` has nodes that pretend to run pods, and `envtest` what tests in Go start.
 import-linter checks the direction of imports; see pyproject.toml. docs/architecture.md is the map, with the
 ways of requests through the packages.
 

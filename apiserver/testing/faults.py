@@ -1,4 +1,4 @@
-"""`server.faults`: what goes wrong on a server, on purpose."""
+"""The faults that tests inject into a server: `Faults` is for users, the others have where they are kept."""
 
 from __future__ import annotations
 

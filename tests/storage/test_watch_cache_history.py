@@ -266,3 +266,26 @@ def test_history_is_correct_after_many_evictions() -> None:
         expected = list(range(max(1, revision - 9), revision + 1))
         assert [v.revision for v in history.after(history.floor)] == expected
         assert len(history) == len(expected)
+
+
+def test_what_is_to_be_forgotten_is_evicted_first() -> None:
+    harness = Harness()
+    harness.cache.apply([put("x", b"", revision, 1) for revision in (1, 2, 5)])
+    history = harness.cache.history
+    history.forget(3)
+    harness.cache.evict()
+    assert (revisions_kept(harness), history.floor) == ([5], 3)
+    history.forget(9)  # after the last event
+    harness.cache.evict()
+    assert (revisions_kept(harness), history.floor, history.newest) == ([], 9, 9)
+
+
+def test_many_events_are_forgotten_in_batches() -> None:
+    harness = Harness()
+    count = EVICTION_BATCH_MAX + 10
+    harness.cache.apply([put("x", b"", revision, 1) for revision in range(1, count + 1)])
+    harness.cache.history.forget(count + 5)
+    assert harness.cache.evict()
+    assert harness.cache.history.floor == EVICTION_BATCH_MAX
+    assert not harness.cache.evict()
+    assert harness.cache.history.floor == count + 5

@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import orjson
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from apiserver.controllers.informer import Informer, ListWatch, Notification
 from apiserver.controllers.work_queue import Backoff
@@ -285,3 +287,51 @@ async def test_a_deletion_that_was_missed_is(store: EmbeddedStore, reports: bool
         await recorder.wait_for(*told)
         cache.lose()
         await recorder.wait_for(*told, "+ns/b")
+
+
+# ---- whatever happens to the cache
+
+# A name is created, changed, or deleted; the others happen to what the informer follows.
+HAPPENINGS: Final = st.lists(st.sampled_from(["a", "b", "c", "compact", "refill"]), max_size=20)
+
+
+@settings(max_examples=25, deadline=None)
+@given(happenings=HAPPENINGS)
+async def test_it_ends_with_the_state_of_the_store(happenings: list[str]) -> None:
+    """History is forgotten, and the cache is filled again, while it follows."""
+    revisions: dict[str, tuple[int, int]] = {}
+    seen: dict[str, int] = {}
+
+    def handle(told: Notification) -> None:
+        if told.new is None:
+            seen.pop(told.name, None)
+        else:
+            seen[told.name] = told.new.document()["x"]
+
+    async def write(name: str) -> None:
+        revision, size = revisions.pop(name, (0, 0))
+        if size == 2:
+            await store.compare_and_delete(f"{SECRETS}ns/{name}", expected=revision)
+        elif revision:
+            new = await store.compare_and_put(f"{SECRETS}ns/{name}", value(name, 2), expected=revision)
+            revisions[name] = new, 2
+        else:
+            revisions[name] = await create(store, f"ns/{name}", 1), 1
+
+    store = await EmbeddedStore.in_memory()
+    try:
+        async with (
+            server(store) as registry,
+            informed(registry.cache, handle, reports_missed_deletions=True) as informer,
+        ):
+            await synced(informer)
+            for happening in happenings:
+                if happening == "compact":
+                    await registry.cache.compact()
+                elif happening == "refill":
+                    await registry.cache.refill()
+                else:
+                    await write(happening)
+            await eventually(lambda: seen == {name: size for name, (_, size) in revisions.items()})
+    finally:
+        await store.close()
