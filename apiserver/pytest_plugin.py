@@ -15,7 +15,7 @@ What `kube` has, a mark says, on a test, a class or a module (`pytestmark`); mar
                            users={"alice": ["dev"]}, feature_gates={...}, flags=["--..."])
 
 The report of a test that has failed ends with the last requests that clients have sent to `kube`. A fault
-that a test has injected and that was never had is an error of the test.
+that a test has injected and that never happened is an error of the test.
 
 Paths begin at the root of the tests (`rootdir`). Servers, and what is loaded, are made once for all tests
 that ask for the same. Nothing is imported or started before a test uses a fixture. Each process of
@@ -70,7 +70,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
-    """End the faults of a test, and tell of those that were never had: it has tested less than it says."""
+    """End the faults of a test, and tell of those that never happened: it has tested less than it says."""
     fixtures = getattr(item, "funcargs", {})
     servers: list[ApiServer] = [fixtures[name] for name in ("kube", "apiserver") if name in fixtures]
     never = [str(fault) for server in servers for fault in _faults_never_hit(server)]
@@ -78,7 +78,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
     yield
     if never and has_passed:
         lines = "\n".join(f"- {each}" for each in never)
-        pytest.fail(f"faults were injected that no request has had:\n{lines}", pytrace=False)
+        pytest.fail(f"faults were injected that never happened:\n{lines}", pytrace=False)
 
 
 def _faults_never_hit(server: ApiServer) -> Sequence[InjectedFault]:

@@ -184,7 +184,9 @@ class FaultyWatchStream(WatchStream):
         self._injector.subscribe(self._review)
         try:
             self._review()
-            await self._while_held(lambda: self.holds_events)
+            if self.holds_events:
+                self._call.release_slot()  # It does nothing but wait.
+                await self._while_held(lambda: self.holds_events)
             await super()._run(self._faulty, initial, initial_bookmark, progress)
         finally:
             self._injector.unsubscribe(self._review)

@@ -5,8 +5,8 @@ What it guarantees:
 - *A fault is one that a real server can have.* What was written is written, no event comes twice, and none
   overtakes another: a watch that goes on after a fault has no hole.
 - *It is counted.* Which requests a fault is for depends on them and on their order alone, not on time or
-  chance, and `hits` tells how often it was had. One that is never had is a mistake of the test's.
-- *It ends*: when it was had as often as it says, when its time is up, or when it is cleared.
+  chance, and `hits` counts how often it has happened. One that never happens is a mistake of the test's.
+- *It ends*: when it has happened as often as it says, when its time is up, or when it is cleared.
 
 `matches` says which requests and watches, `effects` what happens to them, `injector` keeps the faults that
 there are and counts, and `documents` has them as JSON. All of it is pure: what carries effects out is where

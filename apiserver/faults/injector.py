@@ -1,4 +1,4 @@
-"""The faults that a server has now, and how often each was had."""
+"""The faults that a server has now, and how often each has happened."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _ALL: Final = Match()
 class Fault:
     """One fault.
 
-    times: how often it is had; None for any number. hits: how often it was.
+    times: how often it happens; None for any number. hits: how often it has happened.
     is_cleared: whether it is over, for whatever it still has an effect on.
     """
 
@@ -55,7 +55,7 @@ class Fault:
 
     @property
     def is_active(self) -> bool:
-        """Whether it may still be had."""
+        """Whether it may still happen."""
         return not (self.is_cleared or (self.times is not None and self.hits >= self.times))
 
     def selects(self, request: RequestAttributes) -> bool:
@@ -66,7 +66,7 @@ class Fault:
         return self.match.includes_number(self._seen)
 
     def hit(self) -> bool:
-        """Count it as had. Returns False if it may not be had any more."""
+        """Count that it happens. Returns False if it may not any more."""
         if not self.is_active:
             return False
         self.hits += 1
@@ -106,7 +106,7 @@ class FaultInjector:
 
     @property
     def active_count(self) -> int:
-        """How many faults may still be had."""
+        """How many faults may still happen."""
         return sum(fault.is_active for fault in self._faults.values())
 
     def find(self, number: int) -> Fault | None:
@@ -183,7 +183,7 @@ class FaultInjector:
 
 
 def _require_fitting(effect: Effect, match: Match) -> None:
-    """Raises InvalidFault if a match says what cannot be known where the effect is had."""
+    """Raises InvalidFault if a match says what cannot be known where the effect happens."""
     name = type(effect).__name__
     if isinstance(effect, NotReady | RefuseTls):
         if match != _ALL:

@@ -56,7 +56,7 @@ class Match:
     namespace, name: of the path, or of a field selector. A request that creates an object has no name.
     user: as the server knows it, after impersonation.
     user_agent: the header. If it is not said, requests of `apiserver.testing` itself do not match.
-    nth: only this one of the matching requests, from 1 on. every: each so-manieth of them.
+    nth: only this one of the matching requests, from 1 on. every: with 3, each third of them.
 
     Raises InvalidFault.
     """

@@ -41,7 +41,7 @@ class InjectedFault:
 
     @property
     def hits(self) -> int:
-        """How often it was had, up to now or until it was cleared. Raises ServerStopped."""
+        """How often it has happened, up to now or until it was cleared. Raises ServerStopped."""
         self._last = self._faults.find(self._last.id) or self._last
         return self._last.hits
 
@@ -105,8 +105,8 @@ class Faults:
     ) -> InjectedFault:
         """Have a fault from now on, and on watches that are open already.
 
-        match: which requests it is for, if not for all. times: how often it is had; by default until it is
-        cleared. must_hit: whether the test has made a mistake if it is never had; see `never_hit`.
+        match: which requests it is for, if not for all. times: how often it happens; by default until it is
+        cleared. must_hit: whether the test has made a mistake if it never happens; see `never_hit`.
         Raises InvalidFault, which names the field, and TooManyFaults.
         """
         injected = InjectedFault(self._source, self._source.inject(effect, match, times))
@@ -125,7 +125,7 @@ class Faults:
                 injected._last = state
 
     def never_hit(self) -> Sequence[InjectedFault]:
-        """Returns the faults that had to be had, and never were. Each is told once."""
+        """Returns the faults that had to happen, and never did. Each is returned once."""
         expected, self._expected = self._expected, {}
         return [injected for injected in expected.values() if not injected.hits]
 

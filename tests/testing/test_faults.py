@@ -28,6 +28,7 @@ from apiserver.testing import (
     ServerStopped,
     User,
 )
+from tests.support.required import library
 
 SECRETS: Final = "/api/v1/namespaces/default/secrets"
 CLIENT: Final = {"User-Agent": "client/1"}
@@ -253,6 +254,23 @@ def test_a_cut_in_an_event(server: ApiServer) -> None:
     with watching(server) as watch:
         create(server, "c")
         assert watch.next() == ("ADDED", "c")
+
+
+def test_a_watch_over_a_websocket(server: ApiServer) -> None:
+    websocket = library("websocket")
+    server.faults.inject(EndWatch(after_events=1), Match(verb="watch"), times=1)
+    version = server.request("GET", SECRETS)[1]["metadata"]["resourceVersion"]
+    socket = websocket.create_connection(
+        f"wss{server.url.removeprefix('https')}{SECRETS}?watch=1&resourceVersion={version}",
+        header=[f"Authorization: Bearer {server.admin_token}", *(f"{k}: {v}" for k, v in CLIENT.items())],
+        sslopt={"ca_certs": str(server.ca)},
+        timeout=WITHIN_S,
+    )
+    with closing(socket):
+        create(server, "a", "b")
+        events = [orjson.loads(socket.recv()) for _ in range(2)]
+        assert [event["type"] for event in events] == ["ADDED", "ERROR"]
+        assert socket.recv() == "", "it is closed"
 
 
 def test_only_as_many_watches_end_as_times_says(server: ApiServer) -> None:

@@ -17,9 +17,9 @@ from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.connection import Server
 from apiserver.endpoints.representation.json_forms import JsonEncoder
 from apiserver.endpoints.request_info import parse_query, parse_target
-from apiserver.endpoints.responses import sent
+from apiserver.endpoints.responses import chunk, sent, split_chunks
 from apiserver.endpoints.watch_stream import WatchStream, WatchStreams
-from apiserver.endpoints.websocket import WebSocketEvents, message
+from apiserver.endpoints.websocket import WebSocketEvents, message, split_messages
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.registry.offload import Offload
 from apiserver.registry.stored_object import StoredObject, encode
@@ -146,3 +146,11 @@ async def test_a_client_that_sends_and_sends_does_not_keep_others_waiting(kind: 
     assert socket.received < MESSAGES
     assert socket.ponged in ((socket.received,) if kind is WSMsgType.PING else (0,))
     await events.close()
+
+
+@given(st.lists(st.sampled_from([0, 1, 125, 126, 300, 65_535, 65_536, 70_000]), max_size=4))
+def test_messages_and_chunks_are_told_apart(sizes: list[int]) -> None:
+    messages = [message(1, b"x" * size) for size in sizes]
+    assert split_messages(b"".join(messages)) == messages
+    chunks = [chunk(b"\r\n" * size) for size in sizes if size]
+    assert split_chunks(b"".join(chunks)) == chunks
