@@ -172,6 +172,7 @@ class FaultyWatchStream(WatchStream):
         self._holds: list[_Hold] = []
         self._timers: list[asyncio.TimerHandle] = []
         self._released = self._loop.create_future()
+        self._faulty: FaultyTransport | None = None
 
     async def _run(
         self,
@@ -180,18 +181,19 @@ class FaultyWatchStream(WatchStream):
         initial_bookmark: int | None,
         progress: Callable[[], int] | None,
     ) -> None:
-        self._stream = self._faulty = FaultyTransport(stream, self._call, self, self._end_by_fault)
+        self._stream = self._faulty = faulty = FaultyTransport(stream, self._call, self, self._end_by_fault)
         self._injector.subscribe(self._review)
         try:
             self._review()
             if self.holds_events:
                 self._call.release_slot()  # It does nothing but wait.
                 await self._while_held(lambda: self.holds_events)
-            await super()._run(self._faulty, initial, initial_bookmark, progress)
+            await super()._run(faulty, initial, initial_bookmark, progress)
         finally:
             self._injector.unsubscribe(self._review)
             for timer in self._timers:
                 timer.cancel()
+            self._faulty = None  # It refers to this stream.
 
     @property
     def holds_events(self) -> bool:
@@ -219,7 +221,7 @@ class FaultyWatchStream(WatchStream):
 
     def _begin(self, fault: Fault) -> None:
         match fault.effect:
-            case EndWatch() | CutConnection() as effect:
+            case EndWatch() | CutConnection() as effect if self._faulty is not None:
                 self._faulty.end_by(fault, effect)
             case HoldEvents(seconds) | HoldBookmarks(seconds) if fault.hit():
                 hold = _Hold(fault, isinstance(fault.effect, HoldEvents))
@@ -232,7 +234,7 @@ class FaultyWatchStream(WatchStream):
         self._release()
 
     def _end_by_fault(self, effect: EndWatch) -> None:
-        if not effect.silently:
+        if not effect.silently and self._faulty is not None:
             self._faulty.write(self._encoder.error(Expired(_TOO_OLD).status()))
         self.end()
 

@@ -283,11 +283,8 @@ class KubernetesInformer:
     ended_by, is_over = "", False
 
     def __init__(self, access: Access) -> None:
-        library("kubernetes")
-        import kubernetes.client
-        import kubernetes.informer
-
-        informer: Any = kubernetes.informer.SharedInformer
+        kubernetes = library("kubernetes")
+        informer = library("kubernetes.informer").SharedInformer
         self._client = kubernetes.config.new_client_from_config(str(access.kubeconfig))
         core = kubernetes.client.CoreV1Api(self._client)
         self._informer = informer(core.list_namespaced_config_map, namespace=NAMESPACE)

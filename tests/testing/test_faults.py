@@ -132,7 +132,7 @@ def test_what_was_done_stays_so(server: ApiServer) -> None:
 @pytest.mark.parametrize(("moment", "is_done"), [("before-write", False), ("after-write", True)])
 def test_a_lost_connection(server: ApiServer, moment: Any, is_done: bool) -> None:
     fault = server.faults.inject(CutConnection(moment), CREATES, times=1)
-    with pytest.raises(http.client.RemoteDisconnected):
+    with pytest.raises(OSError):  # noqa: PT011  which one depends on how far the client has got
         send(server, "POST", SECRETS, secret("a"))
     assert exists(server, "a") is is_done
     assert fault.hits == 1
@@ -191,7 +191,8 @@ def watching(server: ApiServer, after: str = "", **query: str) -> Iterator[Watch
     target = "&".join(f"{name}={value}" for name, value in parameters.items())
     with closing(server.connect(WITHIN_S)) as connection:
         connection.request("GET", f"{SECRETS}?{target}", headers={**server.admin_headers, **CLIENT})
-        yield Watch(connection.getresponse())
+        with connection.getresponse() as response:
+            yield Watch(response)
 
 
 def create(server: ApiServer, *names: str) -> None:
@@ -266,11 +267,13 @@ def test_a_watch_over_a_websocket(server: ApiServer) -> None:
         sslopt={"ca_certs": str(server.ca)},
         timeout=WITHIN_S,
     )
-    with closing(socket):
+    try:
         create(server, "a", "b")
         events = [orjson.loads(socket.recv()) for _ in range(2)]
         assert [event["type"] for event in events] == ["ADDED", "ERROR"]
         assert socket.recv() == "", "it is closed"
+    finally:
+        socket.shutdown()
 
 
 def test_only_as_many_watches_end_as_times_says(server: ApiServer) -> None:
