@@ -153,7 +153,10 @@ def segment(name: str) -> str:
 def tls_context(
     cluster: Cluster, credentials: ClientCredentials, *, is_verified: bool = True
 ) -> ssl.SSLContext:
-    """is_verified: whether the server's certificate is. Raises OSError, UnusableBundle, UnusableCertificate."""
+    """is_verified: whether the server's certificate is.
+
+    Raises OSError, UnusableBundle, UnusableCertificate.
+    """
     authorities = cluster.authorities if is_verified else None
     bundle = _pem(authorities) if authorities is not None else b""
     certificate = None

@@ -6,14 +6,14 @@ import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
-from apiserver.cli.api_client import ApiClient, RequestFailed, default_kubeconfig, segment
+from apiserver.cli.api_client import ApiClient, RequestFailed, segment
 from apiserver.cli.flags import UsageError
 from apiserver.cli.intermixed_parser import IntermixedParser
+from apiserver.cli.server_options import ServerOptions, add_server_options
 from apiserver.faults import InvalidFault
 from apiserver.faults.documents import EFFECTS, parse
 from apiserver.faults.effects import MOMENTS
@@ -79,7 +79,7 @@ def run(arguments: Sequence[str]) -> int:
     if given.command in ("list", "compact") and given.arguments:
         raise UsageError(f"faults: {given.command} takes no arguments")
     document = _document(given) if given.command == "add" else None
-    client = ApiClient(given.kubeconfig or default_kubeconfig())
+    client = ApiClient(ServerOptions.of(given))
     try:
         _act(client, given, document)
     except RequestFailed as error:
@@ -158,7 +158,7 @@ def _parser() -> IntermixedParser:
     )
     parser.add_argument("command", choices=("add", "list", "clear", "compact"))
     parser.add_argument("arguments", nargs="*", metavar="EFFECT or ID")
-    parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="as kubectl's")
+    add_server_options(parser)
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="of list")
     parser.add_argument("--times", type=int, metavar="N", help="how often; by default until it is cleared")
     match = parser.add_argument_group("which requests")
