@@ -16,6 +16,7 @@ from apiserver import __version__
 from apiserver.cli.command_line import KUBE_APISERVER, parse
 from apiserver.cli.config import Config
 from apiserver.cli.flags import UsageError
+from apiserver.clock import SYSTEM_CLOCK, Clock
 from apiserver.releases.emulation import EmulatedRelease
 from apiserver.serving import exit_codes, logs
 from apiserver.serving.event_loops import loop_factory
@@ -31,7 +32,8 @@ log = logging.getLogger(__name__)
 GC_THRESHOLDS: Final = (10_000, 5, 400)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, clock: Clock = SYSTEM_CLOCK) -> int:
+    """Returns the exit code. clock: that a server goes by, if it is one of a single process."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None and Path(sys.argv[0]).name == KUBE_APISERVER:
         given.insert(0, KUBE_APISERVER)
@@ -71,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UsageError as error:
         print(f"apiserver: {error}", file=sys.stderr)
         return exit_codes.USAGE
-    return run(config)
+    return run(config, clock=clock)
 
 
 def announce_ready(url: str, kubeconfig: Path) -> None:
@@ -79,10 +81,13 @@ def announce_ready(url: str, kubeconfig: Path) -> None:
     print(f"ready {url} kubeconfig={kubeconfig.resolve()}", flush=True)
 
 
-def run(config: Config, announce: Callable[[str, Path], None] = announce_ready) -> int:
+def run(
+    config: Config, announce: Callable[[str, Path], None] = announce_ready, clock: Clock = SYSTEM_CLOCK
+) -> int:
     """Serve until a signal ends it, and return the exit code.
 
     announce: called in the event loop when the server is ready, with its URL and the kubeconfig.
+    clock: that it goes by, if it is a single process.
     """
     logs.configure(as_json=config.logging_format == "json", verbosity=config.verbosity)
     for warning in config.warnings:
@@ -98,8 +103,8 @@ def run(config: Config, announce: Callable[[str, Path], None] = announce_ready) 
             from apiserver.workers.supervisor import supervise
 
             return supervise(config, announce, loop_factory, _serve_as_worker)
-        with asyncio.Runner(loop_factory=loop_factory()) as runner:
-            return runner.run(_serve(config, announce))
+        with asyncio.Runner(loop_factory=clock.new_event_loop or loop_factory()) as runner:
+            return runner.run(_serve(config, announce, clock))
     except CannotStart as error:
         print(f"apiserver: {error}", file=sys.stderr)
         return exit_codes.FAILURE
@@ -187,10 +192,11 @@ async def _serve_as_worker(config: Config, client: SupervisorClient) -> int:
     return await serve_as_worker(config, client)
 
 
-async def _serve(config: Config, announce: Callable[[str, Path], None]) -> int:
+async def _serve(config: Config, announce: Callable[[str, Path], None], clock: Clock) -> int:
     from apiserver.app import App
+    from apiserver.app.host_process import HostProcess
 
-    app = App(config)
+    app = App(config, host=HostProcess(clock=clock))
     loop = asyncio.get_running_loop()
     is_stopping = False
 

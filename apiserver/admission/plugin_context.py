@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from apiserver.admission.listers import Lister
@@ -11,6 +9,7 @@ from apiserver.admission.webhooks.requests import EquivalentResources
 from apiserver.authz.attributes import AuthorizationChain
 from apiserver.authz.authorizer_modes import Authorizers
 from apiserver.brand import Brand
+from apiserver.clock import Clock
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
@@ -18,14 +17,17 @@ from apiserver.registry.store import Registry
 
 @dataclass(frozen=True, slots=True)
 class PluginContext:
-    """What admission plugins need of the server that they are part of. clock: seconds since 1970."""
+    """What admission plugins need of the server that they are part of."""
 
     registry: Registry
     served: ServedTable
     brand: Brand
     authorizers: Authorizers
     offload: Offload
-    clock: Callable[[], float] = time.time
+
+    @property
+    def clock(self) -> Clock:
+        return self.registry.clock
 
     @property
     def authorize(self) -> AuthorizationChain:

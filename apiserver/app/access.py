@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from apiserver.app.authentication import Authentication, ForeignTokens, build_authentication
@@ -39,14 +40,14 @@ def build_access(
     )
     return Access(
         accounts,
-        _peer_certificates(tls, f"authentication.{core.brand.vendor}.io"),
+        _peer_certificates(tls, f"authentication.{core.brand.vendor}.io", core.clock),
         build_authentication(core, accounts, foreign, {"legacy-token-uses": uses}),
         authorizers,
     )
 
 
-def _peer_certificates(tls: ServingTls, extra_prefix: str) -> PeerCertificates:
+def _peer_certificates(tls: ServingTls, extra_prefix: str, clock: Callable[[], float]) -> PeerCertificates:
     content = tls.content
-    found = PeerCertificates(content.all_client_cas, content.front_proxy_cas, extra_prefix)
+    found = PeerCertificates(content.all_client_cas, content.front_proxy_cas, extra_prefix, clock)
     tls.subscribe(lambda content: found.trust(content.all_client_cas, content.front_proxy_cas))
     return found

@@ -45,8 +45,10 @@ class Audit:
     backend: Backend
 
 
-def build_audit(config: Config, webhooks: WebhookClient, metrics: AuditMetrics) -> Audit | None:
-    """Returns None if no request is recorded. Raises CannotStart."""
+def build_audit(
+    config: Config, webhooks: WebhookClient, metrics: AuditMetrics, clock_ns: Callable[[], int]
+) -> Audit | None:
+    """clock_ns: nanoseconds since 1970. Returns None if no request is recorded. Raises CannotStart."""
     policy = config.audit_policy
     if policy is None:
         for flag, value in (
@@ -64,7 +66,7 @@ def build_audit(config: Config, webhooks: WebhookClient, metrics: AuditMetrics) 
     if not backends:
         return None
     joined = backends[0] if len(backends) == 1 else Backends(backends)
-    return Audit(Auditor(policy, joined, config.brand, metrics, time.time_ns), joined)
+    return Audit(Auditor(policy, joined, config.brand, metrics, clock_ns), joined)
 
 
 def _log_backend(config: Config, options: LogOptions, metrics: AuditMetrics) -> Backend:

@@ -119,12 +119,13 @@ class _Webhooks:
     def __init__(self, core: Core, caller_with: CallerFactory, metrics: AuthorizationMetrics) -> None:
         self._group = core.brand.group("authorization")
         self._caller_with, self._metrics = caller_with, metrics
+        self._monotonic = core.registry.clock.monotonic
 
     def authorizer(self, servers: _Servers, name: str, settings: WebhookSettings) -> Authorizer:
         server = ReviewServer(*servers[name], self._caller_with)
         places = SharedPool(WAITING_MAX)
         webhook = AuthorizationWebhook(name, settings, server, self._group)
-        return WebhookAuthorizer(webhook, self._metrics, places, holder_of)
+        return WebhookAuthorizer(webhook, self._metrics, places, holder_of, self._monotonic)
 
 
 def _servers(configured: Sequence[ConfiguredAuthorizer]) -> _Servers:

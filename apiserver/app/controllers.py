@@ -165,7 +165,7 @@ def build_controllers(
         ),
         ControllerSpec(
             "resourcequota-controller",
-            lambda: ResourceQuotaController(registry, served, core.brand, core.offload),
+            lambda: ResourceQuotaController(registry, served, core.brand, core.offload, clock=core.clock),
             leader_only=True,
         ),
         ControllerSpec(

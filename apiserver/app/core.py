@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -66,7 +65,7 @@ class Core:
     origins: AllowedOrigins
     streams: WatchStreams
     loop: asyncio.AbstractEventLoop
-    clock: Callable[[], float] = time.time
+    clock: Callable[[], float]
 
     @property
     def loop_clock(self) -> Callable[[], float]:
@@ -96,7 +95,7 @@ def build_core(
 ) -> Core:
     """is_stale: see `ObjectStorage`."""
     offload, metrics, serving = surroundings.offload, surroundings.metrics, surroundings.serving
-    brand, loop = config.brand, asyncio.get_running_loop()
+    brand, clock, loop = config.brand, surroundings.host.clock, asyncio.get_running_loop()
     schemas = surroundings.host.shared.schemas(config.release.version, brand.vendor)
     catalogue = Catalogue(
         brand,
@@ -133,7 +132,7 @@ def build_core(
     return Core(
         config=config,
         store=store,
-        registry=Registry(storage, brand, offload),
+        registry=Registry(storage, brand, offload, clock),
         served=served,
         schemas=schemas,
         meta_encoders=MetaV1Encoders(schemas.get),
@@ -149,6 +148,7 @@ def build_core(
         if faults is None
         else FaultyWatchStreams(faults, metrics.requests, loop.time, origins, watches_max=config.max_watches),
         loop=loop,
+        clock=clock.time,
     )
 
 

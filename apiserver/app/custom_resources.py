@@ -41,6 +41,7 @@ def build_definitions(core: Core, webhooks: WebhookClient) -> DefinitionControll
                 definitions.group_of(core.brand),
             ),
         ),
+        clock=core.clock,
     )
 
 

@@ -50,7 +50,7 @@ _DELETE_OPTIONS: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
 
 def build_admission(core: Core, authorizers: Authorizers, caller_with: CallerFactory) -> AdmissionChain:
     """caller_with: makes what calls admission webhooks."""
-    context = PluginContext(core.registry, core.served, core.brand, authorizers, core.offload, core.clock)
+    context = PluginContext(core.registry, core.served, core.brand, authorizers, core.offload)
     config, metrics = core.config, core.metrics.admission
     plugins = builtin_plugins(
         context, config.plugin_configurations, caller_with, metrics, config.runs_admission_plugin

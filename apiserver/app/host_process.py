@@ -6,6 +6,7 @@ import threading
 from dataclasses import dataclass, field
 
 from apiserver.app.state_copies import Beginning
+from apiserver.clock import SYSTEM_CLOCK, Clock
 from apiserver.endpoints.request_history import RequestHistory
 from apiserver.faults import FaultInjector
 from apiserver.schema.builtin import BuiltinSchemas
@@ -43,6 +44,7 @@ class HostProcess:
     sockets: those on which it serves, which are bound already, and stay open; without, it binds some.
     history: has the last requests; without, they are not kept.
     faults: those that tests inject; without, there are none, unless the configuration allows them.
+    clock: that the server goes by; its event loop is one of those that the clock makes.
     """
 
     is_own: bool = True
@@ -51,3 +53,4 @@ class HostProcess:
     sockets: Sockets = ()
     history: RequestHistory | None = None
     faults: FaultInjector | None = None
+    clock: Clock = SYSTEM_CLOCK

@@ -51,7 +51,7 @@ async def open_outbound(core: Core, certificates: pki.Pki) -> AsyncIterator[Outb
         stack.push_async_callback(webhooks.close)
         fetcher = DocumentFetcher()
         stack.push_async_callback(fetcher.close)
-        audit = build_audit(config, webhooks, core.metrics.audit)
+        audit = build_audit(config, webhooks, core.metrics.audit, core.registry.clock.time_ns)
         if audit is not None:
             stack.push_async_callback(audit.backend.close)
         backends = Backends(config.proxy_deny_cidrs)

@@ -249,7 +249,7 @@ def build_parts(
             aggregation.watched,
             *connectors.watched,
         ),
-        certificate_keeper=CertificateKeeper(keep_own_files, metrics.certificates.expirations, core.clock),
+        certificate_keeper=CertificateKeeper(keep_own_files, metrics.certificates.expirations),
         kubeconfig=kubeconfig,
         encryption=encryption,
     )

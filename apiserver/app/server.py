@@ -112,7 +112,8 @@ class App:
             if self._host.is_own:
                 metrics.event_loop.start()
             stack.callback(metrics.event_loop.close)
-            store = await open_store(config) if beginning is None else beginning.open_store()
+            clock = self._host.clock
+            store = await open_store(config, clock) if beginning is None else beginning.open_store(clock)
             stack.push_async_callback(self._close, store)
             stack.callback(self._serving.close)
             self._serving.bind()
@@ -140,12 +141,13 @@ class App:
             if self._stopping.is_set():
                 return
             certificates = await asyncio.to_thread(make_certificates, config, identity)
-            tls = serving_tls(config, certificates)
+            tls = self._serving_tls(certificates)
             outbound = await stack.enter_async_context(open_outbound(core, certificates))
             parts = build_parts(core, health, outbound, certificates, tls, encryption)
             if parts.replicas is not None and not await self._join(parts.replicas):
                 return
             tls.subscribe(lambda _: self._use_tls(tls, parts))
+            stack.callback(clock.subscribe(parts.http_server.prolong_idleness))
             if not self._serving.listens_when_ready:
                 self._listen(parts.http_server, tls)
             parts.kubeconfig.write_first(tls.content)
@@ -189,7 +191,7 @@ class App:
             await self._done_or_stopped(fetching, PATIENCE_S)
             if not (fetching.done() or self._stopping.is_set() or self._serving.listens_when_ready):
                 certificates = await asyncio.to_thread(make_certificates, config, None)
-                tls = serving_tls(config, certificates)
+                tls = self._serving_tls(certificates)
                 Kubeconfig(config, self._serving.port, certificates).write_first(tls.content)
                 async with waiting_room(core, health, self._serving, tls.context):
                     await self._done_or_stopped(fetching)
@@ -229,6 +231,11 @@ class App:
     def _listen(self, server: Server, tls: ServingTls) -> None:
         """Raises CannotStart."""
         self._serving.listen(server, tls)
+
+    def _serving_tls(self, certificates: pki.Pki) -> ServingTls:
+        """Raises CannotStart."""
+        # Those that were signed by a clock that is ahead are good for servers that go by it.
+        return serving_tls(self._config, certificates, checks_times=not self._host.clock.can_be_ahead)
 
     def _use_tls(self, tls: ServingTls, parts: Parts) -> None:
         """Use what there is now, for what begins now."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from apiserver.clock import Clock
 from apiserver.registry.stored_object import DamagedObject, KnownVersion, StoredObject
 from storage.embedded import EmbeddedStore
 from storage.embedded.memory_database import MemoryDatabase
@@ -45,12 +46,12 @@ class Beginning:
     copy: StateCopy
     after: int = 0
 
-    def open_store(self) -> EmbeddedStore:
+    def open_store(self, clock: Clock) -> EmbeddedStore:
         """Returns a store with the objects."""
         database = self.copy.database.copy()
         if self.after:
             database.continue_at(self.after)
-        return EmbeddedStore(database)
+        return EmbeddedStore(database, monotonic=clock.monotonic, wall=clock.time)
 
 
 async def copy_state(store: Storage, cache: WatchCache[StoredObject]) -> StateCopy:

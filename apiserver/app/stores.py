@@ -7,6 +7,7 @@ from typing import Final
 
 from apiserver.cli import flag_values
 from apiserver.cli.config import Config
+from apiserver.clock import Clock
 from apiserver.registry.stored_object import ObjectDecoder, StoredObject
 from apiserver.serving.listening import CannotStart, read_optional
 from storage.embedded import EmbeddedStore
@@ -19,13 +20,15 @@ from storage.watch_cache.options import CHECK_INTERVAL_S
 OBJECT_OVERHEAD_BYTES: Final = 300
 
 
-async def open_store(config: Config) -> Storage:
+async def open_store(config: Config, clock: Clock) -> Storage:
     """Opens the embedded store, or connects to etcd. Raises CannotStart."""
     if not config.etcd_servers:
         try:
             if config.storage_backend == flag_values.MEMORY:
-                return await EmbeddedStore.in_memory()
-            return await EmbeddedStore.open(config.data_dir / "store")
+                return await EmbeddedStore.in_memory(monotonic=clock.monotonic, wall=clock.time)
+            return await EmbeddedStore.open(
+                config.data_dir / "store", monotonic=clock.monotonic, wall=clock.time
+            )
         except StorageError as error:
             raise CannotStart(str(error)) from None
     # gRPC takes a tenth of a second to import, and is not needed otherwise.

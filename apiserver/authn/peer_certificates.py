@@ -8,7 +8,8 @@ a user nobody speaks for others. One CA may be of both kinds.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Literal, Protocol
 
 from cryptography import x509
@@ -34,11 +35,17 @@ class TlsConnection(Protocol):
 class PeerCertificates:
     """Sorts client certificates. clients, front_proxies: their CAs, as PEM.
 
-    extra_prefix: what the names of a user's extra attributes begin with.
+    extra_prefix: what the names of a user's extra attributes begin with. clock: seconds since 1970.
     """
 
-    def __init__(self, clients: bytes, front_proxies: bytes, extra_prefix: str) -> None:
-        self._extra_prefix = extra_prefix
+    def __init__(
+        self,
+        clients: bytes,
+        front_proxies: bytes,
+        extra_prefix: str,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._extra_prefix, self._clock = extra_prefix, clock
         self.trust(clients, front_proxies)
 
     def trust(self, clients: bytes, front_proxies: bytes) -> None:
@@ -53,6 +60,9 @@ class PeerCertificates:
         except UNREADABLE:
             return NO_CERTIFICATE
         chain = _verified_chain(connection)
+        # That it is valid by the computer's clock has been seen; the server's may be another.
+        if certificate.not_valid_before_utc.timestamp() > self._clock():
+            return PeerCertificate(is_trusted=False)
         is_client = self._clients.have_signed(certificate, chain)
         try:
             user = self._user(described, certificate) if is_client else None

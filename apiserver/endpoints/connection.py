@@ -124,6 +124,9 @@ class Connection(web.RequestHandler):
             return None
         return self._next_keepalive_close_time - self._keepalive_timeout
 
+    def prolong_idleness(self, seconds: float) -> None:
+        self._next_keepalive_close_time += seconds
+
     def data_received(self, data: bytes) -> None:
         if self._loop_monitor.is_resting:
             self._loop_monitor.wake()
@@ -288,6 +291,11 @@ class Server(web.Server):
         if not isinstance(protocol, Connection) or protocol.asker is None:
             return ""
         return protocol.asker.name
+
+    def prolong_idleness(self, seconds: float) -> None:
+        """Let connections be idle for longer: the loop's clock was put forward, but not the clients'."""
+        for connection in self._open_connections():
+            connection.prolong_idleness(seconds)
 
     async def drain(self, timeout_s: float) -> None:
         """Accept no new requests, finish those in flight, then close what is left after `timeout_s`."""

@@ -14,8 +14,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from time import monotonic
 from typing import Final, Protocol
 
 from apiserver.endpoints.request_slots import holder_of
@@ -89,7 +90,10 @@ class _Unread:
 
 
 class UnreadAnswers:
-    """stalled_s: how long a client may take nothing. all_bytes_max, user_bytes_max: see the constants."""
+    """stalled_s: how long a client may take nothing. all_bytes_max, user_bytes_max: see the constants.
+
+    clock: in seconds, that clients, too, go by: not the loop's, which tests put forward.
+    """
 
     def __init__(
         self,
@@ -98,8 +102,9 @@ class UnreadAnswers:
         stalled_s: float = STALLED_S,
         all_bytes_max: int = ALL_BYTES_MAX,
         user_bytes_max: int = USER_BYTES_MAX,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
-        self._loop, self._stalled_s = loop, stalled_s
+        self._loop, self._stalled_s, self._clock = loop, stalled_s, clock
         self._all_bytes_max, self._user_bytes_max = all_bytes_max, user_bytes_max
         self._unread: dict[Reader, _Unread] = {}
         self._total = 0
@@ -115,7 +120,7 @@ class UnreadAnswers:
 
     def add(self, reader: Reader, transport: asyncio.WriteTransport) -> None:
         """Note that a client has not taken all. transport: the connection's, which has the rest."""
-        now = self._loop.time()
+        now = self._clock()
         holder = holder_of(reader.asker) if reader.asker is not None else ""
         unread = self._unread[reader] = _Unread(transport, holder, now, now, _left(transport))
         self._count(reader, unread)
@@ -131,7 +136,7 @@ class UnreadAnswers:
             self._set_held(unread, 0)
 
     def _check(self) -> None:
-        now = self._loop.time()
+        now = self._clock()
         for reader, unread in list(self._unread.items()):
             unread.look(now)
             self._count(reader, unread)
@@ -182,7 +187,7 @@ class UnreadAnswers:
         self._set_held(unread, 0)
         unread.transport.abort()
         self._dropped += 1
-        now = self._loop.time()
+        now = self._clock()
         if now - self._logged_at >= _LOG_EVERY_S:
             self._logged_at = now
             log.warning(

@@ -6,12 +6,12 @@ Source of the rules: k8s.io/apiserver, pkg/registry/generic/registry/store.go an
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from apiserver.brand import Brand
+from apiserver.clock import SYSTEM_CLOCK, Clock
 from apiserver.errors import DAMAGED_CAUSES_MAX, NotFound, StorageReadError
 from apiserver.meta.options import ListOptions
 from apiserver.registry import chunks, version_codec
@@ -65,15 +65,15 @@ class Registry:
         storage: ObjectStorage,
         brand: Brand,
         offload: Offload,
-        clock: Callable[[], float] = time.time,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        """clock: seconds since 1970."""
+        self.clock = clock
         self.cache = cache = storage.cache
         self._brand = brand
         self._keys = ObjectKeys(storage.prefix)
         transactions = Transactions(storage.store, storage.own_writes, prefix=storage.prefix, clock=clock)
-        self._write_path = WritePath(cache, transactions, self._keys, offload, clock, storage.is_stale)
-        self._delete_path = DeletePath(cache, transactions, self._keys, offload, clock)
+        self._write_path = WritePath(cache, transactions, self._keys, offload, clock.time, storage.is_stale)
+        self._delete_path = DeletePath(cache, transactions, self._keys, offload, clock.time)
 
     # ---- reads
 

@@ -6,9 +6,9 @@ writer of the object was faster, it is `write_path`, or `delete_path`, that begi
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Sequence
 
+from apiserver.clock import SYSTEM_CLOCK, Clock
 from apiserver.registry.allocations import ExtraWrites, ObjectAllocations
 from apiserver.registry.guard import Guard
 from apiserver.registry.own_writes import OwnWrites
@@ -22,7 +22,7 @@ from storage.lease_manager import LeaseManager
 class Transactions:
     """Writes of objects of all resources.
 
-    prefix: of all keys. own_writes: is told what is written. clock: seconds since 1970.
+    prefix: of all keys. own_writes: is told what is written.
     """
 
     def __init__(
@@ -31,20 +31,22 @@ class Transactions:
         own_writes: OwnWrites,
         *,
         prefix: str,
-        clock: Callable[[], float] = time.time,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._store = store
         self._own_writes = own_writes
         self._prefix = prefix
         self._clock = clock
-        self._leases = LeaseManager(store)
+        self._leases = LeaseManager(store, clock=clock.monotonic)
 
     def allocations(self, resource: ServedResource, key: str) -> ObjectAllocations | None:
         """Returns the allocations of an object, for one write; None where objects have none."""
         allocator = resource.strategy.allocator
         if allocator is None:
             return None
-        return ObjectAllocations(self._store, allocator, prefix=self._prefix, owner=key, clock=self._clock)
+        return ObjectAllocations(
+            self._store, allocator, prefix=self._prefix, owner=key, clock=self._clock.time
+        )
 
     async def create(
         self, resource: ServedResource, key: str, value: bytes, guards: Sequence[Guard], extra: ExtraWrites

@@ -220,7 +220,7 @@ class Listener:
     def _make_room(self, count: int) -> bool:
         """Close some that are of the least use. Returns False if all are used."""
         oldest = next(iter(self._handshakes), None)
-        if oldest is not None and oldest.began_at < self._loop.time() - HANDSHAKE_LATE_S:
+        if oldest is not None and oldest.began_at < monotonic() - HANDSHAKE_LATE_S:
             return self._drop_oldest(count)
         return self._close_idle(count) or self._drop_oldest(count)
 
@@ -229,7 +229,7 @@ class Listener:
 
         client: whose, if not all.
         """
-        now = self._loop.time()
+        now = monotonic()
         if now - self._none_idle_at.get(client, -IDLE_SEARCH_S) < IDLE_SEARCH_S:
             return False
         idle = sorted(self._idle(client), key=lambda found: found[0])
@@ -255,7 +255,7 @@ class Listener:
                 yield since, transport
 
     def _log_refusal(self, text: str) -> None:
-        now = self._loop.time()
+        now = monotonic()
         if now - self._logged_at >= _LOG_EVERY_S:
             self._logged_at = now
             log.warning("%s", text)
@@ -263,7 +263,7 @@ class Listener:
     # ---- handshakes
 
     def _drop_late_handshakes(self) -> None:
-        began_before = self._loop.time() - self._handshake_timeout_s
+        began_before = monotonic() - self._handshake_timeout_s
         for handshake in list(self._handshakes):
             if handshake.began_at > began_before:
                 break
@@ -335,7 +335,7 @@ class _Handshake:
         self._listener, self._socket, self.peer, self.client = listener, plain, peer, client
         self._loop = asyncio.get_running_loop()
         self._tls: ssl.SSLSocket | None = None
-        self.began_at = self._loop.time()
+        self.began_at = monotonic()
         self._loop.add_reader(plain.fileno(), self._on_ready)
 
     def _on_ready(self) -> None:

@@ -63,8 +63,8 @@ def _no_certificates(config: Config, error: Exception) -> CannotStart:
     return CannotStart(f"cannot make certificates in {config.data_dir}: {error}")
 
 
-def serving_tls(config: Config, certificates: pki.Pki) -> ServingTls:
-    """Returns what connections are secured with. Raises CannotStart."""
+def serving_tls(config: Config, certificates: pki.Pki, *, checks_times: bool) -> ServingTls:
+    """Returns what connections are secured with. checks_times: see `TlsOptions`. Raises CannotStart."""
     serving = (
         config.tls_cert_file or certificates.serving_cert,
         config.tls_private_key_file or certificates.serving_key,
@@ -77,7 +77,8 @@ def serving_tls(config: Config, certificates: pki.Pki) -> ServingTls:
         own_ca=certificates.ca_cert,
     )
     try:
-        return ServingTls(files, TlsOptions(config.tls_min_version, config.tls_cipher_suites))
+        options = TlsOptions(config.tls_min_version, config.tls_cipher_suites, checks_times)
+        return ServingTls(files, options)
     except UnusableTls as error:
         raise CannotStart(str(error)) from None
     except OSError as error:

@@ -350,8 +350,13 @@ current-context: admin@apiserver
 """.encode()
 
 
-def client_certificate(name: str, groups: Sequence[str], ca: Path) -> tuple[bytes, bytes]:
-    """Returns a new client certificate of a user, and its key. ca: the CA's; its key is beside it.
+def client_certificate(
+    name: str, groups: Sequence[str], ca: Path, now: datetime | None = None
+) -> tuple[bytes, bytes]:
+    """Returns a new client certificate of a user, and its key.
+
+    ca: the CA's certificate; its key is beside it. now: by another clock than
+    the computer's.
 
     Raises OSError, UnusableFile, and ValueError for a name that a certificate cannot have.
     """
@@ -359,7 +364,10 @@ def client_certificate(name: str, groups: Sequence[str], ca: Path) -> tuple[byte
     if authority is None:
         raise UnusableFile(ca, "is missing")
     return _signed(
-        _client(name, *groups), authority, _read_ca_key(_key_file(ca), authority), datetime.now(UTC)
+        _client(name, *groups),
+        authority,
+        _read_ca_key(_key_file(ca), authority),
+        now or datetime.now(UTC),
     )
 
 

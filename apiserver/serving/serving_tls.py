@@ -41,6 +41,8 @@ _MINIMUM_VERSIONS: Final[Mapping[str, ssl.TLSVersion]] = dict(
 # What older versions need, and OpenSSL does not do unless it is told to.
 _OLD_SUITES: Final = "ECDHE+AESGCM:ECDHE+CHACHA20:ECDHE+AES:RSA+AES:@SECLEVEL=0"
 _OLD_VERSIONS: Final = VERSIONS[:2]
+# OpenSSL's X509_V_FLAG_NO_CHECK_TIME, which `ssl` has no name for.
+_NO_CHECK_TIME: Final = ssl.VerifyFlags(0x200000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +87,15 @@ class TlsContent:
 
 @dataclass(frozen=True, slots=True)
 class TlsOptions:
-    """min_version: one of `VERSIONS`. suites: Go's names of cipher suites; empty for the usual ones."""
+    """min_version: one of `VERSIONS`. suites: Go's names of cipher suites; empty for the usual ones.
+
+    checks_times: whether the handshake ends if a client's certificate is not valid by the computer's clock.
+        If not, the authenticators refuse one that is not valid by the clock of the server.
+    """
 
     min_version: str = DEFAULT_VERSION
     suites: tuple[str, ...] = ()
+    checks_times: bool = True
 
 
 class UnusableTls(ValueError):
@@ -225,6 +232,8 @@ def _context(content: TlsContent, pair: KeyPair, options: TlsOptions) -> ssl.SSL
     context.verify_mode = ssl.CERT_OPTIONAL
     # A CA is trusted for itself, as in Go, also if another has signed it.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    if not options.checks_times:
+        context.verify_flags |= _NO_CHECK_TIME
     context.set_alpn_protocols(["http/1.1"])
     _restrict(context, options)
     try:

@@ -12,13 +12,16 @@ What it guarantees:
 - *A fork is a server of its own*, with the same objects and revisions that go on, and shares their bytes. A
   server that is reset goes on at its address as one that was restored from a backup: its connections end, and
   whoever asks for a resourceVersion of before gets 410 Gone.
+- *A server has a clock of its own*, which can be put forward: whatever a client can see follows
+  (`apiserver.clock`).
 - *It ends at once, and whole*: `stop` leaves no thread, task, socket or file, whatever was under way.
 
 `server` has `ApiServer`. What runs it is in `runners`: `ServerThread` in this process, and `ServerChild` in
 one that `child` is the program of, which also ends when its parent has been killed. `credentials` makes
-kubeconfigs of users and service accounts, and `snapshots` has what servers begin with again. `manifests`
-loads files, `faults` has what goes wrong on purpose (what can: `apiserver.faults`), `resources` finds what a
-kind is in URLs, `waiting` watches for what should happen, or not, and `errors` has what is raised.
+kubeconfigs of users and service accounts, and `snapshots` has what servers begin with again. `clock` puts a
+server's clock forward, and `server_time` has what such a server goes by. `manifests` loads files, `faults`
+has what goes wrong on purpose (what can: `apiserver.faults`), `resources` finds what a kind is in URLs,
+`waiting` watches for what should happen, or not, and `errors` has what is raised.
 `apiserver.pytest_plugin` has fixtures of all that. `containers`, for those who have testcontainers, has a
 server in a container.
 
@@ -42,8 +45,10 @@ from apiserver.faults import (
     RefuseTls,
     TooManyFaults,
 )
+from apiserver.testing.clock import Clock
 from apiserver.testing.credentials import User
 from apiserver.testing.errors import (
+    ClockNotAdvanced,
     ManifestNotLoaded,
     NotInThisProcess,
     NotInTime,
@@ -61,6 +66,8 @@ from apiserver.testing.snapshots import Snapshot
 __all__ = [
     "Answer",
     "ApiServer",
+    "Clock",
+    "ClockNotAdvanced",
     "CutConnection",
     "Delay",
     "Effect",

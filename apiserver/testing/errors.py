@@ -32,6 +32,10 @@ class ServerStopped(Exception):
         self.asked = asked
 
 
+class ClockNotAdvanced(Exception):
+    """The clock of a server cannot be put to the time that was asked for."""
+
+
 class SnapshotMismatch(Exception):
     """A snapshot is not one that this server can begin with, or none can be taken. The message says why."""
 

@@ -19,9 +19,9 @@ from apiserver.app import App
 from apiserver.app.host_process import HostProcess
 from apiserver.app.state_copies import Beginning, StateCopy
 from apiserver.cli.config import Config
-from apiserver.serving.event_loops import loop_factory
 from apiserver.serving.listening import CannotStart, bind
 from apiserver.testing.errors import NotInThisProcess, ServerDidNotStart, ServerStopped
+from apiserver.testing.server_time import ServerTime
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +31,8 @@ START_S_MAX: Final = 30.0
 DRAIN_S: Final = 0.05
 # A child process that does not end by then is killed.
 CHILD_ENDS_WITHIN_S: Final = 10.0
+# What a stopped server was asked for.
+ADVANCE: Final = "clock.advance"
 # What is shown of the log of a child that did not start.
 LOG_CHARACTERS_SHOWN: Final = 2_000
 
@@ -69,6 +71,13 @@ class Runner(Protocol):
         """
         ...
 
+    def advance_clock(self, seconds: float) -> None:
+        """Put the server's clock forward, and return when what is due by then has been started.
+
+        Raises ServerStopped.
+        """
+        ...
+
     def begin_again(self, state: StateCopy, asked: str) -> None:
         """Go on with other objects, at the same address. Raises ServerStopped, NotInThisProcess."""
         ...
@@ -77,12 +86,15 @@ class Runner(Protocol):
 class ServerThread:
     """Runs a server in a thread, with an event loop of its own.
 
-    state: with which objects it begins, if not with those of its store.
+    time: that its clock shows. state: with which objects it begins, if not with those of its store.
     """
 
-    def __init__(self, config: Config, host: HostProcess, state: StateCopy | None = None) -> None:
-        self._config = config
-        self._host = host if state is None else replace(host, beginning=Beginning(state))
+    def __init__(
+        self, config: Config, host: HostProcess, time: ServerTime, state: StateCopy | None = None
+    ) -> None:
+        self._config, self._time = config, time
+        beginning = None if state is None else Beginning(state)
+        self._host = replace(host, clock=time.clock, beginning=beginning)
         # With what it begins again, once it has stopped, and who waits for that.
         self._next: tuple[StateCopy, Future[str]] | None = None
         # A daemon: an interpreter that ends does not wait for servers that nobody has stopped.
@@ -135,6 +147,9 @@ class ServerThread:
             raise ServerStopped(asked)
         return self.call(app.compact, asked)
 
+    def advance_clock(self, seconds: float) -> None:
+        self.call(lambda: self._time.advance(seconds), ADVANCE)
+
     def begin_again(self, state: StateCopy, asked: str) -> None:
         ready: Future[str] = Future()
 
@@ -148,7 +163,7 @@ class ServerThread:
 
     def _run(self) -> None:
         try:
-            with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            with asyncio.Runner(loop_factory=self._time.clock.new_event_loop) as runner:
                 runner.run(self._serve())
         except CannotStart as error:
             self._fail(ServerDidNotStart(str(error)))
@@ -189,10 +204,13 @@ def _announcing(ready: Future[str]) -> Callable[[str, Path], None]:
 
 
 class ServerChild:
-    """Runs a server as a child process. log_path: of the file for what it logs."""
+    """Runs a server as a child process.
 
-    def __init__(self, arguments: Sequence[str], log_path: Path) -> None:
-        self._arguments, self._log_path = arguments, log_path
+    log_path: of the file for what it logs. time: that its clock shows.
+    """
+
+    def __init__(self, arguments: Sequence[str], log_path: Path, time: ServerTime) -> None:
+        self._arguments, self._log_path, self._time = arguments, log_path, time
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> str:
@@ -240,6 +258,21 @@ class ServerChild:
 
     def compact(self, asked: str) -> int:
         raise NotInThisProcess(asked)
+
+    def advance_clock(self, seconds: float) -> None:
+        process = self._process
+        assert process is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            process.stdin.write(f"{seconds!r}\n")
+            process.stdin.flush()
+            answer = process.stdout.readline()
+        except OSError:
+            answer = ""
+        if not answer:
+            raise ServerStopped(ADVANCE)
+        self._time.ahead_s += seconds
 
     def begin_again(self, state: StateCopy, asked: str) -> None:
         raise NotInThisProcess(asked)

@@ -32,8 +32,10 @@ from apiserver.endpoints.request_history import RecordedRequest, RequestHistory
 from apiserver.faults import FaultInjector
 from apiserver.faults.matches import OWN_USER_AGENT as USER_AGENT
 from apiserver.serving import pki
+from apiserver.testing.clock import Clock
 from apiserver.testing.credentials import User, certificate_kubeconfig, token_file, token_kubeconfig
 from apiserver.testing.errors import (
+    ClockNotAdvanced,
     NotInThisProcess,
     RequestFailed,
     ServerDidNotStart,
@@ -43,7 +45,8 @@ from apiserver.testing.errors import (
 from apiserver.testing.faults import Faults, LocalFaults, RemoteFaults
 from apiserver.testing.manifests import Manifests, load, read_manifests
 from apiserver.testing.resources import find_resource
-from apiserver.testing.runners import Runner, ServerChild, ServerThread
+from apiserver.testing.runners import ADVANCE, Runner, ServerChild, ServerThread
+from apiserver.testing.server_time import ServerTime
 from apiserver.testing.snapshots import Snapshot
 from apiserver.testing.waiting import assert_quiet, wait_for
 from apiserver.vocabulary import MASTERS
@@ -105,6 +108,7 @@ class ApiServer:
     in_process: whether it runs in a thread of this process, or as a child process.
     feature_gates: as of `--feature-gates`.
     tokens: static bearer tokens, and whose they are.
+    clock: that it goes by.
 
     Raises ValueError for a flag that is not for tests. Methods raise ServerStopped while it does not run.
     """
@@ -134,13 +138,17 @@ class ApiServer:
         self._url = ""
         self._files = itertools.count(1)
         self._tls: ssl.SSLContext | None = None
-        self._history = RequestHistory()
         self._injector = FaultInjector(time.monotonic)
         self._remote_faults = RemoteFaults(lambda method, path, body: self.request(method, path, body))
         # What goes wrong on it, on purpose.
         self.faults: Final = Faults(
             LocalFaults(self._injector, self._own_runner) if in_process else self._remote_faults
         )
+        self._keep_time(ServerTime())
+
+    def _keep_time(self, time: ServerTime) -> None:
+        self._time, self.clock = time, Clock(time, self._advance_clock)
+        self._history = RequestHistory(time.clock.time)
 
     # ---- its life
 
@@ -213,7 +221,7 @@ class ApiServer:
         """
         directory = self._own_directory("user")
         certificate, key = pki.client_certificate(
-            name, groups, (self._data_dir or directory) / "pki" / "ca.crt"
+            name, groups, (self._data_dir or directory) / "pki" / "ca.crt", self.clock.now()
         )
         return self._write(certificate_kubeconfig(self._url, self.ca.read_bytes(), certificate, key))
 
@@ -376,6 +384,7 @@ class ApiServer:
         assert self._config is not None
         fork = ApiServer(flags=self._flags, feature_gates=self._feature_gates)
         fork._tokens, fork.admin_token = self._tokens, self.admin_token
+        fork._keep_time(ServerTime(self._time.ahead_s))
         fork._forked = _Fork(taken, (self._data_dir or directory) / "pki", self._config)
         return fork.start()
 
@@ -418,29 +427,44 @@ class ApiServer:
         if not self._in_process:
             if not any(flag.partition("=")[0] in _WITHOUT_FAULTS for flag in self._flags):
                 arguments.append("--enable-fault-injection")
-            return ServerChild(arguments, directory / "log")
+            return ServerChild(arguments, directory / "log", self._time)
         self._config = _parsed(arguments)
-        return ServerThread(self._config, self._host())
+        return ServerThread(self._config, self._host(), self._time)
 
     def _make_fork(self, forked: _Fork, directory: Path, tokens: Path) -> Runner:
         shutil.copytree(forked.pki, directory / "pki")
         self._config = replace(forked.config, data_dir=directory, token_auth_file=tokens)
-        return ServerThread(self._config, self._host(), forked.snapshot.state)
+        return ServerThread(self._config, self._host(), self._time, forked.snapshot.state)
+
+    def _advance_clock(self, seconds: float) -> None:
+        """Raises ClockNotAdvanced, ServerStopped."""
+        self._own_directory(ADVANCE)
+        assert self._runner is not None
+        if self._has_etcd:
+            raise ClockNotAdvanced("the clock of a server on etcd cannot be put forward: etcd expires leases")
+        if self._has_flag("--workers"):
+            raise ClockNotAdvanced("the clock of a server with --workers cannot be put forward")
+        self._runner.advance_clock(seconds)
 
     def _host(self) -> HostProcess:
         return HostProcess(is_own=False, shared=_SHARED, history=self._history, faults=self._injector)
 
     def _arguments(self, data_dir: Path, tokens: Path) -> list[str]:
         arguments = [f"--data-dir={data_dir}", "--secure-port=0", f"--token-auth-file={tokens}"]
-        has_etcd = any(
-            flag.partition("=")[0] in ("--etcd-servers", "--storage-backend") for flag in self._flags
-        )
-        if self._data_dir is None and not has_etcd:
+        has_store = self._has_etcd or self._has_flag("--storage-backend")
+        if self._data_dir is None and not has_store:
             arguments.append("--storage-backend=memory")
         if self._feature_gates:
             gates = ",".join(f"{name}={str(value).lower()}" for name, value in self._feature_gates.items())
             arguments.append(f"--feature-gates={gates}")
         return arguments
+
+    @property
+    def _has_etcd(self) -> bool:
+        return self._has_flag("--etcd-servers")
+
+    def _has_flag(self, name: str) -> bool:
+        return any(flag.partition("=")[0] == name for flag in self._flags)
 
     def _trusted(self) -> bytes:
         """Returns the certificates by which clients verify the server, as PEM."""

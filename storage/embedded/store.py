@@ -41,7 +41,10 @@ FREE_SPACE_RETRY_S: Final = 5.0
 
 
 class EmbeddedStore:
-    """See `storage.interface.Storage` for what each method promises."""
+    """See `storage.interface.Storage` for what each method promises.
+
+    monotonic, wall: clocks in seconds, of leases: one that never goes back, and since 1970.
+    """
 
     def __init__(
         self,
@@ -76,20 +79,33 @@ class EmbeddedStore:
         self._is_closed = False
 
     @classmethod
-    async def open(cls, directory: Path, *, durable: bool = True) -> Self:
+    async def open(
+        cls,
+        directory: Path,
+        *,
+        durable: bool = True,
+        monotonic: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> Self:
         """Open the store in `directory`, which is made if it does not exist.
 
         Raises DataDirectoryError when it is in use, damaged or not accessible.
         """
-        return cls(await asyncio.to_thread(Database, directory, durable=durable))
+        database = await asyncio.to_thread(Database, directory, durable=durable)
+        return cls(database, monotonic=monotonic, wall=wall)
 
     @classmethod
-    async def in_memory(cls) -> Self:
+    async def in_memory(
+        cls,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> Self:
         """Open a new store that has no files, and is gone when it is closed.
 
         Raises StorageUnavailable if SQLite is too old for it.
         """
-        return cls(MemoryDatabase())
+        return cls(MemoryDatabase(), monotonic=monotonic, wall=wall)
 
     async def copy(self) -> MemoryDatabase:
         """Returns a copy of everything that was answered before, in memory: the database of another store."""

@@ -129,7 +129,11 @@ def _run(command: list[str], directory: Path, **variables: str) -> subprocess.Co
 
 # The page, the libraries that its suite needs, the processes that run it, and how many tests pass.
 SUITES: Final = {
-    "testing.md": (("kubernetes", "kubernetes_asyncio", "kr8s", "lightkube", "pykube", "kopf"), 0, r"[1-4]\d"),
+    "testing.md": (
+        ("kubernetes", "kubernetes_asyncio", "kr8s", "lightkube", "pykube", "kopf"),
+        0,
+        r"[1-4]\d",
+    ),
     "testing/kopf.md": (("kopf",), 4, "6"),
     "testing/kubernetes.md": (("kubernetes", "kubernetes_asyncio"), 0, "5"),
     "testing/kr8s.md": (("kr8s",), 0, "3"),

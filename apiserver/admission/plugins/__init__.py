@@ -102,7 +102,11 @@ def builtin_plugins(
         NodeRestriction(context),
         TaintNodesByCondition(),
         AlwaysPullImages(offload),
-        *([ImagePolicyWebhook(images, caller_with, brand)] if images is not None else ()),
+        *(
+            [ImagePolicyWebhook(images, caller_with, brand, context.clock.monotonic)]
+            if images is not None
+            else ()
+        ),
         PodSecurity(context, configured.pod_security, metrics.pod_security),
         PodNodeSelector(namespaces, configured.node_selectors),
         Priority(lister(brand.group("scheduling"), "priorityclasses")),
@@ -132,13 +136,13 @@ def builtin_plugins(
         ),
         # The last one that validates and may be of use: usage that it has charged is not given back if
         # another plugin refuses the write.
-        ResourceQuota(context, configured.limited_resources),
+        ResourceQuota(context, configured.limited_resources, context.clock.time),
         AlwaysDeny(),
     )
     enabled: list[Plugin] = [plugin for plugin in plugins if is_on(plugin.name)]
     # These have no names by which they could be disabled.
     enabled.append(ParamAccess(context, params))
-    enabled.append(PodCertificateSigning(authorize, brand, context.clock))
+    enabled.append(PodCertificateSigning(authorize, brand, context.clock.time))
     if (policy := context.authorizers.rbac_policy) is not None:
         # It is called after all that change what is written.
         enabled.append(PrivilegeEscalationCheck(context, policy))

@@ -71,7 +71,7 @@ class Client:
 class Site:
     def __init__(self, loop: Loop) -> None:
         self.loop = loop
-        self.unread = UnreadAnswers(loop, all_bytes_max=ALL_MAX, user_bytes_max=USER_MAX)
+        self.unread = UnreadAnswers(loop, all_bytes_max=ALL_MAX, user_bytes_max=USER_MAX, clock=loop.time)
         self.clients: list[Client] = []
 
     def add(

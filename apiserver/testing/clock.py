@@ -1,0 +1,58 @@
+"""The clock of a server for tests, which can be put forward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from apiserver.testing.errors import ClockNotAdvanced
+from apiserver.testing.server_time import ServerTime
+
+# Times in objects have four digits for the year, and what a server issues may last for long.
+AHEAD_MAX: Final = timedelta(days=1_000 * 365)
+
+
+class Clock:
+    """The clock that one server goes by.
+
+    It begins with the computer's time; that of a fork, with its original's.
+    """
+
+    def __init__(self, time: ServerTime, put_forward: Callable[[float], None]) -> None:
+        """put_forward: by a number of seconds."""
+        self._time, self._put_forward = time, put_forward
+
+    def now(self) -> datetime:
+        """Returns the server's time, in UTC."""
+        return datetime.fromtimestamp(self._time.clock.time(), UTC)
+
+    def advance(
+        self,
+        *,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+        milliseconds: float = 0,
+    ) -> datetime:
+        """Put the clock forward, and return the server's time when what became due has been started.
+
+        The time in between does not pass: what is to happen every minute happens once, as on a computer that
+        has slept for an hour.
+        Raises ClockNotAdvanced, ServerStopped.
+        """
+        try:
+            step = timedelta(
+                days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds
+            )
+        except (OverflowError, ValueError):  # too large, or no number
+            step = AHEAD_MAX + timedelta.resolution
+        if step < timedelta():
+            raise ClockNotAdvanced(f"a server's clock does not go back: it was to be put forward by {step}")
+        if timedelta(seconds=self._time.ahead_s) + step > AHEAD_MAX:
+            raise ClockNotAdvanced(
+                f"a server's clock can be at most {AHEAD_MAX.days // 365} years ahead of the computer's"
+            )
+        self._put_forward(step.total_seconds())
+        return self.now()
