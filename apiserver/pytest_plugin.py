@@ -14,8 +14,9 @@ What `kube` has, a mark says, on a test, a class or a module (`pytestmark`); mar
     @pytest.mark.apiserver(crds="deploy/crds", manifests=["deploy/rbac.yaml", {...}],
                            users={"alice": ["dev"]}, feature_gates={...}, flags=["--..."])
 
-The report of a test that has failed ends with the last requests that clients have sent to `kube`. A fault
-that a test has injected and that never happened is an error of the test.
+The report of a test that has failed ends with the last requests that clients have sent to `kube`, the last
+writes to it and whose they were, and its Events. A fault that a test has injected and that never happened is
+an error of the test.
 
 Paths begin at the root of the tests (`rootdir`). Servers, and what is loaded, are made once for all tests
 that ask for the same. Nothing is imported or started before a test uses a fixture. Each process of
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
 
 _HAS_PASSED: Final = pytest.StashKey[bool]()
 MARK: Final = "apiserver"
-# What the report of a failure shows.
-REQUESTS_SHOWN: Final = 30
 _OPTIONS: Final = ("crds", "manifests", "users", "feature_gates", "flags")
 
 
@@ -55,16 +54,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Tell, of a test that has failed, what clients have sent to its server."""
+    """Tell, of a test that has failed, what clients have sent to its server, and what has happened there."""
     report = yield
     if report.when == "call":
         item.stash[_HAS_PASSED] = report.passed
     server: ApiServer | None = getattr(item, "funcargs", {}).get("kube")
     if report.when == "call" and report.failed and server is not None:
-        sent = server.requests()
-        more = [f"... {len(sent) - REQUESTS_SHOWN} before"] if len(sent) > REQUESTS_SHOWN else []
-        lines = [*more, *map(str, sent[-REQUESTS_SHOWN:])] or ["none"]
-        report.sections.append(("the last requests of clients to kube", "\n".join(lines)))
+        from apiserver.testing.failure_report import sections
+
+        report.sections += sections(server)
     return report
 
 

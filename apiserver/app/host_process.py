@@ -6,6 +6,7 @@ import threading
 from dataclasses import dataclass, field
 
 from apiserver.app.state_copies import Beginning
+from apiserver.app.write_history import WriteHistory
 from apiserver.clock import SYSTEM_CLOCK, Clock
 from apiserver.endpoints.request_history import RequestHistory
 from apiserver.faults import FaultInjector
@@ -44,6 +45,7 @@ class HostProcess:
     sockets: those on which it serves, which are bound already, and stay open; without, it binds some.
     history: has the last requests; without, they are not kept.
     faults: those that tests inject; without, there are none, unless the configuration allows them.
+    writes: has who wrote what; without, that is not kept.
     clock: that the server goes by; its event loop is one of those that the clock makes.
     """
 
@@ -53,4 +55,5 @@ class HostProcess:
     sockets: Sockets = ()
     history: RequestHistory | None = None
     faults: FaultInjector | None = None
+    writes: WriteHistory | None = None
     clock: Clock = SYSTEM_CLOCK

@@ -15,6 +15,7 @@ from apiserver.app.encryption import EncryptionAtRest
 from apiserver.app.host_process import HostProcess
 from apiserver.app.memory_keeper import MemoryKeeper
 from apiserver.app.metrics import build_metrics
+from apiserver.app.object_history import ObjectHistory, read_history
 from apiserver.app.outbound import open_outbound
 from apiserver.app.parts import Parts, build_parts
 from apiserver.app.secure_serving import SecureServing
@@ -101,6 +102,20 @@ class App:
         assert self._running is not None
         return await self._running[1].registry.cache.compact()
 
+    async def object_history(
+        self, group_version: tuple[str, str], resource: str, namespace: str, name: str
+    ) -> ObjectHistory:
+        """Returns the versions of an object that the store still has; to be called while the server is ready.
+
+        Raises StorageError, and KeyError if there is no such resource.
+        """
+        assert self._running is not None
+        _, core = self._running
+        found = core.served.current.find(*group_version, resource)
+        if found is None:
+            raise KeyError(resource)
+        return await read_history(core, found, namespace, name)
+
     async def run(self, on_ready: Callable[[str, Path], None]) -> None:
         """Serve until stopped. on_ready: called once with URL and kubeconfig when /readyz passes.
 
@@ -117,7 +132,10 @@ class App:
             stack.push_async_callback(self._close, store)
             stack.callback(self._serving.close)
             self._serving.bind()
-            observed = ObservedStorage(store, metrics.storage)
+            writes = self._host.writes
+            observed = ObservedStorage(
+                store if writes is None else writes.in_front_of(store), metrics.storage
+            )
             encryption = await EncryptionAtRest.start(config, metrics.encryption)
             make_core = partial(
                 build_core,

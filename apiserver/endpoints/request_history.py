@@ -5,11 +5,12 @@ Nothing is kept of bodies, of queries, or of headers but User-Agent: these may b
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from aiohttp import hdrs
 
@@ -47,7 +48,7 @@ class RecordedRequest:
         return f"{self.user or 'nobody'} ({self.user_agent}): {self.method} {self.path} {self.code}{warnings}"
 
 
-class _Entry:
+class RequestEntry:
     """A request that is under way, or its record."""
 
     __slots__ = ("_at", "_call", "_record")
@@ -76,18 +77,26 @@ class RequestHistory:
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._entries: deque[_Entry] = deque(maxlen=KEPT_MAX)
+        self._entries: deque[RequestEntry] = deque(maxlen=KEPT_MAX)
+        # By the task that answers it.
+        self._under_way: dict[asyncio.Task[Any] | None, RequestEntry] = {}
 
     def middleware(self, handle: Handler) -> Handler:
         async def respond(call: ApiCall) -> None:
-            entry = _Entry(call, self._clock())
+            entry, task = RequestEntry(call, self._clock()), asyncio.current_task()
             self._entries.append(entry)
+            self._under_way[task] = entry
             try:
                 await handle(call)
             finally:
+                del self._under_way[task]
                 entry.finish()
 
         return respond
+
+    def answered_by(self, task: asyncio.Task[Any] | None) -> RequestEntry | None:
+        """Returns the request that a task answers now, if it answers one."""
+        return self._under_way.get(task)
 
     def all(self) -> list[RecordedRequest]:
         """Returns the last requests, in the order in which they came. May be called in any thread."""

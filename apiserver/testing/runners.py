@@ -17,10 +17,12 @@ from typing import Any, Final, Protocol, TypeVar
 
 from apiserver.app import App
 from apiserver.app.host_process import HostProcess
+from apiserver.app.object_history import ObjectHistory
 from apiserver.app.state_copies import Beginning, StateCopy
 from apiserver.cli.config import Config
 from apiserver.serving.listening import CannotStart, bind
 from apiserver.testing.errors import NotInThisProcess, ServerDidNotStart, ServerStopped
+from apiserver.testing.resources import Resource
 from apiserver.testing.server_time import ServerTime
 
 log = logging.getLogger(__name__)
@@ -33,6 +35,7 @@ DRAIN_S: Final = 0.05
 CHILD_ENDS_WITHIN_S: Final = 10.0
 # What a stopped server was asked for.
 ADVANCE: Final = "clock.advance"
+TIMELINE: Final = "timeline"
 # What is shown of the log of a child that did not start.
 LOG_CHARACTERS_SHOWN: Final = 2_000
 
@@ -69,6 +72,10 @@ class Runner(Protocol):
 
         Raises ServerStopped, NotInThisProcess.
         """
+        ...
+
+    def object_history(self, resource: Resource, namespace: str, name: str) -> ObjectHistory:
+        """Returns the versions of an object that are known. Raises ServerStopped, NotInThisProcess."""
         ...
 
     def advance_clock(self, seconds: float) -> None:
@@ -146,6 +153,14 @@ class ServerThread:
         if app is None:
             raise ServerStopped(asked)
         return self.call(app.compact, asked)
+
+    def object_history(self, resource: Resource, namespace: str, name: str) -> ObjectHistory:
+        app, group_version = self._app, (resource.group, resource.version)
+        if app is None:
+            raise ServerStopped(TIMELINE)
+        return self.call(
+            lambda: app.object_history(group_version, resource.plural, namespace, name), TIMELINE
+        )
 
     def advance_clock(self, seconds: float) -> None:
         self.call(lambda: self._time.advance(seconds), ADVANCE)
@@ -258,6 +273,9 @@ class ServerChild:
 
     def compact(self, asked: str) -> int:
         raise NotInThisProcess(asked)
+
+    def object_history(self, resource: Resource, namespace: str, name: str) -> ObjectHistory:
+        raise NotInThisProcess(TIMELINE)
 
     def advance_clock(self, seconds: float) -> None:
         process = self._process

@@ -25,6 +25,7 @@ import yaml
 
 from apiserver.app.host_process import HostProcess, SharedParts
 from apiserver.app.state_copies import CannotBeCopied
+from apiserver.app.write_history import StoreWrite, WriteHistory
 from apiserver.cli.command_line import parse
 from apiserver.cli.config import Config
 from apiserver.cli.flags import UsageError
@@ -48,6 +49,7 @@ from apiserver.testing.resources import find_resource
 from apiserver.testing.runners import ADVANCE, Runner, ServerChild, ServerThread
 from apiserver.testing.server_time import ServerTime
 from apiserver.testing.snapshots import Snapshot
+from apiserver.testing.timeline import Timeline, make_timeline
 from apiserver.testing.waiting import assert_quiet, wait_for
 from apiserver.vocabulary import MASTERS
 
@@ -149,6 +151,7 @@ class ApiServer:
     def _keep_time(self, time: ServerTime) -> None:
         self._time, self.clock = time, Clock(time, self._advance_clock)
         self._history = RequestHistory(time.clock.time)
+        self._writes = WriteHistory(self._history, time.clock.time)
 
     # ---- its life
 
@@ -340,6 +343,36 @@ class ApiServer:
             and (includes_own or each.user_agent != USER_AGENT)
         ]
 
+    def timeline(
+        self, object_or_kind: str | Mapping[str, Any], name: str = "", namespace: str = ""
+    ) -> Timeline:
+        """Returns the versions of an object: who wrote each and when, and what has changed.
+
+        object_or_kind: the object, or its kind as for `wait_for`, with its name and namespace.
+        What the store has forgotten, and more than a thousand versions, are not in it.
+        Raises UnknownKind, NotInThisProcess, ServerStopped.
+        """
+        if not isinstance(object_or_kind, str):
+            metadata = object_or_kind["metadata"]
+            name, namespace = metadata["name"], metadata.get("namespace", "")
+            object_or_kind = f"{object_or_kind['apiVersion']}/{object_or_kind['kind']}"
+        if not self._in_process:
+            raise NotInThisProcess("timeline")
+        resource = find_resource(self, object_or_kind)
+        assert self._runner is not None
+        history = self._runner.object_history(resource, namespace, name)
+        what = f"{resource.kind} {f'{namespace}/' if namespace else ''}{name}"
+        return make_timeline(what, history, self._writes.all())
+
+    def writes(self) -> list[StoreWrite]:
+        """Returns the last writes to the store, of clients and of the server itself.
+
+        Raises NotInThisProcess.
+        """
+        if not self._in_process:
+            raise NotInThisProcess("writes")
+        return self._writes.all()
+
     # ---- what goes wrong, on purpose: `faults`, and
 
     def compact(self) -> int:
@@ -447,7 +480,13 @@ class ApiServer:
         self._runner.advance_clock(seconds)
 
     def _host(self) -> HostProcess:
-        return HostProcess(is_own=False, shared=_SHARED, history=self._history, faults=self._injector)
+        return HostProcess(
+            is_own=False,
+            shared=_SHARED,
+            history=self._history,
+            writes=self._writes,
+            faults=self._injector,
+        )
 
     def _arguments(self, data_dir: Path, tokens: Path) -> list[str]:
         arguments = [f"--data-dir={data_dir}", "--secure-port=0", f"--token-auth-file={tokens}"]

@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 import orjson
 
+from apiserver.testing.differences import differences, shown
 from apiserver.testing.errors import NotInTime, NotQuiet, RequestFailed
 from apiserver.testing.resources import Resource
 
@@ -26,7 +27,6 @@ _ANSWER_S: Final = 60.0
 _COME_S: Final = 0.02
 _LATE_S: Final = 1.0
 FIELDS_SHOWN: Final = 10
-_TEXT_SHOWN: Final = 200
 # A watch that the server does not end in time is given up.
 _GRACE_S: Final = 5.0
 
@@ -46,9 +46,9 @@ class _Changes:
         if found is None:
             self._lines.append(f"  {at}: it was deleted")
         elif self._last is None:
-            self._lines.append(f"  {at}: {_shown(found)}")
+            self._lines.append(f"  {at}: {shown(found)}")
         else:
-            changed = list(_differences(self._last, found, ""))
+            changed = [str(change) for change in differences(self._last, found)]
             more = f", and {len(changed) - FIELDS_SHOWN} more" if len(changed) > FIELDS_SHOWN else ""
             writer = _writer(found)
             self._lines.append(f"  {at}: {writer}{', '.join(changed[:FIELDS_SHOWN]) or 'no change'}{more}")
@@ -185,25 +185,3 @@ def _writer(found: Document) -> str:
     entries = found.get("metadata", {}).get("managedFields") or ()
     last = max(entries, key=lambda each: each.get("time", ""), default=None)
     return f"by {last.get('manager', 'unknown')}: " if last is not None else ""
-
-
-def _differences(old: Any, new: Any, path: str) -> Iterator[str]:
-    """Yields what has changed, as `spec.replicas: 1 -> 2`."""
-    if path in (".metadata.managedFields", ".metadata.resourceVersion"):
-        return
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in dict.fromkeys((*old, *new)):
-            yield from _differences(old.get(key), new.get(key), f"{path}.{key}")
-    elif old != new:
-        yield f"{path.removeprefix('.')}: {_text(old)} -> {_text(new)}"
-
-
-def _shown(found: Document) -> str:
-    metadata = {key: value for key, value in found["metadata"].items() if key != "managedFields"}
-    rest = {key: value for key, value in found.items() if key not in ("apiVersion", "kind")}
-    return _text({**rest, "metadata": metadata})
-
-
-def _text(value: Any) -> str:
-    text = orjson.dumps(value).decode()
-    return text if len(text) <= _TEXT_SHOWN else text[:_TEXT_SHOWN] + "..."

@@ -184,6 +184,34 @@ def test_a_failure_tells_of_the_last_requests(tmp_path: Path) -> None:
     assert second.endswith(": GET /api/v1/namespaces/nowhere 404")
 
 
+WRITTEN: Final = """
+import kubernetes.client
+
+def test_fails(kube, kubernetes_client):
+    api = kubernetes.client.CoreV1Api(kubernetes_client)
+    secret = kubernetes.client.V1Secret(
+        metadata=kubernetes.client.V1ObjectMeta(name="password"), string_data={"password": "s3cret"}
+    )
+    api.create_namespaced_secret("default", secret)
+    involved = {"kind": "Secret", "namespace": "default", "name": "password"}
+    event = {"metadata": {"name": "e"}, "involvedObject": involved, "reason": "Leaked", "message": "it was"}
+    kube.request("POST", "/api/v1/namespaces/default/events", {**event, "type": "Warning", "count": 3})
+    raise AssertionError
+"""
+
+
+def test_a_failure_tells_who_wrote_what_and_what_happened(tmp_path: Path) -> None:
+    end = run(tmp_path, test_written=WRITTEN)
+    _, _, sections = end.stdout.partition("the last writes to kube")
+    writes, _, events = sections.partition("the last events in kube")
+    (write,) = [
+        line for line in writes.splitlines() if line.endswith("/registry/core/secrets/default/password")
+    ]
+    assert "kubernetes-admin (OpenAPI-Generator/" in write
+    assert "Warning Leaked Secret default/password: it was (3 times)" in events
+    assert "s3cret" not in sections
+
+
 NOTHING: Final = """
 import sys
 

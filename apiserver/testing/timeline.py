@@ -1,0 +1,180 @@
+"""The versions of one object: who wrote each, when, and what has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice, pairwise
+from typing import Any, Final
+
+from apiserver.app.object_history import ObjectHistory, ObjectVersion
+from apiserver.app.write_history import StoreWrite
+from apiserver.testing.differences import Change, differences, shown
+
+# What the text of a timeline shows.
+VERSIONS_SHOWN: Final = 50
+CHANGES_SHOWN: Final = 10
+# Of one version.
+CHANGES_MAX: Final = 100
+EXPIRE: Final = "expire"
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version of an object, which a write has made.
+
+    resource_version: of a deletion, the one that it had.
+    at: when it was written; None if that is not known any more.
+    verb: of the request, as in RBAC; without one `create`, `update` or `delete`, or `expire` if its lease has
+        expired; empty if it is not known whether there was one before.
+    user, user_agent: whose request it was; the server itself is `system:apiserver`, without an agent. Both
+        are empty if it is not known any more.
+    manager: the field manager, as far as the object tells; else the name of the server's task, if it was one.
+    changes: the fields that have changed since the version before; of the first one there are none.
+    document: the object; None once it was deleted.
+    """
+
+    resource_version: str
+    at: datetime | None
+    verb: str
+    user: str
+    user_agent: str
+    manager: str
+    changes: tuple[Change, ...]
+    document: dict[str, Any] | None
+
+    @property
+    def writer(self) -> str:
+        """Who wrote it, as text."""
+        manager = f"field manager {self.manager}" if self.manager else ""
+        if not self.user:
+            return manager or "nobody that is known"
+        how = ", ".join(filter(None, (self.user_agent, manager)))
+        return f"{self.user} ({how})" if how else self.user
+
+    def __str__(self) -> str:
+        at = self.at.strftime("%H:%M:%S.%f")[:-3] if self.at is not None else "at some time"
+        if self.verb == EXPIRE:
+            return f"{at} {self.resource_version} its lease has expired"
+        return f"{at} {self.resource_version} {self.verb or 'written'} by {self.writer}: {self._told()}"
+
+    def _told(self) -> str:
+        if self.document is None:
+            return "it was deleted"
+        if not self.changes:
+            return "no change" if self.verb not in ("create", "") else shown(self.document)
+        told = ", ".join(map(str, self.changes[:CHANGES_SHOWN]))
+        more = len(self.changes) - CHANGES_SHOWN
+        return f"{told}, and {more} more" if more > 0 else told
+
+
+class Timeline(Sequence[Version]):
+    """The last versions of an object, the oldest first.
+
+    is_complete: whether there were none before, or none that the server still knows.
+    """
+
+    def __init__(self, what: str, versions: Sequence[Version], *, is_complete: bool) -> None:
+        self._what, self._versions, self.is_complete = what, tuple(versions), is_complete
+
+    def __len__(self) -> int:
+        return len(self._versions)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._versions[index]
+
+    def __str__(self) -> str:
+        cut = len(self._versions) - VERSIONS_SHOWN
+        before = [f"  ... {cut} before"] if cut > 0 else [] if self.is_complete else ["  ... more before"]
+        lines = [f"  {each}" for each in self._versions[-VERSIONS_SHOWN:]] or ["  there was none"]
+        return "\n".join((f"{self._what}:", *before, *lines))
+
+
+def make_timeline(what: str, history: ObjectHistory, writes: Sequence[StoreWrite]) -> Timeline:
+    """what: the object, as text. writes: the last ones of the server."""
+    by_revision: dict[int, StoreWrite] = {}
+    for write in writes:
+        if history.key in write.keys:
+            by_revision.setdefault(write.revision, write)
+    nothing = ObjectVersion(0, None, is_new=False)
+    versions = [
+        _version(before, version, by_revision.get(version.revision))
+        for before, version in pairwise([nothing, *history.versions])
+    ]
+    return Timeline(what, versions, is_complete=history.is_complete)
+
+
+def _version(before: ObjectVersion, version: ObjectVersion, write: StoreWrite | None) -> Version:
+    old, new = before.document, version.document
+    request = write.request if write is not None else None
+    manager = _manager(old or {}, new) if new is not None else ""
+    if not manager and request is None and write is not None:
+        manager = write.task
+    if request is not None:
+        verb = request.verb
+    elif new is None and write is None and before.may_expire:
+        verb = EXPIRE
+    else:
+        verb = _verb(version, is_first=not before.revision)
+    return Version(
+        str(version.revision),
+        datetime.fromtimestamp(write.at, UTC) if write is not None else _last_time(new),
+        verb,
+        write.user if write is not None else "",
+        request.user_agent if request is not None else "",
+        manager,
+        () if old is None or new is None else tuple(islice(differences(old, new), CHANGES_MAX)),
+        new,
+    )
+
+
+def _verb(version: ObjectVersion, *, is_first: bool) -> str:
+    if version.document is None:
+        return "delete"
+    return "create" if version.is_new else "" if is_first else "update"
+
+
+def _entries(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield from document.get("metadata", {}).get("managedFields") or ()
+
+
+def _manager(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """Returns the manager who has got fields by a write, or whose entry has changed; empty if there is none.
+
+    The entries of those who have lost fields change, too.
+    """
+    before = {_who(each): each for each in _entries(old)}
+    last, last_rank = "", (False, "")
+    for entry in _entries(new):
+        was = before.get(_who(entry), {})
+        if entry != was:
+            gains = bool(_owned(entry) - _owned(was))
+            rank = (gains, str(entry.get("time", "")))
+            if rank >= last_rank:
+                last, last_rank = str(entry.get("manager", "")), rank
+    return last
+
+
+def _who(entry: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(entry.get(key) for key in ("manager", "operation", "apiVersion", "subresource"))
+
+
+def _owned(entry: Mapping[str, Any]) -> frozenset[tuple[str, ...]]:
+    return frozenset(_paths(entry.get("fieldsV1") or {}, ()))
+
+
+def _paths(fields: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    for key, inside in fields.items():
+        yield (*path, key)
+        yield from _paths(inside, (*path, key))
+
+
+def _last_time(document: Mapping[str, Any] | None) -> datetime | None:
+    """Returns the last time that an object tells of, to the second."""
+    if document is None:
+        return None
+    created = document.get("metadata", {}).get("creationTimestamp", "")
+    times = [str(each.get("time", "")) for each in _entries(document)]
+    last = max((created, *times), default="")
+    return datetime.fromisoformat(last) if last else None
