@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from dataclasses import dataclass, field
+from typing import Final
 
 from apiserver.app.state_copies import Beginning
 from apiserver.app.write_history import WriteHistory
@@ -12,6 +14,10 @@ from apiserver.endpoints.request_history import RequestHistory
 from apiserver.faults import FaultInjector
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.serving.listening import Sockets
+from apiserver.serving.serving_tls import TlsContent, TlsOptions, make_context
+
+# Servers for tests have the same keys, unless they have files of their own.
+CONTEXTS_MAX: Final = 8
 
 
 class SharedParts:
@@ -23,6 +29,7 @@ class SharedParts:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._schemas: dict[tuple[tuple[int, int], str], BuiltinSchemas] = {}
+        self._contexts: dict[tuple[TlsContent, TlsOptions], ssl.SSLContext] = {}
 
     def schemas(self, release: tuple[int, int], vendor: str) -> BuiltinSchemas:
         """Returns the schemas of a release's types. They are 20 MB, and take 20 ms to read."""
@@ -30,6 +37,19 @@ class SharedParts:
             found = self._schemas.get((release, vendor))
             if found is None:
                 found = self._schemas[release, vendor] = BuiltinSchemas(release, vendor)
+            return found
+
+    def tls_context(self, content: TlsContent, options: TlsOptions) -> ssl.SSLContext:
+        """Returns what connections are secured with. To make it takes a millisecond or two.
+
+        Raises UnusableTls.
+        """
+        with self._lock:
+            found = self._contexts.get((content, options))
+            if found is None:
+                while len(self._contexts) >= CONTEXTS_MAX:
+                    del self._contexts[next(iter(self._contexts))]
+                found = self._contexts[content, options] = make_context(content, options)
             return found
 
 

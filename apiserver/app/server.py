@@ -253,7 +253,10 @@ class App:
     def _serving_tls(self, certificates: pki.Pki) -> ServingTls:
         """Raises CannotStart."""
         # Those that were signed by a clock that is ahead are good for servers that go by it.
-        return serving_tls(self._config, certificates, checks_times=not self._host.clock.can_be_ahead)
+        checks_times = not self._host.clock.can_be_ahead
+        return serving_tls(
+            self._config, certificates, self._host.shared.tls_context, checks_times=checks_times
+        )
 
     def _use_tls(self, tls: ServingTls, parts: Parts) -> None:
         """Use what there is now, for what begins now."""

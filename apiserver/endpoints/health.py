@@ -127,6 +127,8 @@ class Health:
         return (f"warn: fault injection is enabled, active faults: {self.faults.active_count}",)
 
     async def is_ready(self) -> bool:
+        if not all(hook.is_done for hook in self.hooks):
+            return False  # Nobody has to be asked; a server that starts looks often.
         results = await _run(self.checks("readyz"))
         return not any(results.values())
 

@@ -6,7 +6,8 @@ import errno
 import ipaddress
 import os
 import socket
-from collections.abc import Sequence
+import ssl
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -63,8 +64,17 @@ def _no_certificates(config: Config, error: Exception) -> CannotStart:
     return CannotStart(f"cannot make certificates in {config.data_dir}: {error}")
 
 
-def serving_tls(config: Config, certificates: pki.Pki, *, checks_times: bool) -> ServingTls:
-    """Returns what connections are secured with. checks_times: see `TlsOptions`. Raises CannotStart."""
+def serving_tls(
+    config: Config,
+    certificates: pki.Pki,
+    make: Callable[[TlsContent, TlsOptions], ssl.SSLContext],
+    *,
+    checks_times: bool,
+) -> ServingTls:
+    """Returns what connections are secured with.
+
+    make: makes TLS contexts. checks_times: see `TlsOptions`. Raises CannotStart.
+    """
     serving = (
         config.tls_cert_file or certificates.serving_cert,
         config.tls_private_key_file or certificates.serving_key,
@@ -78,7 +88,7 @@ def serving_tls(config: Config, certificates: pki.Pki, *, checks_times: bool) ->
     )
     try:
         options = TlsOptions(config.tls_min_version, config.tls_cipher_suites, checks_times)
-        return ServingTls(files, options)
+        return ServingTls(files, options, make)
     except UnusableTls as error:
         raise CannotStart(str(error)) from None
     except OSError as error:

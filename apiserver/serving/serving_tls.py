@@ -110,9 +110,14 @@ class ServingTls:
         the one that expires first.
     """
 
-    def __init__(self, files: TlsFiles, options: TlsOptions) -> None:
-        """Raises OSError, UnusableTls."""
-        self._files, self._options = files, options
+    def __init__(
+        self,
+        files: TlsFiles,
+        options: TlsOptions,
+        make: Callable[[TlsContent, TlsOptions], ssl.SSLContext] | None = None,
+    ) -> None:
+        """make: makes the contexts, if not `make_context`. Raises OSError, UnusableTls."""
+        self._files, self._options, self._make = files, options, make or make_context
         self._changing = asyncio.Lock()
         self._subscribers: list[Callable[[TlsContent], None]] = []
         self.content = TlsContent(
@@ -181,7 +186,7 @@ class ServingTls:
 
     def _made_of(self, content: TlsContent) -> tuple[ssl.SSLContext, Mapping[str, float]]:
         """Raises UnusableTls."""
-        return make_context(content, self._options), self._expirations_of(content)
+        return self._make(content, self._options), self._expirations_of(content)
 
     def _expirations_of(self, content: TlsContent) -> Mapping[str, float]:
         """Raises UnusableTls."""

@@ -448,18 +448,21 @@ class WatchCache(Generic[T]):
         return versions
 
     def _add(self, items: Sequence[Stored]) -> None:
+        by_resource: dict[str, list[KeyVersion[T]]] = {}
         for item in items:
             prefix = resource_of(self._prefix, item.key)
             if prefix is not None:
-                filling = self._filling.get(prefix)
-                if filling is None:
-                    filling = self._filling[prefix] = _Filling(Snapshots())
-                version = _version(item, self._decode)
-                filling.snapshots.add(version)
-                if version.value is not None:
-                    filling.bytes += self._size_of(version.value)
+                by_resource.setdefault(prefix, []).append(_version(item, self._decode))
             elif item.key == self._compaction_key:
                 self._note_compaction(item.value)
+        for prefix, versions in by_resource.items():
+            filling = self._filling.get(prefix)
+            if filling is None:
+                filling = self._filling[prefix] = _Filling(Snapshots())
+            filling.snapshots.add_all(versions)
+            filling.bytes += sum(
+                self._size_of(version.value) for version in versions if version.value is not None
+            )
 
     def _fill(self, revision: int) -> None:
         self._floor = revision

@@ -72,7 +72,7 @@ def test_of_old_events_fewer_are_kept(live_bytes: int, old_bytes_max: int, kept:
     harness = Harness(limits=limits)
     if live_bytes:
         snapshots: Snapshots[bytes] = Snapshots()
-        snapshots.add(KeyVersion(P + "y", bytes(live_bytes - 300), revision=0, create_revision=0))
+        snapshots.add_all([KeyVersion(P + "y", bytes(live_bytes - 300), revision=0, create_revision=0)])
         harness.cache.fill(snapshots, 0, live_bytes - 300)
     for revision in range(1, 11):
         harness.cache.apply([put("x", b"v" * 300, revision, 1)])

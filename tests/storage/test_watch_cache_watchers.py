@@ -251,7 +251,7 @@ def test_a_refill_ends_watchers_that_may_have_missed_events() -> None:
     harness = Harness()
     watcher, _ = harness.watcher()
     snapshots: Snapshots[bytes] = Snapshots()
-    snapshots.add(KeyVersion(P + "x", b"1", revision=7, create_revision=7))
+    snapshots.add_all([KeyVersion(P + "x", b"1", revision=7, create_revision=7)])
     harness.cache.fill(snapshots, 9)
     assert watcher.is_ended
     with pytest.raises(RevisionCompacted):

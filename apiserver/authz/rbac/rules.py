@@ -7,10 +7,17 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+import orjson
+
 from apiserver.authz.attributes import Attributes
+from apiserver.text_caches import text_cache
 from apiserver.vocabulary import Document
 
 ANY: Final = "*"
+# Each role is read by the authorizer and by the controller that aggregates, and in each server of a process.
+# With the default roles of a release, twice as many as these; they are a few megabytes at most.
+CACHED_MAX: Final = 1_000
+CACHED_BYTES_MAX: Final = 4 * 1024
 
 
 class Malformed(ValueError):
@@ -80,11 +87,20 @@ _FIELDS: Final = ("verbs", "apiGroups", "resources", "resourceNames", "nonResour
 
 
 def parse_rules(role: Document) -> tuple[PolicyRule, ...]:
-    """Raises Malformed."""
+    """Returns the rules of a role, which are parsed once for all that have the same. Raises Malformed."""
     rules = role.get("rules") or ()
-    if rules and not isinstance(rules, list):
+    if not rules:
+        return ()
+    if not isinstance(rules, list):
         raise Malformed("the rules are not a list")
-    return tuple(map(PolicyRule.of, rules))
+    encoded = orjson.dumps(rules)
+    return _parsed(encoded) if len(encoded) <= CACHED_BYTES_MAX else tuple(map(PolicyRule.of, rules))
+
+
+@text_cache(CACHED_MAX)
+def _parsed(encoded: bytes) -> tuple[PolicyRule, ...]:
+    """Raises Malformed."""
+    return tuple(map(PolicyRule.of, orjson.loads(encoded)))
 
 
 def _words(rule: Document, field: str) -> tuple[str, ...]:

@@ -84,6 +84,10 @@ def no_gate(name: str) -> bool:
     return False
 
 
+# The gates on which default roles depend.
+GATES: Final = frozenset(_BY_GATE)
+
+
 def all_roles(is_on: Callable[[str], bool]) -> tuple[Roles, Bindings]:
     """Returns all default cluster roles and their bindings. is_on: whether a feature gate is."""
     roles = {**cluster_roles.ROLES, **controller_roles.ROLES}
