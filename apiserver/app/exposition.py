@@ -39,6 +39,7 @@ def build_exposition(
             storage_size,
             metrics.admission,
             metrics.authorization,
+            metrics.impersonation,
             metrics.audit,
             metrics.authentication,
             metrics.certificates,

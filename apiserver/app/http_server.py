@@ -19,7 +19,7 @@ from apiserver.endpoints.discovery import Discovery
 from apiserver.endpoints.fault_injection import ExpiringTokens, inject_faults
 from apiserver.endpoints.fault_requests import FaultRequests
 from apiserver.endpoints.health import Health
-from apiserver.endpoints.impersonation import impersonate
+from apiserver.endpoints.impersonation import ConstrainedImpersonation, LegacyImpersonation, impersonate
 from apiserver.endpoints.load_shedding import LoadShedding
 from apiserver.endpoints.openapi import OpenApi
 from apiserver.endpoints.openid import OpenId
@@ -138,7 +138,11 @@ def build_http_server(
         middleware.authenticate(authentication, access.certificates, core.metrics.authentication),
         *((auditor.begin,) if auditor is not None else ()),
         limits.deadlines.middleware,
-        impersonate(authorize, core.brand),
+        impersonate(
+            ConstrainedImpersonation(authorize, core.brand, core.metrics.impersonation)
+            if config.constrained_impersonation
+            else LegacyImpersonation(authorize, core.brand)
+        ),
         *((fairness.classify(),) if fairness is not None else ()),
         middleware.authorize(authorize, core.metrics.authorization),
         *((inject_faults(core.faults),) if core.faults is not None else ()),

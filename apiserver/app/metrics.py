@@ -20,6 +20,7 @@ from apiserver.metrics.conversion_webhooks import ConversionWebhookMetrics
 from apiserver.metrics.encryption import EncryptionMetrics
 from apiserver.metrics.event_loop import EventLoopMonitor
 from apiserver.metrics.garbage_collector import GarbageCollectorMetrics
+from apiserver.metrics.impersonation import ImpersonationMetrics
 from apiserver.metrics.leader_election import LeaderElectionMetrics
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.metrics.resource_series import ServedNames
@@ -44,6 +45,7 @@ class Metrics:
     admission: AdmissionMetrics
     authentication: AuthenticationMetrics
     authorization: AuthorizationMetrics
+    impersonation: ImpersonationMetrics
     audit: AuditMetrics
     certificates: CertificateMetrics
     storage: StorageMetrics
@@ -69,6 +71,7 @@ def build_metrics(config: Config, serving: SecureServing) -> Metrics:
         admission=AdmissionMetrics(),
         authentication=AuthenticationMetrics(socket.gethostname()),
         authorization=AuthorizationMetrics(socket.gethostname()),
+        impersonation=ImpersonationMetrics(),
         audit=AuditMetrics(),
         certificates=CertificateMetrics(lambda: serving.failed_handshakes),
         storage=StorageMetrics(resource_of, served_names),

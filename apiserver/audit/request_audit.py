@@ -328,8 +328,13 @@ class RequestAudit:
     def panicked(self) -> None:
         self._more.has_panicked = True
 
-    def impersonate(self, user: UserInfo) -> None:
-        self._more.impersonated = b',"impersonatedUser":' + user_text(user)
+    def impersonate(self, user: UserInfo, constraint: str = "") -> None:
+        """constraint: the verb of constrained impersonation that has allowed it, if one has."""
+        impersonated = b',"impersonatedUser":' + user_text(user)
+        if constraint:
+            metadata = {"impersonationConstraint": constraint}
+            impersonated += b',"authenticationMetadata":' + dumped(metadata)
+        self._more.impersonated = impersonated
 
     def refer_to(self, metadata: object) -> None:
         """Complete the reference to the object by the metadata that a client has sent."""

@@ -4,12 +4,12 @@
 last two any number of times, are its other attributes. If `-User` or `-Uid` is repeated, the first counts.
 Keys are percent-encoded where a header name could not hold them, and in lower case; values are UTF-8.
 
-Whether the caller may impersonate is decided elsewhere (`endpoints/impersonation.py`). How many headers there
-are and how long each may be is limited where they arrive (`endpoints/connection.py`, HEADERS_MAX and
+Whether the caller may impersonate is decided elsewhere (`endpoints/impersonation_modes.py`). How many headers
+there are and how long each may be is limited where they arrive (`endpoints/connection.py`, HEADERS_MAX and
 HEADER_BYTES_MAX).
 
-Source: k8s.io/apiserver, pkg/endpoints/filters/impersonation.go; the text for headers without a user is that
-of 1.36. Its constrained impersonation (verbs like `impersonate:user-info`) is not known here.
+Source: k8s.io/apiserver, pkg/endpoints/filters/impersonation; the text for headers without a user is that of
+1.36.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ _GROUP: Final = b"impersonate-group"
 _EXTRA: Final = b"impersonate-extra-"
 _PREFIX_LENGTH: Final = len(_PREFIX)
 _LONGER_THAN: Final = min(map(len, (_USER, _UID, _GROUP, _EXTRA))) - 1
+_NODE_PREFIX: Final = "system:node:"
 _LETTER_I: Final = ord("i")
 _LOWER_CASE: Final = 0x20
 _is_encoded = re.compile(rb"(?:[^%]|%[0-9A-Fa-f]{2})*").fullmatch
@@ -110,6 +111,14 @@ def service_account_of(user_name: str) -> tuple[str, str] | None:
     namespace, _, name = user_name.removeprefix(USER_PREFIX).partition(":")
     # If a part is not valid, it is the name of an ordinary user.
     return None if names.dns_label(namespace) or names.dns_subdomain(name) else (namespace, name)
+
+
+def node_of(user_name: str) -> str | None:
+    """Returns the name of the node with this user name; None for other users. Its groups do not matter."""
+    if not user_name.startswith(_NODE_PREFIX):
+        return None
+    name = user_name.removeprefix(_NODE_PREFIX)
+    return None if names.dns_subdomain(name) else name
 
 
 def unescaped_key(encoded: bytes) -> bytes:

@@ -35,6 +35,7 @@ FEATURE_GATES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "AllowUnsafeMalformedObjectDeletion": "allow_unsafe_malformed_object_deletion",
         "CBORServingAndStorage": "cbor",
+        "ConstrainedImpersonation": "constrained_impersonation",
         "DeclarativeValidation": "declarative_validation",
         "DeclarativeValidationTakeover": "declarative_validation_takeover",
         "DetectCacheInconsistency": "detect_cache_inconsistency",
@@ -272,6 +273,7 @@ class Config:
     detect_cache_inconsistency: bool = True
     cbor: bool = False
     allow_unsafe_malformed_object_deletion: bool = False
+    constrained_impersonation: bool = True
     declarative_validation: bool = True
     # Whether the declared rules decide; without effect if they are not asked.
     declarative_validation_takeover: bool = False

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterator
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Final, TypeAlias
 
 from apiserver.authn.impersonation import impersonated, is_impersonating, service_account_of, wanted_user
-from apiserver.authz.attributes import Attributes, AuthorizationChain
+from apiserver.authz.attributes import ALLOW, Attributes, AuthorizationChain, decided, forbidden
 from apiserver.brand import Brand
 from apiserver.endpoints.api_call import ApiCall, Handler, Middleware
+from apiserver.endpoints.impersonation_modes import (
+    ImpersonationMode,
+    ImpersonationRequest,
+    LastModes,
+    Requirement,
+    impersonation_modes,
+)
+from apiserver.endpoints.middleware import authorizer_attributes
+from apiserver.errors import Forbidden
+from apiserver.metrics.impersonation import ImpersonationMetrics
 from apiserver.vocabulary import UserInfo
+from storage.turns import Turn
+
+# Returns the user as whom a request is handled, and the constraint by which the caller may be that user.
+ImpersonationCheck: TypeAlias = Callable[[ApiCall, UserInfo], Awaitable[tuple[UserInfo, str]]]
+_LAYER: Final = "impersonation"  # as the audit log names it
 
 
-def impersonate(chain: AuthorizationChain, brand: Brand) -> Middleware:
-    """Replace the user by the one that the headers name, if the user may `impersonate` everything in them.
+def impersonate(check: ImpersonationCheck) -> Middleware:
+    """Replace the user by the one that the headers name, if the caller may impersonate that user.
 
     All later middleware and handlers see only the impersonated user.
     """
-    reviews_group = brand.group("authentication")
 
     def middleware(handle: Handler) -> Handler:
         # Not a coroutine: nearly all requests only pass through.
@@ -27,17 +43,101 @@ def impersonate(chain: AuthorizationChain, brand: Brand) -> Middleware:
             return handle(call)
 
         async def impersonate_user(call: ApiCall, wanted: UserInfo) -> None:
-            assert call.user is not None
-            for attributes in _required_permissions(call.user, wanted, reviews_group):
-                await chain.require(attributes)
-            call.user = impersonated(wanted)
+            call.user, constraint = await check(call, wanted)
             if call.audit is not None:
-                call.audit.impersonate(call.user)
+                call.audit.impersonate(call.user, constraint)
             await handle(call)
 
         return impersonating
 
     return middleware
+
+
+class ConstrainedImpersonation:
+    """Authorizes impersonation by one of the modes that `impersonation_modes` has."""
+
+    def __init__(self, chain: AuthorizationChain, brand: Brand, metrics: ImpersonationMetrics) -> None:
+        self._chain, self._metrics = chain, metrics
+        self._modes = impersonation_modes(brand)
+        self._last_modes = LastModes()
+
+    async def __call__(self, call: ApiCall, wanted: UserInfo) -> tuple[UserInfo, str]:
+        """Returns the impersonated user, and the constraint by which the caller may be that user.
+
+        Raises Forbidden, and what a chain raises.
+        """
+        began, mode = time.monotonic(), None
+        try:
+            mode = await self.mode_of(ImpersonationRequest(authorizer_attributes(call), wanted))
+        finally:
+            took = time.monotonic() - began
+            self._metrics.attempted("" if mode is None else mode.name, mode is not None, took)
+            if call.audit is not None:
+                call.audit.took(_LAYER, took)
+        return mode.impersonated(wanted), mode.constraint
+
+    async def mode_of(self, request: ImpersonationRequest) -> ImpersonationMode:
+        """Returns the first mode that the caller may use.
+
+        Raises Forbidden, with what the first one has said that was tried.
+        """
+        last = self._last_modes.of(request.caller)
+        modes = self._modes
+        if last is not None:
+            modes = (last, *(mode for mode in modes if mode is not last))
+        refusal: Forbidden | None = None
+        turn = Turn()
+        for mode in modes:
+            if not mode.applies(request):
+                continue
+            try:
+                for requirement in mode.requirements(request):
+                    await self._require(requirement, mode, turn)
+            except Forbidden as error:
+                refusal = refusal or error
+                continue
+            if mode is not last:
+                self._last_modes.remember(request.caller, mode)
+            return mode
+        assert refusal is not None  # The legacy mode applies to everybody.
+        raise refusal
+
+    async def _require(self, requirement: Requirement, mode: ImpersonationMode, turn: Turn) -> None:
+        """Raises Forbidden."""
+        if requirement.instead is not None and await self._problem(requirement.instead, mode) is None:
+            return
+        for attributes in requirement.each:
+            # A client may ask for as many groups as fit into its headers.
+            if turn.is_over():
+                await turn.next()
+            problem = await self._problem(attributes, mode)
+            if problem is not None:
+                raise forbidden(attributes, problem)
+
+    async def _problem(self, attributes: Attributes, mode: ImpersonationMode) -> str | None:
+        """Returns why something is not allowed; None if it is.
+
+        An authorizer that has failed has not allowed it: another mode may.
+        """
+        began = time.monotonic()
+        verdict = await decided(self._chain, attributes)
+        is_allowed = verdict.decision is ALLOW
+        self._metrics.authorized(mode.name, is_allowed, time.monotonic() - began)
+        return None if is_allowed else ": ".join(filter(None, (verdict.error, verdict.reason)))
+
+
+class LegacyImpersonation:
+    """Authorizes impersonation by the verb `impersonate` alone, as releases before 1.36 do."""
+
+    def __init__(self, chain: AuthorizationChain, brand: Brand) -> None:
+        self._chain, self._reviews_group = chain, brand.group("authentication")
+
+    async def __call__(self, call: ApiCall, wanted: UserInfo) -> tuple[UserInfo, str]:
+        """Returns the impersonated user, without a constraint. Raises Forbidden, and what a chain raises."""
+        assert call.user is not None
+        for attributes in _required_permissions(call.user, wanted, self._reviews_group):
+            await self._chain.require(attributes)
+        return impersonated(wanted), ""
 
 
 def _required_permissions(caller: UserInfo, wanted: UserInfo, reviews_group: str) -> Iterator[Attributes]:

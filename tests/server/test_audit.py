@@ -312,6 +312,7 @@ def test_a_request_that_is_forbidden(api: Api, log: Log) -> None:
     assert found["user"]["username"] == "admin"
     assert found["impersonatedUser"]["username"] == "bob"
     assert "dev" in found["impersonatedUser"]["groups"]
+    assert found["authenticationMetadata"] == {"impersonationConstraint": "impersonate:user-info"}
     assert found["annotations"]["authorization.k8s.io/decision"] == "forbid"
     assert found["responseStatus"]["reason"] == "Forbidden"
     assert found["responseStatus"]["message"] == answer.message

@@ -190,7 +190,7 @@ def test_a_webhook_is_told_versions_as_kubernetes_does(
     """Also where the server itself asks, beside the request.
 
     Source: kubernetes, pkg/registry/rbac/escalation_check.go, plugin/pkg/admission/certificates;
-    k8s.io/apiserver, pkg/endpoints/filters/impersonation.go.
+    k8s.io/apiserver, pkg/endpoints/filters/impersonation/mode.go.
     """
     del hook.specs[:]
     roles = f"/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}"
@@ -223,7 +223,9 @@ def test_a_webhook_is_told_versions_as_kubernetes_does(
     assert alice.get(f"{CONFIG_MAPS.format(namespace)}/allowed", headers=headers).status == 404
     resources = (("users", ""), ("groups", ""), ("uids", ""), ("userextras", "scopes"))
     versions = [told(hook, *resource) for resource in resources]
-    assert versions == [[("impersonate", each)] for each in ("", "", "v1", "v1")]
+    # Keys of extra without a domain are for legacy impersonation alone.
+    constrained, legacy = ("impersonate:user-info", "v1"), ("impersonate", "v1")
+    assert versions == [[constrained, legacy]] * 3 + [[legacy]]
 
     signed = x509.CertificateSigningRequestBuilder().subject_name(
         x509.Name(

@@ -25,6 +25,7 @@ from tests.support.server_process import ServerProcess
 REVIEWS: Final = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 AUTHENTICATED: Final = "system:authenticated"
+IN_REVIEWS: Final = "authentication.k8s.io"
 
 
 class Reply(NamedTuple):
@@ -148,38 +149,97 @@ def refusal(caller: str, resource: str, name: str, group: str = "", namespace: s
     return f"{what} is forbidden: {why}"
 
 
-# What is asked for, and what of it is refused first.
-REFUSED: Final[dict[str, tuple[list[str], tuple[str, ...]]]] = {
+# What is asked for, and the mode whose right is missing first.
+REFUSED: Final[dict[str, tuple[list[str], str]]] = {
+    "a user": (["Impersonate-User: jane"], "user-info"),
+    "oneself": (["Impersonate-User: alice"], "user-info"),
+    "masters": (["Impersonate-User: jane", "Impersonate-Group: system:masters"], "user-info"),
+    "an account": (["Impersonate-User: system:serviceaccount:default:x"], "serviceaccount"),
+    "a node": (["Impersonate-User: system:node:n"], "arbitrary-node"),
+}
+
+
+@pytest.mark.parametrize(("lines", "mode"), REFUSED.values(), ids=REFUSED)
+@pytest.mark.parametrize(("token", "caller"), [("alice-token", "alice"), ("", "system:anonymous")])
+def test_who_has_no_rights_is_nobody_else(
+    server: ServerProcess, lines: list[str], mode: str, token: str, caller: str
+) -> None:
+    cannot = f'User "{caller}" cannot impersonate-on:{mode}'
+    reviews, namespaces = "selfsubjectreviews", "namespaces"
+    for path, message in (
+        (
+            REVIEWS,
+            f'{reviews}.{IN_REVIEWS} is forbidden: {cannot}:create resource "{reviews}" in API group "',
+        ),
+        (
+            "/api/v1/namespaces",
+            f'{namespaces} is forbidden: {cannot}:create resource "{namespaces}" in API g',
+        ),
+        ("/version", f'forbidden: {cannot}:post path "/version"'),
+    ):
+        said = ask(server, *lines, path=path, token=token)
+        assert said.status == 403
+        assert said.message.startswith(message)
+
+
+LEGACY_REFUSED: Final[dict[str, tuple[list[str], tuple[str, ...]]]] = {
     "a user": (["Impersonate-User: jane"], ("users", "jane")),
-    "masters": (["Impersonate-User: jane", "Impersonate-Group: system:masters"], ("users", "jane")),
     "an account": (
         ["Impersonate-User: system:serviceaccount:default:x"],
         ("serviceaccounts", "x", "", "default"),
     ),
+    "a node": (["Impersonate-User: system:node:n"], ("users", "system:node:n")),
+}
+# Flags without which only `impersonate` counts.
+ONLY_LEGACY: Final[dict[str, tuple[str, ...]]] = {
+    "the gate is off": ("--feature-gates=ConstrainedImpersonation=false",),
+    "a release before": ("--emulated-version=1.35",),
 }
 
 
-@pytest.mark.parametrize(("lines", "refused"), REFUSED.values(), ids=REFUSED)
-@pytest.mark.parametrize(("token", "caller"), [("alice-token", "alice"), ("", "system:anonymous")])
-def test_who_has_no_rights_is_nobody_else(
-    server: ServerProcess, lines: list[str], refused: tuple[str, ...], token: str, caller: str
-) -> None:
-    for path in (REVIEWS, "/version", "/api/v1/namespaces"):
-        said = ask(server, *lines, path=path, token=token)
-        assert (said.status, said.message) == (403, refusal(caller, *refused))
+@pytest.mark.parametrize("flags", ONLY_LEGACY.values(), ids=ONLY_LEGACY)
+def test_without_the_gate_only_one_verb_counts(flags: tuple[str, ...], tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, *flags) as server:
+        for lines, refused in LEGACY_REFUSED.values():
+            said = ask(server, *lines, token="alice-token")
+            assert (said.status, said.message) == (403, refusal("alice", *refused))
+        assert ask(server, "Impersonate-User: system:node:n").user["groups"] == [AUTHENTICATED]
 
 
-def test_impersonating_oneself_needs_the_right_too(server: ServerProcess) -> None:
-    """It takes the same leave as for anybody else."""
-    said = ask(server, "Impersonate-User: alice", token="alice-token")
-    assert (said.status, said.message) == (403, refusal("alice", "users", "alice"))
+def service_account(api: Api, name: str) -> str:
+    """Makes a service account in the namespace `default`; returns a token of it."""
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    api.post(accounts, {"metadata": {"name": name}}).ok()
+    return str(api.post(f"{accounts}/{name}/token", {"spec": {}}).ok()["status"]["token"])
 
 
-def may(group: str, resource: str, name: str) -> dict[str, Any]:
-    return {"apiGroups": [group], "resources": [resource], "resourceNames": [name], "verbs": ["impersonate"]}
+def bind(api: Api, role: str, subject: dict[str, str], name: str) -> None:
+    """Binds a cluster role for everything."""
+    of = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}
+    document = {"metadata": {"name": name}, "roleRef": of, "subjects": [subject]}
+    api.post(f"{RBAC}/clusterrolebindings", document).ok()
 
 
-IN_REVIEWS: Final = "authentication.k8s.io"
+def account_subject(name: str) -> dict[str, str]:
+    return {"kind": "ServiceAccount", "namespace": "default", "name": name}
+
+
+def test_a_node_has_its_groups_if_it_is_impersonated_as_such(server: ServerProcess, api: Api) -> None:
+    """But not by who has last used legacy impersonation: kube-apiserver goes on with that first."""
+    token = service_account(api, "boss")
+    bind(api, "cluster-admin", account_subject("boss"), "boss")
+    asyncio.run(eventually(partial(_is_allowed, server, "Impersonate-User: jane", token)))
+    node = "Impersonate-User: system:node:n"
+    assert ask(server, node, token=token).user["groups"] == ["system:nodes", AUTHENTICATED]
+    masters = ("Impersonate-User: jane", "Impersonate-Group: system:masters")
+    assert ask(server, *masters, token=token).user["groups"] == ["system:masters", AUTHENTICATED]
+    assert ask(server, node, token=token).user["groups"] == [AUTHENTICATED]
+
+
+def may(group: str, resource: str, name: str, verb: str = "impersonate") -> dict[str, Any]:
+    return {"apiGroups": [group], "resources": [resource], "resourceNames": [name], "verbs": [verb]}
+
+
 BOT: Final = "system:serviceaccount:default:bot"
 # Whom the bot may impersonate: where the role is, of what kind, and its rules.
 ROLES: Final = (
@@ -201,19 +261,17 @@ ROLES: Final = (
 def bot_token(server: ServerProcess) -> str:
     """The token of a service account that may impersonate certain users."""
     with closing(Api(server)) as api:
-        accounts = "/api/v1/namespaces/default/serviceaccounts"
-        api.post(accounts, {"metadata": {"name": "bot"}}).ok()
-        token = api.post(f"{accounts}/bot/token", {"spec": {}}).ok()["status"]["token"]
+        token = service_account(api, "bot")
         meta = {"metadata": {"name": "impersonator"}}
         for place, role, rules in ROLES:
             api.post(f"{place}/{role.lower()}s", {**meta, "rules": rules}).ok()
             of = {"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": "impersonator"}
-            to = [{"kind": "ServiceAccount", "namespace": "default", "name": "bot"}]
+            to = [account_subject("bot")]
             api.post(f"{place}/{role.lower()}bindings", {**meta, "roleRef": of, "subjects": to}).ok()
     # Roles count a moment after they were written.
     for line in ("Impersonate-User: jane", "Impersonate-User: system:serviceaccount:default:x"):
         asyncio.run(eventually(partial(_is_allowed, server, line, token)))
-    return str(token)
+    return token
 
 
 def _is_allowed(server: ServerProcess, line: str, token: str) -> bool:
@@ -323,3 +381,38 @@ def test_kubectl_as_somebody_else(
     assert kubectl.run("auth", "can-i", "get", "cm", "--as=jane").stdout == "no\n"
     end = kubectl.run("get", "cm", "--as=system:serviceaccount:default:x")
     assert '(Forbidden): configmaps is forbidden: User "system:serviceaccount:default:x" cannot' in end.stderr
+
+
+@pytest.mark.kubectl
+@pytest.mark.parametrize("version", each_version(-1))
+def test_kubectl_with_a_right_to_list_as_somebody_else(
+    version: str, server: ServerProcess, api: Api, namespace: str, tmp_path: Path
+) -> None:
+    """Constrained impersonation: the account may list as jane, who may do everything, but not write."""
+    name = f"lister-{namespace}"
+    token = service_account(api, name)
+    as_jane = [
+        may(IN_REVIEWS, "users", f"jane-{namespace}", "impersonate:user-info"),
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["impersonate-on:user-info:list"]},
+        # kubectl asks in jane's name which resources there are, too.
+        {"nonResourceURLs": ["/api*"], "verbs": ["impersonate-on:user-info:get"]},
+    ]
+    api.post(f"{RBAC}/clusterroles", {"metadata": {"name": name}, "rules": as_jane}).ok()
+    bind(api, name, account_subject(name), name)
+    user = f"jane-{namespace}"
+    bind(api, "cluster-admin", {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}, user)
+    kubectl = Kubectl(program(version), server.kubeconfig, namespace, tmp_path)
+    # The certificate in the kubeconfig would count before the token.
+    at = (f"--server={server.url}", f"--certificate-authority={server.ca_path}", "--kubeconfig=/dev/null")
+    cluster = (*at, f"--token={token}", f"--as={user}")
+    lists = partial(kubectl.run, "get", "configmaps", "-o=name", *cluster)
+    asyncio.run(eventually(lambda: lists().returncode == 0))
+    assert "cannot list resource" in kubectl.run("get", "configmaps", *cluster[:-1]).stderr
+    refused = kubectl.run("create", "configmap", "a", *cluster).stderr
+    assert (
+        f'configmaps is forbidden: User "system:serviceaccount:default:{name}" cannot '
+        'impersonate-on:user-info:create resource "configmaps" in API group "" in the namespace '
+        f'"{namespace}"'
+    ) in refused.replace("\n", " ")
+    attempts = 'apiserver_impersonation_attempts_total{decision="allowed",mode="user-info"}'
+    assert attempts in api.get("/metrics").body.decode()

@@ -62,7 +62,7 @@ def document(audit: RequestAudit, stage: Stage = RESPONSE_COMPLETE, code: int = 
 
 def test_all_that_an_event_says_in_its_order() -> None:
     audit = audit_of()
-    audit.impersonate(UserInfo("bob"))
+    audit.impersonate(UserInfo("bob"), "impersonate:user-info")
     audit.refer_to({"name": "p", "namespace": "other", "uid": "u", "resourceVersion": "7", "labels": {}})
     audit.decision = True, "because"
     audit.annotate("z", "1")
@@ -82,6 +82,7 @@ def test_all_that_an_event_says_in_its_order() -> None:
             "extra": {"scopes": ["a", "b"]},
         },
         "impersonatedUser": {"username": "bob"},
+        "authenticationMetadata": {"impersonationConstraint": "impersonate:user-info"},
         "sourceIPs": ["10.0.0.1", "127.0.0.1"],
         "userAgent": "curl/8",
         "objectRef": {
@@ -102,7 +103,14 @@ def test_all_that_an_event_says_in_its_order() -> None:
             "z": "1",
         },
     }
-    order = ["impersonatedUser", "sourceIPs", "userAgent", "objectRef", "responseStatus"]
+    order = [
+        "impersonatedUser",
+        "authenticationMetadata",
+        "sourceIPs",
+        "userAgent",
+        "objectRef",
+        "responseStatus",
+    ]
     assert [name for name in found if name in order] == order
 
 

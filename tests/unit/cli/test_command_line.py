@@ -148,7 +148,11 @@ FLAGS: Final[dict[str, tuple[list[str], dict[str, Any]]]] = {
     ),
     "S10: those of the emulated release": (
         ["--show-hidden-metrics-for-version=1.33", "--emulated-version=1.34"],
-        {"metrics": MetricsConfiguration(shows_hidden=True), "release": EmulatedRelease(34, 33)},
+        {
+            "metrics": MetricsConfiguration(shows_hidden=True),
+            "release": EmulatedRelease(34, 33),
+            "constrained_impersonation": False,
+        },
     ),
     "metrics that are not served": (
         ["--disabled-metrics=a_total,b", "--disabled-metrics=c"],
@@ -173,10 +177,13 @@ FLAGS: Final[dict[str, tuple[list[str], dict[str, Any]]]] = {
             "warnings": ("--emulate-removal: what Kubernetes 1.38 has removed is not served",),
         },
     ),
-    "S12: a release": (["--emulated-version=1.34"], {"release": EmulatedRelease(34, 33)}),
+    "S12: a release": (
+        ["--emulated-version=1.34"],
+        {"release": EmulatedRelease(34, 33), "constrained_impersonation": False},
+    ),
     "S12: as kube-apiserver has it, with an older one that can read the store": (
         ["--emulated-version=kube=1.34", "--min-compatibility-version=kube=1.31"],
-        {"release": EmulatedRelease(34, 31)},
+        {"release": EmulatedRelease(34, 31), "constrained_impersonation": False},
     ),
     "gates of the release, which may be off there": (
         ["--emulated-version=1.30"],
@@ -185,6 +192,7 @@ FLAGS: Final[dict[str, tuple[list[str], dict[str, Any]]]] = {
             "list_from_cache_snapshot": False,
             "detect_cache_inconsistency": False,
             "declarative_validation": False,
+            "constrained_impersonation": False,
         },
     ),
     "H07 validation that is not declared": (
