@@ -6,6 +6,7 @@ Source: kubernetes, pkg/kubeapiserver/options/plugins.go.
 from __future__ import annotations
 
 from collections.abc import Collection
+from types import MappingProxyType
 from typing import Final
 
 # Those that are enabled unless they are disabled by name.
@@ -52,6 +53,8 @@ OFF_BY_DEFAULT: Final = frozenset(
         "NamespaceAutoProvision",
     }
 )
+# Those that later releases do not have, by the first one without them. They, too, are enabled only by name.
+REMOVED: Final = MappingProxyType({"PodSecurityPolicy": 25})
 # Its work is done by `namespace_lifecycle`, too.
 AUTO_PROVISION: Final = "NamespaceAutoProvision"
 IMPLEMENTED: Final = ON_BY_DEFAULT | OFF_BY_DEFAULT
@@ -68,7 +71,12 @@ NOT_IMPLEMENTED: Final = frozenset(
         "PodGroupWorkloadExists",
     }
 )
-KNOWN: Final = IMPLEMENTED | ALWAYS_ON | NOT_IMPLEMENTED
+KNOWN: Final = IMPLEMENTED | ALWAYS_ON | NOT_IMPLEMENTED | REMOVED.keys()
+
+
+def is_known(name: str, minor: int) -> bool:
+    """Returns whether the release 1.`minor` has a plugin of this name. Older ones may name newer plugins."""
+    return name in KNOWN and minor < REMOVED.get(name, minor + 1)
 
 
 def warnings(enabled: Collection[str], disabled: Collection[str]) -> list[str]:

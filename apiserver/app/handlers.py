@@ -53,7 +53,12 @@ def build_admission(core: Core, authorizers: Authorizers, caller_with: CallerFac
     context = PluginContext(core.registry, core.served, core.brand, authorizers, core.offload)
     config, metrics = core.config, core.metrics.admission
     plugins = builtin_plugins(
-        context, config.plugin_configurations, caller_with, metrics, config.runs_admission_plugin
+        context,
+        config.plugin_configurations,
+        caller_with,
+        metrics,
+        config.runs_admission_plugin,
+        config.release.minor,
     )
     return AdmissionChain(plugins, metrics)
 

@@ -424,6 +424,14 @@ def _check_authorization_flags(values: Mapping[str, Any]) -> None:
 
 
 def _check_combinations(config: Config) -> None:
+    for flag, names in (
+        ("enable", config.enable_admission_plugins),
+        ("disable", config.disable_admission_plugins),
+    ):
+        for name in names:
+            if not plugin_names.is_known(name, config.release.minor):
+                release = f"Kubernetes 1.{config.release.minor}"
+                raise UsageError(f"--{flag}-admission-plugins: {release} has no admission plugin {name!r}")
     if both := sorted({*config.enable_admission_plugins} & {*config.disable_admission_plugins}):
         raise UsageError(
             f"--enable-admission-plugins and --disable-admission-plugins both contain {', '.join(both)}"

@@ -42,6 +42,7 @@ from apiserver.admission.plugins.pod_certificates import PodCertificateSigning
 from apiserver.admission.plugins.pod_node_selector import PodNodeSelector
 from apiserver.admission.plugins.pod_resize_validator import PodResizeValidator
 from apiserver.admission.plugins.pod_security import PodSecurity
+from apiserver.admission.plugins.pod_security_policy import PodSecurityPolicyAdmission
 from apiserver.admission.plugins.pod_toleration_restriction import PodTolerationRestriction
 from apiserver.admission.plugins.pod_topology_labels import PodTopologyLabels
 from apiserver.admission.plugins.priority import Priority
@@ -71,10 +72,12 @@ def builtin_plugins(
     caller_with: CallerFactory,
     metrics: AdmissionMetrics,
     is_on: Callable[[str], bool],
+    minor: int,
 ) -> Sequence[Plugin]:
     """Returns the plugins in the order in which they are called, which is kube-apiserver's.
 
     caller_with: of webhooks. is_on: whether the plugin of a name is enabled.
+    minor: of the release 1.`minor` that is served.
     """
     brand, authorize, offload, lister = context.brand, context.authorize, context.offload, context.lister
     registration = brand.group("admissionregistration")
@@ -108,6 +111,7 @@ def builtin_plugins(
             else ()
         ),
         PodSecurity(context, configured.pod_security, metrics.pod_security),
+        *([PodSecurityPolicyAdmission(context, minor)] if is_on(PodSecurityPolicyAdmission.name) else ()),
         PodNodeSelector(namespaces, configured.node_selectors),
         Priority(lister(brand.group("scheduling"), "priorityclasses")),
         DefaultTolerationSeconds(configured.not_ready_toleration_s, configured.unreachable_toleration_s),

@@ -20,6 +20,7 @@ from apiserver.admission.plugin_names import (
     NOT_IMPLEMENTED,
     OFF_BY_DEFAULT,
     ON_BY_DEFAULT,
+    REMOVED,
 )
 from apiserver.admission.plugins import builtin_plugins
 from apiserver.authz.authorizer_modes import Authorizers
@@ -65,7 +66,7 @@ class NobodyAnswers:
 async def test_those_listed_as_implemented_are_those_that_are_built(store: EmbeddedStore) -> None:
     async with server(store) as registry:
 
-        def built(*names: str, modes: Sequence[str] = ()) -> list[str]:
+        def built(*names: str, modes: Sequence[str] = (), minor: int = 36) -> list[str]:
             authorizers = Authorizers(of_modes(modes), Brand(), lambda: True)
             context = PluginContext(registry, ServedTable(TABLE), Brand(), authorizers, Offload())
             plugins = builtin_plugins(
@@ -74,10 +75,15 @@ async def test_those_listed_as_implemented_are_those_that_are_built(store: Embed
                 lambda _: NobodyAnswers(),
                 AdmissionMetrics(),
                 names.__contains__,
+                minor,
             )
             return [plugin.name for plugin in plugins]
 
-        assert [*built(*KNOWN)] == [*IN_ORDER, "", ""], "each once, in kube-apiserver's order"
+        known = KNOWN - REMOVED.keys()
+        assert [*built(*known)] == [*IN_ORDER, "", ""], "each once, in kube-apiserver's order"
+        after = IN_ORDER.index("PodSecurity") + 1
+        older = (*IN_ORDER[:after], "PodSecurityPolicy", *IN_ORDER[after:])
+        assert [*built(*KNOWN, minor=24)] == [*older, "", ""], "with those that later releases do not have"
         assert {*IN_ORDER, AUTO_PROVISION} == IMPLEMENTED
         assert built("Priority", "PodSecurity") == ["PodSecurity", "Priority", "", ""], "in their own order"
         assert built() == ["", ""], "who may use parameters of policies, and who issues certificates of pods"
@@ -86,7 +92,7 @@ async def test_those_listed_as_implemented_are_those_that_are_built(store: Embed
 
 def test_a_name_is_in_one_list() -> None:
     assert not ON_BY_DEFAULT & OFF_BY_DEFAULT
-    assert len(KNOWN) == len(IMPLEMENTED) + len(ALWAYS_ON) + len(NOT_IMPLEMENTED)
+    assert len(KNOWN) == len(IMPLEMENTED) + len(ALWAYS_ON) + len(NOT_IMPLEMENTED) + len(REMOVED)
     assert NamespaceLifecycle.__name__ in ALWAYS_ON
 
 
@@ -153,7 +159,23 @@ def test_to_disable_one_that_is_not_implemented_is_no_reason_to_warn() -> None:
     assert parse(["--disable-admission-plugins=NodeDeclaredFeatureValidator"]).warnings == ()
 
 
+def test_t11_a_plugin_that_later_releases_have_not_is_off_by_default() -> None:
+    release = "--emulated-version=1.24"
+    assert not parse([release]).runs_admission_plugin("PodSecurityPolicy")
+    named = parse([release, "--enable-admission-plugins=PodSecurityPolicy"])
+    assert named.runs_admission_plugin("PodSecurityPolicy")
+    assert not [each for each in named.warnings if "PodSecurityPolicy" in each]
+
+
 REFUSED: Final = {
+    "T11 one that is gone": (
+        ["--emulated-version=1.25", "--enable-admission-plugins=PodSecurityPolicy"],
+        "--enable-admission-plugins: Kubernetes 1.25 has no admission plugin 'PodSecurityPolicy'",
+    ),
+    "T11 one that is gone, disabled": (
+        ["--disable-admission-plugins=PodSecurityPolicy"],
+        "--disable-admission-plugins: Kubernetes 1.36 has no admission plugin 'PodSecurityPolicy'",
+    ),
     "one that nobody knows": (["--enable-admission-plugins=Garbage"], "'Garbage' is not an admission plugin"),
     "in lower case": (["--disable-admission-plugins=priority"], "'priority' is not an admission plugin"),
     "both": (
