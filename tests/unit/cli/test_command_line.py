@@ -378,11 +378,7 @@ BAD: Final = {
     ),
     "T11: a plugin that went with its API": (
         ["--enable-admission-plugins=PodSecurityPolicy"],
-        "'PodSecurityPolicy' is not an admission plugin",
-    ),
-    "T11: and is not there in the releases that had it": (
-        ["--enable-admission-plugins=PodSecurityPolicy", "--emulated-version=1.24"],
-        "'PodSecurityPolicy' is not an admission plugin",
+        "Kubernetes 1.36 has no admission plugin 'PodSecurityPolicy'",
     ),
     "a gate of another component": (["--feature-gates=other:A=true"], "component not registered: other"),
     "a domain of one part": (["--group-domain=local"], "'local' must be a DNS name of at least two labels"),

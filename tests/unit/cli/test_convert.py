@@ -187,11 +187,11 @@ TOLD: Final[dict[str, tuple[str, list[str], bool, int, int]]] = {
         1,
     ),
     "a type of a later release": (
-        "apiVersion: storagemigration.k8s.io/v1beta1\nkind: StorageVersionMigration\nspec: {}",
+        "apiVersion: resource.k8s.io/v1\nkind: DeviceClass\nspec: {}",
         [
             (
-                "document 1, StorageVersionMigration: Kubernetes 1.30 has no StorageVersionMigration: "
-                "storagemigration.k8s.io/v1beta1 comes with 1.35; it is left as it is"
+                "document 1, DeviceClass: Kubernetes 1.30 has no DeviceClass: "
+                "resource.k8s.io/v1 comes with 1.34; it is left as it is"
             )
         ],
         True,
