@@ -18,6 +18,7 @@ from apiserver.vocabulary import Document
 # Fields that stand in the request itself in v1beta1, and below `exactly` in v1.
 _EXACT: Final = (
     *("deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity"),
+    "derivedAttributes",
 )
 
 

@@ -146,7 +146,15 @@ def _text(value: Any) -> str:
 
 
 def _int32(value: Any) -> int:
-    if type(value) is not int or not -(1 << 31) <= value < 1 << 31:
+    return _integer(value, 32)
+
+
+def _int64(value: Any) -> int:
+    return _integer(value, 64)
+
+
+def _integer(value: Any, bits: int) -> int:
+    if type(value) is not int or not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
         raise _Unreadable
     return value
 
@@ -200,6 +208,8 @@ def _conditions(value: Any) -> list[Document]:
         for field in ("lastTransitionTime", "reason", "message"):
             if condition.get(field):
                 one[field] = _text(condition[field])
+        if condition.get("observedGeneration") is not None:
+            one["observedGeneration"] = _int64(condition["observedGeneration"])
         if one["lastTransitionTime"] and timestamps.from_text(one["lastTransitionTime"]) is None:
             raise _Unreadable
         read.append(one)
