@@ -20,7 +20,7 @@ from apiserver.controllers.kubernetes_service import (
     KubernetesServiceReconciler,
     usable_endpoint,
 )
-from apiserver.controllers.replicas import Replica, Replicas
+from apiserver.controllers.replicas import Replica, Replicas, Share
 from apiserver.controllers.service_allocations import ServiceAllocationRepair
 from apiserver.controllers.service_cidrs import DefaultServiceCidr, ServiceNetworks
 from apiserver.endpoints.openid import JWKS_PATH, OpenId, can_be_discovered
@@ -37,8 +37,10 @@ from apiserver.serving.serving_tls import ServingTls, TlsContent
 log = logging.getLogger(__name__)
 
 
-def build_replicas(core: Core, accounts: ServiceAccountTokens, tls: ServingTls) -> Replicas | None:
-    """Returns the other servers on the store; None if it can have no others."""
+def build_replicas(
+    core: Core, accounts: ServiceAccountTokens, tls: ServingTls, share: Share
+) -> Replicas | None:
+    """Returns the other servers on the store; None if it can have no others. share: see `Replicas`."""
     config = core.config
     if not config.etcd_servers:
         return None
@@ -51,8 +53,10 @@ def build_replicas(core: Core, accounts: ServiceAccountTokens, tls: ServingTls) 
         signing_key=keys[0],
         keys=keys,
         **_root_ca(tls.content),
+        release=config.release,
+        stores_for=config.release,
     )
-    replicas = Replicas(core.store, config.etcd_prefix, own)
+    replicas = Replicas(core.store, config.etcd_prefix, own, share)
     tls.subscribe(lambda content: replicas.tell(replace(replicas.own, **_root_ca(content))))
     return replicas
 

@@ -29,6 +29,7 @@ from apiserver.registry.memory_budget import MemoryBudget
 from apiserver.registry.offload import Offload
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ServedTable
+from apiserver.registry.storage_form import StorageForms
 from apiserver.registry.store import ObjectStorage, Registry
 from apiserver.registry.stored_object import ObjectDecoder
 from apiserver.registry.strategy import DeclaredChecks
@@ -44,6 +45,7 @@ from storage.interface import Storage
 class Core:
     """The collaborators that most parts of a server share.
 
+    catalogue: all versions of the built-in types. forms: in which objects are stored.
     origins: of pages that may call this server. history: has the last requests, if they are kept.
     faults: those that are injected, if any can be.
     clock: seconds since 1970.
@@ -60,6 +62,8 @@ class Core:
     memory_budget: MemoryBudget
     serving: SecureServing
     decode: ObjectDecoder
+    catalogue: Catalogue
+    forms: StorageForms
     history: RequestHistory | None
     faults: FaultInjector | None
     origins: AllowedOrigins
@@ -141,6 +145,8 @@ def build_core(
         memory_budget=MemoryBudget(_memory_limit_bytes(config, serving.worker)),
         serving=serving,
         decode=decode,
+        catalogue=catalogue,
+        forms=storage.forms,
         history=surroundings.host.history,
         faults=faults,
         origins=origins,

@@ -40,6 +40,7 @@ from apiserver.app.flow_control import (
 from apiserver.app.handlers import build_admission, build_handlers
 from apiserver.app.http_server import RequestLimits, build_endpoints, build_http_server, build_routes
 from apiserver.app.outbound import Outbound
+from apiserver.app.release_sharing import ReleaseSharing
 from apiserver.catalogue.rbac.roles import GROUP as RBAC_GROUP
 from apiserver.controllers import flow_control_configuration, flow_control_objects
 from apiserver.controllers.api_service_registration import ApiServiceRegistration
@@ -170,7 +171,8 @@ def build_parts(
         registry, namespaces, provisions=config.runs_admission_plugin(AUTO_PROVISION)
     )
     admission = build_admission(core, access.authorizers, caller_with)
-    replicas = build_replicas(core, access.accounts, tls)
+    definitions = build_definitions(core, outbound.webhooks)
+    replicas = build_replicas(core, access.accounts, tls, ReleaseSharing(core, definitions).share)
     connectors = build_connectors(core, outbound.forwarder)
     storage_size = StorageSizeMetric(
         "etcd-0" if config.etcd_servers else "embedded",
@@ -231,7 +233,7 @@ def build_parts(
         replicas=replicas,
         registration=build_registration(core),
         aggregation=aggregation,
-        definitions=(definitions_hook, build_definitions(core, outbound.webhooks)),
+        definitions=(definitions_hook, definitions),
         controllers=build_controller_manager(
             core,
             lifecycle,

@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 import orjson
 
@@ -45,6 +45,7 @@ from apiserver.catalogue.type_versions import TypeVersions, api_version_of, full
 from apiserver.features.gates import FeatureGates
 from apiserver.registry.conversion_codec import ConversionCodec
 from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
+from apiserver.registry.storage_form import StorageForm
 from apiserver.registry.stored_object import OtherVersion
 from apiserver.registry.strategy import DeclaredChecks, Strategy
 from apiserver.releases.emulation import DEFAULT_RELEASE, EmulatedRelease
@@ -52,7 +53,7 @@ from apiserver.releases.lifecycles import REMOVED_BEFORE, known_lifecycles
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import Default, SchemaCompiler
 from apiserver.validation.declarative.rules import DeclaredRules, migrated_types
-from apiserver.vocabulary import GroupVersion
+from apiserver.vocabulary import GroupResource, GroupVersion
 
 EVENT_TTL_S: Final = 3600
 # The group that all of its types have left.
@@ -77,6 +78,16 @@ def builtin_resources(
         brand, schemas, event_ttl_s=event_ttl_s, service_allocator=service_allocator, release=release
     )
     return catalogue.resources(runtime_config)
+
+
+class SharedTypes(NamedTuple):
+    """How built-in types are stored where servers of an older release share the store.
+
+    forms: by the types' hubs; None if it is the hub version. unreadable: the types that the oldest has not.
+    """
+
+    forms: Mapping[GroupResource, StorageForm | None]
+    unreadable: frozenset[GroupResource]
 
 
 class Catalogue:
@@ -127,7 +138,25 @@ class Catalogue:
         )
         self._has_removed = release.minor < REMOVED_BEFORE
         self._types = _in_order((*types, *self._removed(types))) if self._has_removed else types
-        self._versions = TypeVersions(self._types, brand, release)
+        self._versions = self._stored = TypeVersions(self._types, brand, release)
+
+    def share(self, oldest: EmulatedRelease) -> SharedTypes:
+        """Have objects stored so that servers of an older release on the store can read them, too.
+
+        From now on `other_version` tells which objects are stored otherwise.
+        oldest: see `releases.sharing.shared_release`.
+        """
+        release = self._release._replace(min_compatible=oldest.min_compatible)
+        self._stored = stored = TypeVersions(self._types, self._brand, release, oldest.minor)
+        forms: dict[GroupResource, StorageForm | None] = {}
+        unreadable: set[GroupResource] = set()
+        there = [builtin for builtin in self._types if life_of(builtin).is_in(self._release.minor)]
+        for hub in stored.hubs_of(there):
+            key = GroupResource(full_group(hub.group, self._brand), hub.resource)
+            forms[key] = stored.storage_form(hub)
+            if not life_of(stored.stored_as(hub)).is_in(oldest.minor):
+                unreadable.add(key)
+        return SharedTypes(forms, frozenset(unreadable))
 
     def resources(
         self, runtime_config: RuntimeConfig = DEFAULT_RUNTIME_CONFIG, emulate_removal: int | None = None
@@ -156,7 +185,7 @@ class Catalogue:
         api_version, kind = type_meta.get("apiVersion"), type_meta.get("kind")
         for builtin in self._types:
             if builtin.kind == kind and api_version_of(builtin, self._brand) == api_version:
-                return self._versions.other_version(builtin)
+                return self._stored.other_version(builtin)
         if self._has_removed or not self._may_be_removed(api_version):
             return None
         removed = self._removed(self._types)

@@ -24,10 +24,17 @@ class TypeVersions:
     """The versions of some types.
 
     A type that is the same in several versions has the first of them as its hub.
+    oldest: see `releases.lifecycles.storage_version`.
     """
 
-    def __init__(self, types: Iterable[BuiltinType], brand: Brand, release: EmulatedRelease) -> None:
-        self._brand, self._release = brand, release
+    def __init__(
+        self,
+        types: Iterable[BuiltinType],
+        brand: Brand,
+        release: EmulatedRelease,
+        oldest: int | None = None,
+    ) -> None:
+        self._brand, self._release, self._oldest = brand, release, oldest
         self._first: dict[tuple[str, str], BuiltinType] = {}
         # All versions of a type in the group of its hub, by the hub's group and resource.
         self._all: dict[tuple[str, str], list[BuiltinType]] = {}
@@ -67,7 +74,7 @@ class TypeVersions:
             return family[0]
         lives = {life_of(each): each for each in family}
         in_order = sorted(lives, key=lambda life: version_priority(life.version), reverse=True)
-        chosen = storage_version(in_order, self._release)
+        chosen = storage_version(in_order, self._release, self._oldest)
         return family[0] if chosen is None else lives[chosen]
 
     def storage_form(self, builtin: BuiltinType) -> StorageForm | None:
@@ -79,10 +86,12 @@ class TypeVersions:
         return StorageForm(api_version_of(stored, self._brand), stored.kind, hub.from_hub)
 
     def other_version(self, builtin: BuiltinType) -> OtherVersion | None:
-        """Returns how objects that are stored in this version are read; None if it is the hub."""
+        """Returns how objects that are stored in this version are read; None if it is the hub, and stored."""
         hub = self._hub(builtin)
         if hub is None:
-            return None
+            if self.stored_as(builtin) is builtin:
+                return None
+            hub = Hub(builtin.group, builtin.version, builtin.resource, builtin.kind, _as_it_is, _as_it_is)
         group_version = GroupVersion(full_group(hub.group, self._brand), hub.version)
         is_written = self.stored_as(builtin) is builtin
         return OtherVersion(head_of(str(group_version), hub.kind), hub.to_hub, is_written)

@@ -22,7 +22,7 @@
     cluster_role_aggregation   the rules of aggregated ClusterRoles
     rbac_policy                keeps the RBAC authorizer up to date
     node_graph                 keeps the Node authorizer up to date, from when a node asks
-    replicas                   the servers that share a store, and whether they have the same keys
+    replicas                   the servers that share a store: whether they have the same keys, and releases
     event_recorder             the Events by which controllers tell what they have found
     undone_writes              slows down writes that somebody undoes again and again
     api_service_registration   the APIServices of what is served here

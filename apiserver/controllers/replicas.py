@@ -6,6 +6,19 @@ leaves the store's revision as it is. Who has died is forgotten after TTL_S; who
 Why servers have to agree: a token that one of them issues has to be valid at all of them, and a client that
 trusts one has to trust all. So a server does not start beside one with which it disagrees (`disagreement`),
 but waits first for as long as the record of a dead one may last.
+
+What servers of different releases store, all of them can read (`releases.sharing`): a record says which
+release its server emulates, and for which one it stores objects now. Each looks for others whenever it renews
+its lease, and begins to
+
+- store for an older one as soon as it sees its record, and tells so. The older one does not start before all
+  have told: it never meets what it cannot read;
+- store for a newer one when the records of all older ones are gone: they have stopped, or their leases have
+  expired. It tells so first, and looks again: an older one that has come meanwhile has either seen that, and
+  waits, or is seen now.
+
+A server that cannot renew its lease for TTL_S is taken for dead: if it is not, it may be shown newer versions
+until the others see its record again, RENEW_S later.
 """
 
 from __future__ import annotations
@@ -14,11 +27,14 @@ import asyncio
 import logging
 import math
 import secrets
-from dataclasses import asdict, dataclass
-from typing import Final
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Final, TypeAlias
 
 import orjson
 
+from apiserver.releases.emulation import EmulatedRelease
+from apiserver.releases.sharing import is_readable, nothing_in_common, shared_release
 from storage.errors import LeaseNotFound, StorageError
 from storage.interface import NO_LEASE, Put, Storage
 from storage.keys import INTERNAL_GROUP, prefix_range
@@ -34,6 +50,9 @@ ATTEMPTS_PER_WARNING: Final = 60
 # Until now a dead server's record may last: its lease, and some time for the store to notice.
 GONE_WITHIN_S: Final = TTL_S + 5.0
 
+# Has objects stored so that servers of a release can read them, once it returns. May raise StorageError.
+Share: TypeAlias = Callable[[EmulatedRelease], Awaitable[None]]
+
 
 @dataclass(frozen=True, slots=True)
 class Replica:
@@ -42,6 +61,7 @@ class Replica:
     address: where clients reach it; empty if nowhere. issuer, signing_key: of the tokens that it issues; the
     lists: of those that it accepts. root_ca: the digest of what verifies it. Keys are told by their ids.
     has_tls_files: whether its serving certificate is one that it was given, of another CA than the cluster's.
+    release: the one that it emulates. stores_for: the one that can read what it stores.
     """
 
     address: str
@@ -52,9 +72,15 @@ class Replica:
     keys: tuple[str, ...]
     root_ca: str
     has_tls_files: bool
+    release: EmulatedRelease
+    stores_for: EmulatedRelease
 
     def __str__(self) -> str:
         return f"{self.address or 'unknown'}:{self.port}"
+
+
+# A replica with the key of its record, and the revision at which that was made.
+Record: TypeAlias = tuple[str, int, Replica]
 
 
 class ReplicasDisagree(Exception):
@@ -81,22 +107,32 @@ def disagreement(own: Replica, other: Replica) -> str:
             f"the replica at {other} and this one have serving certificates of different CAs: give all "
             "replicas a --tls-cert-file of one CA, with that CA in --client-ca-file, or none"
         )
+    if reason := nothing_in_common(own.release.minor, other.release.minor):
+        return f"the replica at {other} emulates another release (--emulated-version): {reason}"
     return ""
 
 
 class Replicas:
     """The record of this server, `own`, and those of the others.
 
+    share: is told of the oldest release on the store whenever that is another one.
     gone_within_s: for how long `join` waits for a server with which this one disagrees.
     """
 
     def __init__(
-        self, store: Storage, prefix: str, own: Replica, *, gone_within_s: float = GONE_WITHIN_S
+        self,
+        store: Storage,
+        prefix: str,
+        own: Replica,
+        share: Share,
+        *,
+        gone_within_s: float = GONE_WITHIN_S,
     ) -> None:
         self._store = store
         self._folder = f"{prefix}/{INTERNAL_GROUP}/replicas/"
         self._key = self._folder + secrets.token_hex(8)
         self.own = own
+        self._share = share
         self._is_told = False
         self._gone_within_s = gone_within_s
         self._lease = NO_LEASE
@@ -108,7 +144,7 @@ class Replicas:
             self.own, self._is_told = own, False
 
     async def join(self) -> None:
-        """Write the record. Returns once no server that was there before disagrees.
+        """Write the record. Returns once none that was there before disagrees, and all store for this one.
 
         Raises ReplicasDisagree. Waits until the store answers.
         """
@@ -119,7 +155,9 @@ class Replicas:
         while True:
             try:
                 await self._renew()
-                reason = await self._disagreement()
+                await self.agree()
+                records = await self._records()
+                reason = self._disagreement(records) or self._unreadable(records)
             except StorageError as error:
                 if failures % ATTEMPTS_PER_WARNING == 0:
                     log.warning("the record of this server cannot be written yet: %s", error)
@@ -144,6 +182,7 @@ class Replicas:
             await asyncio.sleep(RENEW_S)
             try:
                 await self._renew()
+                await self.agree()
             except StorageError as error:  # Health checks tell of it; the lease outlasts two attempts.
                 log.debug("the record of this server cannot be renewed: %s", error)
 
@@ -161,9 +200,41 @@ class Replicas:
         """Returns the servers that have a record, this one included if it has. Raises StorageError."""
         return [replica for _, _, replica in await self._records()]
 
-    async def _disagreement(self) -> str:
+    async def agree(self) -> None:
+        """Store for the oldest release on the store, if that is not done. Raises StorageError."""
+        current, wanted = self.own.stores_for, await self._oldest()
+        if wanted == current:
+            return
+        if (older := shared_release((current, wanted))) != current:
+            await self._share(older)
+            await self._tell_now(older)
+        if wanted != older:
+            await self._tell_now(wanted)
+            if await self._oldest() == wanted:
+                await self._share(wanted)
+            else:
+                await self._tell_now(older)
+
+    async def _tell_now(self, stores_for: EmulatedRelease) -> None:
+        self.tell(replace(self.own, stores_for=stores_for))
+        await self._renew()
+
+    async def _oldest(self) -> EmulatedRelease:
+        others = (replica.release for _, _, replica in await self._records())
+        return shared_release((self.own.release, *others))
+
+    def _unreadable(self, records: list[Record]) -> str:
+        """Returns who stores what this server cannot read; empty if nobody does."""
+        for key, _, replica in records:
+            if key != self._key and not is_readable(replica.stores_for, self.own.release):
+                return (
+                    f"the replica at {replica} stores objects for Kubernetes {replica.stores_for}, which "
+                    f"this one, of {self.own.release}, may not be able to read"
+                )
+        return ""
+
+    def _disagreement(self, records: list[Record]) -> str:
         """Asks those who were here first; of two that start together the later one has to go."""
-        records = await self._records()
         since = next((created for key, created, _ in records if key == self._key), math.inf)
         reasons = (disagreement(self.own, replica) for _, created, replica in records if created < since)
         return next(filter(None, reasons), "")
@@ -182,10 +253,10 @@ class Replicas:
                     return
         lease = self._lease or await self._store.grant_lease(TTL_S)
         told = self.own
-        await self._store.transact((), (Put(self._key, orjson.dumps(asdict(told)), lease),))
+        await self._store.transact((), (Put(self._key, orjson.dumps(asdict(told), default=list), lease),))
         self._lease, self._is_told = lease, told == self.own
 
-    async def _records(self) -> list[tuple[str, int, Replica]]:
+    async def _records(self) -> list[Record]:
         page = await self._store.list(prefix_range(self._folder))
         return [
             (each.key, each.create_revision, replica)
@@ -197,7 +268,9 @@ class Replicas:
 def _decode(key: str, value: bytes) -> Replica | None:
     try:
         fields = orjson.loads(value)
-        return Replica(**fields | {name: tuple(fields[name]) for name in ("issuers", "keys")})
+        fields |= {name: tuple(fields[name]) for name in ("issuers", "keys")}
+        fields |= {name: EmulatedRelease(*map(int, fields[name])) for name in ("release", "stores_for")}
+        return Replica(**fields)
     except (orjson.JSONDecodeError, TypeError, KeyError, ValueError) as error:
         log.warning("%s in the store is not the record of a server: %s", key, error)
         return None

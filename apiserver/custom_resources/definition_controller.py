@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
@@ -124,6 +124,16 @@ class DefinitionController:
             on_synced()
 
     # ---- what is served
+
+    def change_builtin(
+        self, gone: Collection[ServedResource], new: Collection[ServedResource]
+    ) -> ResourceTable:
+        """Returns the table of all that is served with other built-in resources, for the caller to publish.
+
+        It is what definitions change from now on.
+        """
+        self._table = self._table.changed(gone, new)
+        return self._table
 
     def _on_definition(self, notification: Notification) -> None:
         key, revision, found = notification.key, notification.revision, notification.new

@@ -4,17 +4,22 @@ A server that emulates a release, or shares a store with an older one, stores ob
 older release has, too. That is decided at the very border of the store: documents are converted as the last
 thing before they are written, and values as the first thing after they are read
 (`stored_object.ObjectDecoder`). All that stands between sees the hub version alone.
+
+The form of a type is a fact of the release (`ServedResource.storage_form`), but where servers of an older one
+come to share the store: then `StorageForms` has others, until they are gone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
 
 import orjson
 
 from apiserver.registry.stored_object import encode, head_of
-from apiserver.vocabulary import Document
+from apiserver.vocabulary import Document, GroupResource
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +40,21 @@ class StorageForm:
         document: Document = orjson.loads(value)
         self.from_hub(document)
         return encode(document, self.head)
+
+
+class StorageForms:
+    """The forms of types while servers of an older release share the store. Replaced as a whole.
+
+    shared: by the types' hubs; None if objects are stored in the hub version. Empty if nobody else is older:
+    then it is the release that says.
+    """
+
+    def __init__(self) -> None:
+        self.shared: Mapping[GroupResource, StorageForm | None] = _NONE
+
+    def of(self, hub: GroupResource, of_release: StorageForm | None) -> StorageForm | None:
+        """Returns the form in which objects of a type are to be stored. of_release: by the release alone."""
+        return self.shared.get(hub, of_release) if self.shared else of_release
+
+
+_NONE: Final[Mapping[GroupResource, StorageForm | None]] = MappingProxyType({})

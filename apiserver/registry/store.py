@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from apiserver.brand import Brand
@@ -22,6 +22,7 @@ from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.results import Deleted, ObjectList, Written
 from apiserver.registry.selection import Selection, select
 from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.storage_form import StorageForms
 from apiserver.registry.stored_object import DamagedObject, StoredObject
 from apiserver.registry.transactions import Transactions
 from apiserver.registry.write_path import IsStale, WritePath
@@ -48,6 +49,7 @@ class ObjectStorage:
 
     cache: of what is in the store. own_writes: is told what is written. prefix: of all keys, as `/registry`.
     is_stale: see `write_path`; None if nothing is encrypted.
+    forms: in which objects are stored, where that is not for the release alone to say.
     """
 
     store: Storage
@@ -55,6 +57,7 @@ class ObjectStorage:
     own_writes: OwnWrites
     prefix: str
     is_stale: IsStale | None = None
+    forms: StorageForms = field(default_factory=StorageForms)
 
 
 class Registry:
@@ -71,7 +74,9 @@ class Registry:
         self.cache = cache = storage.cache
         self._brand = brand
         self._keys = ObjectKeys(storage.prefix)
-        transactions = Transactions(storage.store, storage.own_writes, prefix=storage.prefix, clock=clock)
+        transactions = Transactions(
+            storage.store, storage.own_writes, storage.forms, prefix=storage.prefix, clock=clock
+        )
         self._write_path = WritePath(cache, transactions, self._keys, offload, clock.time, storage.is_stale)
         self._delete_path = DeletePath(cache, transactions, self._keys, offload, clock.time)
 

@@ -366,6 +366,10 @@ class ObjectDecoder:
         found.head = head_or_version
         return found
 
+    def forget_versions(self) -> None:
+        """Ask `other_version` again: another version is stored now."""
+        self._heads.clear()
+
     def _converted(self, stored: Stored, found: StoredObject, version: OtherVersion) -> StoredObject:
         try:
             document = found.document()

@@ -13,6 +13,7 @@ from apiserver.registry.allocations import ExtraWrites, ObjectAllocations
 from apiserver.registry.guard import Guard
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.storage_form import StorageForms
 from apiserver.vocabulary import Document
 from storage.errors import LeaseNotFound, RevisionMismatch
 from storage.interface import NO_LEASE, Condition, Delete, Put, Storage, Stored
@@ -22,19 +23,21 @@ from storage.lease_manager import LeaseManager
 class Transactions:
     """Writes of objects of all resources.
 
-    prefix: of all keys. own_writes: is told what is written.
+    prefix: of all keys. own_writes: is told what is written. forms: in which objects are stored.
     """
 
     def __init__(
         self,
         store: Storage,
         own_writes: OwnWrites,
+        forms: StorageForms,
         *,
         prefix: str,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._store = store
         self._own_writes = own_writes
+        self._forms = forms
         self._prefix = prefix
         self._clock = clock
         self._leases = LeaseManager(store, clock=clock.monotonic)
@@ -118,8 +121,9 @@ class Transactions:
 
     def _to_be_stored(self, resource: ServedResource, key: str, value: bytes) -> bytes:
         """Returns a value in the version in which its type is stored; value: as the codec encodes it."""
-        if resource.storage_form is not None:
-            value = resource.storage_form.of_hub(value)
+        form = self._forms.of(resource.stored_group_resource, resource.storage_form)
+        if form is not None:
+            value = form.of_hub(value)
         self._own_writes.add(key, value)
         return value
 

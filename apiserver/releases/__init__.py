@@ -5,6 +5,7 @@ objects.
     lifecycles          reads it, and answers for one release
     deprecated_calls    counts who asks for APIs that go away
     emulation           the release that a server emulates, and the oldest that its data must be readable to
+    sharing             what servers of different releases on one store have in common
 
 One table instead of a constant at each type: what a release serves, warns of, stores and removes are then
 views of the same facts, and a rule about all of them is a test of the table (rows H01-H03, S03, S05-S07,

@@ -185,14 +185,18 @@ def _release(text: str) -> int | None:
     return None if text == "-" else int(text)
 
 
-def storage_version(lives: Iterable[Lifecycle], release: EmulatedRelease) -> Lifecycle | None:
+def storage_version(
+    lives: Iterable[Lifecycle], release: EmulatedRelease, oldest: int | None = None
+) -> Lifecycle | None:
     """Returns the version in which a release stores objects: of those it has, the one that it prefers.
 
     It is one that the oldest compatible release has, too, if there is any, and no alpha version if there is
     another. lives: of all versions of one kind, the preferred ones first. None if the release has none.
+    oldest: the oldest release of the servers that share the store; None if they are of the same one.
     Source: k8s.io/apiserver, pkg/server/storage/resource_encoding_config.go, emulatedStorageVersion.
     """
     there = [each for each in lives if each.is_in(release.minor)]
     compatible = [each for each in there if each.introduced <= release.min_compatible]
     stable = [each for each in compatible if each.stability is not Stability.ALPHA]
-    return next(iter([*stable, *compatible, *there]), None)
+    readable = [each for each in there if oldest is not None and each.is_in(oldest)]
+    return next(iter([*stable, *compatible, *readable, *there]), None)

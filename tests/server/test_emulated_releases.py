@@ -80,6 +80,12 @@ class OldObject(NamedTuple):
     def name(self) -> str:
         return str(self.document["metadata"]["name"])
 
+    @property
+    def type_meta(self) -> tuple[str, str]:
+        """The old version, and the kind."""
+        api_version = "/".join(self.path.split("/")[2:4])
+        return api_version, known_lifecycles()[api_version, self.path.rpartition("/")[2]].kind
+
 
 def old(minor: int, paths: str, fields: dict[str, Any], name: str = "a", **document: Any) -> OldObject:
     """paths: that of the collection, with both versions, as `apps/{v1beta1,v1}/deployments`."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Final
 
 import pytest
 
 from apiserver.controllers.replicas import Replica, Replicas, ReplicasDisagree, disagreement
+from apiserver.releases.emulation import NEWEST_MINOR, OLDEST_MINOR, EmulatedRelease
+from apiserver.releases.sharing import nothing_in_common
 from storage.embedded import EmbeddedStore
 from storage.errors import StorageUnavailable
 
@@ -22,7 +26,10 @@ ONE: Final = Replica(
     keys=("k1",),
     root_ca="ca",
     has_tls_files=False,
+    release=EmulatedRelease(36, 35),
+    stores_for=EmulatedRelease(36, 35),
 )
+OLD: Final = replace(ONE, release=EmulatedRelease(34, 33), stores_for=EmulatedRelease(34, 33))
 # What another replica has instead, and which flag the message names; none if that is fine.
 OTHERS: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "the same": ({}, ""),
@@ -44,7 +51,23 @@ OTHERS: Final[dict[str, tuple[dict[str, Any], str]]] = {
         "--tls-cert-file",
     ),
     "a generated certificate of a newer CA": ({"root_ca": "other"}, ""),
+    "an older release": ({"release": EmulatedRelease(28, 27)}, "--emulated-version"),
+    "one that has versions in common": ({"release": EmulatedRelease(30, 29)}, ""),
 }
+
+
+class Sharing:
+    """Keeps what a server was told to store for."""
+
+    def __init__(self) -> None:
+        self.told: list[EmulatedRelease] = []
+
+    async def __call__(self, oldest: EmulatedRelease) -> None:
+        self.told.append(oldest)
+
+
+def replicas_of(store: Any, own: Replica, share: Sharing | None = None, **options: Any) -> Replicas:
+    return Replicas(store, PREFIX, own, share or Sharing(), **options)
 
 
 @pytest.mark.parametrize(("changes", "flag"), OTHERS.values(), ids=OTHERS)
@@ -57,25 +80,25 @@ def test_which_replicas_may_be_together(changes: dict[str, Any], flag: str) -> N
 
 
 async def test_the_later_one_goes_and_leaves_nothing_behind(store: EmbeddedStore) -> None:
-    first = Replicas(store, PREFIX, ONE)
+    first = replicas_of(store, ONE)
     await first.join()
-    second = Replicas(store, PREFIX, replace(ONE, signing_key="k2", keys=("k2",)), gone_within_s=0)
+    second = replicas_of(store, replace(ONE, signing_key="k2", keys=("k2",)), gone_within_s=0)
     with pytest.raises(ReplicasDisagree, match=r"192\.0\.2\.1:6443"):
         await second.join()
     assert await first.alive() == [ONE]
 
 
 async def test_one_that_has_left_is_no_obstacle(store: EmbeddedStore) -> None:
-    first = Replicas(store, PREFIX, ONE)
+    first = replicas_of(store, ONE)
     await first.join()
     await first.leave()
     second = replace(ONE, signing_key="k2", keys=("k2",))
-    await Replicas(store, PREFIX, second, gone_within_s=0).join()
+    await replicas_of(store, second, gone_within_s=0).join()
     assert await first.alive() == [second]
 
 
 async def test_a_record_that_changes_is_written_with_the_next_renewal(store: EmbeddedStore) -> None:
-    replicas = Replicas(store, PREFIX, ONE)
+    replicas = replicas_of(store, ONE)
     await replicas.join()
     changed = replace(ONE, root_ca="renewed")
     replicas.tell(changed)
@@ -89,7 +112,7 @@ async def test_a_record_that_changes_is_written_with_the_next_renewal(store: Emb
 
 async def test_records_of_others_that_cannot_be_read_are_passed_over(store: EmbeddedStore) -> None:
     await store.create("/registry/-/replicas/damaged", b'{"address": 1}')
-    replicas = Replicas(store, PREFIX, ONE)
+    replicas = replicas_of(store, ONE)
     await replicas.join()
     assert await replicas.alive() == [ONE]
 
@@ -116,7 +139,91 @@ async def test_a_store_that_does_not_answer_is_told_of_once(
 ) -> None:
     silent: Any = _SilentStore(store, silences=3)
     with caplog.at_level(logging.WARNING):
-        await Replicas(silent, PREFIX, ONE).join()
+        await replicas_of(silent, ONE).join()
     assert [record.getMessage() for record in caplog.records] == [
         "the record of this server cannot be written yet: silent"
     ]
+
+
+# ---- servers of different releases
+
+
+async def test_a_newer_one_stores_for_an_older_one_before_it_starts(store: EmbeddedStore) -> None:
+    older = replicas_of(store, OLD)
+    await older.join()
+    share = Sharing()
+    newer = replicas_of(store, ONE, share)
+    await newer.join()
+    assert share.told == [OLD.release]
+    assert {each.stores_for for each in await newer.alive()} == {OLD.release}
+
+
+async def test_an_older_one_does_not_start_before_the_newer_one_stores_for_it(store: EmbeddedStore) -> None:
+    share = Sharing()
+    newer = replicas_of(store, ONE, share)
+    await newer.join()
+    refused = replicas_of(store, OLD, gone_within_s=0)
+    with pytest.raises(ReplicasDisagree, match=r"192\.0\.2\.1:6443 stores objects for Kubernetes 1\.36"):
+        await refused.join()
+    older = replicas_of(store, OLD)
+    joining = asyncio.create_task(older.join())
+    while len(await newer.alive()) < 2:
+        await asyncio.sleep(0)
+    assert not joining.done()
+    await newer.agree()
+    await joining
+    assert share.told == [OLD.release]
+
+
+async def test_it_goes_on_when_the_last_older_one_is_gone(store: EmbeddedStore) -> None:
+    release = EmulatedRelease(34, 32)
+    oldest = replicas_of(store, replace(OLD, release=release, stores_for=release))
+    older, share = replicas_of(store, OLD), Sharing()
+    newer = replicas_of(store, ONE, share)
+    for each in (oldest, older, newer):
+        await each.join()
+    for each in (oldest, older):
+        await each.leave()
+        await newer.agree()
+        await newer.agree()
+    assert share.told == [release, OLD.release, ONE.release]
+    assert {each.stores_for for each in await newer.alive()} == {ONE.release}
+
+
+class _Meanwhile:
+    """A store in which something happens just before the next write."""
+
+    def __init__(self, store: EmbeddedStore) -> None:
+        self._store = store
+        self.then: Callable[[], Awaitable[object]] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def transact(self, *args: Any) -> int:
+        then, self.then = self.then, None
+        if then is not None:
+            await then()
+        return await self._store.transact(*args)
+
+
+async def test_an_older_one_that_comes_while_a_newer_one_goes_on_is_seen(store: EmbeddedStore) -> None:
+    """It has found that all store for it, just before the newer one tells that it will not any more."""
+    first, share = replicas_of(store, OLD), Sharing()
+    await first.join()
+    meanwhile: Any = _Meanwhile(store)
+    newer = replicas_of(meanwhile, ONE, share)
+    await newer.join()
+    await first.leave()
+    second = replicas_of(store, OLD)
+    meanwhile.then = second.join
+    await newer.agree()
+    assert share.told == [OLD.release]
+    assert {each.stores_for for each in await newer.alive()} == {OLD.release}
+
+
+def test_releases_next_to_each_other_share_a_store() -> None:
+    for minor in range(OLDEST_MINOR, NEWEST_MINOR):
+        assert nothing_in_common(minor, minor + 1) == ""
+    assert nothing_in_common(24, 36) == nothing_in_common(36, 24).replace("1.36 and 1.24", "1.24 and 1.36")
+    assert "flowschemas.flowcontrol.apiserver.k8s.io" in nothing_in_common(24, 36)

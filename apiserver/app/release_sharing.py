@@ -1,0 +1,49 @@
+"""Has this server store, and serve, no more than all servers on its store can read."""
+
+from __future__ import annotations
+
+import logging
+
+from apiserver.app.core import Core
+from apiserver.custom_resources.definition_controller import DefinitionController
+from apiserver.registry.served_resource import ServedResource
+from apiserver.releases.emulation import EmulatedRelease
+
+log = logging.getLogger(__name__)
+
+
+class ReleaseSharing:
+    """What follows from the oldest release on the store; see `releases.sharing`.
+
+    Types that it does not have are not served, and neither is what is stored of them, until it is gone. All
+    others are served in all versions of this server's release, and stored in one that both have. What the
+    server keeps for itself it writes whatever others have.
+    """
+
+    def __init__(self, core: Core, definitions: DefinitionController) -> None:
+        self._core, self._definitions = core, definitions
+        self._withdrawn: tuple[ServedResource, ...] = ()
+        self._builtin = core.served.current.resources
+
+    async def share(self, oldest: EmulatedRelease) -> None:
+        """Raises the storage's errors. oldest: this server's own, if there is none older."""
+        core = self._core
+        types = core.catalogue.share(oldest)
+        core.forms.shared = types.forms
+        core.decode.forget_versions()
+        withdrawn = tuple(each for each in self._builtin if each.stored_group_resource in types.unreadable)
+        gone = [each for each in withdrawn if each not in self._withdrawn]
+        back = [each for each in self._withdrawn if each not in withdrawn]
+        self._withdrawn = withdrawn
+        if gone or back:
+            core.served.replace(self._definitions.change_builtin(gone, back))
+            core.streams.end_all_of(frozenset(gone))
+        log.info(
+            "objects are stored for Kubernetes %s, and readable to 1.%d; %d resources are not served for it",
+            oldest,
+            oldest.min_compatible,
+            len(withdrawn),
+        )
+        if core.registry.cache.is_filled:
+            # It knows of each object whether it is stored as it should be.
+            await core.registry.cache.refill()
