@@ -220,8 +220,12 @@ class Replicas:
         await self._renew()
 
     async def _oldest(self) -> EmulatedRelease:
+        """Returns the oldest release on the store, but for those that will not start beside this one."""
+        own = self.own.release
         others = (replica.release for _, _, replica in await self._records())
-        return shared_release((self.own.release, *others))
+        return shared_release(
+            (own, *(each for each in others if not nothing_in_common(own.minor, each.minor)))
+        )
 
     def _unreadable(self, records: list[Record]) -> str:
         """Returns who stores what this server cannot read; empty if nobody does."""

@@ -11,6 +11,7 @@ cannot read.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 
 from apiserver.releases.emulation import MAJOR, EmulatedRelease
 from apiserver.releases.lifecycles import Stability, known_lifecycles
@@ -27,6 +28,7 @@ def is_readable(stored_for: EmulatedRelease, release: EmulatedRelease) -> bool:
     return stored_for.minor <= release.minor and stored_for.min_compatible <= release.min_compatible
 
 
+@cache
 def nothing_in_common(one: int, other: int) -> str:
     """Returns why servers of releases 1.`one` and 1.`other` cannot share a store; empty if they can.
 

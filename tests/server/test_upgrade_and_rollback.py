@@ -282,3 +282,18 @@ def test_a_newer_release_stores_for_an_old_one_if_it_has_to(
     with running(tmp_path / "data", FIRST, *FLAGS, *store) as api:
         after = {each: without_label(document) for each, document in shown(api, keys).items()}
     require_same(plain, after, FIRST)
+
+
+def test_fields_that_an_older_release_does_not_have(tmp_path: Path, store: tuple[str, ...]) -> None:
+    """They stay until it writes the object, as with an older Kubernetes: it knows only its own fields then."""
+    path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+    spec = {"minAvailable": 1, "selector": {}}
+    later = {**spec, "unhealthyPodEvictionPolicy": "AlwaysAllow"}
+    with running(tmp_path / "data", 36, *FLAGS, *store) as api:
+        made = api.post(path, {"metadata": {"name": "a"}, "spec": later}).ok()
+    with running(tmp_path / "data", FIRST, *FLAGS, *store) as api:
+        assert api.get(f"{path}/a").ok() == made
+    with running(tmp_path / "data", 36, *FLAGS, *store) as api:
+        assert api.get(f"{path}/a").ok() == made
+    with running(tmp_path / "data", FIRST, *FLAGS, *store) as api:
+        assert api.patch(f"{path}/a", {"metadata": {"labels": {LABEL: "1.24"}}}).ok()["spec"] == spec

@@ -222,6 +222,19 @@ async def test_an_older_one_that_comes_while_a_newer_one_goes_on_is_seen(store: 
     assert {each.stores_for for each in await newer.alive()} == {OLD.release}
 
 
+async def test_nothing_changes_for_one_that_will_not_start(store: EmbeddedStore) -> None:
+    share, release = Sharing(), EmulatedRelease(24, 23)
+    newer = replicas_of(store, ONE, share)
+    await newer.join()
+    much_older = replicas_of(store, replace(ONE, release=release, stores_for=release))
+    joining = asyncio.create_task(much_older.join())
+    while len(await newer.alive()) < 2:
+        await asyncio.sleep(0)
+    await newer.agree()
+    joining.cancel()
+    assert share.told == []
+
+
 def test_releases_next_to_each_other_share_a_store() -> None:
     for minor in range(OLDEST_MINOR, NEWEST_MINOR):
         assert nothing_in_common(minor, minor + 1) == ""
