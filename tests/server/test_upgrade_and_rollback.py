@@ -285,7 +285,7 @@ def test_a_newer_release_stores_for_an_old_one_if_it_has_to(
 
 
 def test_fields_that_an_older_release_does_not_have(tmp_path: Path, store: tuple[str, ...]) -> None:
-    """They stay until it writes the object, as with an older Kubernetes: it knows only its own fields then."""
+    """They stay until it writes the object: as an older Kubernetes, it knows only its own fields then."""
     path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
     spec = {"minAvailable": 1, "selector": {}}
     later = {**spec, "unhealthyPodEvictionPolicy": "AlwaysAllow"}
