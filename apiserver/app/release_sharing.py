@@ -45,5 +45,5 @@ class ReleaseSharing:
             len(withdrawn),
         )
         if core.registry.cache.is_filled:
-            # It knows of each object whether it is stored as it should be.
+            # It knows of each object whether it is stored as it should be; soon it will again.
             await core.registry.cache.refill()
