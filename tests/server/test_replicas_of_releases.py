@@ -79,7 +79,8 @@ def test_beside_an_older_one_the_newer_one_stores_what_both_know(tmp_path: Path,
         assert not is_served(newer, MIGRATIONS)
         assert newer.post(MIGRATIONS, {"metadata": {"name": "a"}}).status == 404
         assert old.stop() == 0
-        until(lambda: is_served(newer, MIGRATIONS), bool, "the newer one serves what it has")
+        until(lambda: newer.get(MIGRATIONS).status, lambda code: code == 200, "it serves what it has")
+        assert is_served(newer, MIGRATIONS)
         claim(newer, "b")
         assert stored_version(etcd, "resource.k8s.io/resourceclaims", "b") == "resource.k8s.io/v1"
         # Soon after, what is cached is known to be stored in another version.
