@@ -36,9 +36,10 @@ _NO_FILES: Final = {"sh", "make"}
 OTHERS: Final = {
     "docker": {"detach", "force", "name", "publish", "tag"},
     "kopf": {"all-namespaces", "standalone"},
-    "kubectl": {"for", "kubeconfig"},
+    "kubectl": {"for", "kubeconfig", "raw"},
     "node": {"test"},
     "apiserver envtest-assets": {"etcd"},
+    "apiserver faults": {"code", "moment", "resource", "times", "user-agent", "verb"},
 }
 
 

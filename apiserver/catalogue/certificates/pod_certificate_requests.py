@@ -83,7 +83,7 @@ DEFAULTS: Final[Mapping[str, Default]] = {
 
 def types() -> tuple[BuiltinType, ...]:
     of_v1beta1 = builtin_type()
-    return of_v1beta1, other_version(of_v1beta1, "v1", hub=hub_of(of_v1beta1, _as_it_is, to_v1))
+    return of_v1beta1, other_version(of_v1beta1, "v1", hub=hub_of(of_v1beta1, from_v1, to_v1))
 
 
 def builtin_type() -> BuiltinType:
@@ -126,8 +126,11 @@ def builtin_type() -> BuiltinType:
     )
 
 
-def _as_it_is(document: Document) -> None:
-    """v1 has no field that v1beta1 does not have."""
+def from_v1(document: Document) -> None:
+    """v1beta1 always shows the fields that v1 has not."""
+    if "spec" in document:
+        for field in _OLD_KEYS:
+            document["spec"].setdefault(field)
 
 
 def to_v1(document: Document) -> None:

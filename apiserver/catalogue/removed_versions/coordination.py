@@ -1,6 +1,6 @@
 """LeaseCandidates of coordination/v1alpha1, which release 1.31 had: they prefer several strategies.
 
-Later versions have the first of them; the others stay in what is stored. Source:
+Later versions have the first of them; if there are others, all stay in what is stored. Source:
 pkg/apis/coordination/validation (release 1.31).
 """
 
@@ -35,6 +35,8 @@ def to_hub(document: Document) -> None:
     spec = document.get("spec") or {}
     if strategies := spec.get(_ALL):
         spec[_FIRST] = strategies[0]
+        if len(strategies) == 1:
+            del spec[_ALL]
 
 
 def from_hub(document: Document) -> None:

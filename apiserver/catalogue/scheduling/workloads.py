@@ -103,16 +103,17 @@ def _templates(document: Document) -> Errors:
 
 def to_v1alpha2(document: Document) -> None:
     spec = document.get("spec", {})
-    if (groups := spec.pop(_GROUPS, None)) is not None:
-        spec[_TEMPLATES] = [
+    if _GROUPS in spec:
+        groups = spec.pop(_GROUPS)
+        spec[_TEMPLATES] = groups and [
             {"name": each.get("name", ""), "schedulingPolicy": each.get("policy") or {}} for each in groups
         ]
 
 
 def to_v1alpha1(document: Document) -> None:
     spec = document.get("spec", {})
-    templates: list[Any] | None = spec.pop(_TEMPLATES, None)
-    if templates is not None:
-        spec[_GROUPS] = [
+    if _TEMPLATES in spec:
+        templates: list[Any] | None = spec.pop(_TEMPLATES)
+        spec[_GROUPS] = templates and [
             {"name": each.get("name", ""), "policy": each.get("schedulingPolicy") or {}} for each in templates
         ]

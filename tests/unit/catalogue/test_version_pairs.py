@@ -39,6 +39,10 @@ def of_its_last_release(life: Lifecycle) -> ServedResource:
     return all_versions(last)[life.group_version, life.resource]
 
 
+# Versions that were replaced by others with other fields, into which Kubernetes does not convert them.
+ALONE: Final = frozenset({("scheduling.k8s.io/v1alpha1", "workloads")})
+
+
 def pairs() -> dict[str, tuple[Lifecycle, Lifecycle]]:
     """Each version of a type beside each other one, both ways."""
     families: defaultdict[GroupResource, list[Lifecycle]] = defaultdict(list)
@@ -48,6 +52,7 @@ def pairs() -> dict[str, tuple[Lifecycle, Lifecycle]]:
         f"{one.group_version}/{one.resource} in {other.group_version}": (one, other)
         for versions in families.values()
         for one, other in permutations(versions, 2)
+        if not ALONE & {(one.group_version, one.resource), (other.group_version, other.resource)}
     }
 
 
@@ -55,20 +60,10 @@ PAIRS: Final = pairs()
 
 # Versions that this server does not have, of types of which releases have had several.
 NOT_IMPLEMENTED: Final = {
-    "certificates.k8s.io clustertrustbundles": ("v1", "v1alpha1", "v1beta1"),
-    "certificates.k8s.io podcertificaterequests": ("v1", "v1alpha1", "v1beta1"),
-    "coordination.k8s.io leasecandidates": ("v1alpha2", "v1beta1"),
     "discovery.k8s.io endpointslices": ("v1alpha1",),
-    "networking.k8s.io ipaddresses": ("v1alpha1",),
-    "networking.k8s.io servicecidrs": ("v1alpha1",),
-    "resource.k8s.io deviceclasses": ("v1alpha3",),
-    "resource.k8s.io devicetaintrules": ("v1", "v1alpha3", "v1beta2"),
-    "resource.k8s.io resourceclaims": ("v1alpha3",),
-    "resource.k8s.io resourceclaimtemplates": ("v1alpha3",),
-    "resource.k8s.io resourceslices": ("v1alpha3",),
+    # Those of 1.37 are types of their own, in its catalogue alone.
     "scheduling.k8s.io podgroups": ("v1alpha3", "v1beta1"),
     "scheduling.k8s.io workloads": ("v1alpha3", "v1beta1"),
-    "storagemigration.k8s.io storageversionmigrations": ("v1", "v1alpha1"),
 }
 
 
@@ -244,6 +239,12 @@ def device_request(draw: st.DrawFn, document: Document, fields: Fields) -> None:
         )
 
 
+def certificate_request_spec(draw: st.DrawFn, document: Document, fields: Fields) -> None:
+    """One that has a signing request, as in v1: that has no place for a key and a proof beside it."""
+    for field in ("pkixPublicKey", "proofOfPossession"):
+        document.pop(field, None)
+
+
 AMENDMENTS: Final[Mapping[str, Amendment]] = {
     "ContainerResourceMetricSource": source("Utilization", "AverageValue"),
     "ContainerResourceMetricStatus": current("averageValue", "averageUtilization"),
@@ -258,6 +259,7 @@ AMENDMENTS: Final[Mapping[str, Amendment]] = {
     "IngressBackend": backend,
     "MetricSpec": metric,
     "MetricStatus": metric,
+    "PodCertificateRequestSpec": certificate_request_spec,
     "ObjectMetricSource": source("Value", "AverageValue"),
     "ObjectMetricStatus": current("value", "averageValue"),
     "PodsMetricSource": source("AverageValue"),
