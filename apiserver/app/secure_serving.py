@@ -69,6 +69,11 @@ class SecureServing:
         for bound in self.sockets:
             bound.close()
 
+    def end(self) -> None:
+        """To be called when all connections have been closed: their clients need not close them, too."""
+        if self._listener is not None:
+            self._listener.forget_connections()
+
     @property
     def refused_connections(self) -> int:
         """How many connections were refused for want of room."""

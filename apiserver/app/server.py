@@ -181,6 +181,7 @@ class App:
                 await self._drain(parts)
                 for task in running:
                     task.cancel()
+            self._serving.end()
 
     # ---- before it can serve
 

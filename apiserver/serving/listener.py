@@ -158,6 +158,11 @@ class Listener:
             self._timer.cancel()
             self._timer = None
 
+    def forget_connections(self) -> None:
+        """Wait for no client any more to close its connection, too: the event loop ends."""
+        for lingering in list(self._group.lingering):
+            lingering.close()
+
     # ---- accepting
 
     def _accept_some(self, bound: socket.socket) -> None:

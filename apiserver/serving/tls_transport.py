@@ -56,9 +56,10 @@ class TransportGroup:
     sender_of: tells who sends on a connection.
     taking: is told of the calls that take records from clients.
     reads_left: how many may still read before others have their turn.
+    lingering: connections that only wait for their clients to close them, too.
     """
 
-    __slots__ = ("_late", "_sender_of", "loop", "on_closed", "reads_left", "taking")
+    __slots__ = ("_late", "_sender_of", "lingering", "loop", "on_closed", "reads_left", "taking")
 
     def __init__(
         self,
@@ -70,6 +71,7 @@ class TransportGroup:
         self.loop, self.on_closed, self.taking = loop, on_closed, taking
         self.reads_left = READS_PER_ROUND
         self._sender_of = sender_of
+        self.lingering: set[Lingering] = set()
         # Those who wait, by sender; who is next comes first.
         self._late: dict[str, deque[TlsTransport]] = {}
 
@@ -345,7 +347,7 @@ class TlsTransport(asyncio.Transport):
         self._forget(None)
         self._unwrap()
         plain = self._tls
-        _Lingering(self._loop, socket.socket(plain.family, plain.type, plain.proto, plain.detach()))
+        Lingering(self._group, socket.socket(plain.family, plain.type, plain.proto, plain.detach()))
 
     def _unwrap(self) -> None:
         self._taking.under_way = (self._tls,)
@@ -404,17 +406,18 @@ def _join_small(waiting: deque[memoryview]) -> None:
     waiting.appendleft(memoryview(b"".join(pieces)))
 
 
-class _Lingering:
+class Lingering:
     """A socket on which nothing more is sent, until its client has closed it, too, or time is up."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, plain: socket.socket) -> None:
-        self._loop, self._socket = loop, plain
-        self._timer = loop.call_later(LINGER_S, self._close)
-        loop.add_reader(plain.fileno(), self._discard)
+    def __init__(self, group: TransportGroup, plain: socket.socket) -> None:
+        self._group, self._loop, self._socket = group, group.loop, plain
+        group.lingering.add(self)
+        self._timer = self._loop.call_later(LINGER_S, self.close)
+        self._loop.add_reader(plain.fileno(), self._discard)
         try:
             plain.shutdown(socket.SHUT_WR)
         except OSError:
-            self._close()
+            self.close()
 
     def _discard(self) -> None:
         try:
@@ -424,9 +427,10 @@ class _Lingering:
             return
         except OSError:
             pass
-        self._close()
+        self.close()
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        self._group.lingering.discard(self)
         self._timer.cancel()
         self._loop.remove_reader(self._socket.fileno())
         self._socket.close()

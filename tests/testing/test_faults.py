@@ -335,8 +335,6 @@ def test_a_watch_that_is_held_ends_when_its_time_is_up(server: ApiServer) -> Non
         assert watch.rest() == []
 
 
-# The client keeps its connection, for which the server waits a little: not for longer than it runs.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_the_server_stops_while_a_watch_is_held() -> None:
     with ApiServer() as server:
         server.faults.inject(HoldEvents())

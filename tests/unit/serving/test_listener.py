@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
 import socket
 import ssl
@@ -120,7 +121,9 @@ class Site:
         return protocol.sender
 
     @asynccontextmanager
-    async def listening(self, limits: ConnectionLimits = UNLIMITED, **options: float) -> AsyncIterator[None]:
+    async def listening(
+        self, limits: ConnectionLimits = UNLIMITED, **options: float
+    ) -> AsyncIterator[Listener]:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.certificates.serving_cert, self.certificates.serving_key)
         context.sslsocket_class = self.socket_class
@@ -130,7 +133,7 @@ class Site:
         listener.listen([bound])
         try:
             async with asyncio.timeout(WITHIN_S):
-                yield
+                yield listener
         finally:
             for writer in self._writers:
                 writer.transport.abort()
@@ -487,6 +490,21 @@ async def test_an_answer_arrives_although_its_client_still_sends(site: Site) -> 
         served.transport.write(b"too long")
         served.transport.close()
         assert await reader.read() == b"too long"
+
+
+async def test_a_loop_that_ends_waits_for_no_client_to_close_its_connection(site: Site) -> None:
+    async with site.listening() as listener:
+        reader, _ = await site.connect()
+        transport = site.served[0].transport
+        assert transport is not None
+        kept = transport.get_extra_info("socket").fileno()
+        transport.write(b"the last answer")
+        transport.close()
+        assert await reader.read() == b"the last answer"
+        os.fstat(kept)
+        listener.forget_connections()
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(kept)
 
 
 async def test_a_protocol_that_fails_loses_its_connection(site: Site) -> None:
