@@ -35,7 +35,7 @@ def to_hub(document: Document) -> None:
     spec = document.get("spec") or {}
     if strategies := spec.get(_ALL):
         spec[_FIRST] = strategies[0]
-        if len(strategies) == 1:
+        if len(strategies) == 1 and strategies[0]:
             del spec[_ALL]
 
 

@@ -231,6 +231,11 @@ def device(draw: st.DrawFn, document: Document, fields: Fields) -> None:
         document["basic"] = draw(fields["basic"])
 
 
+def device_capacity(draw: st.DrawFn, document: Document, fields: Fields) -> None:
+    """Without the policy of requests, which came with 1.34: v1alpha3, which 1.33 had last, cannot have it."""
+    document.pop("requestPolicy", None)
+
+
 def device_request(draw: st.DrawFn, document: Document, fields: Fields) -> None:
     if "exactly" not in fields and not document.get("deviceClassName"):
         document.clear()
@@ -250,6 +255,7 @@ AMENDMENTS: Final[Mapping[str, Amendment]] = {
     "ContainerResourceMetricStatus": current("averageValue", "averageUtilization"),
     "CustomResourceDefinitionSpec": definition_spec,
     "Device": device,
+    "DeviceCapacity": device_capacity,
     "DeviceRequest": device_request,
     "Endpoint": endpoint,
     "ExternalMetricSource": source("Value", "AverageValue"),
