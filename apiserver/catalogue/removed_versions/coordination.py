@@ -51,7 +51,8 @@ def _validate(document: Document) -> Errors:
     spec = document.get("spec", {})
     errors: Errors = [] if spec.get("leaseName") else [required("spec.leaseName")]
     errors += validate_versions(spec)
-    strategies = spec.get(_ALL) or ()
+    # If there is only one, it is stored as later versions have it.
+    strategies = spec.get(_ALL) or [each for each in (spec.get(_FIRST),) if each]
     if not strategies:
         return [*errors, required(f"spec.{_ALL}", "must contain at least one strategy")]
     for index, strategy in enumerate(strategies):
