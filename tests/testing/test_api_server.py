@@ -327,10 +327,10 @@ def state():
         pages = int(file.read().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE"), len(os.listdir("/proc/self/fd")), threading.active_count()
 
-for number in range(1, 301):
+for number in range(1, 151):
     with ApiServer() as server:
         server.request("GET", "/api/v1/namespaces")
-    if number in (10, 300):
+    if number in (10, 150):
         print(*state())
 """
 
@@ -340,7 +340,7 @@ for number in range(1, 301):
 def test_hundreds_of_servers_leak_nothing() -> None:
     """glibc keeps a heap for each of many threads: with one for all, what stays is a leak.
 
-    The 700 that would follow take minutes, and have left no more.
+    More would take minutes, and have left no more.
     """
     end = subprocess.run(
         [sys.executable, "-c", ONE_AFTER_ANOTHER],
@@ -349,8 +349,8 @@ def test_hundreds_of_servers_leak_nothing() -> None:
         text=True,
         check=True,
     )
-    (bytes_at_10, *at_10), (bytes_at_300, *at_300) = (
+    (bytes_at_10, *at_10), (bytes_at_150, *at_150) = (
         [int(number) for number in line.split()] for line in end.stdout.splitlines()
     )
-    assert at_300 == at_10
-    assert bytes_at_300 - bytes_at_10 < 16 * 1024 * 1024, (bytes_at_10, bytes_at_300)
+    assert at_150 == at_10
+    assert bytes_at_150 - bytes_at_10 < 16 * 1024 * 1024, (bytes_at_10, bytes_at_150)
