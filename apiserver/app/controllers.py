@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import socket
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.aggregation.namespaces import RemoteNamespaces
@@ -67,6 +67,32 @@ class PublishedCredentials(NamedTuple):
     issue_token: IssueToken
 
 
+class _PublishesCa(Runnable, Protocol):
+    """A controller of objects that hold the CA by which clients know this server."""
+
+    def look_again(self) -> None:
+        """To be called when it is another one."""
+        ...
+
+
+_P = TypeVar("_P", bound=_PublishesCa)
+
+
+def _following_ca(tls: ServingTls, make: Callable[[Callable[[], bytes]], _P]) -> _P:
+    """Returns a controller that looks again when the CA changes. make: gets what returns the present one."""
+    current = trusted_ca(tls.content)
+    controller = make(lambda: current)
+
+    def on_change(content: TlsContent) -> None:
+        nonlocal current
+        if (changed := trusted_ca(content)) != current:
+            current = changed
+            controller.look_again()
+
+    tls.subscribe(on_change)
+    return controller
+
+
 def build_controllers(
     core: Core,
     lifecycle: NamespaceLifecycle,
@@ -88,43 +114,24 @@ def build_controllers(
         return NamespaceDefaultObjects(registry, served, lifecycle.check_create, [default], name=queue)
 
     def root_ca_publisher() -> Runnable:
-        current = trusted_ca(published.tls.content).decode()
-        publisher = default_objects("root_ca_cert_publisher", root_ca_config_map(lambda: current))
-
-        def on_change(content: TlsContent) -> None:
-            nonlocal current
-            if (changed := trusted_ca(content).decode()) != current:
-                current = changed
-                publisher.look_again()
-
-        published.tls.subscribe(on_change)
-        return publisher
+        return _following_ca(
+            published.tls,
+            lambda ca: default_objects("root_ca_cert_publisher", root_ca_config_map(lambda: ca().decode())),
+        )
 
     def trust_bundle_publisher() -> Runnable:
-        current = trusted_ca(published.tls.content).decode()
-        publisher = ClusterTrustBundlePublisher(registry, served, certificate_group, lambda: current)
-
-        def on_change(content: TlsContent) -> None:
-            nonlocal current
-            if (changed := trusted_ca(content).decode()) != current:
-                current = changed
-                publisher.look_again()
-
-        published.tls.subscribe(on_change)
-        return publisher
+        return _following_ca(
+            published.tls,
+            lambda ca: ClusterTrustBundlePublisher(
+                registry, served, certificate_group, lambda: ca().decode()
+            ),
+        )
 
     def token_controller() -> Runnable:
-        current = trusted_ca(published.tls.content)
-        controller = ServiceAccountTokens(registry, served, published.issue_token, lambda: current)
-
-        def on_change(content: TlsContent) -> None:
-            nonlocal current
-            if (changed := trusted_ca(content)) != current:
-                current = changed
-                controller.look_again()
-
-        published.tls.subscribe(on_change)
-        return controller
+        return _following_ca(
+            published.tls,
+            lambda ca: ServiceAccountTokens(registry, served, published.issue_token, ca),
+        )
 
     def events(component: str) -> EventRecorder:
         return EventRecorder(registry, served, lifecycle.check_create, core.clock, component=component)
