@@ -255,7 +255,6 @@ AMENDMENTS: Final[Mapping[str, Amendment]] = {
     "ContainerResourceMetricStatus": current("averageValue", "averageUtilization"),
     "CustomResourceDefinitionSpec": definition_spec,
     "Device": device,
-    "DeviceCapacity": device_capacity,
     "DeviceRequest": device_request,
     "Endpoint": endpoint,
     "ExternalMetricSource": source("Value", "AverageValue"),
@@ -276,6 +275,11 @@ AMENDMENTS: Final[Mapping[str, Amendment]] = {
     "ValidatingAdmissionPolicyBindingSpec": binding_spec,
 }
 
+# For pairs with a version that has no place for what the other has got in a release that it is not in.
+OLDER: Final[Mapping[str, Mapping[str, Amendment]]] = {
+    "resource.k8s.io/v1alpha3": {**AMENDMENTS, "DeviceCapacity": device_capacity},
+}
+
 META: Final[st.SearchStrategy[Document]] = st.fixed_dictionaries(
     {"name": st.just("a")},
     optional={
@@ -289,10 +293,12 @@ _NOT_DRAWN: Final = ("apiVersion", "kind", "metadata")
 
 
 @st.composite
-def objects(draw: st.DrawFn, resource: ServedResource) -> Document:
+def objects(
+    draw: st.DrawFn, resource: ServedResource, amendments: Mapping[str, Amendment] = AMENDMENTS
+) -> Document:
     """An object with any contents, and with its defaults."""
     contents = {
-        name: draw(values(field, AMENDMENTS))
+        name: draw(values(field, amendments))
         for name, field in resource.schema().fields.items()
         if name not in _NOT_DRAWN and (name == "spec" or draw(st.booleans()))
     }
@@ -308,7 +314,7 @@ def converted(document: Document, one: ServedResource, other: ServedResource) ->
 
 def requires_nothing_lost(one: Lifecycle, other: Lifecycle, data: st.DataObject) -> None:
     here, there = of_its_last_release(one), of_its_last_release(other)
-    document = data.draw(objects(here))
+    document = data.draw(objects(here, OLDER.get(other.group_version, AMENDMENTS)))
     try:
         shown = converted(document, here, there)
         again = converted(shown, there, here)
@@ -331,7 +337,7 @@ def test_nothing_is_lost(one: Lifecycle, other: Lifecycle, data: st.DataObject) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("one", "other"), PAIRS.values(), ids=PAIRS)
-@settings(max_examples=25, suppress_health_check=SLOW)
+@settings(max_examples=100, suppress_health_check=SLOW)
 @given(data=st.data())
 def test_nothing_of_many_is_lost(one: Lifecycle, other: Lifecycle, data: st.DataObject) -> None:
     requires_nothing_lost(one, other, data)
