@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -123,6 +124,8 @@ def run(directory: Path, *arguments: str, **files: str) -> subprocess.CompletedP
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", *arguments],
         cwd=directory,
+        # With this one, pytest's summary at the end repeats every message whole.
+        env={name: value for name, value in os.environ.items() if name != "CI"},
         capture_output=True,
         text=True,
         check=False,
