@@ -14,7 +14,7 @@ import pytest
 from apiserver.audit.events import Event, size_of, without_objects
 from apiserver.audit_backends.backends import Backend, Backends, TruncatingBackend
 from apiserver.audit_backends.batches import HELD_BYTES_MAX, Batches, Throttle
-from apiserver.audit_backends.log_backend import LogBackend, WriterThread
+from apiserver.audit_backends.log_backend import TURNS_MAX, LogBackend, WriterThread
 from apiserver.audit_backends.losses import Losses
 from apiserver.audit_backends.options import DeliveryOptions, TruncateOptions
 from apiserver.audit_backends.webhook_backend import WebhookBackend
@@ -142,6 +142,20 @@ async def test_in_blocking_mode_each_waits_and_those_that_come_together_are_writ
     output.may_go_on.set()
     assert all([await each for each in (first, *others) if each is not None])
     assert [len(each) for each in output.writes] == [1, 49]
+    await backend.close()
+
+
+async def test_what_comes_in_the_next_turns_of_the_loop_is_written_with_it_but_not_forever() -> None:
+    output = Output()
+    backend = log_backend(output, AuditMetrics(), delivery("blocking"))
+    output.may_go_on.clear()
+    waiting = []
+    for number in range(2 * TURNS_MAX):
+        waiting += [process(backend, event(f"{number}-{each}")) for each in range(2)]
+        await asyncio.sleep(0)
+    output.may_go_on.set()
+    assert all([await each for each in waiting if each is not None])
+    assert [len(each) for each in output.writes] == [2 * TURNS_MAX + 2, 2 * TURNS_MAX - 2]
     await backend.close()
 
 
