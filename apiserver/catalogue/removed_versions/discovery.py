@@ -1,8 +1,9 @@
-"""EndpointSlices of discovery/v1beta1: where an endpoint is, its labels of topology tell.
+"""EndpointSlices of discovery/v1beta1 and v1alpha1: where an endpoint is, its labels of topology tell.
 
 Of these v1 has the zone and the node's name in fields of their own; it keeps the others, which clients of v1
-cannot write. Source: pkg/apis/discovery/v1beta1/conversion.go, pkg/registry/discovery/endpointslice (release
-1.24). Row T07.
+cannot write. v1alpha1 is as 1.17 to 1.20 had it: that it had a type of addresses for all of them, `IP`, which
+1.16 set by default, was over with 1.17. Source: pkg/apis/discovery/v1beta1/conversion.go,
+pkg/registry/discovery/endpointslice (release 1.24). Row T07.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from apiserver.catalogue.removed_versions.current_types import CurrentTypes
 from apiserver.registry.strategy import DEFAULT_STRATEGY, UpdateStrategy
 from apiserver.vocabulary import Document
 
+_VERSIONS: Final = ("v1beta1", "v1alpha1")
 _ZONE: Final = "topology.kubernetes.io/zone"
 _HOST: Final = "kubernetes.io/hostname"
 
@@ -31,7 +33,8 @@ def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
         prepare_create=DEFAULT_STRATEGY.prepare_create,
         update=UpdateStrategy(count_endpoint_slice_update, validate_endpoint_slice_update),
     )
-    return (other_version(v1, "v1beta1", strategy=strategy, hub=hub_of(v1, to_v1, to_v1beta1)),)
+    hub = hub_of(v1, to_v1, to_v1beta1)
+    return tuple(other_version(v1, version, strategy=strategy, hub=hub) for version in _VERSIONS)
 
 
 def to_v1(document: Document) -> None:

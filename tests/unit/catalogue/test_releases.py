@@ -12,7 +12,6 @@ from tests.unit.catalogue.removed_versions.old_kinds import table
 
 # What Kubernetes had, and no emulated release has here.
 NOT_SERVED: Final = {
-    "discovery.k8s.io/v1alpha1 endpointslices",
     "lifecycle.k8s.io/v1alpha1 evictionrequests",
     "lifecycle.k8s.io/v1alpha1 evictions",
     "resource.k8s.io/v1alpha1 podschedulings",

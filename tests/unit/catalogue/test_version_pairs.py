@@ -60,7 +60,6 @@ PAIRS: Final = pairs()
 
 # Versions that this server does not have, of types of which releases have had several.
 NOT_IMPLEMENTED: Final = {
-    "discovery.k8s.io endpointslices": ("v1alpha1",),
     # Those of 1.37 are types of their own, in its catalogue alone.
     "scheduling.k8s.io podgroups": ("v1alpha3", "v1beta1"),
     "scheduling.k8s.io workloads": ("v1alpha3", "v1beta1"),

@@ -1,4 +1,4 @@
-"""EndpointSlices of discovery/v1beta1. Row T07.
+"""EndpointSlices of discovery/v1beta1 and v1alpha1. Row T07.
 
 Source: pkg/apis/discovery/v1beta1/conversion.go, pkg/registry/discovery/endpointslice (release 1.24).
 """
@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.catalogue.removed_versions.old_kinds import OldKind, read_by_current
+from tests.unit.catalogue.removed_versions.old_kinds import OldKind, read_by_current, table
 from tests.unit.catalogue.served_kinds import changed
 
 ZONE: Final = "topology.kubernetes.io/zone"
@@ -19,6 +19,7 @@ HOST: Final = "kubernetes.io/hostname"
 ENDPOINT: Final = {"addresses": ["10.0.0.1"], "conditions": {}}
 RESOURCE: Final = "endpointslices.discovery.k8s.io"
 SLICE: Final = OldKind(RESOURCE, "v1beta1", 24, {"addressType": "IPv4", "endpoints": [ENDPOINT]})
+ALPHA: Final = OldKind(RESOURCE, "v1alpha1", 20, {"addressType": "IPv4", "endpoints": [ENDPOINT]})
 V1: Final = OldKind(RESOURCE, "v1", 24, {"addressType": "IPv4", "endpoints": [ENDPOINT]})
 
 # What an endpoint has in v1beta1, and in v1.
@@ -52,6 +53,30 @@ def test_the_name_of_a_host_is_that_of_the_node() -> None:
     current = SLICE.to_hub(document)
     assert current["endpoints"] == [{**ENDPOINT, "nodeName": "n"}]
     assert SLICE.from_hub(current)["endpoints"] == [{**ENDPOINT, "nodeName": "n", "topology": {HOST: "n"}}]
+
+
+def test_v1alpha1_is_v1beta1_under_another_name() -> None:
+    topology = {"endpoints.0.topology": {ZONE: "a", "rack": "r"}, "ports": [{"port": 80}]}
+    document = ALPHA.completed(topology)
+    assert document["ports"] == [{"port": 80, "name": "", "protocol": "TCP"}]
+    current = ALPHA.to_hub(document)
+    assert current["apiVersion"] == "discovery.k8s.io/v1"
+    assert current == SLICE.to_hub(SLICE.completed(topology)) == read_by_current(document)
+    assert ALPHA.from_hub(current) == document
+    assert ALPHA.create(topology).texts == []
+    assert ALPHA.create({"addressType": "IP"}).texts[0].startswith('addressType: Unsupported value: "IP"')
+    assert ALPHA.resource.has_protobuf
+
+
+# Source: release notes of 1.16, 1.17 and 1.21.
+STORED: Final = {16: "v1alpha1", 18: "v1beta1", 20: "v1beta1", 22: "v1"}
+
+
+@pytest.mark.parametrize(("minor", "version"), STORED.items())
+def test_the_version_that_a_release_stores(minor: int, version: str) -> None:
+    assert {each.storage_version for each in table(minor).resources if each.resource == "endpointslices"} == {
+        version
+    }
 
 
 LABELS: Final = st.dictionaries(st.sampled_from(("rack", "room")), st.sampled_from("ab"), min_size=1)
