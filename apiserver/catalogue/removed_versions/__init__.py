@@ -26,7 +26,7 @@ be set, and what may change.
     node                   runtime classes
     policy                 disruption budgets, and security policies (`pod_security_policies`)
     rbac                   roles and their bindings
-    resource               devices, and claims of them
+    resource               devices, and claims of them; `request_policies` has what v1alpha3 has no fields for
     storagemigration       what is to be stored in its storage version
 
 Nothing of this is imported by a server that serves none of them, until it meets an object that is stored in
@@ -97,6 +97,6 @@ def types(
         *node.types(there),
         *policy.types(there),
         *rbac.types(brand, there),
-        *resource.types(there),
+        *resource.types(brand, there),
         *storagemigration.types(there),
     )

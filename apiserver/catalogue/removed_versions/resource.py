@@ -1,17 +1,24 @@
 """Devices of resource.k8s.io/v1alpha3, which releases 1.31 to 1.33 had.
 
 They are as in v1beta1 (`catalogue.resource.beta_versions`), but for the capacity of a device: a quantity
-there. Fields of 1.31 that have gone stay in what is stored. Source: pkg/apis/resource/v1alpha3/conversion.go
-(release 1.33).
+there, whose policies are an annotation (`request_policies`). Fields of 1.31 that have gone stay in what is
+stored. Source: pkg/apis/resource/v1alpha3/conversion.go (release 1.33).
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
+from apiserver.brand import Brand
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.other_versions import hub_of, other_version
 from apiserver.catalogue.removed_versions.current_types import CurrentTypes
+from apiserver.catalogue.removed_versions.request_policies import (
+    policies_annotation,
+    restore_policies,
+    take_policies,
+)
 from apiserver.catalogue.resource.beta_versions import (
     claim_to_v1,
     claim_to_v1beta1,
@@ -28,27 +35,31 @@ _GROUP: Final = "resource."
 _VERSION: Final = "v1alpha3"
 
 
-def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
+def types(brand: Brand, current: CurrentTypes) -> tuple[BuiltinType, ...]:
     claims, templates = (current.find(_GROUP, each) for each in ("resourceclaims", "resourceclaimtemplates"))
     slices, completions = current.find(_GROUP, "resourceslices"), {"DeviceRequest": complete_main_request}
+    key = policies_annotation(brand)
     return (
         other_version(current.find(_GROUP, "deviceclasses"), _VERSION),
         other_version(claims, _VERSION, adds=completions, hub=hub_of(claims, claim_to_v1, claim_to_v1beta1)),
         other_version(
             templates, _VERSION, adds=completions, hub=hub_of(templates, template_to_v1, template_to_v1beta1)
         ),
-        other_version(slices, _VERSION, hub=hub_of(slices, to_v1, to_v1alpha3)),
+        other_version(slices, _VERSION, hub=hub_of(slices, partial(to_v1, key), partial(to_v1alpha3, key))),
     )
 
 
-def to_v1(document: Document) -> None:
+def to_v1(key: str, document: Document) -> None:
+    """key: the annotation that has the policies of requests."""
     slice_to_v1(document)
     for device in at(document, "spec", "devices") or ():
         if capacity := device.get("capacity"):
             device["capacity"] = {name: {"value": quantity} for name, quantity in capacity.items()}
+    restore_policies(key, document)
 
 
-def to_v1alpha3(document: Document) -> None:
+def to_v1alpha3(key: str, document: Document) -> None:
+    take_policies(key, document)
     slice_to_v1beta1(document)
     for device in at(document, "spec", "devices") or ():
         if capacity := device["basic"].get("capacity"):

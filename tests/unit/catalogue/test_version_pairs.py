@@ -230,9 +230,10 @@ def device(draw: st.DrawFn, document: Document, fields: Fields) -> None:
         document["basic"] = draw(fields["basic"])
 
 
-def device_capacity(draw: st.DrawFn, document: Document, fields: Fields) -> None:
-    """Without the policy of requests, which came with 1.34: v1alpha3, which 1.33 had last, cannot have it."""
-    document.pop("requestPolicy", None)
+def slice_spec(draw: st.DrawFn, document: Document, fields: Fields) -> None:
+    """Devices with names of their own: by these v1alpha3 knows whose policy of requests is which."""
+    if devices := document.get("devices"):
+        document["devices"] = [*{each["name"]: each for each in devices}.values()]
 
 
 def device_request(draw: st.DrawFn, document: Document, fields: Fields) -> None:
@@ -270,13 +271,9 @@ AMENDMENTS: Final[Mapping[str, Amendment]] = {
     "PodsMetricStatus": current("averageValue"),
     "ResourceMetricSource": source("Utilization", "AverageValue"),
     "ResourceMetricStatus": current("averageValue", "averageUtilization"),
+    "ResourceSliceSpec": slice_spec,
     "Subject": subject,
     "ValidatingAdmissionPolicyBindingSpec": binding_spec,
-}
-
-# For pairs with a version that has no place for what the other has got in a release that it is not in.
-OLDER: Final[Mapping[str, Mapping[str, Amendment]]] = {
-    "resource.k8s.io/v1alpha3": {**AMENDMENTS, "DeviceCapacity": device_capacity},
 }
 
 META: Final[st.SearchStrategy[Document]] = st.fixed_dictionaries(
@@ -292,12 +289,10 @@ _NOT_DRAWN: Final = ("apiVersion", "kind", "metadata")
 
 
 @st.composite
-def objects(
-    draw: st.DrawFn, resource: ServedResource, amendments: Mapping[str, Amendment] = AMENDMENTS
-) -> Document:
+def objects(draw: st.DrawFn, resource: ServedResource) -> Document:
     """An object with any contents, and with its defaults."""
     contents = {
-        name: draw(values(field, amendments))
+        name: draw(values(field, AMENDMENTS))
         for name, field in resource.schema().fields.items()
         if name not in _NOT_DRAWN and (name == "spec" or draw(st.booleans()))
     }
@@ -313,7 +308,7 @@ def converted(document: Document, one: ServedResource, other: ServedResource) ->
 
 def requires_nothing_lost(one: Lifecycle, other: Lifecycle, data: st.DataObject) -> None:
     here, there = of_its_last_release(one), of_its_last_release(other)
-    document = data.draw(objects(here, OLDER.get(other.group_version, AMENDMENTS)))
+    document = data.draw(objects(here))
     try:
         shown = converted(document, here, there)
         again = converted(shown, there, here)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any, Final
 
 import pytest
@@ -51,14 +52,65 @@ def test_a_capacity_is_a_quantity() -> None:
     assert device == {"name": "a", **DEVICE, "capacity": {"memory": {"value": "1Gi"}}}
 
 
-@given(
-    st.dictionaries(st.sampled_from("abc"), st.sampled_from(["1", "2Gi"]).map(lambda each: {"value": each}))
+POLICIES: Final = "resource.k8s.io/v1alpha3-capacity-request-policies"
+QUANTITIES: Final = st.sampled_from(["1", "2Gi"])
+POLICY: Final[Any] = st.fixed_dictionaries(
+    {},
+    optional={
+        "default": QUANTITIES,
+        "validValues": st.lists(QUANTITIES, max_size=2),
+        "validRange": st.dictionaries(st.sampled_from(["min", "max", "step"]), QUANTITIES),
+    },
 )
-def test_nothing_of_v1_is_lost(capacity: dict[str, Any]) -> None:
+CAPACITIES: Final = st.dictionaries(
+    st.sampled_from("abc"),
+    st.fixed_dictionaries({"value": QUANTITIES}, optional={"requestPolicy": POLICY}),
+)
+
+
+@given(st.lists(CAPACITIES, max_size=3), st.sampled_from([{}, {"a": "b"}]))
+def test_nothing_of_v1_is_lost(capacities: list[Any], annotations: dict[str, str]) -> None:
     document = SLICE.current()
-    document["spec"]["devices"][0]["capacity"] = capacity
+    document["spec"]["devices"] = [{"name": f"d{i}", "capacity": each} for i, each in enumerate(capacities)]
+    if annotations:
+        document["metadata"]["annotations"] = annotations
     before = copy.deepcopy(document)
     assert SLICE.to_hub(SLICE.from_hub(document)) == before
+
+
+def test_policies_of_requests_are_an_annotation() -> None:
+    policy = {"default": "1Gi", "validRange": {"min": "1Gi", "step": "1Gi"}}
+    current = SLICE.current()
+    current["spec"]["devices"][0]["capacity"]["memory"]["requestPolicy"] = policy
+    shown = SLICE.from_hub(current)
+    assert shown["spec"]["devices"][0]["basic"]["capacity"] == {"memory": "1Gi"}
+    assert json.loads(shown["metadata"]["annotations"][POLICIES]) == {"a": {"memory": policy}}
+    # A capacity or a device that is no longer there takes its policy along.
+    shown["spec"]["devices"][0]["basic"]["capacity"] = {"cores": "4"}
+    back = SLICE.to_hub(shown)
+    assert back["spec"]["devices"][0]["capacity"] == {"cores": {"value": "4"}}
+    assert "annotations" not in back["metadata"]
+
+
+NO_POLICIES: Final = {
+    "no JSON": "{",
+    "a list": "[]",
+    "a device that is none": '{"a":1}',
+    "a policy that is none": '{"a":{"memory":[]}}',
+    "another field": '{"a":{"memory":{"other":"1"}}}',
+    "a number": '{"a":{"memory":{"default":1}}}',
+    "no quantity": '{"a":{"memory":{"default":"one"}}}',
+    "no list": '{"a":{"memory":{"validValues":"1"}}}',
+    "another bound": '{"a":{"memory":{"validRange":{"other":"1"}}}}',
+    "very deep": "[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("text", NO_POLICIES.values(), ids=NO_POLICIES)
+def test_what_holds_no_policies_is_an_annotation_as_any_other(text: str) -> None:
+    current = SLICE.current({"metadata.annotations": {POLICIES: text}})
+    assert current["metadata"]["annotations"] == {POLICIES: text}
+    assert current["spec"] == SLICE.current()["spec"]
 
 
 @pytest.mark.parametrize("resource", ["ipaddresses", "servicecidrs"])
