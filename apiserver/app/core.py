@@ -121,7 +121,7 @@ def build_core(
     decode = ObjectDecoder(own_writes, catalogue.other_version)
     storage = ObjectStorage(
         store=store,
-        cache=watch_cache(config, store, decode, metrics.resource_of),
+        cache=watch_cache(config, store, decode, metrics.storage),
         own_writes=own_writes,
         prefix=config.etcd_prefix,
         is_stale=is_stale,

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from time import monotonic
 
 from apiserver.app.core import Core
+from apiserver.app.stores import OBJECT_OVERHEAD_BYTES
 from apiserver.endpoints.priority_and_fairness import Fairness
 from apiserver.endpoints.version import version_document
 from apiserver.flowcontrol.metrics import FlowControlMetrics
@@ -32,7 +33,7 @@ def build_exposition(
         (
             metrics.requests,
             metrics.served_names,
-            CacheMetrics(core.registry.cache, metrics.resource_of),
+            CacheMetrics(core.registry.cache, metrics.resource_of, OBJECT_OVERHEAD_BYTES),
             metrics.storage,
             metrics.encryption,
             metrics.conversion_webhooks,

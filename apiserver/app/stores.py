@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 from apiserver.cli import flag_values
 from apiserver.cli.config import Config
 from apiserver.clock import Clock
+from apiserver.metrics.storage import StorageMetrics
 from apiserver.registry.stored_object import ObjectDecoder, StoredObject
 from apiserver.serving.listening import CannotStart, read_optional
 from storage.embedded import EmbeddedStore
@@ -49,17 +49,17 @@ def release_memory(store: Storage) -> None:
 
 
 def watch_cache(
-    config: Config, store: Storage, decode: ObjectDecoder, resource_of: Callable[[str], tuple[str, str]]
+    config: Config, store: Storage, decode: ObjectDecoder, metrics: StorageMetrics
 ) -> WatchCache[StoredObject]:
     """Returns the cache in front of a store.
 
     decode: makes objects of stored values.
-    resource_of: returns the group and the resource whose keys begin with a prefix.
+    metrics: counts how long reads wait for the cache, and knows whose keys begin with a prefix.
     """
 
     def limits_of(resource_prefix: str) -> HistoryLimits:
         """Returns how much of one resource's history is kept in memory."""
-        size = config.watch_cache_sizes.get(resource_of(resource_prefix))
+        size = config.watch_cache_sizes.get(metrics.resource_of(resource_prefix))
         return HistoryLimits(events_max=config.default_watch_cache_size if size is None else size)
 
     return WatchCache(
@@ -73,4 +73,5 @@ def watch_cache(
             check_interval_s=CHECK_INTERVAL_S if config.detect_cache_inconsistency else 0,
             serve_snapshots=config.list_from_cache_snapshot,
         ),
+        on_wait=metrics.observe_read_wait,
     )

@@ -58,8 +58,9 @@ def list_handler(registry: Registry, encoders: Encoders, brand: Brand, deviation
         resource: ServedResource, namespace: str, options: ListOptions, encoder: Encoder, gzip: bool
     ) -> ResponseBody:
         """Returns the body of a list at one revision, which calls of the same list share."""
+        prefix = registry.prefix_of(resource)
         for attempt in range(1, ATTEMPTS_MAX + 1):
-            at = ReadAt.exactly(await cache.revision_at(options.at))
+            at = ReadAt.exactly(await cache.revision_at(options.at, lists=prefix))
             try:
                 return await shared.body(
                     (encoder, gzip, namespace, options.labels, options.fields, options.limit, at.revision),

@@ -73,6 +73,7 @@ def watch_handler(
                 predicate = selection.predicate if view_predicate is None else None
                 listing = await cache.list(selection.keys, at, predicate=predicate)
                 initial = list(listing.versions)
+                cache.count_initial_events(prefix, len(initial))
                 # `run` empties the list: a watch must not hold a whole state for as long as it lasts.
                 del listing
             initial_bookmark = after if options.ends_initial_events_with_bookmark else None

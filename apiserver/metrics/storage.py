@@ -26,6 +26,8 @@ from storage.interface import (
 )
 from storage.keys import CORE_GROUP, resource_of
 
+# How long reads wait for the watch cache. Seconds; kube-apiserver's.
+_WAIT_BUCKETS: Final = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3)
 # Prefixes of resources that are remembered with their labels. Whoever creates definitions makes any number.
 _PREFIXES_MAX: Final = 4_096
 
@@ -62,7 +64,7 @@ class StorageMetrics:
     """Counts calls. resource_of: returns the resource that a key belongs to."""
 
     def __init__(self, resource_of: Callable[[str], GroupResource], names: ServedNames) -> None:
-        self._resource_of = resource_of
+        self.resource_of = resource_of
         # By resource and operation.
         self._series: ResourceSeries[GroupResource, Histogram] = ResourceSeries(
             names, names.of_resource, OTHER_RESOURCE, lambda _resource, _operation: Histogram()
@@ -71,23 +73,34 @@ class StorageMetrics:
         self._listed: ResourceSeries[GroupResource, _Listed] = ResourceSeries(
             names, names.of_resource, OTHER_RESOURCE, lambda _resource: _Listed()
         )
+        # By resource.
+        self._waits: ResourceSeries[GroupResource, Histogram] = ResourceSeries(
+            names, names.of_resource, OTHER_RESOURCE, lambda _resource: Histogram(_WAIT_BUCKETS)
+        )
 
     def observe(self, operation: str, key: str, began: float) -> None:
         """Count a call that began at `began`, in seconds of perf_counter, and has ended now."""
-        resource = self._resource_of(key)
+        resource = self.resource_of(key)
         durations = self._series.by_key.get((resource, operation)) or self._series.begin(resource, operation)
         durations.observe(time.perf_counter() - began)
 
     def count_list(self, key: str, objects: int) -> None:
         """Count a list that has read so many objects. key: any one of its range."""
-        resource = self._resource_of(key)
+        resource = self.resource_of(key)
         listed = self._listed.by_key.get((resource,)) or self._listed.begin(resource)
         listed.lists += 1
         listed.objects += objects
 
+    def observe_read_wait(self, key: str, seconds: float) -> None:
+        """Count a read that had to wait for the watch cache to catch up. key: any one of what it reads."""
+        resource = self.resource_of(key)
+        waits = self._waits.by_key.get((resource,)) or self._waits.begin(resource)
+        waits.observe(seconds)
+
     def forget(self, resource: GroupResource) -> None:
         self._series.forget(resource)
         self._listed.forget(resource)
+        self._waits.forget(resource)
 
     def families(self) -> Iterable[Family]:
         yield values(
@@ -114,6 +127,12 @@ class StorageMetrics:
             "Objects that were read from the store for lists.",
             _RESOURCE,
             [(resource, each.objects) for resource, each in listed],
+        )
+        yield histogram_family(
+            "apiserver_watch_cache_read_wait_seconds",
+            "How long reads waited for the watch cache, of those that had to.",
+            _RESOURCE,
+            [(resource, waits) for (resource,), waits in list(self._waits.by_key.items())],
         )
         yield histogram_family(
             "etcd_request_duration_seconds",

@@ -53,6 +53,24 @@ _BY_RESOURCE: Final[tuple[tuple[str, str, str, _ValueOf], ...]] = (
         lambda each: each.events_total,
     ),
     (
+        "apiserver_init_events_total",
+        "counter",
+        "Events that watches began with: those that they had missed, or the state at their start.",
+        lambda each: each.initial_events_total,
+    ),
+    (
+        "apiserver_storage_list_evaluated_objects_total",
+        "counter",
+        "Objects from the store that were tested for lists.",
+        lambda each: each.store_tested_total,
+    ),
+    (
+        "apiserver_storage_list_returned_objects_total",
+        "counter",
+        "Objects that lists from the store have returned.",
+        lambda each: each.store_listed_total,
+    ),
+    (
         "apiserver_terminated_watchers_total",
         "counter",
         "Watches that were ended because their clients did not keep up.",
@@ -72,13 +90,28 @@ _LISTS: Final[tuple[tuple[str, str, _ValueOf], ...]] = (
         lambda each: each.scanned_total,
     ),
 )
+# Lists of the newest state, by `success` and `fallback`.
+_CONSISTENT_LISTS: Final[tuple[tuple[str, str, _ValueOf], ...]] = (
+    ("true", "false", lambda each: each.consistent_lists_total),
+    ("true", "true", lambda each: each.late_lists_total),
+    ("false", "false", lambda each: each.failed_lists_total),
+)
 
 
 class CacheMetrics:
-    """Shows the state of a watch cache. resource_of: returns the resource whose keys have a given prefix."""
+    """Shows the state of a watch cache.
 
-    def __init__(self, cache: WatchCache[StoredObject], resource_of: Callable[[str], GroupResource]) -> None:
-        self._cache, self._resource_of = cache, resource_of
+    resource_of: returns the resource whose keys have a given prefix.
+    overhead_bytes: what the cache adds to the size of each object, for the memory that it takes.
+    """
+
+    def __init__(
+        self,
+        cache: WatchCache[StoredObject],
+        resource_of: Callable[[str], GroupResource],
+        overhead_bytes: int,
+    ) -> None:
+        self._cache, self._resource_of, self._overhead_bytes = cache, resource_of, overhead_bytes
 
     def families(self) -> Iterable[Family]:
         cache = self._cache
@@ -99,6 +132,15 @@ class CacheMetrics:
             _RESOURCE,
             self._by_resource(lambda each: len(each.snapshots)),
         )
+        yield values(
+            "apiserver_resource_size_estimate_bytes",
+            "gauge",
+            "Bytes of the objects that are stored, by what the watch cache has read of them.",
+            _RESOURCE,
+            self._by_resource(
+                lambda each: max(0, each.history.live_bytes - self._overhead_bytes * len(each.snapshots))
+            ),
+        )
         for name, kind, text, value_of in _BY_RESOURCE:
             yield values(name, kind, text, _RESOURCE, self._by_resource(value_of))
         yield values(
@@ -116,6 +158,18 @@ class CacheMetrics:
             (
                 ((*self._resource_of(prefix), outcome), count)
                 for (prefix, outcome), count in list(cache.checks_total.items())
+            ),
+        )
+        yield values(
+            "apiserver_watch_cache_consistent_read_total",
+            "counter",
+            "Lists of the newest state, by whether they succeeded, and whether the store had to answer.",
+            (*_RESOURCE, "success", "fallback"),
+            (
+                ((*resource, success, fallback), count)
+                for success, fallback, value_of in _CONSISTENT_LISTS
+                for resource, count in self._by_resource(value_of)
+                if count
             ),
         )
         yield values(

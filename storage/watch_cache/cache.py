@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,8 +39,6 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-# How long a consistent read waits for the cache to catch up before it asks the store itself.
-CATCH_UP_WAIT_S: Final = 3.0
 EVICTION_INTERVAL_S: Final = 5.0
 # Keys that a list looks at before it yields to the event loop: less than a millisecond.
 LIST_BATCH_KEYS: Final = 1_000
@@ -94,8 +93,13 @@ class WatchCache(Generic[T]):
         decode: Callable[[Stored], T],
         size_of: Callable[[T], int],
         options: WatchCacheOptions = WatchCacheOptions(),  # noqa: B008  immutable
+        on_wait: Callable[[str, float], None] | None = None,
     ) -> None:
-        """prefix: all keys begin with it and a slash, as in `/registry`."""
+        """prefix: all keys begin with it and a slash, as in `/registry`.
+
+        on_wait: called with the key, or the start of the range, of a read that had to wait for the cache to
+            catch up, and for how many seconds it did.
+        """
         self._store = store
         self._prefix = prefix
         self._decode = decode
@@ -116,6 +120,7 @@ class WatchCache(Generic[T]):
         self.history_bytes_max = options.history_bytes_max
         # By resource prefix and outcome: success, failure (they differ) or error (it could not be compared).
         self.checks_total: Counter[tuple[str, str]] = Counter()
+        self._on_wait = on_wait
         self._growth_bytes = 0  # of all histories, since the budget was enforced
         self._size_of = size_of
         # The bytes of obsolete versions that were dropped because of their age, not for newer ones.
@@ -226,16 +231,20 @@ class WatchCache(Generic[T]):
         """
         self._on_change.setdefault(resource_prefix, []).append(changed)
 
-    async def revision_at(self, at: ReadAt = MOST_RECENT) -> int:
-        """The revision at which a read would be answered. Raises as `get` does."""
-        return self.revision if await self._wait_until_fresh(at) else await self._store.current_revision()
+    async def revision_at(self, at: ReadAt = MOST_RECENT, *, lists: str = "") -> int:
+        """The revision at which a read would be answered. Raises as `get` does.
+
+        lists: where a range starts that is to be listed at that revision; it is counted as a list `at`.
+        """
+        is_fresh = await (self._begin_list(at, lists) if lists else self._wait_until_fresh(at))
+        return self.revision if is_fresh else await self._store.current_revision()
 
     async def get(self, key: str, at: ReadAt = MOST_RECENT) -> KeyVersion[T] | None:
         """The version of `key`, if it has a value.
 
         Raises RevisionTooLarge (for NOT_OLDER_THAN, after a wait), RevisionCompacted, StorageUnavailable.
         """
-        if not await self._wait_until_fresh(at):
+        if not await self._wait_until_fresh(at, key):
             return await self._get_from_store(key, at)
         if at.consistency is not Consistency.EXACT:
             return self.get_cached(key)
@@ -261,7 +270,7 @@ class WatchCache(Generic[T]):
         Raises as `get` does.
         """
         wanted = _Page(limit, predicate, counts_rest and predicate is None)
-        if not await self._wait_until_fresh(at):
+        if not await self._begin_list(at, keys.start):
             return await self._list_from_store(keys, at, wanted)
         is_exact = at.consistency is Consistency.EXACT
         if is_exact and not (self._options.serve_snapshots and at.revision >= self._compacted):
@@ -299,6 +308,11 @@ class WatchCache(Generic[T]):
         self._resource(resource_prefix).watch(watcher, scope)
         return watcher
 
+    def count_initial_events(self, resource_prefix: str, count: int) -> None:
+        """Count events by which a watch tells of the state at its start, which it has listed."""
+        if (resource := self._resources.get(resource_prefix)) is not None:
+            resource.initial_events_total += count
+
     def unwatch(self, resource_prefix: str, watcher: Watcher[T], scope: Scope) -> None:
         if (resource := self._resources.get(resource_prefix)) is not None:
             resource.fanout.remove(watcher, scope)
@@ -310,7 +324,7 @@ class WatchCache(Generic[T]):
         Raises StorageUnavailable.
         """
         revision = await self._store.current_revision()
-        if not await self._progress.wait_for(revision, CATCH_UP_WAIT_S):
+        if not await self._progress.wait_for(revision, self._options.catch_up_wait_s):
             raise StorageUnavailable("the watch cache has not caught up with the store")
         await self._store.compact(revision)
         self._compacted = max(self._compacted, revision)
@@ -346,8 +360,11 @@ class WatchCache(Generic[T]):
 
     # ---- internals
 
-    async def _wait_until_fresh(self, at: ReadAt) -> bool:
-        """Wait until the cache can answer a read; False if the store should, because that takes too long."""
+    async def _wait_until_fresh(self, at: ReadAt, key: str = "") -> bool:
+        """Wait until the cache can answer a read; False if the store should, because that takes too long.
+
+        key: what is read, or where its range starts; empty for what is not counted.
+        """
         if not self.is_filled:
             return False
         match at.consistency:
@@ -355,14 +372,16 @@ class WatchCache(Generic[T]):
                 return True
             case Consistency.MOST_RECENT:
                 current = await self._store.current_revision()
-                return await self._progress.wait_for(current, CATCH_UP_WAIT_S)
+                # Most reads need not wait, and are not to pay for two more coroutines.
+                return current <= self._progress.revision or await self._wait_for(
+                    current, self._options.catch_up_wait_s, key
+                )
             case Consistency.NOT_OLDER_THAN:
                 if at.revision <= self.revision:
                     return True
                 exists = at.revision <= await self._store.current_revision()
-                if not await self._progress.wait_for(
-                    at.revision, self._options.future_revision_wait_s, exists=exists
-                ):
+                wait_s = self._options.future_revision_wait_s
+                if not await self._wait_for(at.revision, wait_s, key, exists=exists):
                     raise RevisionTooLarge(requested=at.revision, current=self.revision)
                 return True
             case Consistency.EXACT:
@@ -370,7 +389,17 @@ class WatchCache(Generic[T]):
                     current = await self._store.current_revision()
                     if at.revision > current:
                         raise RevisionTooLarge(requested=at.revision, current=current)
-                return await self._progress.wait_for(at.revision, CATCH_UP_WAIT_S)
+                return await self._wait_for(at.revision, self._options.catch_up_wait_s, key)
+
+    async def _wait_for(self, revision: int, timeout_s: float, key: str, *, exists: bool = True) -> bool:
+        """As `Progress.wait_for`, and tells how long it took if it was not there at once."""
+        if self._on_wait is None or not key or revision <= self._progress.revision:
+            return await self._progress.wait_for(revision, timeout_s, exists=exists)
+        began = time.perf_counter()
+        try:
+            return await self._progress.wait_for(revision, timeout_s, exists=exists)
+        finally:
+            self._on_wait(key, time.perf_counter() - began)
 
     def _resource_with(self, key: str, revision: int) -> ResourceCache[T] | None:
         """The cache of the key's resource, if it still has the state at `revision` and may serve it."""
@@ -381,6 +410,21 @@ class WatchCache(Generic[T]):
     async def _get_from_store(self, key: str, at: ReadAt) -> KeyVersion[T] | None:
         stored = (await self._store.get(key, at)).stored
         return _version(stored, self._decode) if stored is not None else None
+
+    async def _begin_list(self, at: ReadAt, key: str) -> bool:
+        """As `_wait_until_fresh`, and counts lists of the newest state. key: where the range starts."""
+        if at.consistency is not Consistency.MOST_RECENT or not self.is_filled:
+            return await self._wait_until_fresh(at, key)
+        try:
+            is_fresh = await self._wait_until_fresh(at, key)
+        except StorageError:
+            self._resource_for(key).failed_lists_total += 1
+            raise
+        if is_fresh:
+            self._resource_for(key).consistent_lists_total += 1
+        else:
+            self._resource_for(key).late_lists_total += 1
+        return is_fresh
 
     async def _list_from_memory(self, keys: KeyRange, revision: int, wanted: _Page[T]) -> Listing[T]:
         """Raises RevisionCompacted when the history does not reach back to `revision`, or no longer does."""
@@ -416,6 +460,7 @@ class WatchCache(Generic[T]):
     async def _list_from_store(self, keys: KeyRange, at: ReadAt, wanted: _Page[T]) -> Listing[T]:
         limit, predicate, counts_rest = wanted
         versions: list[KeyVersion[T]] = []
+        tested = 0
         turn = Turn()
         # One more than asked for, to know whether there is more; with a predicate their number is unknown.
         page_keys = min(limit + 1, STORE_PAGE_KEYS) if limit and predicate is None else STORE_PAGE_KEYS
@@ -423,6 +468,7 @@ class WatchCache(Generic[T]):
             page = await self._store.list(keys, at, limit=page_keys)
             at = ReadAt.exactly(page.revision)
             decoded = await self._decoded(page.items)
+            tested += len(decoded)
             if predicate is None:
                 versions += decoded
             else:
@@ -430,6 +476,9 @@ class WatchCache(Generic[T]):
             if not page.more or (limit and len(versions) > limit):
                 break
             keys = KeyRange(after_key(page.items[-1].key), keys.end)
+        resource = self._resource_for(keys.start)
+        resource.store_tested_total += tested
+        resource.store_listed_total += min(len(versions), limit or len(versions))
         if not limit or len(versions) <= limit:
             return Listing(versions, page.revision, None, None)
         del versions[limit:]

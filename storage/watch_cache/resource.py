@@ -47,6 +47,13 @@ class ResourceCache(Generic[T]):
         self.events_total = 0
         # Lists from memory: how many, of how many versions that were looked at, and that were returned.
         self.lists_total = self.scanned_total = self.listed_total = 0
+        # Lists of the newest state: those that found the cache up to date, those that the store answered
+        # because the cache was too late, and those that failed because the newest revision was not known.
+        self.consistent_lists_total = self.late_lists_total = self.failed_lists_total = 0
+        # Lists from the store instead: how many versions were tested, and how many were returned.
+        self.store_tested_total = self.store_listed_total = 0
+        # Events that watches began with: of the history, and those that tell of the state at their start.
+        self.initial_events_total = 0
         self._released_bytes = 0  # evicted by the history since `drop_late_watchers`
         self._released_before = 0  # the revision up to which it had evicted then
 
@@ -134,6 +141,8 @@ class ResourceCache(Generic[T]):
         Raises RevisionCompacted when some of them have been evicted.
         """
         watcher.catch_up(self.history, scope.includes)
+        if watcher.is_behind:
+            self.initial_events_total += self.history.count_after(watcher.after)
         self.fanout.add(watcher, scope)
 
     def _new_history(self, floor: int, live_bytes: int = 0) -> History[T]:

@@ -538,6 +538,56 @@ def test_lists_from_memory_are_counted(api: Api, namespace: str) -> None:
         assert found == count, metric
 
 
+LIST: Final = {"group": "", "resource": "podtemplates", "success": "true", "fallback": "false"}
+# What is asked for of a collection with one object, the metric, its labels, and by how much it grows.
+COUNTS_OF_READS: Final[dict[str, tuple[str, str, dict[str, str], int]]] = {
+    "a list of the newest state": ("", "apiserver_watch_cache_consistent_read_total", LIST, 1),
+    "not of any state": ("?resourceVersion=0", "apiserver_watch_cache_consistent_read_total", LIST, 0),
+    "the state at the start of a watch": (
+        f"?watch=1&timeoutSeconds=1&{INITIAL}",
+        "apiserver_init_events_total",
+        {"group": "", "resource": "podtemplates"},
+        1,
+    ),
+    "a list from memory is not one from the store": (
+        "",
+        "apiserver_storage_list_returned_objects_total",
+        {"group": "", "resource": "podtemplates"},
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize(("query", "name", "labels", "count"), COUNTS_OF_READS.values(), ids=COUNTS_OF_READS)
+def test_what_the_cache_does_for_reads_is_counted(
+    api: Api, namespace: str, query: str, name: str, labels: dict[str, str], count: int
+) -> None:
+    """tests/storage/test_watch_cache_counts.py has more."""
+    templates = f"/api/v1/namespaces/{namespace}/podtemplates"
+    containers = [{"name": "c", "image": "i"}]
+    api.post(templates, {"metadata": {"name": "a"}, "template": {"spec": {"containers": containers}}}).ok()
+
+    def read() -> None:
+        if "watch" in query:
+            with api.watch(f"{templates}{query}") as events:
+                events.body()
+        else:
+            api.get(templates + query).ok()
+
+    assert increase(api, read, name, **labels) == count
+
+
+def test_the_size_of_what_is_stored_is_estimated(api: Api, namespace: str) -> None:
+    configmaps = f"/api/v1/namespaces/{namespace}/configmaps"
+    name, size = "apiserver_resource_size_estimate_bytes", 10_000
+
+    def create() -> None:
+        api.post(configmaps, {"metadata": {"name": "large"}, "data": {"k": "v" * size}}).ok()
+
+    assert size < increase(api, create, name, group="", resource="configmaps") < size + 1_000
+    assert increase(api, lambda: api.delete(f"{configmaps}/large").ok(), name, resource="configmaps") < -size
+
+
 def test_initial_events_are_timed_until_their_bookmark(api: Api, configmaps: str) -> None:
     def watch(query: str) -> Callable[[], object]:
         def act() -> None:
