@@ -68,6 +68,8 @@ def _work(parts: Parts) -> Iterator[tuple[str, Coroutine[None, None, None]]]:
     yield "controllers", parts.controllers.run()
     if parts.encryption is not None:
         yield "encryption", parts.encryption.run(core.registry.cache.refill)
+        if config.etcd_servers:
+            yield "encrypted-identity", parts.encryption.keep_identity()
         if config.encryption_provider_config_automatic_reload:
             yield "encryption-configuration", parts.encryption.follow_file()
 

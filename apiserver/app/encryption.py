@@ -18,6 +18,7 @@ from apiserver.cli.config import Config
 from apiserver.cli.encryption_configuration import digest_of, encryption_configuration
 from apiserver.endpoints.health import Unhealthy
 from apiserver.metrics.encryption import EncryptionMetrics
+from apiserver.serving.cluster_identity import EncryptedIdentity, identity_key
 from apiserver.serving.watched_files import WatchedFiles, read_file
 from apiserver.wire.configuration_fields import InvalidConfiguration
 from storage.encryption.configuration import EncryptionConfiguration, Keys, Kms
@@ -38,6 +39,10 @@ HEALTHY_WITHIN_S: Final = 10.0
 HEALTH_POLL_S: Final = 0.1
 # How long to wait, after the cache was asked to read everything again, before it is asked once more.
 REFILL_S: Final = 1.0
+# How often it is looked whether another key has encrypted the identity that replicas share than the one that
+# encrypts now: a plugin may have a new one at any time.
+IDENTITY_S: Final = 60.0
+_SECRETS: Final = ("", "secrets")
 
 
 class _Plugins:
@@ -98,9 +103,11 @@ class EncryptionAtRest:
         self._configuration = configuration
         # Set when values may be decrypted that could not before.
         self._changed = asyncio.Event()
+        self._reloaded = asyncio.Event()
         self._plugins, chains = self._build(configuration)
         self._closing: set[asyncio.Task[None]] = set()
-        self._encryption = Encryption(prefix, chains)
+        self._prefix = prefix
+        self._encryption = Encryption(prefix, chains, {identity_key(prefix): _SECRETS})
         self._store: EncryptedStorage | None = None
         metrics.digest = configuration.digest
 
@@ -148,6 +155,20 @@ class EncryptionAtRest:
     async def _any_readable(self) -> bool:
         return self._store is not None and await self._store.any_readable()
 
+    async def keep_identity(self) -> None:
+        """Have the identity that replicas share encrypted by the key of now, until cancelled.
+
+        It is no object, which who runs the server would have rewritten.
+        """
+        assert self._store is not None
+        identity = EncryptedIdentity(self._store, self._store.is_stale, self._prefix)
+        while True:
+            self._reloaded.clear()
+            await identity.renew()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(IDENTITY_S):
+                    await self._reloaded.wait()
+
     # ---- reload
 
     async def follow_file(self) -> None:
@@ -179,6 +200,7 @@ class EncryptionAtRest:
         self._plugins = plugins
         self._metrics.digest = configuration.digest
         self._changed.set()
+        self._reloaded.set()
 
     def _close_later(self, plugins: _Plugins) -> None:
         async def close() -> None:

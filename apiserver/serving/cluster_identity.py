@@ -5,23 +5,24 @@ server creates it, from the keys in its data directory or new ones, in a transac
 one; all others read it. So they trust each other's certificates and tokens whichever was first, and a server
 with an empty data directory gets the same identity again.
 
-Whoever can read the store can thus act as anybody. That is so in Kubernetes, too, whose Secrets lie there:
-access to etcd is as much as to be root of the cluster. Who wants no private key of service accounts there
-gives all servers the same `--service-account-signing-key-file`, which takes precedence.
+Whoever can read it can act as anybody. So it is encrypted where Secrets are, by the same providers, and as
+these may change at any time, `EncryptedIdentity` has it written again: no command does, as it is no object.
+Who wants no private key of service accounts in the store at all gives all servers the same
+`--service-account-signing-key-file`, which takes precedence.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import orjson
 
 from apiserver.serving.pki import FRONT_PROXY_CA_NAME, ClusterIdentity, UnusableIdentity, new_ca
-from storage.errors import KeyExists, RevisionMismatch, StorageError
-from storage.interface import Storage
+from storage.errors import KeyExists, RevisionMismatch, StorageError, StorageUnavailable
+from storage.interface import ENCRYPTED_PREFIX, Storage, Stored, UnreadableValue
 from storage.keys import INTERNAL_GROUP
 
 log = logging.getLogger(__name__)
@@ -48,15 +49,20 @@ class UnusableStoredIdentity(Exception):
         super().__init__(f"the identity of the cluster in {key} in the store cannot be used: {reason}")
 
 
+def identity_key(prefix: str) -> str:
+    """Returns the key of the value. prefix: of all keys."""
+    return f"{prefix}/{INTERNAL_GROUP}/identity"
+
+
 async def fetch_identity(
     store: Storage, prefix: str, offer: Callable[[], ClusterIdentity]
 ) -> ClusterIdentity:
-    """Returns the identity in the store. Waits until the store answers.
+    """Returns the identity in the store. Waits until the store answers, and has what decrypts it.
 
     offer: returns what is written if there is none; called in a thread.
     Raises UnusableStoredIdentity, and what `offer` raises.
     """
-    key = f"{prefix}/{INTERNAL_GROUP}/identity"
+    key = identity_key(prefix)
     offered: ClusterIdentity | None = None
     failures = 0
     while True:
@@ -67,6 +73,7 @@ async def fetch_identity(
                     offered = await asyncio.to_thread(offer)
                 await store.create(key, _encode(offered))
             else:
+                _require_readable(found)
                 identity, is_complete = await asyncio.to_thread(_decode, key, found.value)
                 if is_complete and not identity.expires_soon:
                     return identity
@@ -81,6 +88,62 @@ async def fetch_identity(
                 log.warning("waiting for the store, which has the identity of the cluster: %s", error)
             failures += 1
             await asyncio.sleep(RETRY_S)
+
+
+def _require_readable(stored: Stored) -> None:
+    """Raises UnusableStoredIdentity; StorageUnavailable if it may well be readable later."""
+    if isinstance(stored.value, UnreadableValue):
+        if stored.value.is_temporary:
+            raise StorageUnavailable(f"it cannot be decrypted yet: {stored.value.cause}")
+        raise UnusableStoredIdentity(stored.key, f"it cannot be decrypted: {stored.value.cause}")
+    if stored.value.startswith(ENCRYPTED_PREFIX):
+        raise UnusableStoredIdentity(
+            stored.key, "it is encrypted as Secrets are, and there is no --encryption-provider-config"
+        )
+
+
+class EncryptedIdentity:
+    """Has the identity encrypted as Secrets are by now.
+
+    is_stale: whether writing the value at a key back would store it in another form; also if it cannot be
+    decrypted.
+    """
+
+    def __init__(self, store: Storage, is_stale: Callable[[str], Awaitable[bool]], prefix: str) -> None:
+        self._store, self._is_stale, self._key = store, is_stale, identity_key(prefix)
+        # As it was last read or written. If its key is lost meanwhile, it can be saved.
+        self._known: Stored | None = None
+
+    async def renew(self) -> None:
+        """Write the identity again if that is necessary. What the store refuses is logged."""
+        try:
+            while not await self._is_renewed():
+                pass  # Another server was faster.
+        except StorageError as error:
+            log.warning("the identity of the cluster cannot be encrypted anew: %s", error)
+
+    async def _is_renewed(self) -> bool:
+        """Returns False if the value has changed meanwhile."""
+        stored, known = (await self._store.get(self._key)).stored, self._known
+        if stored is None:
+            return True
+        if isinstance(stored.value, UnreadableValue):
+            # Another server may have written another identity, with a key that is not here yet.
+            if stored.value.is_temporary or known is None or known.mod_revision != stored.mod_revision:
+                return True
+            stored = known
+        self._known = stored
+        if not await self._is_stale(self._key):
+            return True
+        try:
+            revision = await self._store.compare_and_put(
+                self._key, stored.value, expected=stored.mod_revision
+            )
+        except RevisionMismatch:
+            return False
+        self._known = stored._replace(mod_revision=revision)
+        log.info("the identity of the cluster is encrypted as Secrets are by now")
+        return True
 
 
 def _encode(identity: ClusterIdentity) -> bytes:

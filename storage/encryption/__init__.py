@@ -23,6 +23,6 @@
 - *Secrets stay here.* No error, log or metric has a key, or a part of a value; of a plugin's key IDs there
   are hashes.
 
-Left out: the server's own records (allocated addresses, and what replicas share) are not encrypted; KMS v1,
-which Kubernetes switches off by default; a bound on the time for which a key is cached.
+Left out: of the server's own records only those are encrypted that a caller names, since they are secret;
+KMS v1, which Kubernetes switches off by default; a bound on the time for which a key is cached.
 """

@@ -6,6 +6,7 @@ Source: k8s.io/apiserver, pkg/server/options/encryptionconfig/config.go.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, TypeVar
 
 from storage.encryption.chains import Chain, Identity, Member, Observer, Transformer, WithCipher
@@ -33,36 +34,42 @@ Chains = Mapping[tuple[str, str], Chain]
 
 
 class Encryption:
-    """The chains of all resources. They may be replaced at any time: who asks next gets the new ones.
+    """The chains of all resources. They may be replaced at any time: who asks next gets the new ones."""
 
-    prefix: of all keys.
-    """
+    def __init__(
+        self, prefix: str, chains: Chains, records: Mapping[str, tuple[str, str]] = MappingProxyType({})
+    ) -> None:
+        """prefix: of all keys.
 
-    def __init__(self, prefix: str, chains: Chains) -> None:
+        records: the keys of the server's own records that are encrypted as objects of a resource are, with
+        its group and name.
+        """
         self._prefix = prefix
         self._chains = chains
-        self._by_resource: dict[str | None, Chain | None] = {}
+        self._records = records
+        self._by_resource: dict[str, Chain | None] = {}
 
     def replace(self, chains: Chains) -> None:
         self._chains = chains
         self._by_resource = {}
 
     def chain_of(self, key: str) -> Chain | None:
-        """Returns the chain of the object at a key; None if its resource is not configured, or it is none."""
+        """Returns the chain of the value at a key; None if its resource is not configured, or it has none."""
         resource_prefix = resource_of(self._prefix, key)
+        if resource_prefix is None:
+            record_of = self._records.get(key)
+            return None if record_of is None else self._find(*record_of)
         try:
             return self._by_resource[resource_prefix]
         except KeyError:
             if len(self._by_resource) >= _PREFIXES_MAX:
                 self._by_resource.clear()
-            found = self._by_resource[resource_prefix] = self._find(resource_prefix)
+            *_, group, resource, _ = resource_prefix.split("/")
+            found = self._find("" if group == CORE_GROUP else group, resource)
+            self._by_resource[resource_prefix] = found
             return found
 
-    def _find(self, resource_prefix: str | None) -> Chain | None:
-        if resource_prefix is None:
-            return None
-        *_, group, resource, _ = resource_prefix.split("/")
-        group = "" if group == CORE_GROUP else group
+    def _find(self, group: str, resource: str) -> Chain | None:
         for name in ((group, resource), (group, ANY), (ANY, ANY)):
             if (chain := self._chains.get(name)) is not None:
                 return chain

