@@ -129,10 +129,12 @@ def build_http_server(
     )
     chain_of_users = access.authentication.chain
     authentication = chain_of_users if core.faults is None else ExpiringTokens(chain_of_users, core.faults)
+    directives = config.strict_transport_security_directives
     # The middleware that every request passes, outermost first.
     chain = (
         *((core.history.middleware,) if core.history is not None else ()),
         auditor.record(core.metrics.requests) if auditor else middleware.measure(core.metrics.requests),
+        *((middleware.strict_transport_security(directives),) if directives else ()),
         middleware.errors_to_status(),
         *((cors(core.origins),) if core.origins else ()),
         middleware.authenticate(authentication, access.certificates, core.metrics.authentication),

@@ -102,6 +102,7 @@ class Config:
     tls_min_version: str = DEFAULT_VERSION
     # Empty: those that are usual.
     tls_cipher_suites: tuple[str, ...] = ()
+    strict_transport_security_directives: tuple[str, ...] = ()
     client_ca_file: Path | None = None
     # None: the CA of front proxies that is in the data directory, or shared by replicas.
     requestheader_client_ca_file: Path | None = None

@@ -163,6 +163,17 @@ def cipher_suites(text: str) -> tuple[str, ...]:
     return names
 
 
+def hsts_directives(text: str) -> tuple[str, ...]:
+    """Parses the directives of a Strict-Transport-Security header, comma separated."""
+    directives = texts(text)
+    for each in directives:
+        if not re.fullmatch(r"max-age=[0-9]+|includeSubDomains|preload", each):
+            raise argparse.ArgumentTypeError(
+                f"{each!r} is not one of max-age=SECONDS, includeSubDomains, preload (RFC 6797, 6.1)"
+            )
+    return directives
+
+
 def paths(text: str) -> tuple[Path, ...]:
     return tuple(map(Path, texts(text)))
 

@@ -33,7 +33,6 @@ _IGNORED: Final[Mapping[str, str]] = MappingProxyType(
         "Connections are bounded by `--max-connections`, and not throttled.": "max-connection-bytes-per-sec",
         "How the port is shared is decided by `--workers`.": "permit-address-sharing permit-port-sharing",
         "OpenSSL chooses the groups of key exchanges.": "tls-curve-preferences",
-        "Responses have no HSTS header.": "strict-transport-security-directives",
         "Extension servers are asked at the endpoints of their Service, and may not redirect.": (
             "enable-aggregator-routing aggregator-reject-forwarding-redirect"
         ),

@@ -60,12 +60,12 @@ def cors(origins: AllowedOrigins) -> Middleware:
     def middleware(handle: Handler) -> Handler:
         async def shared(call: ApiCall) -> None:
             origin = call.request.headers.get(hdrs.ORIGIN, "")
-            call.head_lines = _VARY
+            call.head_lines += _VARY
             if not origin or not origins.allows(origin):
                 await handle(call)
                 return
             allowed = origin.encode("utf-8", "surrogateescape")
-            call.head_lines = b"%bAccess-Control-Allow-Origin: %b\r\n%b" % (_VARY, allowed, _ALLOWED)
+            call.head_lines += b"Access-Control-Allow-Origin: %b\r\n%b" % (allowed, _ALLOWED)
             if call.info.method == hdrs.METH_OPTIONS:
                 await send(call, 204, b"", content_type="")
             else:

@@ -44,6 +44,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         "--cors-allowed-origins=^http://localhost:[0-9]+$",
         "--feature-gates=CBORServingAndStorage=true",
         "--default-watch-cache-size=2",
+        "--strict-transport-security-directives=max-age=60,includeSubDomains",
     ) as server:
         yield server
 
@@ -389,6 +390,17 @@ def test_pages_of_allowed_origins_may_see_every_answer(method: str, path: str, s
         assert "content-length" not in answer.headers
 
 
+@pytest.mark.parametrize(("method", "path", "status"), ANSWERS.values(), ids=ANSWERS)
+def test_every_answer_has_browsers_stay_with_https(method: str, path: str, status: int, api: Api) -> None:
+    origins: list[dict[str, str]] = [{"Origin": ALLOWED}]
+    if method != "OPTIONS":  # Only pages ask that.
+        origins.append({})
+    for headers in origins:
+        answer = api.send(method, path, headers=headers)
+        assert answer.status == status
+        assert answer.headers["strict-transport-security"] == "max-age=60; includeSubDomains"
+
+
 def test_browsers_ask_without_credentials(api: Api) -> None:
     """The answer that there are none is shown to the page, too."""
     with closing(api.as_caller("")) as stranger:
@@ -396,6 +408,7 @@ def test_browsers_ask_without_credentials(api: Api) -> None:
     with closing(api.as_caller("wrong")) as stranger:
         refused = stranger.get("/api/v1/pods", headers={"Origin": ALLOWED})
     assert (refused.status, cors_of(refused.headers)) == (401, CORS)
+    assert "strict-transport-security" in refused.headers
 
 
 @pytest.mark.parametrize("origin", ["", "https://evil.example", "null"])

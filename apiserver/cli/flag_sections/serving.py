@@ -91,6 +91,14 @@ FLAGS: Final[Sequence[Flag]] = (
         repeats=True,
     ),
     Flag(
+        "--strict-transport-security-directives",
+        "strings",
+        flag_values.hsts_directives,
+        "List of directives for HSTS, comma separated. If this list is empty, then no answer has the header. "
+        "Example: 'max-age=31536000,includeSubDomains,preload'.",
+        repeats=True,
+    ),
+    Flag(
         "--cors-allowed-origins",
         "strings",
         flag_values.origin_patterns,

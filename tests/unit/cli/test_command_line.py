@@ -44,6 +44,13 @@ FLAGS: Final[dict[str, tuple[list[str], dict[str, Any]]]] = {
         ["--tls-cipher-suites=TLS_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"],
         {"tls_cipher_suites": ("TLS_AES_128_GCM_SHA256", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256")},
     ),
+    "directives for browsers": (
+        [
+            "--strict-transport-security-directives=max-age=31536000,includeSubDomains",
+            "--strict-transport-security-directives=preload",
+        ],
+        {"strict_transport_security_directives": ("max-age=31536000", "includeSubDomains", "preload")},
+    ),
     "a number": (["--max-requests-inflight=0"], {"max_requests_inflight": 0}),
     "another": (["--default-watch-cache-size=100"], {"default_watch_cache_size": 100}),
     "a duration in seconds": (["--request-timeout=1m30s"], {"request_timeout_s": 90.0}),
@@ -422,6 +429,14 @@ BAD: Final = {
     ),
     "no such version of TLS": (["--tls-min-version=1.2"], "VersionTLS12"),
     "no such cipher suite": (["--tls-cipher-suites=RC4"], "Cipher suite RC4 not supported or doesn't exist"),
+    "no such directive for browsers": (
+        ["--strict-transport-security-directives=max-age=1,always"],
+        "'always' is not one of max-age=SECONDS, includeSubDomains, preload",
+    ),
+    "a directive for browsers that ends the line": (
+        ["--strict-transport-security-directives=max-age=1\r\nSet-Cookie: a"],
+        "is not one of max-age=SECONDS, includeSubDomains, preload",
+    ),
     "a file that is not there": (
         ["--client-ca-file=/no/such"],
         "--client-ca-file: /no/such is not a file",
