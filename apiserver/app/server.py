@@ -272,6 +272,7 @@ class App:
         on_ready: Callable[[str, Path], None],
         tls: ServingTls,
     ) -> None:
+        await parts.health.wait_for_hooks()
         while not await parts.health.is_ready():  # noqa: ASYNC110  checks have no event to wait for
             await asyncio.sleep(READY_POLL_S)
         parts.core.decode.known = {}

@@ -20,7 +20,7 @@ from apiserver.brand import Brand
 from apiserver.cli import flag_values
 from apiserver.cli.flag_values import NamedCertificate
 from apiserver.deviations import SPECIFIED, Deviations
-from apiserver.features.gates import FeatureGates
+from apiserver.features.gates import FeatureGates, gates_of
 from apiserver.golang.tls import DEFAULT_VERSION
 from apiserver.metrics.registry import MetricsConfiguration
 from apiserver.releases.emulation import DEFAULT_RELEASE, EmulatedRelease
@@ -287,7 +287,7 @@ class Config:
     @property
     def gates(self) -> FeatureGates:
         """The states of all feature gates."""
-        return FeatureGates(self.release.minor, dict(self.feature_gates))
+        return gates_of(self.release.minor, self.feature_gates)
 
     @property
     def request_header_names(self) -> RequestHeaderNames:

@@ -51,10 +51,18 @@ class PostStartHook:
     """Work that has to be done once after the start; a failing check until it is done."""
 
     name: str
-    is_done: bool = False
+    _done: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def is_done(self) -> bool:
+        return self._done.is_set()
 
     def done(self) -> None:
-        self.is_done = True
+        self._done.set()
+
+    async def wait(self) -> None:
+        """Return once it is done."""
+        await self._done.wait()
 
     async def check(self) -> None:
         if not self.is_done:
@@ -126,9 +134,12 @@ class Health:
             return ()
         return (f"warn: fault injection is enabled, active faults: {self.faults.active_count}",)
 
+    async def wait_for_hooks(self) -> None:
+        """Return once all post-start hooks are done; it cannot be ready before."""
+        for hook in self.hooks:
+            await hook.wait()
+
     async def is_ready(self) -> bool:
-        if not all(hook.is_done for hook in self.hooks):
-            return False  # Nobody has to be asked; a server that starts looks often.
         results = await _run(self.checks("readyz"))
         return not any(results.values())
 

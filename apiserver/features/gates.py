@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -21,6 +21,8 @@ _LOCKED: Final = "!"
 _REMOVED: Final = "x"
 _NEEDS: Final = "<"
 _END: Final = "will be removed in a future release"
+# Servers in one process nearly always have the same.
+STATES_KEPT_MAX: Final = 8
 
 
 class InvalidGates(ValueError):
@@ -77,6 +79,15 @@ def _stage(text: str) -> Stage:
     is_locked = since.endswith(_LOCKED)
     # Alpha and deprecated gates are off but for those that had been on: their letters are small, too.
     return Stage(int(since.removesuffix(_LOCKED)), _STAGES[letter.lower()], letter.isupper(), is_locked)
+
+
+@lru_cache(STATES_KEPT_MAX)
+def gates_of(minor: int, given: tuple[tuple[str, bool], ...]) -> FeatureGates:
+    """Returns the states of all gates of the release 1.`minor`. given: see `FeatureGates`.
+
+    Raises InvalidGates.
+    """
+    return FeatureGates(minor, dict(given))
 
 
 class FeatureGates:

@@ -161,7 +161,8 @@ class Kubeconfig:
         """Write it, unless it is what was written last. Raises OSError."""
         wanted = pki.kubeconfig(url(self._config, self._port), self._certificates, trusted_ca(content))
         if wanted != self._written:
-            pki.write(kubeconfig_path(self._config), wanted)
+            # Each start writes it anew: no need to wait for the disk.
+            pki.write(kubeconfig_path(self._config), wanted, is_durable=False)
             self._written = wanted
 
     def write_first(self, content: TlsContent) -> None:

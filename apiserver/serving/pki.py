@@ -560,15 +560,19 @@ def _pem(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def write(path: Path, content: bytes) -> None:
-    """Write the whole file or nothing, readable by the owner only."""
+def write(path: Path, content: bytes, *, is_durable: bool = True) -> None:
+    """Write the whole file or nothing, readable by the owner only.
+
+    is_durable: wait until it is on the disk, so that it is there, and whole, after a failure of power.
+    """
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:
             os.fchmod(file.fileno(), 0o600)
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())
+            if is_durable:
+                os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

@@ -81,25 +81,39 @@ class _KeysAndCertificates:
             if not self._files:
                 with tempfile.TemporaryDirectory() as made:
                     pki.ensure(Path(made), ())
-                    self._files = {
-                        path.name: path.read_bytes() for path in Path(made).iterdir() if path.suffix
-                    }
-        directory.mkdir(mode=0o700)
-        for name, content in self._files.items():
-            path = directory / name
-            path.touch(mode=0o600)
-            path.write_bytes(content)
+                    self._files = _read_files(Path(made))
+        _write_files(directory, self._files)
+
+
+def _read_files(directory: Path) -> dict[str, bytes]:
+    """Returns the contents of the keys and certificates in a directory, by their names."""
+    return {path.name: path.read_bytes() for path in directory.iterdir() if path.suffix}
+
+
+def _write_files(directory: Path, files: Mapping[str, bytes]) -> None:
+    directory.mkdir(mode=0o700)
+    for name, content in files.items():
+        with open(directory / name, "wb", opener=_open_private) as file:
+            file.write(content)
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 _KEYS_AND_CERTIFICATES: Final = _KeysAndCertificates()
 
 
 class _Fork(NamedTuple):
-    """What a fork has of its original."""
+    """What a fork has of its original.
+
+    pki: the directory of its keys. trusted: the certificates by which clients verify it, as PEM.
+    """
 
     snapshot: Snapshot
     pki: Path
     config: Config
+    trusted: bytes
 
 
 class ApiServer:
@@ -418,7 +432,7 @@ class ApiServer:
         fork = ApiServer(flags=self._flags, feature_gates=self._feature_gates)
         fork._tokens, fork.admin_token = self._tokens, self.admin_token
         fork._keep_time(ServerTime(self._time.ahead_s))
-        fork._forked = _Fork(taken, (self._data_dir or directory) / "pki", self._config)
+        fork._forked = _Fork(taken, (self._data_dir or directory) / "pki", self._config, self.ca.read_bytes())
         return fork.start()
 
     def reset(self, snapshot: Snapshot) -> None:
@@ -465,7 +479,7 @@ class ApiServer:
         return ServerThread(self._config, self._host(), self._time)
 
     def _make_fork(self, forked: _Fork, directory: Path, tokens: Path) -> Runner:
-        shutil.copytree(forked.pki, directory / "pki")
+        _write_files(directory / "pki", _read_files(forked.pki))
         self._config = replace(forked.config, data_dir=directory, token_auth_file=tokens)
         return ServerThread(self._config, self._host(), self._time, forked.snapshot.state)
 
@@ -507,6 +521,8 @@ class ApiServer:
 
     def _trusted(self) -> bytes:
         """Returns the certificates by which clients verify the server, as PEM."""
+        if self._forked is not None:
+            return self._forked.trusted
         (cluster,) = self.kubeconfig_dict["clusters"]
         return base64.b64decode(cluster["cluster"]["certificate-authority-data"])
 
