@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from apiserver.app.host_process import HostProcess
+from apiserver.app.host_process import HostProcess, service_allocator
 from apiserver.app.metrics import Metrics
 from apiserver.app.secure_serving import SecureServing
 from apiserver.app.stores import watch_cache
 from apiserver.brand import Brand
 from apiserver.catalogue.builtins import Catalogue
-from apiserver.catalogue.core.services.allocation import ServiceAllocator
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.cli.config import Config
 from apiserver.endpoints.cors import AllowedOrigins
@@ -101,21 +99,9 @@ def build_core(
     offload, metrics, serving = surroundings.offload, surroundings.metrics, surroundings.serving
     brand, clock, loop = config.brand, surroundings.host.clock, asyncio.get_running_loop()
     schemas = surroundings.host.shared.schemas(config.release.version, brand.vendor)
-    catalogue = Catalogue(
-        brand,
-        schemas,
-        event_ttl_s=config.event_ttl_s,
-        service_allocator=ServiceAllocator.for_networks(
-            config.service_cluster_ip_range,
-            config.service_node_port_range,
-            random.SystemRandom().randint,
-            brand,
-        ),
-        release=config.release,
-        gates=config.gates,
-        declared=_declarative_validation(config, metrics.validation)
-        if config.declarative_validation
-        else None,
+    catalogue = surroundings.host.shared.catalogue(config).for_server(
+        service_allocator(config),
+        _declarative_validation(config, metrics.validation) if config.declarative_validation else None,
     )
     own_writes = OwnWrites()
     decode = ObjectDecoder(own_writes, catalogue.other_version)

@@ -2,22 +2,63 @@
 
 from __future__ import annotations
 
+import random
 import ssl
 import threading
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from apiserver.app.state_copies import Beginning
 from apiserver.app.write_history import WriteHistory
+from apiserver.brand import Brand
+from apiserver.catalogue.builtins import Catalogue
+from apiserver.catalogue.core.services.allocation import ServiceAllocator
+from apiserver.cli.config import Config
 from apiserver.clock import SYSTEM_CLOCK, Clock
 from apiserver.endpoints.request_history import RequestHistory
 from apiserver.faults import FaultInjector
+from apiserver.releases.emulation import EmulatedRelease
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.serving.listening import Sockets
 from apiserver.serving.serving_tls import TlsContent, TlsOptions, make_context
+from apiserver.vocabulary import IPNetwork
 
 # Servers for tests have the same keys, unless they have files of their own.
 CONTEXTS_MAX: Final = 8
+# Servers for tests nearly always have the same flags.
+CATALOGUES_MAX: Final = 8
+
+
+class _CatalogueSettings(NamedTuple):
+    """What the built-in types depend on."""
+
+    brand: Brand
+    release: EmulatedRelease
+    event_ttl_s: int
+    networks: tuple[IPNetwork, ...]
+    node_ports: tuple[int, int]
+    feature_gates: tuple[tuple[str, bool], ...]
+
+    @classmethod
+    def of(cls, config: Config) -> _CatalogueSettings:
+        return cls(
+            config.brand,
+            config.release,
+            config.event_ttl_s,
+            tuple(config.service_cluster_ip_range),
+            config.service_node_port_range,
+            config.feature_gates,
+        )
+
+
+def service_allocator(config: Config) -> ServiceAllocator:
+    """Returns what gives Services their addresses and ports, for one server."""
+    return ServiceAllocator.for_networks(
+        config.service_cluster_ip_range,
+        config.service_node_port_range,
+        random.SystemRandom().randint,
+        config.brand,
+    )
 
 
 class SharedParts:
@@ -29,6 +70,7 @@ class SharedParts:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._schemas: dict[tuple[tuple[int, int], str], BuiltinSchemas] = {}
+        self._catalogues: dict[_CatalogueSettings, Catalogue] = {}
         self._contexts: dict[tuple[TlsContent, TlsOptions], ssl.SSLContext] = {}
 
     def schemas(self, release: tuple[int, int], vendor: str) -> BuiltinSchemas:
@@ -37,6 +79,25 @@ class SharedParts:
             found = self._schemas.get((release, vendor))
             if found is None:
                 found = self._schemas[release, vendor] = BuiltinSchemas(release, vendor)
+            return found
+
+    def catalogue(self, config: Config) -> Catalogue:
+        """Returns the built-in types of servers with some flags: see `Catalogue.for_server`."""
+        settings = _CatalogueSettings.of(config)
+        schemas = self.schemas(config.release.version, config.brand.vendor)
+        with self._lock:
+            found = self._catalogues.get(settings)
+            if found is None:
+                while len(self._catalogues) >= CATALOGUES_MAX:
+                    del self._catalogues[next(iter(self._catalogues))]
+                found = self._catalogues[settings] = Catalogue(
+                    config.brand,
+                    schemas,
+                    event_ttl_s=config.event_ttl_s,
+                    service_allocator=service_allocator(config),
+                    release=config.release,
+                    gates=config.gates,
+                )
             return found
 
     def tls_context(self, content: TlsContent, options: TlsOptions) -> ssl.SSLContext:

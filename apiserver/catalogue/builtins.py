@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import ipaddress
 import random
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -56,6 +58,8 @@ from apiserver.validation.declarative.rules import DeclaredRules, migrated_types
 from apiserver.vocabulary import GroupResource, GroupVersion
 
 EVENT_TTL_S: Final = 3600
+# Servers in one process nearly always have one.
+SHARED_TABLES_MAX: Final = 8
 # The group that all of its types have left.
 _EXTENSIONS: Final = "extensions"
 DEFAULT_RUNTIME_CONFIG: Final = RuntimeConfig()
@@ -90,9 +94,34 @@ class SharedTypes(NamedTuple):
     unreadable: frozenset[GroupResource]
 
 
+class _SharedTable(NamedTuple):
+    """The resources that servers with the same flags serve, and which of them have declared rules."""
+
+    table: ResourceTable
+    rules: Mapping[ServedResource, DeclaredRules]
+
+
+class _SharedTables:
+    """The tables of a catalogue, by what tells which versions are served. In any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._tables: dict[tuple[RuntimeConfig, int | None], _SharedTable] = {}
+
+    def get(self, key: tuple[RuntimeConfig, int | None], make: Callable[[], _SharedTable]) -> _SharedTable:
+        with self._lock:
+            found = self._tables.get(key)
+            if found is None:
+                while len(self._tables) >= SHARED_TABLES_MAX:
+                    del self._tables[next(iter(self._tables))]
+                found = self._tables[key] = make()
+            return found
+
+
 class Catalogue:
     """All versions of all built-in types that a release has.
 
+    What does not depend on the server is made once for all that are made with `for_server`.
     event_ttl_s: how long Events are kept. service_allocator: gives Services their addresses and ports.
     gates: those that types need (`BuiltinType.feature_gates`); None if all are on.
     declared: compares the checks of a kind with its declared rules; None if these are not asked.
@@ -110,7 +139,7 @@ class Catalogue:
         declared: Callable[[str, DeclaredRules], DeclaredChecks] | None = None,
     ) -> None:
         self._brand, self._schemas, self._release, self._declared = brand, schemas, release, declared
-        self._gates = gates
+        self._gates, self._service_allocator = gates, service_allocator
         types: tuple[BuiltinType, ...] = (
             *core.types(brand, event_ttl_s=event_ttl_s, service_allocator=service_allocator),
             *apiregistration.types(),
@@ -138,7 +167,23 @@ class Catalogue:
         )
         self._has_removed = release.minor < REMOVED_BEFORE
         self._types = _in_order((*types, *self._removed(types))) if self._has_removed else types
+        self._by_version = {(api_version_of(each, brand), each.kind): each for each in reversed(self._types)}
         self._versions = self._stored = TypeVersions(self._types, brand, release)
+        self._tables = _SharedTables()
+
+    def for_server(
+        self,
+        service_allocator: ServiceAllocator,
+        declared: Callable[[str, DeclaredRules], DeclaredChecks] | None,
+    ) -> Catalogue:
+        """Returns the same catalogue for one server of several, which may be in several threads.
+
+        service_allocator: of the same networks and ports. declared: see `Catalogue`.
+        """
+        copied = copy.copy(self)
+        copied._service_allocator, copied._declared = service_allocator, declared
+        copied._stored = self._versions
+        return copied
 
     def share(self, oldest: EmulatedRelease) -> SharedTypes:
         """Have objects stored so that servers of an older release on the store can read them, too.
@@ -166,11 +211,26 @@ class Catalogue:
         runtime_config: which versions are served, of those that the release has.
         emulate_removal: none that release 1.`emulate_removal` has removed; None: all.
         """
+        key = (runtime_config, emulate_removal)
+        table, rules = self._tables.get(key, partial(self._shared_table, *key))
+        return table.for_server(partial(self._strategy, rules))
+
+    def _shared_table(self, runtime_config: RuntimeConfig, emulate_removal: int | None) -> _SharedTable:
         schema_compiler = SchemaCompiler(defaults_of(self._types))
-        make = partial(self._resource, schema_compiler)
+        rules: dict[ServedResource, DeclaredRules] = {}
+
+        def make(builtin: BuiltinType) -> ServedResource:
+            made = self._resource(schema_compiler, builtin)
+            (hub,) = self._versions.hubs_of([builtin])
+            if (declared := migrated_types().get(hub.definition)) is not None:
+                rules[made] = declared
+            return made
+
         served = [builtin for builtin in self._types if self._is_served(builtin, runtime_config)]
         table = ResourceTable(map(make, served), hubs=map(make, self._versions.hubs_of(served)))
-        return table if emulate_removal is None else table.without_removed(emulate_removal)
+        if emulate_removal is not None:
+            table = table.without_removed(emulate_removal)
+        return _SharedTable(table, rules)
 
     def all_versions(self) -> Iterable[ServedResource]:
         """Returns all versions of all types, also those that other releases have."""
@@ -183,9 +243,10 @@ class Catalogue:
         """
         type_meta = orjson.loads(head + b"{}}")
         api_version, kind = type_meta.get("apiVersion"), type_meta.get("kind")
-        for builtin in self._types:
-            if builtin.kind == kind and api_version_of(builtin, self._brand) == api_version:
-                return self._stored.other_version(builtin)
+        if not (isinstance(api_version, str) and isinstance(kind, str)):
+            return None
+        if (found := self._by_version.get((api_version, kind))) is not None:
+            return self._stored.other_version(found)
         if self._has_removed or not self._may_be_removed(api_version):
             return None
         removed = self._removed(self._types)
@@ -239,7 +300,7 @@ class Catalogue:
             subresources=MappingProxyType(
                 {sub.name: sub for sub in sorted(subresources, key=lambda sub: sub.name)}
             ),
-            strategy=self._strategy(builtin),
+            strategy=builtin.strategy,
             columns=builtin.columns,
             selectable_fields=builtin.selectable_fields,
             storage_version=versions.stored_as(builtin).version,
@@ -262,13 +323,17 @@ class Catalogue:
         deprecation = life.deprecation(self._release.minor, self._brand.group_domain)
         return dataclasses.replace(subresource, deprecation=deprecation)
 
-    def _strategy(self, builtin: BuiltinType) -> Strategy:
-        """Returns the rules of a type, which are about its hub's form."""
-        (hub,) = self._versions.hubs_of([builtin])
-        rules = migrated_types().get(hub.definition) if self._declared is not None else None
-        if rules is None or self._declared is None:
-            return builtin.strategy
-        return dataclasses.replace(builtin.strategy, declared=self._declared(builtin.kind, rules))
+    def _strategy(self, rules: Mapping[ServedResource, DeclaredRules], resource: ServedResource) -> Strategy:
+        """Returns the rules of a resource, with what this server has of its own.
+
+        rules: those that are declared, which are about the form of the type's hub.
+        """
+        strategy = resource.strategy
+        if strategy.allocator is not None:
+            strategy = dataclasses.replace(strategy, allocator=self._service_allocator)
+        if self._declared is not None and (declared := rules.get(resource)) is not None:
+            strategy = dataclasses.replace(strategy, declared=self._declared(resource.kind, declared))
+        return strategy
 
 
 def _has_subresource(builtin: BuiltinType, subresource: Subresource, minor: int) -> bool:

@@ -25,6 +25,12 @@ class RuntimeConfig:
     def __init__(self, given: Mapping[str, bool] | None = None) -> None:
         self._given = given or {}
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RuntimeConfig) and self._given == other._given
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._given.items()))
+
     def serves(self, group_version: GroupVersion, resource: str, *, by_default: bool) -> bool:
         version = group_version.version
         stability = next((key for key, word in _STABILITY_LEVELS.items() if word in version), "api/ga")

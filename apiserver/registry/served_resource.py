@@ -143,6 +143,18 @@ class ServedResource:
         if not self.list_kind:
             object.__setattr__(self, "list_kind", f"{self.kind}List")
 
+    def for_server(self, strategy: Strategy) -> ServedResource:
+        """Returns the same resource for one server of several, which may be in several threads.
+
+        What is told by its fields alone is shared; what is derived elsewhere belongs to one server.
+        """
+        for shared in ("api_version", "head", "codec", "group_resource", "group_kind", "has_table"):
+            getattr(self, shared)
+        copied = object.__new__(ServedResource)
+        copied.__dict__.update(self.__dict__, strategy=strategy, derived={})
+        copied.__dict__.pop("cache_key", None)
+        return copied
+
     @cached_property
     def cache_key(self) -> object:
         """Identifies the resource in keys of caches that may outlive it."""
@@ -309,6 +321,19 @@ class ResourceTable:
         if found is None:
             found = self._derived[key] = derive(self)
         return found
+
+    def for_server(self, strategy_of: Callable[[ServedResource], Strategy]) -> ResourceTable:
+        """Returns the same table for one server of several: see `ServedResource.for_server`."""
+        made = {each: each.for_server(strategy_of(each)) for each in (*self.resources, *self._hubs.values())}
+        table = object.__new__(ResourceTable)
+        table._derived, table._first_groups, table._by_group = {}, self._first_groups, self._by_group
+        table._resources = tuple(made[each] for each in self.resources)
+        table._hubs = {key: made[each] for key, each in self._hubs.items()}
+        table._index = {key: made[each] for key, each in self._index.items()}
+        table._by_version = {
+            version: tuple(made[each] for each in served) for version, served in self._by_version.items()
+        }
+        return table
 
     def is_custom(self, group: str) -> bool:
         """All that the group has has been defined by somebody."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -168,17 +169,20 @@ _ENCODES_NOTHING_UNSET: Final = frozenset({"io.k8s.apimachinery.pkg.apis.meta.v1
 
 
 class SchemaCompiler:
-    """Compiles schemas that share definitions; each definition is compiled once.
+    """Compiles schemas that share definitions; each definition is compiled once. In any thread.
 
     defaults: by definition, as `io.k8s.api.core.v1.Container`.
     """
 
     def __init__(self, defaults: Mapping[str, Default] = MappingProxyType({})) -> None:
         self._defaults = defaults
+        # Another thread must not get a walk that is not whole.
+        self._lock = threading.Lock()
         self._walks: dict[Schema, _Walk] = {}
 
     def compile(self, schema: Schema) -> CompiledSchema:
-        return CompiledSchema(self._walk_of(schema))
+        with self._lock:
+            return CompiledSchema(self._walk_of(schema))
 
     def _walk_of(self, schema: Schema) -> _Walk:
         done = self._walks.get(schema)
