@@ -51,11 +51,11 @@ from apiserver.registry.storage_form import StorageForm
 from apiserver.registry.stored_object import OtherVersion
 from apiserver.registry.strategy import DeclaredChecks, Strategy
 from apiserver.releases.emulation import DEFAULT_RELEASE, EmulatedRelease
-from apiserver.releases.lifecycles import REMOVED_BEFORE, known_lifecycles
+from apiserver.releases.lifecycles import REMOVED_BEFORE, in_domain, known_lifecycles
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import Default, SchemaCompiler
 from apiserver.validation.declarative.rules import DeclaredRules, migrated_types
-from apiserver.vocabulary import GroupResource, GroupVersion
+from apiserver.vocabulary import Document, GroupResource, GroupVersion
 
 EVENT_TTL_S: Final = 3600
 # Servers in one process nearly always have one.
@@ -160,7 +160,7 @@ class Catalogue:
             *coordination.types(),
             *node.types(),
             *discovery.types(),
-            *resource.types(),
+            *resource.types(release),
             *flowcontrol.types(),
             *storagemigration.types(),
             *apiserverinternal.types(),
@@ -239,7 +239,8 @@ class Catalogue:
     def other_version(self, head: bytes) -> OtherVersion | None:
         """Returns how stored objects that begin with `head` become those of the hub version.
 
-        None if that is their version, or their type is none of these. See `registry.stored_object`.
+        None if that is their version, or their type is none of these. See `registry.stored_object`. What
+        has a version that Kubernetes had, and that this release cannot read, is damaged.
         """
         type_meta = orjson.loads(head + b"{}}")
         api_version, kind = type_meta.get("apiVersion"), type_meta.get("kind")
@@ -248,12 +249,24 @@ class Catalogue:
         if (found := self._by_version.get((api_version, kind))) is not None:
             return self._stored.other_version(found)
         if self._has_removed or not self._may_be_removed(api_version):
-            return None
+            return self._unreadable(head, api_version, kind)
         removed = self._removed(self._types)
         for builtin in removed:
             if builtin.kind == kind and api_version_of(builtin, self._brand) == api_version:
                 versions = TypeVersions((*self._types, *removed), self._brand, self._release)
                 return versions.other_version(builtin)
+        return self._unreadable(head, api_version, kind)
+
+    def _unreadable(self, head: bytes, api_version: object, kind: object) -> OtherVersion | None:
+        """Returns what refuses to convert objects of a built-in type's version that is not known here.
+
+        Types have kept their names, and nothing else, when 1.31 replaced claims by those of devices.
+        """
+        domain = self._brand.group_domain
+        for life in known_lifecycles().values():
+            if life.kind == kind and in_domain(life.group_version, domain) == api_version:
+                text = f'no kind "{kind}" is registered for version "{api_version}"'
+                return OtherVersion(head, partial(_refuse, text), is_written=False)
         return None
 
     def _may_be_removed(self, api_version: object) -> bool:
@@ -334,6 +347,10 @@ class Catalogue:
         if self._declared is not None and (declared := rules.get(resource)) is not None:
             strategy = dataclasses.replace(strategy, declared=self._declared(resource.kind, declared))
         return strategy
+
+
+def _refuse(text: str, document: Document) -> None:
+    raise ValueError(text)
 
 
 def _has_subresource(builtin: BuiltinType, subresource: Subresource, minor: int) -> bool:

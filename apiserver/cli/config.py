@@ -46,6 +46,7 @@ FEATURE_GATES: Final[Mapping[str, str]] = MappingProxyType(
 TYPE_GATES: Final = frozenset(
     {
         "ClusterTrustBundle",
+        "DRAControlPlaneController",
         "DRADeviceTaintRules",
         "DRADeviceTaints",
         "DRAResourcePoolStatus",

@@ -91,6 +91,8 @@ class NodeGraphInformer:
 
 
 def _named_node(found: StoredObject | None) -> str:
-    spec: Any = found.document().get("spec") if found is not None else None
+    """Returns the node that the spec names; slices of 1.30 have no spec, and name it themselves."""
+    document: Any = found.document() if found is not None else {}
+    spec = document.get("spec", document)
     node = spec.get("nodeName") if isinstance(spec, dict) else None
     return node if isinstance(node, str) else ""

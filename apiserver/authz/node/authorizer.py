@@ -135,7 +135,8 @@ class NodeAuthorizer:
             case "get" | "update" | "patch" | "delete":
                 return self._related(node, attributes)
             case "watch" | "list" | "deletecollection":
-                if requires_field(attributes, "spec.nodeName", node):
+                # Slices of 1.30 have no spec; other releases refuse the second.
+                if any(requires_field(attributes, each, node) for each in ("spec.nodeName", "nodeName")):
                     return _ALLOW
                 return _no("can only list/watch/deletecollection resourceslices with nodeName field selector")
         return _no(

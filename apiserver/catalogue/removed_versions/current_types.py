@@ -15,6 +15,10 @@ class CurrentTypes:
         for each in types:
             self._types.setdefault((each.group, each.resource), each)
 
+    def has(self, group: str, resource: str) -> bool:
+        """Whether the release has, or reads, a type. group: as `BuiltinType` has it."""
+        return (group, resource) in self._types
+
     def find(self, group: str, resource: str) -> BuiltinType:
         """Returns a type in the version that comes first. group: as `BuiltinType` has it."""
         return self._types[group, resource]

@@ -36,6 +36,9 @@ _VERSION: Final = "v1alpha3"
 
 
 def types(brand: Brand, current: CurrentTypes) -> tuple[BuiltinType, ...]:
+    """Returns none to a release that had other types under the names of these."""
+    if not current.has(_GROUP, "deviceclasses"):
+        return ()
     claims, templates = (current.find(_GROUP, each) for each in ("resourceclaims", "resourceclaimtemplates"))
     slices, completions = current.find(_GROUP, "resourceslices"), {"DeviceRequest": complete_main_request}
     key = policies_annotation(brand)

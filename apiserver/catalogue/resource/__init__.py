@@ -1,4 +1,8 @@
-"""The group `resource.k8s.io`: devices, and who needs them."""
+"""The group `resource.k8s.io`: devices, and who needs them.
+
+What 1.26 to 1.30 had are types of their own (`classic_claims`, `named_resources`): they have the names of
+today's, and nothing else in common with them.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +19,45 @@ from apiserver.catalogue.resource import (
     resource_pool_status_requests,
     resource_slices,
 )
+from apiserver.releases.emulation import EmulatedRelease
 
 # Off by default until 1.33, and locked from 1.35 on.
 _GATE: Final = "DynamicResourceAllocation"
+_CONTROLLER_GATE: Final = "DRAControlPlaneController"
+# Releases, and the version in which they had what came before devices.
+_CLASSIC: Final = {26: "v1alpha1", **dict.fromkeys(range(27, 31), "v1alpha2")}
+_NAMED_RESOURCES_SINCE: Final = 30
+# The first that has devices, and the last that had controllers of drivers.
+_BOTH: Final = 31
 
 
-def types() -> tuple[BuiltinType, ...]:
+def types(release: EmulatedRelease) -> tuple[BuiltinType, ...]:
+    """Returns the types that a release has, and their versions that it reads."""
+    if (version := _CLASSIC.get(release.minor)) is not None:
+        return _classic_types(version, release.minor)
+    return (*_device_types(), *(_pod_scheduling() if release.minor == _BOTH else ()))
+
+
+def _classic_types(version: str, minor: int) -> tuple[BuiltinType, ...]:
+    # Hardly any server needs them.
+    from apiserver.catalogue.resource import classic_claims, named_resources
+
+    named = named_resources.types() if minor >= _NAMED_RESOURCES_SINCE else ()
+    return tuple(replace(each, feature_gates=(_GATE,)) for each in (*classic_claims.types(version), *named))
+
+
+def _pod_scheduling() -> tuple[BuiltinType, ...]:
+    """Returns what 1.31 has of the types before devices: its fields are the same as before."""
+    from apiserver.catalogue.resource import classic_claims
+
+    kind = "PodSchedulingContext"
+    return tuple(
+        replace(classic_claims.pod_scheduling(version, kind), feature_gates=(_GATE, _CONTROLLER_GATE))
+        for version in ("v1alpha3", "v1alpha2")
+    )
+
+
+def _device_types() -> tuple[BuiltinType, ...]:
     current = tuple(
         replace(each, feature_gates=(_GATE,))
         for each in (

@@ -30,14 +30,18 @@ def builtin_type() -> BuiltinType:
 
 def validate_template_create(document: Document) -> Errors:
     template = document.get("spec", {})
+    return validate_template_metadata(template) + validate_claim_spec("spec.spec", template.get("spec", {}))
+
+
+def validate_template_metadata(template: Document) -> Errors:
+    """Checks labels and annotations of the claims that a template makes."""
     meta = template.get("metadata") or {}
     errors = object_meta.validate_labels(meta.get("labels"), "spec.metadata.labels")
-    errors += [
+    return errors + [
         invalid("spec.metadata.annotations", key, problem)
         for key in meta.get("annotations") or ()
         for problem in names.qualified_name(key.lower())
     ]
-    return errors + validate_claim_spec("spec.spec", template.get("spec", {}))
 
 
 def validate_template_update(new: Document, old: Document) -> Errors:

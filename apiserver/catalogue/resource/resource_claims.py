@@ -47,7 +47,7 @@ def builtin_type() -> BuiltinType:
             update=UpdateStrategy(keep_status, validate_resource_claim_update),
         ),
         columns=columns(
-            Column("State", _state, description="Whether it has devices, and whether they are in use."),
+            Column("State", claim_state, description="Whether it has devices, and whether they are in use."),
             AGE,
         ),
     )
@@ -71,7 +71,7 @@ def validate_claim_status_update(new: Document, old: Document) -> Errors:
     status, before = new.get("status") or {}, old.get("status") or {}
     allocation, consumers = status.get("allocation"), status.get("reservedFor") or []
     path = "status.reservedFor"
-    errors = validate_items("status", status, "reservedFor", _CONSUMERS_MAX, _consumer)
+    errors = validate_items("status", status, "reservedFor", _CONSUMERS_MAX, validate_consumer)
     errors += validate_unique("status", status, "reservedFor", lambda consumer: consumer.get("uid", ""))
     if consumers and allocation is None:
         errors.append(forbidden(path, "may not be specified when `allocated` is not set"))
@@ -88,7 +88,7 @@ def validate_claim_status_update(new: Document, old: Document) -> Errors:
     return errors
 
 
-def _consumer(path: str, consumer: Document) -> Errors:
+def validate_consumer(path: str, consumer: Document) -> Errors:
     return [required(f"{path}.{field}") for field in ("resource", "name", "uid") if not consumer.get(field)]
 
 
@@ -123,7 +123,7 @@ def _allocated(path: str, value: Document, known: RequestNames) -> Errors:
 # ---- columns
 
 
-def _state(document: Document, now: float) -> str:
+def claim_state(document: Document, now: float) -> str:
     is_deleted = "deletionTimestamp" in document["metadata"]
     states = ["deleted"] if is_deleted else []
     if at(document, "status", "allocation") is not None:

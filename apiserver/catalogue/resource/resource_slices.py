@@ -140,7 +140,7 @@ def _features(path: str, device: Document) -> Errors:
 _KINDS: Final = ("bool", "int", "string", "version")
 _NUMBER: Final = r"(0|[1-9][0-9]*)"
 _PRERELEASE: Final = r"(0|[1-9][0-9]*|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*)"
-_is_semver = re.compile(
+is_semver = re.compile(
     rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(-{_PRERELEASE}(\.{_PRERELEASE})*)?"
     r"(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?"
 ).fullmatch
@@ -152,7 +152,7 @@ def _attribute(path: str, value: Document) -> Errors:
         if byte_length(value.get(field) or "") > _VALUE_BYTES_MAX:
             errors.append(too_long(f"{path}.{field}", _VALUE_BYTES_MAX))
     version = (value.get("version") or "")[: _VALUE_BYTES_MAX + 1]
-    if "version" in value and not _is_semver(version):
+    if "version" in value and not is_semver(version):
         text = "must be a string compatible with semver.org spec 2.0.0"
         errors.append(invalid(f"{path}.version", version, text))
     if sum(value.get(kind) is not None for kind in _KINDS) != 1:

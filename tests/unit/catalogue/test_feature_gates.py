@@ -33,6 +33,15 @@ GATES: Final = {
     "DynamicResourceAllocation": (
         *(32, ("DynamicResourceAllocation",), "resource.k8s.io", "resourceclaims"),
     ),
+    "DynamicResourceAllocation, before there were devices": (
+        *(30, ("DynamicResourceAllocation",), "resource.k8s.io", "resourceclasses"),
+    ),
+    "DRAControlPlaneController": (
+        31,
+        ("DynamicResourceAllocation", "DRAControlPlaneController"),
+        "resource.k8s.io",
+        "podschedulingcontexts",
+    ),
     "GenericWorkload": (36, ("GenericWorkload",), "scheduling.k8s.io", "podgroups"),
     "GenericWorkload, at 1.37": (37, ("GenericWorkload",), "scheduling.k8s.io", "podgroups"),
     "GenericWorkload, at 1.35": (35, ("GenericWorkload",), "scheduling.k8s.io", "workloads"),

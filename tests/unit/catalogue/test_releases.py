@@ -14,18 +14,6 @@ from tests.unit.catalogue.removed_versions.old_kinds import table
 NOT_SERVED: Final = {
     "lifecycle.k8s.io/v1alpha1 evictionrequests",
     "lifecycle.k8s.io/v1alpha1 evictions",
-    "resource.k8s.io/v1alpha1 podschedulings",
-    "resource.k8s.io/v1alpha1 resourceclaims",
-    "resource.k8s.io/v1alpha1 resourceclaimtemplates",
-    "resource.k8s.io/v1alpha1 resourceclasses",
-    "resource.k8s.io/v1alpha2 podschedulingcontexts",
-    "resource.k8s.io/v1alpha2 resourceclaimparameters",
-    "resource.k8s.io/v1alpha2 resourceclaims",
-    "resource.k8s.io/v1alpha2 resourceclaimtemplates",
-    "resource.k8s.io/v1alpha2 resourceclasses",
-    "resource.k8s.io/v1alpha2 resourceclassparameters",
-    "resource.k8s.io/v1alpha2 resourceslices",
-    "resource.k8s.io/v1alpha3 podschedulingcontexts",
     "scheduling.k8s.io/v1alpha3 compositepodgroups",
     "settings.k8s.io/v1alpha1 podpresets",
 }

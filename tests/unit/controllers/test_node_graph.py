@@ -106,6 +106,11 @@ OBJECTS: Final[dict[str, tuple[str, Document, tuple[str, str, str]]]] = {
         {"kind": "VolumeAttachment", "spec": {"nodeName": "n1"}},
         ("volumeattachments", "", "va"),
     ),
+    "a slice of 1.30": (
+        "resource.k8s.io/resourceslices/s",
+        {"kind": "ResourceSlice", "nodeName": "n1"},
+        ("resourceslices", "", "s"),
+    ),
     "a slice": (
         "resource.k8s.io/resourceslices/s",
         {"kind": "ResourceSlice", "spec": {"nodeName": "n1"}},
@@ -121,12 +126,8 @@ async def test_other_objects(
     claim = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
     await store.create(f"{PODS}/a", orjson.dumps(pod("a") | {"spec": {"nodeName": "n1", "volumes": claim}}))
     name = place.rpartition("/")[2]
-    whole = {
-        "apiVersion": "v1",
-        "kind": document["kind"],
-        "metadata": {"name": name},
-        "spec": document["spec"],
-    }
+    head = {"apiVersion": "v1", "kind": document["kind"], "metadata": {"name": name}}
+    whole = {**head, **document}
     async with informed(store) as graph:
         await completed(graph)
         assert not graph.is_related("n1", *question)

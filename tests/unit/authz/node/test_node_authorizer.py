@@ -244,6 +244,8 @@ SELECTORS: Final = {
         "spec.nodeName=n1",
         False,
     ),
+    "slices of the node, at 1.30": ("list resource.k8s.io/resourceslices", "nodeName=n1", True),
+    "slices of another, at 1.30": ("list resource.k8s.io/resourceslices", "nodeName=n2", False),
     "slices of another": ("list resource.k8s.io/resourceslices", "spec.nodeName=n2", False),
 }
 

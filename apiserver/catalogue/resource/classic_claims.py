@@ -1,0 +1,309 @@
+"""Claims as releases 1.26 to 1.30 had them, in v1alpha1 and v1alpha2: a driver of a class allocates them.
+
+PodSchedulingContexts tell a driver's controller, and the scheduler, where pods might run; 1.31 had them
+still, beside claims in today's form. Neither Kubernetes nor this server converts between these forms: what is
+stored in one is not read in another, and has to be deleted before an upgrade. Nothing allocates claims here.
+Source: pkg/apis/resource/{validation,v1alpha1,v1alpha2}, pkg/registry/resource (releases 1.26 to 1.31).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_without_metadata
+from apiserver.catalogue.pod_specs.scheduling import validate_node_selector
+from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
+from apiserver.catalogue.resource.device_requests import LIST_MAX, validate_items
+from apiserver.catalogue.resource.resource_claim_templates import validate_template_metadata
+from apiserver.catalogue.resource.resource_claims import claim_state, validate_consumer
+from apiserver.field_errors import Errors, duplicate, forbidden, invalid, required, too_long
+from apiserver.meta import names
+from apiserver.meta.names import byte_length
+from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.schema.compile import Default
+from apiserver.validation.checks import immutable, named, one_of, unique
+from apiserver.validation.defaults import setting
+from apiserver.validation.documents import at, items, join
+from apiserver.vocabulary import Document
+
+_CONSUMERS_MAX: Final = 32
+_HANDLE_BYTES_MAX: Final = 16 * 1024
+_NODES_MAX: Final = 128
+_MODES: Final = ("Immediate", "WaitForFirstConsumer")
+_DRIVER: Final = Column("DriverName", field_cell("driverName"), description="The driver that allocates them.")
+
+
+def types(version: str) -> tuple[BuiltinType, ...]:
+    """Returns claims, their templates and classes, and where pods might run.
+
+    version: v1alpha1 or v1alpha2.
+    """
+    return (
+        _claims(version),
+        _templates(version),
+        _classes(version),
+        pod_scheduling(version, "PodScheduling" if version == "v1alpha1" else "PodSchedulingContext"),
+    )
+
+
+def _package(version: str) -> str:
+    return f"io.k8s.api.resource.{version}"
+
+
+_complete_claim: Final = setting(allocationMode="WaitForFirstConsumer")
+
+
+def _defaults(version: str) -> Mapping[str, Default]:
+    return {f"{_package(version)}.ResourceClaimSpec": _complete_claim}
+
+
+# ---- claims and their templates
+
+
+def _claims(version: str) -> BuiltinType:
+    return BuiltinType(
+        "resource.",
+        version,
+        "resourceclaims",
+        "ResourceClaim",
+        f"{_package(version)}.ResourceClaim",
+        defaults=_defaults(version),
+        subresources=(status_without_metadata(validate_claim_status),),
+        strategy=Strategy(
+            prepare_create=clear_status,
+            validate=lambda document: _claim_spec("spec", document.get("spec", {})),
+            update=UpdateStrategy(keep_status, _no_other_spec),
+        ),
+        columns=columns(
+            *_claim_columns("spec"),
+            Column("State", claim_state, description="Whether it is allocated, and whether it is in use."),
+            AGE,
+        ),
+    )
+
+
+def _templates(version: str) -> BuiltinType:
+    return BuiltinType(
+        "resource.",
+        version,
+        "resourceclaimtemplates",
+        "ResourceClaimTemplate",
+        f"{_package(version)}.ResourceClaimTemplate",
+        defaults=_defaults(version),
+        strategy=Strategy(validate=_validate_template, update=UpdateStrategy(validate=_no_other_spec)),
+        columns=columns(*_claim_columns("spec", "spec"), AGE),
+    )
+
+
+def _claim_columns(*path: str) -> tuple[Column, Column]:
+    return (
+        Column(
+            "ResourceClassName",
+            field_cell(*path, "resourceClassName"),
+            description="The class that is asked for.",
+        ),
+        Column("AllocationMode", field_cell(*path, "allocationMode"), description="When it is allocated."),
+    )
+
+
+def _no_other_spec(new: Document, old: Document) -> Errors:
+    return immutable("spec", new.get("spec"), old.get("spec"))
+
+
+def _validate_template(document: Document) -> Errors:
+    template = document.get("spec", {})
+    return validate_template_metadata(template) + _claim_spec("spec.spec", template.get("spec", {}))
+
+
+def _claim_spec(path: str, spec: Document) -> Errors:
+    errors = _class_name(f"{path}.resourceClassName", spec.get("resourceClassName", ""))
+    errors += validate_reference(f"{path}.parametersRef", spec.get("parametersRef"))
+    return errors + one_of(f"{path}.allocationMode", spec.get("allocationMode"), _MODES)
+
+
+def _class_name(path: str, name: str) -> Errors:
+    return [invalid(path, name, problem) for problem in names.dns_subdomain(name)]
+
+
+def validate_reference(path: str, reference: Document | None) -> Errors:
+    """Checks what refers to parameters; None if nothing does."""
+    if reference is None:
+        return []
+    errors = [required(f"{path}.{field}") for field in ("kind", "name") if not reference.get(field)]
+    return errors + named(f"{path}.namespace", reference.get("namespace"), names.dns_label, is_required=False)
+
+
+# ---- the status of a claim
+
+
+def validate_claim_status(new: Document, old: Document) -> Errors:
+    status, before = new.get("status") or {}, old.get("status") or {}
+    allocation, driver = status.get("allocation"), status.get("driverName", "")
+    errors: Errors = []
+    if driver:
+        errors += validate_csi_driver_name("status.driverName", driver)
+    elif allocation is not None:
+        errors.append(required("status.driverName", "must be specified when `allocation` is set"))
+    errors += _allocation("status.allocation", allocation or {})
+    errors += validate_items("status", status, "reservedFor", _CONSUMERS_MAX, validate_consumer)
+    errors += unique(
+        "status.reservedFor", status.get("reservedFor") or (), lambda consumer: consumer.get("uid", ""), "uid"
+    )
+    errors += _reservations(new, status, before)
+    if allocation is not None and before.get("allocation") is not None:
+        errors += immutable("status.allocation", allocation, before["allocation"])
+    return errors + _deallocation(status, before)
+
+
+def _reservations(new: Document, status: Document, before: Document) -> Errors:
+    consumers, path = status.get("reservedFor") or [], "status.reservedFor"
+    allocation = status.get("allocation")
+    if not consumers:
+        return []
+    if allocation is None:
+        return [forbidden(path, "may not be specified when `allocated` is not set")]
+    errors: Errors = []
+    if not allocation.get("shareable") and len(consumers) > 1:
+        errors.append(forbidden(path, "may not be reserved more than once"))
+    is_ending = "deletionTimestamp" in new["metadata"] or status.get("deallocationRequested")
+    known = before.get("reservedFor") or []
+    if is_ending and any(consumer not in known for consumer in consumers[:_CONSUMERS_MAX]):
+        text = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
+        errors.append(forbidden(path, text))
+    return errors
+
+
+def _deallocation(status: Document, before: Document) -> Errors:
+    """A claim gives up what it has once nobody uses it, and does not change its mind."""
+    is_asked, was_asked = (bool(each.get("deallocationRequested")) for each in (status, before))
+    path, errors = "status.deallocationRequested", Errors()
+    if is_asked and not was_asked and status.get("reservedFor"):
+        errors.append(forbidden(path, "deallocation cannot be requested while `reservedFor` is set"))
+    if is_asked and status.get("allocation") is None:
+        errors.append(forbidden("status", "`allocation` must be set when `deallocationRequested` is set"))
+    if was_asked and not is_asked and status.get("allocation") is not None:
+        errors.append(forbidden(path, "may not be cleared when `allocation` is set"))
+    return errors
+
+
+def _allocation(path: str, allocation: Document) -> Errors:
+    errors: Errors = []
+    # v1alpha1 has one handle, a text.
+    if byte_length(allocation.get("resourceHandle", "")) > _HANDLE_BYTES_MAX:
+        errors.append(too_long(f"{path}.resourceHandle", _HANDLE_BYTES_MAX))
+    errors += validate_items(path, allocation, "resourceHandles", LIST_MAX, _handle)
+    if (selector := allocation.get("availableOnNodes")) is not None:
+        errors += validate_node_selector(f"{path}.availableOnNodes", selector)
+    return errors
+
+
+def _handle(path: str, handle: Document) -> Errors:
+    errors = validate_csi_driver_name(f"{path}.driverName", handle.get("driverName", ""))
+    data, structured = handle.get("data", ""), handle.get("structuredData")
+    if byte_length(data) > _HANDLE_BYTES_MAX:
+        errors.append(too_long(f"{path}.data", _HANDLE_BYTES_MAX))
+    if structured is None:
+        return errors
+    where = f"{path}.structuredData"
+    errors += named(f"{where}.nodeName", structured.get("nodeName"), names.dns_subdomain, is_required=False)
+    for each, result in items(structured, "results", where):
+        errors += named_resources(each, result, _result)
+    if data:
+        errors.append(invalid(path, None, "data and structuredData are mutually exclusive"))
+    return errors
+
+
+def _result(path: str, result: Document) -> Errors:
+    return named(f"{path}.name", result.get("name"), names.dns_subdomain)
+
+
+def named_resources(path: str, holder: Document, check: Callable[[str, Document], Errors]) -> Errors:
+    """Checks what a model of resources says. There is one model: instances with names.
+
+    check: (path, what stands below `namedResources`).
+    """
+    found = holder.get("namedResources")
+    if found is None:
+        return [required(path, "exactly one structured model field must be set")]
+    return check(join(path, "namedResources"), found)
+
+
+# ---- classes
+
+
+def _classes(version: str) -> BuiltinType:
+    return BuiltinType(
+        "resource.",
+        version,
+        "resourceclasses",
+        "ResourceClass",
+        f"{_package(version)}.ResourceClass",
+        is_namespaced=False,
+        strategy=Strategy(validate=validate_class),
+        columns=columns(_DRIVER, AGE),
+    )
+
+
+def validate_class(document: Document) -> Errors:
+    errors = validate_csi_driver_name("driverName", document.get("driverName", ""))
+    errors += validate_reference("parametersRef", document.get("parametersRef"))
+    if (selector := document.get("suitableNodes")) is not None:
+        errors += validate_node_selector("suitableNodes", selector)
+    return errors
+
+
+# ---- where pods might run
+
+
+def pod_scheduling(version: str, kind: str) -> BuiltinType:
+    return BuiltinType(
+        "resource.",
+        version,
+        f"{kind.lower()}s",
+        kind,
+        f"{_package(version)}.{kind}",
+        subresources=(status_without_metadata(_validate_scheduling_status),),
+        strategy=Strategy(
+            prepare_create=clear_status,
+            validate=_validate_scheduling,
+            update=UpdateStrategy(keep_status),
+        ),
+        columns=columns(
+            Column(
+                "SelectedNode",
+                field_cell("spec", "selectedNode"),
+                description="The node for which claims are to be allocated.",
+            ),
+            AGE,
+        ),
+    )
+
+
+def _validate_scheduling(document: Document) -> Errors:
+    return _nodes("spec", document.get("spec", {}), "potentialNodes")
+
+
+def _validate_scheduling_status(new: Document, old: Document) -> Errors:
+    errors: Errors = []
+    seen: set[str] = set()
+    for index, claim in enumerate(at(new, "status", "resourceClaims") or ()):
+        where, name = f"status.claims[{index}]", claim.get("name", "")
+        errors += _nodes(where, claim, "unsuitableNodes")
+        if name in seen:
+            errors.append(duplicate(where, name))
+        seen.add(name)
+    return errors
+
+
+def _nodes(path: str, value: Document, field: str) -> Errors:
+    seen: set[str] = set()
+
+    def check(where: str, node: str) -> Errors:
+        if node in seen:
+            return [duplicate(where, node)]
+        seen.add(node)
+        return [invalid(where, node, problem) for problem in names.dns_subdomain(node)]
+
+    return validate_items(path, value, field, _NODES_MAX, check)

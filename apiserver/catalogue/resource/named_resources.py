@@ -1,0 +1,161 @@
+"""Resources with names, as release 1.30 had them in v1alpha2: what nodes have, and parameters that select it.
+
+Expressions are only checked to be there. Source: pkg/apis/resource/validation and
+pkg/apis/resource/structured/namedresources/validation (release 1.30).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from apiserver.catalogue.builtin_type import BuiltinType, field_texts
+from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
+from apiserver.catalogue.resource.classic_claims import named_resources, validate_reference
+from apiserver.catalogue.resource.resource_slices import is_semver
+from apiserver.field_errors import Errors, duplicate, invalid, required
+from apiserver.meta import names
+from apiserver.meta.table import AGE, Column, Columns, columns, field_cell
+from apiserver.registry.strategy import Strategy, UpdateStrategy
+from apiserver.validation.checks import immutable, named
+from apiserver.validation.documents import items
+from apiserver.vocabulary import Document
+
+_VERSION: Final = "v1alpha2"
+_VALUES: Final = ("bool", "int", "intSlice", "quantity", "string", "stringSlice", "version")
+
+
+def types() -> tuple[BuiltinType, ...]:
+    generated = columns(
+        Column("GeneratedFrom", _generated_from, description="What the parameters were made from."), AGE
+    )
+    return (
+        BuiltinType(
+            "resource.",
+            _VERSION,
+            "resourceslices",
+            "ResourceSlice",
+            "io.k8s.api.resource.v1alpha2.ResourceSlice",
+            is_namespaced=False,
+            strategy=Strategy(
+                validate=validate_slice, update=UpdateStrategy(validate=_validate_slice_update)
+            ),
+            columns=columns(
+                Column("NodeName", field_cell("nodeName"), description="Whose resources."),
+                Column("DriverName", field_cell("driverName"), description="The driver that has them."),
+                AGE,
+            ),
+            selectable_fields=field_texts("nodeName", "driverName"),
+        ),
+        _parameters("ResourceClaimParameters", validate_claim_parameters, generated),
+        _parameters("ResourceClassParameters", validate_class_parameters, generated),
+    )
+
+
+def _parameters(kind: str, validate: Callable[[Document], Errors], shown: Columns) -> BuiltinType:
+    return BuiltinType(
+        "resource.",
+        _VERSION,
+        kind.lower(),
+        kind,
+        f"io.k8s.api.resource.{_VERSION}.{kind}",
+        strategy=Strategy(validate=validate),
+        columns=shown,
+    )
+
+
+def _generated_from(document: Document, now: float) -> str:
+    source = document.get("generatedFrom")
+    if source is None:
+        return ""
+    group = source.get("apiGroup", "")
+    return f"{source['kind']}{'.' if group else ''}{group} {source['name']}"
+
+
+# ---- slices
+
+
+def validate_slice(document: Document) -> Errors:
+    errors = named("nodeName", document.get("nodeName"), names.dns_subdomain, is_required=False)
+    errors += validate_csi_driver_name("driverName", document.get("driverName", ""))
+    return errors + named_resources("", document, _instances)
+
+
+def _validate_slice_update(new: Document, old: Document) -> Errors:
+    return [
+        error
+        for field in ("nodeName", "driverName")
+        for error in immutable(field, new.get(field), old.get(field))
+    ]
+
+
+def _instances(path: str, resources: Document) -> Errors:
+    errors, seen = Errors(), set[str]()
+    for where, instance in items(resources, "instances", path):
+        errors += _name(f"{where}.name", instance.get("name", ""), seen)
+        names_there = set[str]()
+        for each, attribute in items(instance, "attributes", where):
+            errors += _name(f"{each}.name", attribute.get("name", ""), names_there)
+            errors += _attribute(each, attribute)
+    return errors
+
+
+def _name(path: str, name: str, seen: set[str]) -> Errors:
+    errors = [invalid(path, name, problem) for problem in names.dns_subdomain(name)]
+    if name in seen:
+        errors.append(duplicate(path, name))
+    seen.add(name)
+    return errors
+
+
+def _attribute(path: str, attribute: Document) -> Errors:
+    errors: Errors = []
+    version = attribute.get("version")
+    if version is not None and not is_semver(version):
+        text = "must be a string compatible with semver.org spec 2.0.0"
+        errors.append(invalid(f"{path}.version", version, text))
+    told = [field for field in _VALUES if attribute.get(field) is not None]
+    if not told:
+        errors.append(required(path, "exactly one value must be set"))
+    elif len(told) > 1:
+        errors.append(invalid(path, told, "exactly one field must be set, not several"))
+    return errors
+
+
+# ---- parameters
+
+
+def validate_claim_parameters(document: Document) -> Errors:
+    errors = validate_reference("generatedFrom", document.get("generatedFrom"))
+    drivers: set[str] = set()
+    for where, requests in items(document, "driverRequests", ""):
+        errors += _driver(f"{where}.driverName", requests.get("driverName", ""), drivers)
+        for each, request in items(requests, "requests", where):
+            errors += named_resources(each, request, _selector)
+        if not requests.get("requests"):
+            errors.append(required(f"{where}.requests", "empty entries with no requests are not allowed"))
+    return errors
+
+
+def validate_class_parameters(document: Document) -> Errors:
+    errors = validate_reference("generatedFrom", document.get("generatedFrom"))
+    drivers: set[str] = set()
+    for where, resource_filter in items(document, "filters", ""):
+        errors += _driver(f"{where}.driverName", resource_filter.get("driverName", ""), drivers)
+        errors += named_resources(where, resource_filter, _selector)
+    drivers = set()
+    for where, parameters in items(document, "vendorParameters", ""):
+        errors += _driver(f"{where}.driverName", parameters.get("driverName", ""), drivers)
+    return errors
+
+
+def _driver(path: str, name: str, seen: set[str]) -> Errors:
+    errors = validate_csi_driver_name(path, name)
+    if name in seen:
+        errors.append(duplicate(path, name))
+    seen.add(name)
+    return errors
+
+
+def _selector(path: str, model: Document) -> Errors:
+    return [] if model.get("selector") else [required(f"{path}.selector")]
