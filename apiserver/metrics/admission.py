@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from apiserver.metrics.histograms import Histogram
+from apiserver.metrics.match_conditions import MatchConditionMetrics
 from apiserver.metrics.pod_security import PodSecurityMetrics
 from apiserver.metrics.policies import PolicyMetrics
 from apiserver.metrics.series import Family, histogram_family
@@ -36,9 +37,12 @@ class AdmissionMetrics:
     def __init__(self) -> None:
         self._plugins: dict[tuple[str, str, str], AdmissionDurations] = {}
         self._steps: dict[tuple[str, str], AdmissionDurations] = {}
-        self.webhooks = WebhookMetrics()
-        self.mutating_policies = PolicyMetrics("mutating", ("error_type",))
-        self.validating_policies = PolicyMetrics("validating", ("error_type", "enforcement_action"))
+        self._conditions = MatchConditionMetrics()
+        self.webhooks = WebhookMetrics(self._conditions)
+        self.mutating_policies = PolicyMetrics("mutating", ("error_type",), self._conditions)
+        self.validating_policies = PolicyMetrics(
+            "validating", ("error_type", "enforcement_action"), self._conditions
+        )
         self.pod_security = PodSecurityMetrics()
 
     def of_plugin(self, name: str, step: str, operation: str) -> AdmissionDurations:
@@ -61,6 +65,7 @@ class AdmissionMetrics:
             _by_outcome(self._steps),
         )
         yield from self.webhooks.families()
+        yield from self._conditions.families()
         yield from self.mutating_policies.families()
         yield from self.validating_policies.families()
         yield from self.pod_security.families()

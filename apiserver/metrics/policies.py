@@ -7,9 +7,10 @@ Source: k8s.io/apiserver, pkg/admission/plugin/policy/{mutating,validating}/metr
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from apiserver.metrics.histograms import Histogram
+from apiserver.metrics.match_conditions import POLICY, MatchConditionMetrics
 from apiserver.metrics.series import Family, histogram_family, values
 
 # Seconds.
@@ -20,12 +21,32 @@ PAIRS_MAX: Final = 500
 OTHER: Final = "other"
 
 
+_STEPS: Final = {"mutating": "admit", "validating": "validate"}
+
+
+class ConditionsCheck(Protocol):
+    """What has come of the conditions of a policy. errors: of how many."""
+
+    @property
+    def policy(self) -> str: ...
+    @property
+    def errors(self) -> int: ...
+    @property
+    def seconds(self) -> float: ...
+
+
 class PolicyMetrics:
     """What all policies of one kind have done."""
 
-    def __init__(self, kind: str, labels: Sequence[str]) -> None:
-        """kind: `mutating` or `validating`. labels: those beside policy and binding."""
+    def __init__(
+        self, kind: str, labels: Sequence[str], conditions: MatchConditionMetrics | None = None
+    ) -> None:
+        """kind: `mutating` or `validating`. labels: those beside policy and binding.
+
+        conditions: those of all policies and webhooks, which are served by themselves.
+        """
         self._kind = kind
+        self._conditions = conditions or MatchConditionMetrics()
         self._labels = ("policy", "policy_binding", *labels)
         self._durations: dict[tuple[str, ...], Histogram] = {}
         self._pairs: set[tuple[str, str]] = set()
@@ -43,6 +64,16 @@ class PolicyMetrics:
         if durations is None:
             durations = self._durations[key] = Histogram(_BUCKETS)
         durations.observe(seconds)
+
+    def observe_conditions(self, operation: str, check: ConditionsCheck) -> None:
+        self._conditions.evaluated(
+            check.policy,
+            POLICY,
+            _STEPS[self._kind],
+            operation,
+            seconds=check.seconds,
+            errors=check.errors,
+        )
 
     def families(self) -> Iterable[Family]:
         name = f"apiserver_{self._kind}_admission_policy_check"

@@ -11,6 +11,7 @@ from typing import Final
 
 from apiserver.errors import ApiError, InternalError
 from apiserver.metrics.histograms import Histogram
+from apiserver.metrics.match_conditions import WEBHOOK, MatchConditionMetrics
 from apiserver.metrics.series import Family, histogram_family, values
 
 # Seconds.
@@ -25,7 +26,9 @@ CODE_MAX: Final = 600
 class WebhookMetrics:
     """What all webhooks have done. A step is `admit` or `validating`."""
 
-    def __init__(self) -> None:
+    def __init__(self, conditions: MatchConditionMetrics | None = None) -> None:
+        """conditions: those of all policies and webhooks, which are served by themselves."""
+        self._conditions = conditions or MatchConditionMetrics()
         self._durations: dict[tuple[str, str, str, str], Histogram] = {}
         self._requests: Counter[tuple[str, str, str, str, str]] = Counter()
         self._rejections: Counter[tuple[str, str, str, str, str]] = Counter()
@@ -50,6 +53,17 @@ class WebhookMetrics:
     def failed_open(self, webhook: str, step: str) -> None:
         """Count a write that has passed because a webhook failed that may be ignored."""
         self._failed_open[self._label(webhook), step] += 1
+
+    def observe_conditions(
+        self, webhook: str, step: str, operation: str, seconds: float, *, errors: int, is_excluded: bool
+    ) -> None:
+        """Count an evaluation of the conditions of a webhook. errors: of how many of them.
+
+        is_excluded: whether it is not asked.
+        """
+        self._conditions.evaluated(webhook, WEBHOOK, step, operation, seconds=seconds, errors=errors)
+        if is_excluded:
+            self._conditions.excluded(webhook, WEBHOOK, step, operation)
 
     def _label(self, webhook: str) -> str:
         if webhook not in self._names:

@@ -6,7 +6,8 @@ Source: k8s.io/apiserver, pkg/admission/plugin/cel.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from time import perf_counter
+from typing import Any, Final, NamedTuple
 
 from apiserver.admission.policies.policy import Expression, Policy
 from apiserver.cel.costs import PER_CALL_LIMIT
@@ -25,10 +26,6 @@ INVALID_ERROR: Final = "invalid_error"
 OUT_OF_BUDGET: Final = (
     "validation failed due to running out of cost budget, no further validation rules will be run"
 )
-
-
-class ConditionsFailed(Exception):
-    """Conditions of a required policy have errors, and none is false. The message is for the client."""
 
 
 class Budget:
@@ -104,13 +101,27 @@ class PolicyVariables(dict[str, Any]):
         return self[name] if name in self._expressions else default
 
 
-def meets_conditions(policy: Policy, known: Mapping[str, Any], budget: Budget) -> bool:
+class ConditionsCheck(NamedTuple):
+    """What has come of the conditions of a policy.
+
+    is_met: whether the policy has something to say. failure: why that cannot be told, which refuses the
+        write; in words for the client.
+    errors: of how many conditions. seconds: how long all of them took.
+    """
+
+    policy: str
+    is_met: bool
+    failure: str
+    errors: int
+    seconds: float
+
+
+def check_conditions(policy: Policy, known: Mapping[str, Any], budget: Budget) -> ConditionsCheck:
     """Returns whether all conditions are met; a false one counts more than errors of others.
 
-    budget: of what may be spent where others wait. Raises ConditionsFailed, TakesLong.
+    budget: of what may be spent where others wait. Raises TakesLong.
     """
-    if not policy.conditions:
-        return True
+    began, is_false = perf_counter(), False
     own = Budget(COST_BUDGET, budget.bounded)
     errors: list[str] = []
     for condition in policy.conditions:
@@ -119,19 +130,19 @@ def meets_conditions(policy: Policy, known: Mapping[str, Any], budget: Budget) -
             continue
         try:
             if own.evaluate(condition, known) is False:
-                budget.bounded = own.bounded
-                return False
+                is_false = True
+                break
         except EvaluationError as error:
             errors.append(resulted_in(condition, error))
         except CostExceeded as error:
             errors.append(resulted_in(condition, error))
             break
     budget.bounded = own.bounded
-    if not errors:
-        return True
-    if not policy.is_required:
-        return False
-    raise ConditionsFailed(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
+    failure = ""
+    if errors and not is_false and policy.is_required:
+        failure = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
+    is_met = not is_false and not errors
+    return ConditionsCheck(policy.name, is_met, failure, len(errors), perf_counter() - began)
 
 
 def resulted_in(expression: Expression, failure: Exception) -> str:

@@ -11,9 +11,9 @@ from typing import Any, Final, NamedTuple
 from apiserver.admission.policies.budget import (
     OUT_OF_BUDGET,
     Budget,
-    ConditionsFailed,
+    ConditionsCheck,
     PolicyVariables,
-    meets_conditions,
+    check_conditions,
     resulted_in,
 )
 from apiserver.admission.policies.policy import Expression, ValidatingPolicy, Validation
@@ -47,10 +47,12 @@ class Evaluation(NamedTuple):
     """What a policy says about a write. denials: why it does not allow it; empty if it does.
 
     annotations: what it adds to the record of the request, by its keys.
+    conditions: what has come of its conditions; None if it has none.
     """
 
     denials: Sequence[Denial] = ()
     annotations: Sequence[tuple[str, str]] = ()
+    conditions: ConditionsCheck | None = None
 
 
 _NOTHING: Final = Evaluation()
@@ -91,12 +93,12 @@ def evaluate(
     known = variables
     if policy.params is not None:
         known = {**known, PARAMS: params}
+    conditions: ConditionsCheck | None = None
     if policy.conditions:
-        try:
-            if not meets_conditions(policy, known, budget):
-                return _NOTHING
-        except ConditionsFailed as failed:
-            return Evaluation([Denial(str(failed), is_error=True)])
+        conditions = check_conditions(policy, known, budget)
+        if not conditions.is_met:
+            failure = conditions.failure
+            return Evaluation([Denial(failure, is_error=True)] if failure else (), (), conditions)
     if policy.variables:
         # They see each other.
         own = known = {**known}
@@ -113,7 +115,9 @@ def evaluate(
             found.append(Denial(error, is_error=True, is_final=True))
         elif value:
             annotations.append((key, value[:ANNOTATION_LENGTH_MAX]))
-    return Evaluation(found, annotations) if found or annotations else _NOTHING
+    if found or annotations or conditions is not None:
+        return Evaluation(found, annotations, conditions)
+    return _NOTHING
 
 
 def _validated(

@@ -120,6 +120,8 @@ class MutatingAdmissionPolicy(Plugin):
         size = size_class(await write.size(resource))
         work = partial(mutated, policy, known, case.params, target, perf_counter)
         outcome = await evaluated(partial(write.offload.run_bounded, size, work))
+        if outcome.conditions is not None:
+            self._metrics.observe_conditions(write.attributes.operation.value, outcome.conditions)
         for error_type, seconds in outcome.checks:
             self._metrics.observe(policy.name, case.binding.name, (error_type,), seconds)
         if policy.is_required:

@@ -21,9 +21,9 @@ from apiserver.admission.policies.budget import (
     OUT_OF_BUDGET,
     OUT_OF_BUDGET_ERROR,
     Budget,
-    ConditionsFailed,
+    ConditionsCheck,
     PolicyVariables,
-    meets_conditions,
+    check_conditions,
     resulted_in,
 )
 from apiserver.admission.policies.policy import MutatingPolicy, Mutation
@@ -67,11 +67,13 @@ class Outcome:
     document: as it has changed it; the same one if it has not.
     errors: why mutations, or conditions, have failed.
     checks: what has come of each mutation, as metrics have it, and how many seconds that took.
+    conditions: what has come of its conditions; None if it has none.
     """
 
     document: Document
     errors: list[str] = field(default_factory=list)
     checks: list[tuple[str, float]] = field(default_factory=list)
+    conditions: ConditionsCheck | None = field(default=None, compare=False)
 
 
 def mutated(
@@ -93,12 +95,12 @@ def mutated(
     if policy.params is not None:
         known[PARAMS] = params
     budget = Budget(COST_BUDGET, BOUNDED_COST_MAX if is_bounded else None)
-    try:
-        if not meets_conditions(policy, known, budget):
+    if policy.conditions:
+        outcome.conditions = check_conditions(policy, known, budget)
+        if not outcome.conditions.is_met:
+            if outcome.conditions.failure:
+                outcome.errors.append(outcome.conditions.failure)
             return outcome
-    except ConditionsFailed as failed:
-        outcome.errors.append(str(failed))
-        return outcome
     for mutation in policy.mutations:
         began, error_type = clock(), NO_ERROR
         budget = Budget(COST_BUDGET, budget.bounded)

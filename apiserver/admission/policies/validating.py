@@ -24,6 +24,7 @@ from apiserver.admission.policies.budget import (
     OUT_OF_BUDGET,
     OUT_OF_BUDGET_ERROR,
     Budget,
+    ConditionsCheck,
 )
 from apiserver.admission.policies.evaluation import Denial, evaluate, holds
 from apiserver.admission.policies.params import Params
@@ -61,6 +62,7 @@ class PolicyDenied(ApiError):
 class _Findings:
     """What the policies have found so far. denied: what refuses the write, in words for the client.
 
+    conditions: what has come of the conditions of policies that have some.
     failures: what is recorded of what is not valid. annotations: what policies add to the record, by policy
     and key; each value once.
     """
@@ -68,6 +70,7 @@ class _Findings:
     denied: list[tuple[str, str]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     checks: list[_Check] = field(default_factory=list)
+    conditions: list[ConditionsCheck] = field(default_factory=list)
     failures: list[Document] = field(default_factory=list)
     annotations: dict[tuple[str, str], list[str]] = field(default_factory=dict)
 
@@ -162,6 +165,8 @@ class ValidatingAdmissionPolicy(Plugin):
         size = SizeClass.SMALL if len(cases) <= CASES_ON_LOOP_MAX else SizeClass.LARGE
         evaluate = partial(_evaluated, cases, known)
         found = await evaluated(partial(write.offload.run_bounded, size, evaluate))
+        for conditions in found.conditions:
+            self._metrics.observe_conditions(attributes.operation.value, conditions)
         for each in found.checks:
             self._metrics.observe(each.policy, each.binding, (each.error_type, each.action), each.seconds)
         if attributes.audit is not None:
@@ -194,7 +199,9 @@ def _evaluated(
         if holds(policy, variables, budget):
             continue
         began = perf_counter()
-        denials, annotations = evaluate(policy, variables, params, budget)
+        denials, annotations, conditions = evaluate(policy, variables, params, budget)
+        if conditions is not None:
+            found.conditions.append(conditions)
         for denial in denials:
             found.add(policy, binding, denial, perf_counter() - began)
         for key, value in annotations:

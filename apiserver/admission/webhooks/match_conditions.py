@@ -6,7 +6,7 @@ Source: k8s.io/apiserver, pkg/admission/plugin/webhook/matchconditions/matcher.g
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from apiserver.authz.expression_authorizer import UserAuthorizer
 from apiserver.cel.admission import (
@@ -37,20 +37,30 @@ class MatchCondition(Protocol):
     def error(self) -> str: ...
 
 
-class ConditionsFailed(Exception):
-    """Conditions have errors, and none is false. The message is for the client."""
+class ConditionsOutcome(NamedTuple):
+    """What has come of conditions. is_false: whether one is, which counts more than errors of others."""
+
+    is_false: bool
+    errors: Sequence[str]
+
+    @property
+    def failure(self) -> str:
+        """What a client is told of the errors; empty if there are none, or if they do not matter."""
+        if self.is_false or not self.errors:
+            return ""
+        return self.errors[0] if len(self.errors) == 1 else f"[{', '.join(self.errors)}]"
 
 
-def are_met(
+def outcome_of(
     conditions: Sequence[MatchCondition],
     request: Document,
     new: Document | None,
     old: Document | None,
     authorizer: UserAuthorizer,
-) -> bool:
-    """Returns whether all conditions are true; a false one counts more than errors of others.
+) -> ConditionsOutcome:
+    """Evaluates the conditions of a webhook, up to the first that is false.
 
-    request: of a review, without its objects. Raises ConditionsFailed, DecisionNeeded.
+    request: of a review, without its objects. Raises DecisionNeeded.
     """
     variables = {
         OBJECT: new,
@@ -78,10 +88,8 @@ def are_met(
         else:
             budget -= cost
             if met is False:
-                return False
-    if errors:
-        raise ConditionsFailed(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
-    return True
+                return ConditionsOutcome(True, errors)
+    return ConditionsOutcome(False, errors)
 
 
 def authorizer_variables(request: Document, authorizer: UserAuthorizer) -> dict[str, Any]:

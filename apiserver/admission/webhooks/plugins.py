@@ -21,7 +21,7 @@ from apiserver.admission.patched_documents import completed
 from apiserver.admission.webhooks import admission_reviews
 from apiserver.admission.webhooks.admission_reviews import Answer, InvalidAnswer
 from apiserver.admission.webhooks.configurations import WebhookConfigurations
-from apiserver.admission.webhooks.match_conditions import ConditionsFailed, are_met
+from apiserver.admission.webhooks.match_conditions import outcome_of
 from apiserver.admission.webhooks.requests import EquivalentResources, ReviewedWrite
 from apiserver.admission.webhooks.webhook import AdmissionWebhook
 from apiserver.audit.policy import Level
@@ -192,15 +192,26 @@ class WebhookPlugin(Plugin):
         new, old = await write.documents(resource)
         size = size_class(await write.size(resource))
         authorizer = UserAuthorizer(on_event_loop(self._with.authorize), write.attributes.user)
-        evaluate = partial(are_met, webhook.conditions, description, new, old, authorizer)
-        try:
-            return await evaluated(partial(write.offload.run_begun, size, evaluate))
-        except ConditionsFailed as failed:
-            if not webhook.is_required:
-                log.warning("webhook %s is not asked: %s", webhook.name, failed)
-                return False
+        evaluate = partial(outcome_of, webhook.conditions, description, new, old, authorizer)
+        began = perf_counter()
+        outcome = await evaluated(partial(write.offload.run_begun, size, evaluate))
+        failure = outcome.failure
+        is_asked = not outcome.is_false and not failure
+        is_refused = bool(failure) and webhook.is_required
+        self._with.metrics.observe_conditions(
+            webhook.name,
+            self.step,
+            write.attributes.operation.value,
+            perf_counter() - began,
+            errors=len(outcome.errors),
+            is_excluded=not is_asked and not is_refused,
+        )
+        if is_refused:
             resource_name = write.attributes.resource.group_resource
-            raise Forbidden.to_resource(resource_name, write.attributes.name, str(failed)) from None
+            raise Forbidden.to_resource(resource_name, write.attributes.name, failure)
+        if failure:
+            log.warning("webhook %s is not asked: %s", webhook.name, failure)
+        return is_asked
 
     # ---- asking one
 

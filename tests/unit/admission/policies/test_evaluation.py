@@ -112,6 +112,31 @@ def test_match_conditions(conditions: list[str], expected: list[str]) -> None:
     assert messages({"expression": "false", "message": "no"}, matchConditions=named) == expected
 
 
+# How many conditions have had errors, and whether all are met.
+CHECKS: Final = {
+    "all are true": (["true", "true"], 0, True),
+    "one is false": (["true", "false", "object.none == 1"], 0, False),
+    "one has an error": (["object.none == 1", "true"], 1, False),
+    "an error counts also before one that is false": (["object.none == 1", "false"], 1, False),
+    "two have": (["object.none == 1", "object.nought == 1"], 2, False),
+}
+
+
+@pytest.mark.parametrize(("texts", "errors", "is_met"), CHECKS.values(), ids=CHECKS)
+def test_what_is_told_of_match_conditions(texts: list[str], errors: int, is_met: bool) -> None:
+    named = [{"name": f"c{n}", "expression": text} for n, text in enumerate(texts)]
+    for failure_policy in ("Fail", "Ignore"):
+        rule = policy({"expression": "true"}, matchConditions=named, failurePolicy=failure_policy)
+        check = evaluate(rule, {"object": {}}, None, Budget(COST_BUDGET, None)).conditions
+        assert check is not None
+        assert (check.policy, check.errors, check.is_met) == (rule.name, errors, is_met)
+        assert check.seconds > 0
+    assert (
+        evaluate(policy({"expression": "true"}), {"object": {}}, None, Budget(COST_BUDGET, None)).conditions
+        is None
+    )
+
+
 VARIABLES: Final = [
     {"name": "bad", "expression": "object.none"},
     {"name": "replicas", "expression": "object.spec.replicas"},

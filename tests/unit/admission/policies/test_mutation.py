@@ -109,6 +109,11 @@ def test_conditions() -> None:
         "expression 'object.data.none == 'x'' resulted in error: no such key: none"
     ]
     assert outcome(change, matchConditions=failing, failurePolicy="Ignore") == Outcome(OBJECT)
+    for conditions, errors in ((false, 0), (failing, 1)):
+        check = outcome(change, matchConditions=conditions).conditions
+        assert check is not None
+        assert (check.errors, check.is_met) == (errors, False)
+    assert outcome(change).conditions is None
 
 
 TAKE_LONG: Final = {

@@ -8,14 +8,21 @@ from typing import Final, cast
 
 import pytest
 
-from apiserver.admission.chain import AdmissionAttributes, Operation
+from apiserver.admission.chain import AdmissionAttributes, Operation, Rounds
 from apiserver.admission.listers import Lister
 from apiserver.admission.webhooks.configurations import WebhookConfigurations
-from apiserver.admission.webhooks.plugins import Collaborators, ValidatingAdmissionWebhook
+from apiserver.admission.webhooks.plugins import (
+    Collaborators,
+    MutatingAdmissionWebhook,
+    ValidatingAdmissionWebhook,
+    WebhookPlugin,
+)
 from apiserver.admission.webhooks.requests import EquivalentResources
 from apiserver.admission.webhooks.webhook import AdmissionWebhook
 from apiserver.authz.attributes import NO_OPINION, Attributes, AuthorizationChain, Verdict
 from apiserver.brand import Brand
+from apiserver.errors import Forbidden
+from apiserver.metrics.match_conditions import MatchConditionMetrics
 from apiserver.metrics.webhooks import WebhookMetrics
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ResourceTable, ServedTable
@@ -43,6 +50,21 @@ def offload() -> Iterator[Offload]:
     offload.close()
 
 
+def collaborators_of(
+    offload: Offload, authorize: AuthorizationChain, metrics: WebhookMetrics
+) -> Collaborators:
+    """Returns those of plugins whose webhooks are never called."""
+    return Collaborators(
+        caller=cast(Caller, None),
+        equivalents=EquivalentResources(ServedTable(ResourceTable([CONFIG_MAPS]))),
+        namespaces=cast(Lister, None),
+        authorize=authorize,
+        brand=Brand(),
+        offload=offload,
+        metrics=metrics,
+    )
+
+
 @pytest.mark.parametrize("size", [1, LARGE_BYTES, HUGE_BYTES])
 async def test_authorizers_are_asked_on_the_event_loop(offload: Offload, size: int) -> None:
     """Conditions about large objects are evaluated beside it, where roles would change under a question."""
@@ -55,17 +77,67 @@ async def test_authorizers_are_asked_on_the_event_loop(offload: Offload, size: i
     expression = "authorizer.group('').resource('pods').check('get').allowed()"
     conditions = [{"name": "may", "expression": expression}]
     webhook = AdmissionWebhook.of("c", {"name": "w", "rules": [RULE], "matchConditions": conditions})
-    collaborators = Collaborators(
-        caller=cast(Caller, None),
-        equivalents=EquivalentResources(ServedTable(ResourceTable([CONFIG_MAPS]))),
-        namespaces=cast(Lister, None),
-        authorize=AuthorizationChain([authorize]),
-        brand=Brand(),
-        offload=offload,
-        metrics=WebhookMetrics(),
-    )
+    collaborators = collaborators_of(offload, AuthorizationChain([authorize]), WebhookMetrics())
     plugin = ValidatingAdmissionWebhook(Configured(webhook), collaborators)
     new = {"metadata": {"name": "a"}, "data": {"k": "x" * size}}
     attributes = AdmissionAttributes(Operation.CREATE, CONFIG_MAPS, "default", "a", ALICE)
     await plugin.validate(attributes, new, None)
     assert threads == [threading.get_ident()]
+
+
+FAILING: Final = "object.data.none == 'x'"
+# The conditions of a webhook, its failure policy, how many have errors, whether it is excluded, and whether
+# the write is refused.
+CONDITIONS: Final[dict[str, tuple[list[str], str, int, bool, bool]]] = {
+    "false": (["false"], "Fail", 0, True, False),
+    "an error, and false": ([FAILING, "false"], "Fail", 1, True, False),
+    "an error of a webhook that is required": ([FAILING], "Fail", 1, False, True),
+    "of one that is not": ([FAILING, FAILING], "Ignore", 2, True, False),
+}
+
+
+@pytest.mark.parametrize(
+    ("texts", "failure_policy", "errors", "is_excluded", "is_refused"), CONDITIONS.values(), ids=CONDITIONS
+)
+@pytest.mark.parametrize(
+    ("plugin_type", "step"),
+    [(MutatingAdmissionWebhook, "admit"), (ValidatingAdmissionWebhook, "validating")],
+    ids=["mutating", "validating"],
+)
+async def test_match_conditions_are_counted(
+    offload: Offload,
+    plugin_type: type[WebhookPlugin],
+    step: str,
+    texts: list[str],
+    failure_policy: str,
+    errors: int,
+    is_excluded: bool,
+    is_refused: bool,
+) -> None:
+    counts = MatchConditionMetrics()
+    webhook = AdmissionWebhook.of(
+        "c",
+        {
+            "name": "w.example.com",
+            "rules": [RULE],
+            "matchConditions": [{"name": f"c{n}", "expression": text} for n, text in enumerate(texts)],
+            "failurePolicy": failure_policy,
+        },
+    )
+    collaborators = collaborators_of(offload, AuthorizationChain([]), WebhookMetrics(counts))
+    plugin = plugin_type(Configured(webhook), collaborators)
+    attributes = AdmissionAttributes(Operation.CREATE, CONFIG_MAPS, "default", "a", ALICE, rounds=Rounds())
+    new = {"metadata": {"name": "a"}, "data": {}}
+    ask = plugin.mutate if isinstance(plugin, MutatingAdmissionWebhook) else plugin.validate
+    try:
+        await ask(attributes, new, None)
+    except Forbidden:
+        assert is_refused
+    else:
+        assert not is_refused
+    lines = [line for family in counts.families() for line in family.series]
+    labels = f'kind="webhook",name="w.example.com",operation="CREATE",type="{step}"'
+    prefix = "apiserver_admission_match_condition"
+    assert f"{prefix}_evaluation_seconds_count{{{labels}}} 1" in "".join(lines)
+    assert (f"{prefix}_evaluation_errors_total{{{labels}}} {errors}\n" in lines) == bool(errors)
+    assert (f"{prefix}_exclusions_total{{{labels}}} 1\n" in lines) == is_excluded

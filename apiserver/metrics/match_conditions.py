@@ -1,0 +1,83 @@
+"""What comes of the match conditions of webhooks and policies, and how long their evaluation takes.
+
+As in Kubernetes only webhooks are excluded by name: a policy whose conditions are not met has nothing to say.
+Source: k8s.io/apiserver, pkg/admission/metrics and pkg/admission/plugin/webhook/matchconditions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final
+
+from apiserver.metrics.histograms import Histogram
+from apiserver.metrics.series import Family, histogram_family, values
+
+WEBHOOK: Final = "webhook"
+POLICY: Final = "policy"
+_LABELS: Final = ("kind", "type", "operation", "name")
+# Seconds.
+_BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5)
+# Webhooks and policies have names that clients give; of so many there are series, all others count as one.
+NAMES_MAX: Final = 500
+OTHER: Final = "other"
+
+
+class MatchConditionMetrics:
+    """The evaluations of all webhooks and policies that have conditions.
+
+    A step is `admit`, `validating` (of webhooks) or `validate` (of policies).
+    """
+
+    def __init__(self) -> None:
+        self._durations: dict[tuple[str, str, str, str], Histogram] = {}
+        self._errors: Counter[tuple[str, str, str, str]] = Counter()
+        self._exclusions: Counter[tuple[str, str, str, str]] = Counter()
+        self._names: set[tuple[str, str]] = set()
+
+    def evaluated(
+        self, name: str, kind: str, step: str, operation: str, *, seconds: float, errors: int
+    ) -> None:
+        """Count an evaluation of all conditions of a webhook or a policy, of which some had errors."""
+        key = self._key(name, kind, step, operation)
+        durations = self._durations.get(key)
+        if durations is None:
+            durations = self._durations[key] = Histogram(_BUCKETS)
+        durations.observe(seconds)
+        if errors:
+            self._errors[key] += errors
+
+    def excluded(self, name: str, kind: str, step: str, operation: str) -> None:
+        """Count a webhook that was not asked because of its conditions."""
+        self._exclusions[self._key(name, kind, step, operation)] += 1
+
+    def _key(self, name: str, kind: str, step: str, operation: str) -> tuple[str, str, str, str]:
+        if (kind, name) not in self._names:
+            if len(self._names) >= NAMES_MAX:
+                name = OTHER
+            else:
+                self._names.add((kind, name))
+        return kind, step, operation, name
+
+    def families(self) -> Iterable[Family]:
+        prefix = "apiserver_admission_match_condition"
+        yield histogram_family(
+            f"{prefix}_evaluation_seconds",
+            "How long the match conditions of a webhook or a policy took, all of them together.",
+            _LABELS,
+            list(self._durations.items()),
+        )
+        yield values(
+            f"{prefix}_evaluation_errors_total",
+            "counter",
+            "Match conditions of webhooks and policies that could not be evaluated.",
+            _LABELS,
+            list(self._errors.items()),
+        )
+        yield values(
+            f"{prefix}_exclusions_total",
+            "counter",
+            "Webhooks that were not asked because of their match conditions.",
+            _LABELS,
+            list(self._exclusions.items()),
+        )
