@@ -55,11 +55,13 @@ class ApiError(Exception):
     """An error with its Status. Subclasses set `code` and `reason`.
 
     details: the Status' details; None leaves them out.
+    is_termination: whether the server ends a request by it to protect itself, or because it takes too long.
     retry_after_s: sent as Retry-After and, in details, as retryAfterSeconds.
     """
 
     code = 500
     reason = "InternalError"
+    is_termination = False
 
     def __init__(
         self, message: str, *, details: Document | None = None, retry_after_s: int | None = None
@@ -261,6 +263,7 @@ class UnmergeablePatch(ApiError):
 
 class TooManyRequests(ApiError):
     code, reason = 429, "TooManyRequests"
+    is_termination = True
 
     def __init__(
         self, message: str = "Too many requests, please try again later.", *, retry_after_s: int = 1
@@ -315,7 +318,9 @@ class Timeout(ApiError):
 
     @classmethod
     def of_request(cls) -> Timeout:
-        return cls("Timeout: request did not complete within the allotted timeout")
+        error = cls("Timeout: request did not complete within the allotted timeout")
+        error.is_termination = True
+        return error
 
     @classmethod
     def too_large_resource_version(cls, *, requested: int, current: int) -> Timeout:

@@ -12,7 +12,7 @@ import enum
 from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
 from time import perf_counter
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 import orjson
 
@@ -49,6 +49,12 @@ def _told_apart(document: Document | None) -> bytes:
     return orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
 
 
+class Waiting(Protocol):
+    """The request of a write, as plugins see it. waited_s: how many seconds it has waited for others."""
+
+    waited_s: float
+
+
 class AdmissionAttributes(NamedTuple):
     """What a write is about, apart from its objects: k8s.io/apiserver's admission.Attributes.
 
@@ -59,6 +65,7 @@ class AdmissionAttributes(NamedTuple):
     deadline: when the client gives up, by the loop's clock; None: when the server does.
     rounds: set while plugins may change the write.
     audit: the record of the request, if there is one, to which plugins add annotations.
+    request: gets the time for which webhooks have had it wait; None for a write that is no request.
     """
 
     operation: Operation
@@ -74,6 +81,12 @@ class AdmissionAttributes(NamedTuple):
     deadline: float | None = None
     rounds: Rounds | None = None
     audit: RequestAudit | None = None
+    request: Waiting | None = None
+
+    def waited(self, seconds: float) -> None:
+        """Note that the request has had to wait for a webhook."""
+        if self.request is not None:
+            self.request.waited_s += seconds
 
     def annotate(self, key: str, value: str, level: Level = Level.METADATA) -> None:
         """Add an annotation to the record of the request, if there is one, and the key is valid.

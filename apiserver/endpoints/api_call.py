@@ -15,6 +15,7 @@ from apiserver.endpoints.representation import Encoder, StatusEncoder
 from apiserver.endpoints.request_info import RequestInfo
 from apiserver.endpoints.request_slots import RequestSlot
 from apiserver.flowcontrol.flow_control import Flow
+from apiserver.metrics.requests import Ending
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import Query, UserInfo
@@ -46,6 +47,8 @@ class ApiCall:
     body_room: what its body has taken of them, until the request has been answered.
     slot: its slot among the requests in flight, or its seats, if it needs any; see `take_slot`.
     deadline: when the client gives up, by the event loop's clock, if it has said so.
+    waited_s: how many seconds it has waited for others than this server: for its turn, and for webhooks.
+    ending: how it has ended, if otherwise than by its own answer.
     audit: the record of the call, if there is to be one; a level is not decided before it is known who asks.
     audit_encoder: encodes the answer as it is recorded, if it is.
     status_encoder: encodes Statuses in the form that the client accepts; without it they are JSON.
@@ -77,6 +80,8 @@ class ApiCall:
     body_room: BodyRoom | None = None
     status_encoder: StatusEncoder | None = None
     deadline: float | None = None
+    waited_s: float = 0.0
+    ending: Ending | None = None
     audit: RequestAudit | None = None
     audit_encoder: Encoder | None = None
 

@@ -45,7 +45,7 @@ from apiserver.golang.durations import parse_duration
 from apiserver.meta.options import first
 from apiserver.metrics.authentication import ERROR, FAILURE, AuthenticationMetrics
 from apiserver.metrics.authorization import AuthorizationMetrics
-from apiserver.metrics.requests import RequestMetrics
+from apiserver.metrics.requests import Ending, RequestMetrics
 from apiserver.vocabulary import GroupResource, UserInfo
 from storage.errors import StorageError
 from storage.turns import TURN_S, Turn
@@ -99,9 +99,12 @@ def errors_to_status() -> Middleware:
 async def _answer(call: ApiCall, error: ApiError) -> None:
     call.warnings += error.warnings
     if not call.status:
+        if error.is_termination:
+            call.ending = Ending.TERMINATED
         await send_error(call, error)
         return
     # The response has begun and cannot be taken back. The client sees that it is cut off.
+    call.ending = Ending.ABORTED
     call.closes_connection = True
     if call.request.transport is not None:
         call.request.transport.abort()
@@ -120,7 +123,9 @@ def _as_api_error(failure: Exception, call: ApiCall) -> ApiError:
             if call.audit is not None:
                 call.audit.panicked()
             log.error("%s %s failed", call.info.method, call.info.path, exc_info=failure)
-            return InternalError("Internal error occurred")
+            error = InternalError("Internal error occurred")
+            error.is_termination = True
+            return error
 
 
 def measure(metrics: RequestMetrics) -> Middleware:

@@ -266,12 +266,13 @@ class Seats(Request):
         self.on_start = decide
         timer = fairness.loop.call_later(fairness.wait_limit_s(call), decide)
         kind.waiting += 1
-        reason = CANCELLED
+        reason, began = CANCELLED, monotonic()
         try:
             await decided
             reason = TIME_OUT
         finally:
             timer.cancel()
+            call.waited_s += monotonic() - began
             self.on_start = None
             kind.waiting -= 1
             # Otherwise it has begun, perhaps in the moment in which the client has gone: then it is released

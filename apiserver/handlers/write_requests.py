@@ -126,6 +126,7 @@ class WriteRequests:
                 view,
                 call.deadline,
                 audit=call.audit,
+                request=call,
             )
         )
 

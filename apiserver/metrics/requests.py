@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import enum
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol
 
-from apiserver.metrics.histograms import Histogram
+from apiserver.metrics.histograms import BUCKETS, Histogram
 from apiserver.metrics.resource_series import (
     OTHER,
     OTHER_RESOURCE,
@@ -32,9 +34,11 @@ _VERBS: Final = {
     "deletecollection": "DELETECOLLECTION",
 }
 _RESOURCE_LABELS: Final = ("group", "version", "resource")
-_SIZE_LABELS: Final = tuple(label for label in _LABELS if label != "dry_run")
+_KIND_LABELS: Final = tuple(label for label in _LABELS if label != "dry_run")
 # Paths that lead to none, and resources that are not served.
 _NO_RESOURCE: Final[VersionedResource] = (GroupVersion("", ""), "")
+# Of the time that requests take by themselves. Each is one of BUCKETS, too. Seconds, as in kube-apiserver.
+_SLI_BUCKETS: Final = BUCKETS[2:]
 # Whose responses' sizes are counted.
 _READS: Final = frozenset({"GET", "LIST"})
 # As in kube-apiserver: from a kilobyte to a gigabyte.
@@ -51,6 +55,17 @@ _VALIDATED: Final = frozenset({"POST", "PUT", "PATCH"})
 _FIELD_VALIDATIONS: Final = ("", "Ignore", "Warn", "Strict", "invalid")
 _DELETE_COLLECTION: Final = "delete_collection"
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
+
+class Ending(enum.Enum):
+    """How a request has ended that was not answered as it wanted to be.
+
+    TERMINATED: the server refused it to protect itself, or because it took too long.
+    ABORTED: its answer had begun, and was cut off.
+    """
+
+    TERMINATED = enum.auto()
+    ABORTED = enum.auto()
 
 
 class RequestTarget(Protocol):
@@ -83,6 +98,10 @@ class AnsweredCall(Protocol):
     def request_bytes(self) -> int: ...
     @property
     def body_bytes(self) -> int: ...
+    @property
+    def waited_s(self) -> float: ...
+    @property
+    def ending(self) -> Ending | None: ...
 
 
 @dataclass(slots=True)
@@ -107,14 +126,74 @@ class _Sizes:
 
 
 @dataclass(slots=True)
+class _Kind:
+    """The requests of one set of labels, whether they are dry runs or not.
+
+    requests: the series of those that are, and of those that are not.
+    terminated: how many the server has ended, by status code. aborted: how many answers were cut off.
+    """
+
+    labels: str
+    requests: list[_Requests] = field(default_factory=list)
+    terminated: dict[int, int] = field(default_factory=dict)
+    aborted: int = 0
+
+    def ended(self, ending: Ending, status: int) -> None:
+        if ending is Ending.ABORTED:
+            self.aborted += 1
+        else:
+            self.terminated[status] = self.terminated.get(status, 0) + 1
+
+    def own_durations(self) -> Histogram:
+        """Returns how long the requests have taken by themselves.
+
+        It is made of what is counted anyhow: most requests wait for nobody.
+        """
+        found = Histogram(_SLI_BUCKETS)
+        buckets = [0] * (len(BUCKETS) + 1)
+        for each in self.requests:
+            buckets = [sum(pair) for pair in zip(buckets, each.durations.buckets, strict=True)]
+            found.sum += each.durations.sum
+            if each.waits is not None:
+                buckets = [sum(pair) for pair in zip(buckets, each.waits.moved, strict=True)]
+                found.sum -= each.waits.seconds
+        first = len(BUCKETS) - len(_SLI_BUCKETS)
+        found.buckets = [sum(buckets[: first + 1]), *buckets[first + 1 :]]
+        return found
+
+
+class _Waits:
+    """What requests have waited for others. moved: how many they are more in each of BUCKETS without it."""
+
+    __slots__ = ("moved", "seconds")
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.moved = [0] * (len(BUCKETS) + 1)
+
+    def add(self, seconds: float, waited_s: float) -> None:
+        """seconds: all of the time that a request has taken."""
+        waited_s = min(waited_s, seconds)
+        self.seconds += waited_s
+        self.moved[bisect_left(BUCKETS, seconds)] -= 1
+        self.moved[bisect_left(BUCKETS, seconds - waited_s)] += 1
+
+
+@dataclass(slots=True)
 class _Requests:
-    """The requests of one set of labels. counts: by status code. sizes: None where they are not counted."""
+    """The requests of one set of labels.
+
+    kind: them and those with another dry_run. sizes: None where they are not counted.
+    counts: by status code. waits: None until one has waited for others.
+    """
 
     labels: str
     is_watch: bool
+    kind: _Kind
     sizes: _Sizes | None
     counts: dict[int, int] = field(default_factory=dict)
     durations: Histogram = field(default_factory=Histogram)
+    waits: _Waits | None = None
 
 
 def _scope(info: RequestTarget) -> str:
@@ -138,6 +217,7 @@ class RequestMetrics:
         # By resource, verb, dry_run, subresource and scope. What is not served is _NO_RESOURCE.
         self._requests: ResourceSeries[VersionedResource, _Requests] = series(self._new_requests)
         # Without dry_run.
+        self._kinds: ResourceSeries[VersionedResource, _Kind] = series(_new_kind)
         self._sizes: ResourceSeries[VersionedResource, _Sizes] = series(_new_sizes)
         # By resource alone.
         self._watch_events: ResourceSeries[VersionedResource, Count] = series(lambda _resource: Count())
@@ -178,6 +258,12 @@ class RequestMetrics:
         requests.counts[status] = requests.counts.get(status, 0) + 1
         if not requests.is_watch:
             requests.durations.observe(seconds)
+            if call.waited_s:
+                if requests.waits is None:
+                    requests.waits = _Waits()
+                requests.waits.add(seconds, call.waited_s)
+        if call.ending is not None:
+            requests.kind.ended(call.ending, status)
         if requests.sizes is not None:
             requests.sizes.histogram.observe(call.body_bytes)
         if resource is not None:
@@ -207,7 +293,7 @@ class RequestMetrics:
 
     def forget(self, name: VersionedResource) -> None:
         """Drop the series of a custom resource that is served no more."""
-        for series in (self._requests, self._sizes, self._watch_events, self._watch_lists):
+        for series in (self._requests, self._kinds, self._sizes, self._watch_events, self._watch_lists):
             series.forget(name)
         self._bodies.forget(GroupResource(name[0].group, name[1]))
         for known in [each for each in self._removed_in if each[0] == name]:
@@ -245,6 +331,38 @@ class RequestMetrics:
             "apiserver_request_duration_seconds",
             "How long requests took, without watches.",
             ((each.labels, each.durations) for each in requests if not each.is_watch),
+        )
+        kinds = list(self._kinds.by_key.items())
+        yield histograms(
+            "apiserver_request_sli_duration_seconds",
+            "How long requests took without what they waited for webhooks and for their turn; no watches.",
+            (
+                (each.labels, each.own_durations())
+                for (_, verb, _, _), each in kinds
+                if verb != _VERBS["watch"]
+            ),
+        )
+        terminations = "apiserver_request_terminations_total"
+        yield Family(
+            terminations,
+            "counter",
+            "Requests that the server has ended: too many, too slow, not to be forwarded, or after a fault.",
+            (
+                f'{terminations}{{{each.labels},code="{code}"}} {count}\n'
+                for _, each in kinds
+                for code, count in list(each.terminated.items())
+            ),
+        )
+        yield values(
+            "apiserver_request_aborts_total",
+            "counter",
+            "Requests whose answers were cut off after they had begun.",
+            (*_RESOURCE_LABELS, "verb", "subresource", "scope"),
+            (
+                ((*group_version, plural, *rest), each.aborted)
+                for ((group_version, plural), *rest), each in kinds
+                if each.aborted
+            ),
         )
         yield histograms(
             "apiserver_response_sizes",
@@ -290,10 +408,13 @@ class RequestMetrics:
         group_version, plural = name
         labels = (verb, dry_run, *group_version, plural, subresource, scope, "apiserver")
         sizes = None
+        rest = (verb, subresource, scope)
         if verb in _READS:
-            rest = (verb, subresource, scope)
             sizes = self._sizes.by_key.get((name, *rest)) or self._sizes.begin(name, *rest)
-        return _Requests(label_text(_LABELS, labels), verb == _VERBS["watch"], sizes)
+        kind = self._kinds.by_key.get((name, *rest)) or self._kinds.begin(name, *rest)
+        requests = _Requests(label_text(_LABELS, labels), verb == _VERBS["watch"], kind, sizes)
+        kind.requests.append(requests)
+        return requests
 
     def _deprecated(self) -> Family:
         """Row S07: each deprecated API that was asked for is 1; its labels join with the requests'."""
@@ -319,6 +440,14 @@ def _field_validation(query: Query) -> str:
 
 
 def _new_sizes(name: VersionedResource, verb: str, subresource: str, scope: str) -> _Sizes:
+    return _Sizes(_kind_text(name, verb, subresource, scope))
+
+
+def _new_kind(name: VersionedResource, verb: str, subresource: str, scope: str) -> _Kind:
+    return _Kind(_kind_text(name, verb, subresource, scope))
+
+
+def _kind_text(name: VersionedResource, verb: str, subresource: str, scope: str) -> str:
     group_version, plural = name
     labels = (verb, *group_version, plural, subresource, scope, "apiserver")
-    return _Sizes(label_text(_SIZE_LABELS, labels))
+    return label_text(_KIND_LABELS, labels)

@@ -353,6 +353,7 @@ class MutatingAdmissionWebhook(WebhookPlugin):
         took = perf_counter() - began
         if write.attributes.audit is not None:
             write.attributes.audit.took("mutating-webhook", took)
+        write.attributes.waited(took)
         self._with.metrics.observe(webhook.name, self.step, operation.value, took, refusal)
         if refusal is not None:
             raise refusal
@@ -432,6 +433,7 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
         ]
         if not invocations:
             return None
+        began = perf_counter()
         if len(invocations) == 1:
             outcomes = [await self._call(invocations[0], write, 0)]
         else:
@@ -444,6 +446,8 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(call(each, index)) for index, each in enumerate(invocations)]
             outcomes = [task.result() for task in tasks]
+        # They are asked at the same time: the write has waited for all of them together.
+        attributes.waited(perf_counter() - began)
         warnings = [each for found, _ in outcomes for each in found]
         refusal = next((error for _, error in outcomes if error is not None), None)
         if refusal is not None:

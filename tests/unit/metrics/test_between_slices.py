@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.metrics.api_services import ApiServiceMetrics
-from apiserver.metrics.requests import RequestMetrics
+from apiserver.metrics.requests import Ending, RequestMetrics
 from apiserver.metrics.series import Family
 
 Observe = Callable[[str], None]
@@ -30,7 +30,15 @@ def requests() -> tuple[Callable[[], Iterable[Family]], Observe]:
 
     def observe(name: str) -> None:
         target = SimpleNamespace(method="GET", verb="get", namespace="", name=name, subresource="")
-        call: Any = SimpleNamespace(info=target, query={}, resource=None, status=next(codes), body_bytes=10)
+        call: Any = SimpleNamespace(
+            info=target,
+            query={},
+            resource=None,
+            status=next(codes),
+            body_bytes=10,
+            waited_s=0.05,
+            ending=Ending.TERMINATED,
+        )
         metrics.observe(call, 0.1)
 
     return metrics.families, observe

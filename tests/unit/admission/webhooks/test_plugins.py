@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator, Sequence
+from time import perf_counter
 from typing import Final, cast
 
 import pytest
@@ -27,6 +29,7 @@ from apiserver.metrics.webhooks import WebhookMetrics
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ResourceTable, ServedTable
 from apiserver.registry.size_class import HUGE_BYTES, LARGE_BYTES
+from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.review_server import Caller
 from tests.unit.handlers.calls import ALICE, CONFIG_MAPS
 
@@ -50,12 +53,26 @@ def offload() -> Iterator[Offload]:
     offload.close()
 
 
+class SlowCaller:
+    """Calls webhooks that take their time and fail."""
+
+    async def post(self, *arguments: object) -> dict[str, object]:
+        await asyncio.sleep(SLOW_S)
+        raise CallFailed("no answer")
+
+
+SLOW_S: Final = 0.02
+
+
 def collaborators_of(
-    offload: Offload, authorize: AuthorizationChain, metrics: WebhookMetrics
+    offload: Offload,
+    authorize: AuthorizationChain,
+    metrics: WebhookMetrics,
+    caller: SlowCaller | None = None,
 ) -> Collaborators:
-    """Returns those of plugins whose webhooks are never called."""
+    """caller: None if webhooks are never called."""
     return Collaborators(
-        caller=cast(Caller, None),
+        caller=cast(Caller, caller),
         equivalents=EquivalentResources(ServedTable(ResourceTable([CONFIG_MAPS]))),
         namespaces=cast(Lister, None),
         authorize=authorize,
@@ -141,3 +158,49 @@ async def test_match_conditions_are_counted(
     assert f"{prefix}_evaluation_seconds_count{{{labels}}} 1" in "".join(lines)
     assert (f"{prefix}_evaluation_errors_total{{{labels}}} {errors}\n" in lines) == bool(errors)
     assert (f"{prefix}_exclusions_total{{{labels}}} 1\n" in lines) == is_excluded
+
+
+class Request:
+    """A request that knows how long it has waited for others."""
+
+    waited_s = 0.0
+
+
+# The plugin, and how long a write waits for two webhooks, in times that one takes.
+WAITS: Final[dict[str, tuple[type[WebhookPlugin], int]]] = {
+    "one after the other": (MutatingAdmissionWebhook, 2),
+    "at the same time": (ValidatingAdmissionWebhook, 1),
+}
+
+
+@pytest.mark.parametrize(("plugin_type", "times"), WAITS.values(), ids=WAITS)
+async def test_a_request_knows_how_long_it_has_waited_for_webhooks(
+    offload: Offload, plugin_type: type[WebhookPlugin], times: int
+) -> None:
+    webhooks = [
+        AdmissionWebhook.of(
+            "c",
+            {
+                "name": name,
+                "rules": [RULE],
+                "failurePolicy": "Ignore",
+                "admissionReviewVersions": ["v1"],
+                "clientConfig": {"url": "https://example.com"},
+            },
+        )
+        for name in ("a", "b")
+    ]
+    collaborators = collaborators_of(offload, AuthorizationChain([]), WebhookMetrics(), SlowCaller())
+    plugin = plugin_type(Configured(*webhooks), collaborators)
+    request = Request()
+    attributes = AdmissionAttributes(
+        Operation.CREATE, CONFIG_MAPS, "default", "a", ALICE, rounds=Rounds(), request=request
+    )
+    new = {"metadata": {"name": "a"}, "data": {}}
+    began = perf_counter()
+    if isinstance(plugin, MutatingAdmissionWebhook):
+        await plugin.mutate(attributes, new, None)
+    else:
+        await plugin.validate(attributes, new, None)
+    # A timer of the loop may be early by its clock's resolution.
+    assert 0.9 * times * SLOW_S < request.waited_s <= perf_counter() - began

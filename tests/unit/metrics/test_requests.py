@@ -1,0 +1,171 @@
+"""What is counted of requests beside their durations: how long they took by themselves, and how they ended.
+
+Rows N10, Q05. Source: k8s.io/apiserver, pkg/endpoints/metrics.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left
+from typing import Final
+
+import pytest
+from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from apiserver.endpoints.api_call import ApiCall, Handler
+from apiserver.endpoints.connection import Server
+from apiserver.endpoints.middleware import errors_to_status, measure
+from apiserver.endpoints.request_info import parse_target
+from apiserver.endpoints.responses import sent
+from apiserver.errors import Forbidden, NotFound, Timeout, TooManyRequests
+from apiserver.metrics.requests import Ending, RequestMetrics
+from apiserver.reverse_proxy.errors import BackendUnreachable
+from apiserver.vocabulary import GroupResource
+from tests.unit.endpoints.connections import connected
+from tests.unit.handlers import calls
+
+SLI_BOUNDS: Final = (
+    *(0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60),
+)
+PATH: Final = "/api/v1/namespaces/here/configmaps"
+CREATES: Final = {
+    "verb": "POST",
+    "group": "",
+    "version": "v1",
+    "resource": "configmaps",
+    "subresource": "",
+    "scope": "resource",
+    "component": "apiserver",
+}
+
+
+def samples(metrics: RequestMetrics, name: str) -> list[tuple[dict[str, str], float]]:
+    text = "".join(family.head + "".join(family.series) for family in metrics.families())
+    return [
+        (dict(sample.labels), sample.value)
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.name == name
+    ]
+
+
+def create(seconds: float, waited_s: float, *, is_dry_run: bool = False) -> tuple[ApiCall, float]:
+    call = calls.call("POST", PATH + ("?dryRun=All" if is_dry_run else ""))
+    call.status, call.waited_s = 201, waited_s
+    return call, seconds
+
+
+TIMES: Final = st.floats(0, 100, allow_nan=False)
+
+
+@given(st.lists(st.tuples(TIMES, st.just(0.0) | TIMES, st.booleans()), min_size=1))
+def test_what_requests_take_by_themselves_is_all_without_what_they_wait(
+    observed: list[tuple[float, float, bool]],
+) -> None:
+    """Dry runs and others together, as the labels want it."""
+    metrics = RequestMetrics()
+    for seconds, waited_s, is_dry_run in observed:
+        metrics.observe(*create(seconds, waited_s, is_dry_run=is_dry_run))
+    own = [max(0.0, seconds - waited_s) for seconds, waited_s, _ in observed]
+    name = "apiserver_request_sli_duration_seconds"
+    buckets = samples(metrics, f"{name}_bucket")
+    counts = [0] * (len(SLI_BOUNDS) + 1)
+    for each in own:
+        counts[bisect_left(SLI_BOUNDS, each)] += 1
+    assert [float(labels.pop("le")) for labels, _ in buckets] == [*SLI_BOUNDS, float("inf")]
+    assert all(labels == CREATES for labels, _ in buckets)
+    assert [value for _, value in buckets] == [sum(counts[: n + 1]) for n in range(len(counts))]
+    assert samples(metrics, f"{name}_count") == [(CREATES, len(observed))]
+    assert samples(metrics, f"{name}_sum")[0][1] == pytest.approx(sum(own), abs=1e-6)
+    # All of the time is told as before.
+    total = sum(value for _, value in samples(metrics, "apiserver_request_duration_seconds_sum"))
+    assert total == pytest.approx(sum(seconds for seconds, _, _ in observed))
+
+
+def test_watches_have_no_duration_of_their_own() -> None:
+    metrics = RequestMetrics()
+    call = calls.call("GET", PATH)
+    call.info = parse_target("GET", PATH, True)
+    call.status = 200
+    metrics.observe(call, 5)
+    assert samples(metrics, "apiserver_request_sli_duration_seconds_count") == []
+
+
+async def ask(metrics: RequestMetrics, handle: Handler) -> None:
+    """Make a request that a handler answers, and wait for its answer."""
+
+    async def take(request: web.BaseRequest) -> web.StreamResponse:
+        call = calls.call("POST", PATH)
+        call.request = request
+        await measure(metrics)(errors_to_status()(handle))(call)
+        return sent(call)
+
+    async with connected(Server(take)) as (reader, writer):
+        writer.write(f"POST {PATH} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n".encode())
+        await reader.readuntil(b"\r\n\r\n")
+
+
+PODS: Final = GroupResource("", "pods")
+# What is raised, the code of the answer, and whether the server has ended the request.
+ENDINGS: Final[dict[str, tuple[Exception, int, bool]]] = {
+    "there are too many": (TooManyRequests(), 429, True),
+    "its time is up": (TimeoutError(), 504, True),
+    "a webhook has left it no time": (Timeout.of_request(), 504, True),
+    "it cannot be forwarded": (BackendUnreachable("refused"), 503, True),
+    "there is a fault here": (RuntimeError("fault"), 500, True),
+    "not a revision that is too large": (
+        Timeout.too_large_resource_version(requested=2, current=1),
+        504,
+        False,
+    ),
+    "not what it may not do": (Forbidden.to_resource(PODS, "a", "no"), 403, False),
+    "not what is not there": (NotFound(PODS, "a"), 404, False),
+}
+
+
+@pytest.mark.parametrize(("error", "code", "is_terminated"), ENDINGS.values(), ids=ENDINGS)
+async def test_requests_that_the_server_ends_are_counted(
+    error: Exception, code: int, is_terminated: bool
+) -> None:
+    metrics = RequestMetrics()
+
+    async def fail(call: ApiCall) -> None:
+        raise error
+
+    await ask(metrics, fail)
+    expected = [({**CREATES, "code": str(code)}, 1.0)] if is_terminated else []
+    assert samples(metrics, "apiserver_request_terminations_total") == expected
+    assert samples(metrics, "apiserver_request_aborts_total") == []
+
+
+async def test_a_request_whose_time_is_up_is_ended() -> None:
+    """Row Q05: `Deadlines` cancels it."""
+    metrics = RequestMetrics()
+
+    async def wait(call: ApiCall) -> None:
+        call.has_timed_out = True
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
+
+    await ask(metrics, wait)
+    assert samples(metrics, "apiserver_request_terminations_total") == [({**CREATES, "code": "504"}, 1.0)]
+
+
+async def test_answers_that_are_cut_off_are_counted() -> None:
+    metrics = RequestMetrics()
+
+    async def fail(call: ApiCall) -> None:
+        call.status = 200
+        raise RuntimeError("fault")
+
+    call = calls.call("POST", PATH)
+    await measure(metrics)(errors_to_status()(fail))(call)
+    assert call.ending is Ending.ABORTED
+    labels = {name: value for name, value in CREATES.items() if name != "component"}
+    assert samples(metrics, "apiserver_request_aborts_total") == [(labels, 1.0)]
+    assert samples(metrics, "apiserver_request_terminations_total") == []
