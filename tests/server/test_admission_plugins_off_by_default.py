@@ -22,6 +22,7 @@ from cryptography.x509.oid import NameOID
 
 from apiserver.admission.plugin_names import OFF_BY_DEFAULT
 from tests.support.api import Answer, Api
+from tests.support.eventually import until
 from tests.support.server_process import DidNotStart, ServerProcess
 from tests.support.webhook_server import Reply, Review, WebhookServer
 
@@ -436,6 +437,14 @@ def test_nodes_report_about_their_own_pods(api: Api, path: str, node: str) -> No
     )
 
 
+def from_secret(field: str) -> dict[str, Any]:
+    return {"name": "E", "valueFrom": {field: {"name": "s", "key": "k"}}}
+
+
+def owner_of_mirrors(**changed: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Node", "name": "x", "uid": "u", "controller": True, **changed}
+
+
 MIRROR_PODS: Final[dict[str, tuple[dict[str, Any], dict[str, Any], str]]] = {
     "whole": ({}, {}, ""),
     "without the annotation": (
@@ -453,6 +462,16 @@ MIRROR_PODS: Final[dict[str, tuple[dict[str, Any], dict[str, Any], str]]] = {
         {},
         'node "NODE" can only create pods with an owner reference set to itself',
     ),
+    "of two owners": (
+        {"ownerReferences": [owner_of_mirrors(), owner_of_mirrors(kind="ConfigMap")]},
+        {},
+        'node "NODE" can only create pods with a single owner reference set to itself',
+    ),
+    "of another owner": (
+        {"ownerReferences": [owner_of_mirrors(name="x")]},
+        {},
+        'node "NODE" can only create pods with an owner reference set to itself',
+    ),
     "with a ConfigMap": (
         {},
         {"volumes": [{"name": "v", "configMap": {"name": "m"}}]},
@@ -462,6 +481,40 @@ MIRROR_PODS: Final[dict[str, tuple[dict[str, Any], dict[str, Any], str]]] = {
         {},
         {"volumes": [{"name": "v", "secret": {"secretName": "s"}}]},
         'node "NODE" can not create pods that reference secrets',
+    ),
+    "with a ConfigMap among others": (
+        {},
+        {"volumes": [{"name": "v", "projected": {"sources": [{"configMap": {"name": "m"}}]}}]},
+        'node "NODE" can not create pods that reference configmaps',
+    ),
+    "with a Secret among others": (
+        {},
+        {"volumes": [{"name": "v", "projected": {"sources": [{"secret": {"name": "s"}}]}}]},
+        'node "NODE" can not create pods that reference secrets',
+    ),
+    "with a Secret for images": (
+        {},
+        {"imagePullSecrets": [{"name": "s"}]},
+        'node "NODE" can not create pods that reference secrets',
+    ),
+    "with a value of a Secret": (
+        {},
+        {"initContainers": [{"name": "i", "image": "i", "env": [from_secret("secretKeyRef")]}]},
+        'node "NODE" can not create pods that reference secrets',
+    ),
+    "with all values of a ConfigMap": (
+        {},
+        {"initContainers": [{"name": "i", "image": "i", "envFrom": [{"configMapRef": {"name": "m"}}]}]},
+        'node "NODE" can not create pods that reference configmaps',
+    ),
+    "with a trust bundle": (
+        {},
+        {
+            "volumes": [
+                {"name": "v", "projected": {"sources": [{"clusterTrustBundle": {"name": "b", "path": "p"}}]}}
+            ]
+        },
+        'node "NODE" can not create pods that reference clustertrustbundles',
     ),
     "with a claim": (
         {},
@@ -524,6 +577,102 @@ def test_nodes_get_tokens_for_their_pods(api: Api, path: str, node: str) -> None
     assert_refused(asked(None), "node requested token not bound to a pod")
     assert_refused(asked(elsewhere), "node requested token bound to a pod scheduled on a different node")
     assert_refused(asked(made, "a", "b"), "node may only request 0 or 1 audiences")
+
+
+def test_nodes_get_no_tokens_for_pods_that_are_gone(api: Api, path: str, node: str) -> None:
+    """A pod of the same name is another one: its token must not be for the one before."""
+    api.post(f"{path}/serviceaccounts", {"metadata": {"name": "a"}}).ok()
+    api.post(f"{path}/pods", pod("t", nodeName=node, serviceAccountName="a")).ok()
+
+    def asked(**bound: str) -> Answer:
+        spec = {"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", **bound}, "audiences": ["vault"]}
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        return api.post(f"{path}/serviceaccounts/a/token", request, headers=as_node(node))
+
+    assert_refused(asked(name="t"), "node requested token with a pod binding without a uid")
+    assert_refused(
+        asked(name="t", uid="former"),
+        "the UID in the bound object reference (former) does not match the UID in record. The object might "
+        "have been deleted and then recreated",
+    )
+    assert asked(name="gone", uid="former").status == 404
+
+
+def test_nodes_get_the_tokens_that_drivers_of_volumes_want(api: Api, path: str, node: str) -> None:
+    drivers = "/apis/storage.k8s.io/v1/csidrivers"
+    for name in ("inline", "claimed"):
+        metadata = {"name": f"{name}.{node}"}
+        api.post(drivers, {"metadata": metadata, "spec": {"tokenRequests": [{"audience": name}]}}).ok()
+    api.post(f"{path}/serviceaccounts", {"metadata": {"name": "a"}}).ok()
+    capacity, modes = {"storage": "1Gi"}, ["ReadWriteOnce"]
+    source = {"driver": f"claimed.{node}", "volumeHandle": "h"}
+    volume = {"capacity": capacity, "accessModes": modes, "csi": source}
+    api.post("/api/v1/persistentvolumes", {"metadata": {"name": node}, "spec": volume}).ok()
+    claim = {"volumeName": node, "accessModes": modes, "resources": {"requests": capacity}}
+    api.post(f"{path}/persistentvolumeclaims", {"metadata": {"name": "c"}, "spec": claim}).ok()
+    volumes = [
+        {"name": "i", "csi": {"driver": f"inline.{node}"}},
+        {"name": "c", "persistentVolumeClaim": {"claimName": "c"}},
+    ]
+    made = api.post(f"{path}/pods", pod("t", nodeName=node, serviceAccountName="a", volumes=volumes)).ok()
+    bound = {"apiVersion": "v1", "kind": "Pod", "name": "t", "uid": made["metadata"]["uid"]}
+
+    def asked(audience: str) -> Answer:
+        spec = {"boundObjectRef": bound, "audiences": [audience]}
+        request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+        return api.post(f"{path}/serviceaccounts/a/token", request, headers=as_node(node))
+
+    asked("inline").ok()
+    asked("claimed").ok()
+    assert_refused(asked("vault"), 'audience "vault" not found in pod spec volume')
+    # Who is allowed it by a rule needs no volume: the audience is the resource, the account the name.
+    rule = {
+        "verbs": ["request-serviceaccounts-token-audience"],
+        "apiGroups": [""],
+        "resources": ["vault"],
+        "resourceNames": ["a"],
+    }
+    rbac = path.replace("/api/v1", "/apis/rbac.authorization.k8s.io/v1")
+    api.post(f"{rbac}/roles", {"metadata": {"name": "audience"}, "rules": [rule]}).ok()
+    group = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:nodes"}
+    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "audience"}
+    api.post(f"{rbac}/rolebindings", {"metadata": {"name": "a"}, "roleRef": ref, "subjects": [group]}).ok()
+    until(lambda: asked("vault").status == 201, what="the rule counts")
+    assert_refused(asked("other"), 'audience "other" not found in pod spec volume')
+
+
+def test_nodes_write_their_own_csi_node(api: Api, node: str) -> None:
+    csi_nodes = "/apis/storage.k8s.io/v1/csinodes"
+    why = "can only access CSINode with the same name as the requesting node"
+    other: dict[str, Any] = {"metadata": {"name": f"{node}-x"}, "spec": {"drivers": []}}
+    api.post(csi_nodes, {"metadata": {"name": node}, "spec": {"drivers": []}}, headers=as_node(node)).ok()
+    assert_refused(api.post(csi_nodes, other, headers=as_node(node)), why)
+    api.post(csi_nodes, other).ok()
+    label = {"metadata": {"labels": {"a": "b"}}}
+    api.patch(f"{csi_nodes}/{node}", label, headers=as_node(node)).ok()
+    assert_refused(api.patch(f"{csi_nodes}/{node}-x", label, headers=as_node(node)), why)
+    assert_refused(api.delete(f"{csi_nodes}/{node}-x", headers=as_node(node)), why)
+
+
+def test_nodes_publish_their_own_devices(api: Api, node: str) -> None:
+    slices = "/apis/resource.k8s.io/v1/resourceslices"
+
+    def resource_slice(name: str, where: str) -> dict[str, Any]:
+        pool = {"name": where, "generation": 1, "resourceSliceCount": 1}
+        return {
+            "metadata": {"name": name},
+            "spec": {"driver": "d.example.com", "pool": pool, "nodeName": where, "devices": []},
+        }
+
+    def why(operation: str) -> str:
+        return f"can only {operation} ResourceSlice with the same NodeName as the requesting node"
+
+    api.post(slices, resource_slice(f"{node}-own", node), headers=as_node(node)).ok()
+    other = resource_slice(f"{node}-other", f"{node}-x")
+    assert_refused(api.post(slices, other, headers=as_node(node)), why("create"))
+    api.post(slices, other).ok()
+    assert_refused(api.delete(f"{slices}/{node}-other", headers=as_node(node)), why("delete"))
+    api.delete(f"{slices}/{node}-own", headers=as_node(node)).ok()
 
 
 def test_nodes_keep_their_own_lease(api: Api, node: str, path: str) -> None:
