@@ -10,7 +10,7 @@ from typing import Final
 
 from apiserver.cli.flag import Flag
 from apiserver.cli.flags import SECTIONS, default_of
-from apiserver.cli.kube_apiserver_flags import LIFECYCLES, NOT_NEEDED
+from apiserver.cli.kube_apiserver_flags import LIFECYCLES, NOT_NEEDED, REFUSED
 from apiserver.metrics.lifecycles import MetricLifecycle, Stability, known_metrics, not_served
 from tests.support.api import Api
 from tests.support.server_process import ServerProcess
@@ -95,6 +95,10 @@ def flags_reference() -> str:
     lines += [
         _IGNORED_HEAD.lstrip("\n"),
         *_table(("flags", "why"), [(", ".join(flags), reason) for reason, flags in reasons.items()]),
+        "",
+        "## Flags of kube-apiserver that are refused\n",
+        "To ignore them would be less safe than what they ask for.\n",
+        *_table(("flag", "why"), [(_code(f"--{flag}"), why) for flag, why in REFUSED.items()]),
         "",
         "## Flags that are deprecated or removed\n",
         "1.15, the oldest release that can be emulated, stands for those before it, too.\n",

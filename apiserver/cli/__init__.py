@@ -9,7 +9,7 @@ command_line                 a command line and its configuration file to a chec
 authentication_files         who authenticates tokens of others, by a file or by flags
 authorization_configuration  the file of `--authorization-config`, parsed and checked
 encryption_configuration     the file of `--encryption-provider-config`, parsed and checked
-kube_apiserver_flags         flags of kube-apiserver that are accepted and have no effect
+kube_apiserver_flags         flags of kube-apiserver that have no effect, or are refused
 audit                        `apiserver audit summary`
 convert                      `apiserver convert`
 envtest_assets               `apiserver envtest-assets`

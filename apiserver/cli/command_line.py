@@ -33,7 +33,7 @@ from apiserver.cli.authorization_configuration import parse_authorization_config
 from apiserver.cli.config import FEATURE_GATES, TYPE_GATES, Config
 from apiserver.cli.encryption_configuration import read_encryption_configuration
 from apiserver.cli.flags import SECTIONS, UsageError, build_parser
-from apiserver.cli.kube_apiserver_flags import LIFECYCLES, NOT_NEEDED
+from apiserver.cli.kube_apiserver_flags import LIFECYCLES, NOT_NEEDED, REFUSED
 from apiserver.deviations import KUBERNETES
 from apiserver.features.gates import FeatureGates, InvalidGates
 from apiserver.golang import urls
@@ -339,6 +339,10 @@ def _unneeded(unknown: Iterable[str]) -> Iterator[str]:
             else:
                 must_be_zero = name
             continue
+        if name in REFUSED:
+            if equals and not value:
+                continue
+            raise UsageError(f"--{name}: {REFUSED[name]}")
         if name not in NOT_NEEDED:
             life = LIFECYCLES.get(name)
             raise UsageError(f"unknown flag: --{name}" if life is None else life.refusal)

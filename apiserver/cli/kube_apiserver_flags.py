@@ -1,8 +1,9 @@
-"""Flags of kube-apiserver that this server accepts and ignores, and those whose time is up.
+"""Flags of kube-apiserver that this server accepts and ignores, or refuses, and those whose time is up.
 
-A start script can swap the binaries: what has nothing to do here is accepted with a warning. A flag leaves
-this list when the server implements it. Deprecated flags are warned of, and what a release has removed is
-refused there, with what is to be used instead (row S11). docs/flags.md lists all of them.
+A start script can swap the binaries: what has nothing to do here is accepted with a warning, and refused
+where that would be less safe. A flag leaves these lists when the server implements it. Deprecated flags are
+warned of, and what a release has removed is refused there, with what is to be used instead (row S11).
+docs/flags.md lists all of them.
 
 Source: `kube-apiserver --help`, releases 1.34 to 1.36; Kubernetes' changelogs; the deprecation policy,
 https://kubernetes.io/docs/reference/using-api/deprecation-policy/#deprecating-a-flag-or-cli.
@@ -46,7 +47,6 @@ _IGNORED: Final[Mapping[str, str]] = MappingProxyType(
         "What the emulated release does not have is not served.": (
             "emulation-forward-compatible runtime-config-emulation-forward-compatible"
         ),
-        "Tokens are signed with a key in a file.": "service-account-signing-endpoint",
         "Calls of kubelets have a limit of their own.": "kubelet-timeout",
         "Reads and watches always come from memory.": "watch-cache",
         "The form in which objects are stored is decided here.": "storage-media-type",
@@ -78,6 +78,16 @@ _IGNORED: Final[Mapping[str, str]] = MappingProxyType(
 # The flags that are accepted and ignored, and why.
 NOT_NEEDED: Final[Mapping[str, str]] = MappingProxyType(
     {flag: reason for reason, flags in _IGNORED.items() for flag in flags.split()}
+)
+
+# The flags that this server refuses, since to ignore them would be less safe than what they ask for.
+REFUSED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "service-account-signing-endpoint": (
+            "no other process can sign tokens of service accounts: give the key in a file, by "
+            "--service-account-signing-key-file"
+        ),
+    }
 )
 
 

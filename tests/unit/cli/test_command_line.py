@@ -20,7 +20,7 @@ from apiserver.cli.config import FEATURE_GATES, Config
 from apiserver.cli.flag import Flag
 from apiserver.cli.flag_values import NamedCertificate, duration_s
 from apiserver.cli.flags import SECTIONS, UsageError
-from apiserver.cli.kube_apiserver_flags import LIFECYCLES, NOT_NEEDED, Maturity
+from apiserver.cli.kube_apiserver_flags import LIFECYCLES, NOT_NEEDED, REFUSED, Maturity
 from apiserver.deviations import KUBERNETES, SPECIFIED
 from apiserver.metrics.registry import MetricsConfiguration
 from apiserver.releases.emulation import EmulatedRelease
@@ -519,6 +519,23 @@ def test_no_flag_is_both_implemented_and_ignored() -> None:
         assert parse(arguments).warnings == (f"--{flag} has no effect on this server",)
 
 
+NOT_SAFELY_IGNORED: Final = {
+    "with a value": ["--service-account-signing-endpoint=/run/signer.sock"],
+    "with a value of its own": ["--service-account-signing-endpoint", "/run/signer.sock"],
+}
+
+
+@pytest.mark.parametrize("arguments", NOT_SAFELY_IGNORED.values(), ids=NOT_SAFELY_IGNORED)
+def test_who_has_tokens_signed_elsewhere_is_told_that_they_would_not_be(arguments: list[str]) -> None:
+    with pytest.raises(UsageError, match="--service-account-signing-endpoint: no other process can sign"):
+        parse(arguments)
+
+
+def test_a_flag_that_is_refused_may_be_empty() -> None:
+    """Templates of flags leave what is not set."""
+    assert parse(["--service-account-signing-endpoint="]).warnings == ()
+
+
 # ---- flags that are deprecated, or gone
 
 ADMISSION_CONTROL: Final = (
@@ -575,7 +592,7 @@ def test_s11_flags_are_there_as_long_as_the_policy_says() -> None:
 
 def test_a_flag_that_is_implemented_has_no_other_entry() -> None:
     implemented = {name.removeprefix("--") for name in FLAG_TABLE}
-    assert implemented & NOT_NEEDED.keys() == set()
+    assert (implemented | REFUSED.keys()) & NOT_NEEDED.keys() == implemented & REFUSED.keys() == set()
     assert {each.flag for each in LIFECYCLES.values() if each.removed is None} <= (
         implemented | NOT_NEEDED.keys()
     )
