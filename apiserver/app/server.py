@@ -28,6 +28,7 @@ from apiserver.endpoints.connection import Server
 from apiserver.endpoints.health import Health, cache_check
 from apiserver.metrics.storage import ObservedStorage
 from apiserver.registry.offload import Offload
+from apiserver.registry.stored_object import StoredObject
 from apiserver.serving import pki, process_memory
 from apiserver.serving.cluster_identity import UnusableStoredIdentity, fetch_identity
 from apiserver.serving.listening import (
@@ -148,8 +149,10 @@ class App:
                 stack.push_async_callback(encryption.close)
                 encrypted = encryption.in_front_of(observed)
                 core = make_core(encrypted, encrypted.is_stale)
-            if beginning is not None:
-                core.decode.known = beginning.copy.known
+            if beginning is not None and beginning.copy.cached is not None:
+                core.registry.cache.begin_with(
+                    beginning.copy.cached, await store.current_revision(), StoredObject.copy
+                )
             self._running = store, core
             if core.faults is not None:
                 self._serving.refuses_handshake = core.faults.refuses_handshake
@@ -275,7 +278,6 @@ class App:
         await parts.health.wait_for_hooks()
         while not await parts.health.is_ready():  # noqa: ASYNC110  checks have no event to wait for
             await asyncio.sleep(READY_POLL_S)
-        parts.core.decode.known = {}
         if memory_keeper is not None:
             memory_keeper.freeze()  # Objects that exist by now stay.
         if self._serving.listens_when_ready:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from apiserver.clock import Clock
-from apiserver.registry.stored_object import DamagedObject, KnownVersion, StoredObject
+from apiserver.registry.stored_object import DamagedObject, StoredObject
 from storage.embedded import EmbeddedStore
 from storage.embedded.memory_database import MemoryDatabase
 from storage.interface import Storage
-from storage.watch_cache import WatchCache
+from storage.watch_cache import CacheState, WatchCache
 
 
 class CannotBeCopied(Exception):
@@ -24,11 +23,12 @@ class CannotBeCopied(Exception):
 class StateCopy:
     """What a server has stored, at one revision. Nothing changes it, and any number of servers begin with it.
 
-    known: the objects as they were decoded in the server's cache, whose bytes are shared.
+    cached: the same, decoded, as the server's cache had it; its bytes are shared. None if servers that begin
+        with the copy have to list what they store: something could not be decoded.
     """
 
     database: MemoryDatabase
-    known: Mapping[str, KnownVersion] = field(repr=False)
+    cached: CacheState[StoredObject] | None = field(repr=False)
 
     def close(self) -> None:
         """Forget the copy."""
@@ -59,10 +59,13 @@ async def copy_state(store: Storage, cache: WatchCache[StoredObject]) -> StateCo
     if not isinstance(store, EmbeddedStore):
         raise CannotBeCopied
     database = await store.copy()
-    known = {
-        version.key: KnownVersion(version.revision, version.value)
-        for resource in cache.resources.values()
-        for version in resource.snapshots.sample(len(resource.snapshots))
-        if version.value is not None and not isinstance(version.value, DamagedObject)
-    }
-    return StateCopy(database, known)
+    cached = await cache.state_at(database.revision)
+    return StateCopy(database, cached if cached is not None and _is_sound(cached) else None)
+
+
+def _is_sound(state: CacheState[StoredObject]) -> bool:
+    return not any(
+        isinstance(version.value, DamagedObject)
+        for resource in state.resources.values()
+        for version in resource.versions
+    )

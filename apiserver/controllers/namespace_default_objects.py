@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from apiserver.controllers.controller import Controller, Outcome, Wrote
@@ -63,6 +64,11 @@ def root_ca_config_map(certificates: Callable[[], str]) -> DefaultObject:
     )
 
 
+def _is_named(end: str, found: StoredObject) -> bool:
+    """Whether an object's key ends so."""
+    return found.key.endswith(end)
+
+
 class NamespaceDefaultObjects:
     """Keeps objects of the core group in all namespaces.
 
@@ -95,13 +101,19 @@ class NamespaceDefaultObjects:
     async def run(self) -> None:
         """Look after all namespaces until cancelled."""
         informers = [self._informer("namespaces", self._on_namespace)]
-        informers += [self._informer(each.resource, self._handler_of(each.name)) for each in self._objects]
+        informers += [self._informer(each.resource, self._on_object, each.name) for each in self._objects]
         await Controller(self.queue, self._reconcile, informers=informers).run()
 
-    def _informer(self, resource: str, handler: Callable[[Notification], None]) -> Informer:
+    def _informer(
+        self, resource: str, handler: Callable[[Notification], None], name: str | None = None
+    ) -> Informer:
+        """name: of the objects that matter; None for all."""
         prefix = self._registry.prefix_of(self._resource(resource))
+        selects = None if name is None else partial(_is_named, f"/{name}")
         return Informer(
-            ListWatch(self._registry.cache, prefix), handler, wait_for_room=self.queue.wait_for_room
+            ListWatch(self._registry.cache, prefix, selects=selects),
+            handler,
+            wait_for_room=self.queue.wait_for_room,
         )
 
     def _on_namespace(self, notification: Notification) -> None:
@@ -111,12 +123,8 @@ class NamespaceDefaultObjects:
             self._namespaces.add(notification.name)
             self.queue.add(notification.name)
 
-    def _handler_of(self, name: str) -> Callable[[Notification], None]:
-        def on_object(notification: Notification) -> None:
-            if notification.name == name:
-                self.queue.add(notification.namespace)
-
-        return on_object
+    def _on_object(self, notification: Notification) -> None:
+        self.queue.add(notification.namespace)
 
     async def _reconcile(self, namespace: str) -> Outcome:
         try:

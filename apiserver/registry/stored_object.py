@@ -317,19 +317,10 @@ def no_other_versions(head: bytes) -> OtherVersion | None:
     return None
 
 
-class KnownVersion(NamedTuple):
-    """An object that has been decoded already, and its revision."""
-
-    revision: int
-    found: StoredObject
-
-
 class ObjectDecoder:
     """Decodes stored values, as the watch cache does; objects with the same head share one bytes object.
 
     own_writes: values that are known to be objects.
-    known: by key, versions of objects that another server in this process has decoded; their bytes are shared
-        instead of those that come from the store. To be emptied once everything has been read.
     other_version: returns how objects with a head are converted; None for most. It is asked once for each.
     Versions of types are few; those of custom types may come and go, a few hundred bytes each.
     Damaged values are logged here.
@@ -341,14 +332,11 @@ class ObjectDecoder:
         other_version: Callable[[bytes], OtherVersion | None] = no_other_versions,
     ) -> None:
         self._own_writes = own_writes
-        self.known: Mapping[str, KnownVersion] = {}
         self._other_version = other_version
         self._damaged = 0
         self._heads: dict[bytes, bytes | OtherVersion] = {}
 
     def __call__(self, stored: Stored) -> StoredObject:
-        if self.known and (known := self.known.get(stored.key)) and known.revision == stored.mod_revision:
-            return known.found.copy()
         if self._own_writes.take(stored.key, stored.value):
             head = stored.value[: stored.value.find(_METADATA) + len(_METADATA)]
             found = StoredObject.written(stored.key, head, stored.value, stored.mod_revision)

@@ -21,4 +21,4 @@ class Snapshot:
         weakref.finalize(self, state.close)
 
     def __repr__(self) -> str:
-        return f"<Snapshot of {len(self.state.known)} objects>"
+        return f"<Snapshot at revision {self.state.database.revision}>"

@@ -65,6 +65,12 @@ class MemoryDatabase:
             "UPDATE numbers SET value = max(value, ?) WHERE name IN ('revision', 'compacted')", (revision,)
         )
 
+    @property
+    def revision(self) -> int:
+        """The revision that it has reached. No writer may be connected."""
+        found: int = self._keeper.execute("SELECT value FROM numbers WHERE name = 'revision'").fetchone()[0]
+        return found
+
     def copy(self) -> MemoryDatabase:
         """Returns an independent copy. No writer may be connected to this one."""
         return MemoryDatabase(self._keeper)

@@ -25,6 +25,9 @@ What readers may rely on:
   ended, because they may have missed events.
 
 The values are opaque here: `decode` turns what is stored into what readers want, once for each version.
+
+A cache in front of a copy of another store in the process begins with what that one's cache held (`state`):
+nothing is listed, and nothing decoded again.
 """
 
 from storage.watch_cache.cache import Listing, WatchCache
@@ -33,15 +36,18 @@ from storage.watch_cache.fanout import EVERYTHING, Scope
 from storage.watch_cache.history import HistoryLimits
 from storage.watch_cache.options import WatchCacheOptions
 from storage.watch_cache.snapshots import KeyVersion
+from storage.watch_cache.state import CacheState, ResourceState
 from storage.watch_cache.watcher import Watcher
 
 __all__ = [
     "EVERYTHING",
     "CacheEvent",
+    "CacheState",
     "EventType",
     "HistoryLimits",
     "KeyVersion",
     "Listing",
+    "ResourceState",
     "Scope",
     "WatchCache",
     "WatchCacheOptions",

@@ -33,6 +33,7 @@ from storage.watch_cache.progress import Progress
 from storage.watch_cache.reflector import Reflector
 from storage.watch_cache.resource import ResourceCache
 from storage.watch_cache.snapshots import KeyVersion, Snapshots
+from storage.watch_cache.state import CacheState
 from storage.watch_cache.watcher import Watcher
 
 log = logging.getLogger(__name__)
@@ -151,6 +152,34 @@ class WatchCache(Generic[T]):
         finally:
             for resource in self._resources.values():
                 resource.fanout.end_all()
+
+    async def state_at(self, revision: int) -> CacheState[T] | None:
+        """Returns all that is stored at a revision that the store has reached.
+
+        None if that cannot be told from memory: the cache does not catch up, or has left the revision behind.
+        """
+        if not (self.is_filled and await self._progress.wait_for(revision, CATCH_UP_WAIT_S)):
+            return None
+        try:
+            return CacheState(
+                {prefix: each.state_at(prefix, revision) for prefix, each in self._resources.items()},
+                self._compacted,
+            )
+        except RevisionCompacted:
+            return None
+
+    def begin_with(self, state: CacheState[T], revision: int, copy: Callable[[T], T]) -> None:
+        """Be filled with what another cache held, in place of a list; to be called before `run`.
+
+        revision: of the store, which holds the same. copy: makes a value for this cache.
+        """
+        self._compacted = state.compacted
+        for prefix, resource in state.resources.items():
+            snapshots: Snapshots[T] = Snapshots()
+            snapshots.add_all(version.copied(copy) for version in resource.versions)
+            self._filling[prefix] = _Filling(snapshots, resource.bytes)
+        self._fill(revision)
+        self._reflector.begin_at(revision)
 
     async def wait_until_filled(self) -> None:
         """Wait until reads can be answered from memory."""

@@ -71,6 +71,11 @@ class Reflector:
             tasks.create_task(self._request_progress(), name="watch-cache-progress")
             await self._list_and_watch()
 
+    def begin_at(self, revision: int) -> None:
+        """Begin with a watch instead of a list: everything up to a revision is known already."""
+        self._needs_list = False
+        self._note_fill(revision)
+
     async def relist(self) -> None:
         """List everything again, because what the cache holds is wrong."""
         self._needs_list = True
@@ -122,7 +127,10 @@ class Reflector:
                 break
             keys, at = KeyRange(after_key(page.items[-1].key), keys.end), ReadAt.exactly(page.revision)
         self._on_listed(page.revision)
-        self._progress.restart(page.revision)
+        self._note_fill(page.revision)
+
+    def _note_fill(self, revision: int) -> None:
+        self._progress.restart(revision)
         self.fills_total += 1
         self.failure = None
         self.is_filled.set()

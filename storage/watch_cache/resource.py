@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterable
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from storage.interface import Event, KeyRange, Stored
+from storage.keys import prefix_range
 from storage.watch_cache.events import CacheEvent
 from storage.watch_cache.fanout import Fanout, Scope
 from storage.watch_cache.history import EVICTION_BATCH_MAX, History, HistoryLimits
 from storage.watch_cache.snapshots import KeyVersion, Snapshots
+from storage.watch_cache.state import ResourceState
 from storage.watch_cache.watcher import Watcher
 
 T = TypeVar("T")
@@ -118,6 +120,16 @@ class ResourceCache(Generic[T]):
         looked_at = self.snapshots.all_in(keys, count)
         versions = [version for newest in looked_at if (version := newest.at(revision)) is not None]
         return Scan(versions, looked_at[-1].key if len(looked_at) == count else None)
+
+    def state_at(self, prefix: str, revision: int) -> ResourceState[T]:
+        """Returns the resource as of `revision`. prefix: of its keys.
+
+        Raises RevisionCompacted when the history does not reach back to `revision`.
+        """
+        every = len(self.snapshots) + len(self.history)
+        versions = self.scan(prefix_range(prefix), revision, count=every + 1).versions
+        sizes = (self._size_of(each.value) for each in versions if each.value is not None)
+        return ResourceState([each.alone() for each in versions], sum(sizes))
 
     def count(self, keys: KeyRange, revision: int) -> int | None:
         """The number of keys of the range that had a value at `revision`, which the history reaches back to.

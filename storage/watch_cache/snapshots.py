@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from sortedcontainers import SortedDict
 
@@ -41,9 +41,22 @@ class KeyVersion(Generic[T]):
             version = version.previous
         return version if version is not None and version.value is not None else None
 
+    def alone(self) -> KeyVersion[T]:
+        """Returns the same version without those before it."""
+        return KeyVersion(self.key, self.value, revision=self.revision, create_revision=self.create_revision)
+
+    def copied(self, copy: Callable[[T], T]) -> KeyVersion[T]:
+        """Returns the same version alone, with a copy of its value, which it has."""
+        value = None if self.value is None else copy(self.value)
+        return KeyVersion(self.key, value, revision=self.revision, create_revision=self.create_revision)
+
     def __repr__(self) -> str:
         state = "deleted" if self.value is None else "value"
         return f"<{self.key} {state} @{self.revision}{' <- ' + repr(self.previous) if self.previous else ''}>"
+
+
+# Never written.
+_NOTHING: Final[SortedDict[str, Any]] = SortedDict()
 
 
 class Snapshots(Generic[T]):
@@ -55,8 +68,9 @@ class Snapshots(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self._live: SortedDict[str, KeyVersion[T]] = SortedDict()
-        # Made when it is needed: of most resources nothing is deleted, and an empty one is twenty objects.
+        # Made when they are needed: most resources have no objects, of most others nothing is deleted, and an
+        # empty map is twenty objects.
+        self._live: SortedDict[str, KeyVersion[T]] = _NOTHING
         self._deleted: SortedDict[str, KeyVersion[T]] | None = None
 
     def __len__(self) -> int:
@@ -65,6 +79,8 @@ class Snapshots(Generic[T]):
 
     def add_all(self, versions: Iterable[KeyVersion[T]]) -> None:
         """Add the only known versions of some keys: together they are sorted once."""
+        if self._live is _NOTHING:
+            self._live = SortedDict()
         self._live.update({version.key: version for version in versions})
 
     def newest(self, key: str) -> KeyVersion[T] | None:
@@ -84,6 +100,8 @@ class Snapshots(Generic[T]):
         version = KeyVersion(
             key, value, revision=revision, create_revision=create_revision, previous=previous
         )
+        if self._live is _NOTHING:
+            self._live = SortedDict()
         self._live[key] = version
         return version
 

@@ -148,6 +148,56 @@ async def test_when_a_watch_cannot_resume_everything_is_listed_and_watchers_end(
         cached.cache.watch(P, after=revision - 1, scope=Scope(), on_ready=lambda: None)
 
 
+async def test_a_cache_begins_with_what_another_one_held(flaky: tuple[FlakyStore, CacheAsStorage]) -> None:
+    """Without a list; then it follows its own store alone."""
+    store, cached = flaky
+    for name in "abc":
+        await store.create(P + name, name.encode())
+    revision = await store.compare_and_delete(P + "b", expected=await store.current_revision() - 1)
+    copied = FlakyStore(EmbeddedStore(await store.copy()))
+    await store.create(P + "later", b"")  # The copy does not have it.
+    await cached.cache.get(P + "later")
+    state = await cached.cache.state_at(revision)
+    assert state is not None
+    other = CacheAsStorage(copied)  # type: ignore[arg-type]
+    other.cache.begin_with(state, await copied.current_revision(), Stored._replace)
+    assert other.cache.is_filled
+    await other.start()
+    listing = await other.cache.list(ALL)
+    found = [(each.key, each.revision, each.create_revision) for each in listing.versions]
+    assert found == [
+        (item.key, item.mod_revision, item.create_revision) for item in (await copied.store.list(ALL)).items
+    ]
+    with pytest.raises(RevisionCompacted):
+        other.cache.watch(P, after=revision - 1, scope=Scope(), on_ready=lambda: None)
+    seen: list[str] = []
+    watcher = other.cache.watch(
+        P,
+        after=revision,
+        scope=Scope(),
+        on_ready=lambda: seen.extend(d.event.version.key for d in watcher.take()),
+    )
+    await copied.create(P + "d", b"")
+    await eventually(lambda: seen == [P + "d"])
+    assert [v.key[len(P) :] for v in (await cached.cache.list(ALL)).versions] == ["a", "c", "later"]
+    assert copied.lists == 0
+    assert await other.cache.check(P)
+    assert await cached.cache.check(P)
+    await other.close()
+
+
+async def test_a_state_that_the_cache_has_left_behind_is_not_told(tmp_path: Path) -> None:
+    store = await EmbeddedStore.open(tmp_path / "data", durable=False)
+    cached = CacheAsStorage(store, replace(UNCHECKED, limits_of=no_history))
+    await cached.start()
+    revision = await store.create(P + "a", b"")
+    await store.create(P + "b", b"")
+    await cached.cache.get(P + "b")
+    assert await cached.cache.state_at(revision) is None
+    assert await cached.cache.state_at(await store.current_revision()) is not None
+    await cached.close()
+
+
 async def test_a_list_that_fails_half_way_leaves_nothing_behind(tmp_path: Path) -> None:
     """What is deleted between the failed list and the next must not stay in the cache."""
     store = FlakyStore(await EmbeddedStore.open(tmp_path / "data", durable=False))

@@ -18,6 +18,7 @@ from apiserver.controllers.garbage_collector.object_owners import (
     OwnerReference,
     Ownership,
     may_be_deleted,
+    may_concern_collector,
     may_have_owners,
     may_wait_for_collector,
     ownership,
@@ -209,7 +210,7 @@ class GraphBuilder:
         """
         if not found.head:
             return True
-        return may_have_owners(found) or self.graph.is_owner(found.key) or may_wait_for_collector(found)
+        return may_concern_collector(found) or self.graph.is_owner(found.key)
 
     def _on_object(self, notification: Notification) -> None:
         key, new = notification.key, notification.new

@@ -76,6 +76,12 @@ def may_wait_for_collector(found: StoredObject) -> bool:
     return _IS_DELETED in text and any(name in text for name in _FINALIZERS)
 
 
+def may_concern_collector(found: StoredObject) -> bool:
+    """Whether an object may have owners, or be held by a finalizer of the garbage collector."""
+    text = _text(found)
+    return _HAS_OWNERS in text or (_IS_DELETED in text and any(name in text for name in _FINALIZERS))
+
+
 def _text(found: StoredObject) -> bytes:
     """Returns text of an object that has its metadata; of a large one that alone. Empty if it is damaged.
 

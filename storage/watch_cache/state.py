@@ -1,0 +1,29 @@
+"""What a cache holds at one revision, for another cache in the process to begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+from storage.watch_cache.snapshots import KeyVersion
+
+T = TypeVar("T")
+
+
+class ResourceState(NamedTuple, Generic[T]):
+    """The objects of one resource, in key order, without their history, and the sizes of their values."""
+
+    versions: Sequence[KeyVersion[T]]
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class CacheState(Generic[T]):
+    """All that is stored at one revision, as a cache has it. Nothing changes it.
+
+    resources: by the prefix of their keys. compacted: what was before this revision cannot be read.
+    """
+
+    resources: Mapping[str, ResourceState[T]]
+    compacted: int
