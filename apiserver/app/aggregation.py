@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -24,7 +23,6 @@ from apiserver.serving.listening import CannotStart, front_proxy_certificate
 from apiserver.serving.serving_tls import expires_at
 from apiserver.serving.watched_files import WatchedFiles, read_file
 from apiserver.webhooks.service_resolver import Services
-from apiserver.webhooks.tls import load_certificate
 
 _FRONT_PROXY: Final = "certificate of this server as a front proxy"
 
@@ -58,11 +56,16 @@ class Aggregation:
         return self.availability is None or self.availability.has_synced
 
 
-def build_aggregation(core: Core, services: Services, certificates: pki.Pki) -> Aggregation:
-    """Raises CannotStart."""
+def build_aggregation(
+    core: Core, services: Services, certificates: pki.Pki, require_pair: Callable[[bytes, bytes], None]
+) -> Aggregation:
+    """require_pair: raises ValueError if a certificate and a key, as PEM, are no pair.
+
+    Raises CannotStart.
+    """
     config, brand, table = core.config, core.brand, core.served.current
     paths = front_proxy_certificate(config, certificates)
-    certificate = _read_certificate(paths)
+    certificate = _read_certificate(paths, require_pair)
     remote, metrics = RemoteVersions(), ApiServiceMetrics()
     client = ExtensionClient(services, certificate, config.proxy_deny_cidrs)
 
@@ -70,8 +73,9 @@ def build_aggregation(core: Core, services: Services, certificates: pki.Pki) -> 
 
     async def show(contents: Sequence[bytes]) -> None:
         shown, key = contents
-        _check_certificate(shown, key)
-        expirations[_FRONT_PROXY] = expires_at(_FRONT_PROXY, shown)
+        expires = expires_at(_FRONT_PROXY, shown)
+        require_pair(shown, key)
+        expirations[_FRONT_PROXY] = expires
         client.show((shown, key))
 
     watched = WatchedFiles(
@@ -109,20 +113,17 @@ def build_aggregation(core: Core, services: Services, certificates: pki.Pki) -> 
     )
 
 
-def _read_certificate(paths: tuple[Path, Path]) -> tuple[bytes, bytes]:
+def _read_certificate(
+    paths: tuple[Path, Path], require_pair: Callable[[bytes, bytes], None]
+) -> tuple[bytes, bytes]:
     """Raises CannotStart."""
     try:
         certificate, key = map(read_file, paths)
-        _check_certificate(certificate, key)
+        expires_at(_FRONT_PROXY, certificate)
+        require_pair(certificate, key)
     except (OSError, ValueError) as error:
         raise CannotStart(f"--proxy-client-cert-file {paths[0]} cannot be used: {error}") from None
     return certificate, key
-
-
-def _check_certificate(certificate: bytes, key: bytes) -> None:
-    """Raises ValueError."""
-    expires_at(_FRONT_PROXY, certificate)
-    load_certificate(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), certificate, key)
 
 
 def build_registration(core: Core) -> ApiServiceRegistration | None:

@@ -6,6 +6,7 @@ import random
 import ssl
 import threading
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Final, NamedTuple
 
 from apiserver.app.state_copies import Beginning
@@ -22,9 +23,11 @@ from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.serving.listening import Sockets
 from apiserver.serving.serving_tls import TlsContent, TlsOptions, make_context
 from apiserver.vocabulary import IPNetwork
+from apiserver.webhooks.tls import load_certificate
 
 # Servers for tests have the same keys, unless they have files of their own.
 CONTEXTS_MAX: Final = 8
+PAIRS_MAX: Final = 64
 # Servers for tests nearly always have the same flags.
 CATALOGUES_MAX: Final = 8
 
@@ -71,6 +74,7 @@ class SharedParts:
         self._lock = threading.Lock()
         self._schemas: dict[tuple[tuple[int, int], str], BuiltinSchemas] = {}
         self._catalogues: dict[_CatalogueSettings, Catalogue] = {}
+        self._pairs: set[bytes] = set()  # digests of those that are good
         self._contexts: dict[tuple[TlsContent, TlsOptions], ssl.SSLContext] = {}
 
     def schemas(self, release: tuple[int, int], vendor: str) -> BuiltinSchemas:
@@ -112,6 +116,18 @@ class SharedParts:
                     del self._contexts[next(iter(self._contexts))]
                 found = self._contexts[content, options] = make_context(content, options)
             return found
+
+    def require_pair(self, certificate: bytes, key: bytes) -> None:
+        """Raises ValueError if a certificate and a key, as PEM, are no pair. It takes a millisecond, once."""
+        digest = sha256(b"%d %b%b" % (len(certificate), certificate, key)).digest()
+        with self._lock:
+            if digest in self._pairs:
+                return
+        load_certificate(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), certificate, key)
+        with self._lock:
+            if len(self._pairs) >= PAIRS_MAX:
+                self._pairs.clear()
+            self._pairs.add(digest)
 
 
 @dataclass(frozen=True, slots=True)

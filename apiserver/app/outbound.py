@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -42,8 +42,10 @@ class Outbound:
 
 
 @asynccontextmanager
-async def open_outbound(core: Core, certificates: pki.Pki) -> AsyncIterator[Outbound]:
-    """Closes them in the end, the last first. Raises CannotStart."""
+async def open_outbound(
+    core: Core, certificates: pki.Pki, require_pair: Callable[[bytes, bytes], None]
+) -> AsyncIterator[Outbound]:
+    """Closes them in the end, the last first. require_pair: see `build_aggregation`. Raises CannotStart."""
     config = core.config
     async with AsyncExitStack() as stack:
         services = CachedServices(core.registry, core.served, core.brand)
@@ -56,7 +58,7 @@ async def open_outbound(core: Core, certificates: pki.Pki) -> AsyncIterator[Outb
             stack.push_async_callback(audit.backend.close)
         backends = Backends(config.proxy_deny_cidrs)
         stack.push_async_callback(backends.close)
-        aggregation = build_aggregation(core, services, certificates)
+        aggregation = build_aggregation(core, services, certificates, require_pair)
         stack.push_async_callback(aggregation.client.close)
         yield Outbound(
             webhooks=webhooks,

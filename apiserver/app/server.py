@@ -163,7 +163,9 @@ class App:
                 return
             certificates = await asyncio.to_thread(make_certificates, config, identity)
             tls = self._serving_tls(certificates)
-            outbound = await stack.enter_async_context(open_outbound(core, certificates))
+            outbound = await stack.enter_async_context(
+                open_outbound(core, certificates, self._host.shared.require_pair)
+            )
             parts = build_parts(core, health, outbound, certificates, tls, encryption)
             if parts.replicas is not None and not await self._join(parts.replicas):
                 return

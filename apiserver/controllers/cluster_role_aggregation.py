@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from apiserver.authz.rbac.rules import Malformed, PolicyRule, parse_rules
+from apiserver.authz.rbac.rules import CACHED_BYTES_MAX, CACHED_MAX, Malformed, PolicyRule, parse_rules
 from apiserver.brand import Brand
 from apiserver.controllers.controller import Controller, Cooldown, Outcome, Requeue
 from apiserver.controllers.informer import Informer, ListWatch
@@ -22,8 +22,9 @@ from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.errors import ApiError, NotFound
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
-from apiserver.registry.stored_object import CorruptObject, StoredObject
+from apiserver.registry.stored_object import CorruptObject, StoredObject, document_of_tail
 from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.text_caches import text_cache
 from apiserver.validation.label_selectors import selects
 from apiserver.vocabulary import Document
 from storage.errors import ValueTooLarge
@@ -65,6 +66,19 @@ class ClusterRole(NamedTuple):
 
 
 _NO_ROLE: Final = ClusterRole({}, (), ())
+
+
+def _read(found: StoredObject) -> ClusterRole:
+    """Returns what is stored; a process parses it once. Raises CorruptObject, Malformed."""
+    found.require_sound()
+    return (_parsed if len(found.tail) <= CACHED_BYTES_MAX else _parse)(found.tail)
+
+
+def _parse(tail: bytes) -> ClusterRole:
+    return ClusterRole.of(document_of_tail(tail))
+
+
+_parsed: Final = text_cache(CACHED_MAX)(_parse)
 
 
 class ClusterRoleAggregation:
@@ -135,7 +149,7 @@ class ClusterRoleAggregation:
             before = known.get(name)
             if before is None or before[0] != version.revision:
                 try:
-                    role = ClusterRole.of(version.value.document())
+                    role = _read(version.value)
                 except (CorruptObject, Malformed) as error:
                     log.error("cluster role %s has nothing to aggregate: %s", name, error)
                     role = _NO_ROLE

@@ -137,7 +137,8 @@ class Informer:
         versions: Sequence[KeyVersion[StoredObject]] = ()
         revision = self._cache.revision
         scope, selects = self._source.scope, self._source.selects
-        if self._source.lists:
+        # Most resources are empty, and there are many. What comes later comes by the watch.
+        if self._source.lists and not self._cache.is_empty(self._prefix):
             keys = prefix_range(scope.key_prefix or self._prefix)
             listing = await self._cache.list(keys, predicate=selects)
             versions, revision = listing.versions, listing.revision

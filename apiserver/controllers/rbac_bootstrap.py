@@ -15,10 +15,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import orjson
+
 from apiserver.authz.rbac import reconciliation
 from apiserver.authz.rbac.defaults import autoupdate_key, default_documents
 from apiserver.authz.rbac.defaults.gated_roles import no_gate
 from apiserver.authz.rbac.rule_coverage import TooManyRules
+from apiserver.authz.rbac.rules import CACHED_BYTES_MAX, CACHED_MAX
 from apiserver.brand import Brand
 from apiserver.controllers.bootstrap import BootstrapHook, BootstrapObject
 from apiserver.errors import AlreadyExists, ApiError, Conflict, NotFound
@@ -26,8 +29,9 @@ from apiserver.meta.options import DeleteOptions
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry
-from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.stored_object import StoredObject, document_of_tail
 from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.text_caches import text_cache
 from apiserver.vocabulary import Document
 from storage.errors import StorageError, StorageFull, ValueTooLarge
 from storage.interface import MOST_RECENT
@@ -84,13 +88,26 @@ class RbacBootstrapHook:
         if found is None or found.value is None or not found.value.head:
             return False
         try:
-            stored = found.value.document()
-            if reconciliation.is_protected(stored, self.autoupdate):
-                return True
-            is_complete = reconciliation.reconciled(stored, default) == stored
+            compare = _compared if len(found.value.tail) <= CACHED_BYTES_MAX else _compare
+            return compare(found.value.tail, orjson.dumps(default), self.autoupdate)
         except Exception:  # `_Reconciliation` logs it.
             return False
-        return is_complete and not reconciliation.must_be_recreated(stored, default)
+
+
+def _compare(tail: bytes, default_json: bytes, autoupdate: str) -> bool:
+    """Whether a stored object has all of its default, which servers of one process mostly compare once.
+
+    tail: of the object, see `StoredObject`. default_json: its default.
+    Raises TooManyRules, and whatever a malformed object makes it raise.
+    """
+    stored, default = document_of_tail(tail), orjson.loads(default_json)
+    if reconciliation.is_protected(stored, autoupdate):
+        return True
+    is_complete = reconciliation.reconciled(stored, default) == stored
+    return is_complete and not reconciliation.must_be_recreated(stored, default)
+
+
+_compared: Final = text_cache(CACHED_MAX)(_compare)
 
 
 def rbac_bootstrap_hooks(

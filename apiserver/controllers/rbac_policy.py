@@ -7,13 +7,22 @@ import logging
 from functools import partial
 from typing import Final
 
-from apiserver.authz.rbac.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, RbacPolicy
-from apiserver.authz.rbac.rules import Malformed
+from apiserver.authz.rbac.policy import (
+    CLUSTER_ROLE,
+    CLUSTER_ROLE_BINDING,
+    ROLE,
+    ROLE_BINDING,
+    Binding,
+    RbacPolicy,
+    Role,
+    parse,
+)
+from apiserver.authz.rbac.rules import CACHED_BYTES_MAX, CACHED_MAX, Malformed
 from apiserver.controllers.informer import Informer, ListWatch, Notification
 from apiserver.registry.served_resource import ResourceTable
 from apiserver.registry.store import Registry
-from apiserver.registry.stored_object import CorruptObject
-from apiserver.vocabulary import Document
+from apiserver.registry.stored_object import CorruptObject, StoredObject, document_of_tail
+from apiserver.text_caches import text_cache
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +67,10 @@ class RbacPolicyInformer:
             self._policy.remove(kind, namespace, name)
             return
         try:
-            self._policy.put(kind, _sound(notification.new.document(), namespace, name))
+            found = _read(kind, notification.new)
+            if (found.namespace, found.name) != (namespace, name):  # What it grants depends on that.
+                raise Malformed("its name or namespace is not that of its key")
+            self._policy.put_parsed(kind, found)
         except Exception as error:
             # Whatever is stored now, what was granted before is not.
             self._policy.remove(kind, namespace, name)
@@ -68,14 +80,21 @@ class RbacPolicyInformer:
             log.error("the %s stored at %s gives nobody anything: %s", kind, place, error)
 
 
-def _sound(document: Document, namespace: str, name: str) -> Document:
-    """Returns the document if it names the place where it is stored, since what it grants depends on that.
+def _read(kind: str, found: StoredObject) -> Role | Binding:
+    """Returns what is stored; a process parses it once. Raises CorruptObject, Malformed."""
+    found.require_sound()
+    return (_parsed if len(found.tail) <= CACHED_BYTES_MAX else _parse)(kind, found.tail)
 
-    Raises Malformed.
-    """
-    metadata = document.get("metadata") if isinstance(document, dict) else None
+
+def _parse(kind: str, tail: bytes) -> Role | Binding:
+    """tail: see `StoredObject`. Raises Malformed."""
+    document = document_of_tail(tail)
+    metadata = document["metadata"]
     if not isinstance(metadata, dict):
         raise Malformed("it has no metadata")
-    if (metadata.get("namespace", ""), metadata.get("name")) != (namespace, name):
-        raise Malformed("its name or namespace is not that of its key")
-    return document
+    if not all(isinstance(metadata.get(field, ""), str) for field in ("namespace", "name")):
+        raise Malformed("its name or namespace is no string")
+    return parse(kind, {**document, "metadata": {"name": "", **metadata}})
+
+
+_parsed: Final = text_cache(CACHED_MAX)(_parse)

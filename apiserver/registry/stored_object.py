@@ -387,6 +387,12 @@ def with_revision(metadata_on: bytes, revision: int) -> bytes:
     return b'{"resourceVersion":"%d"%b%b' % (revision, comma, metadata_on[1:])
 
 
+def document_of_tail(tail: bytes) -> Document:
+    """Returns an object decoded without its apiVersion and kind. tail: see `StoredObject`."""
+    document: Document = orjson.loads(b'{"metadata":%b' % tail)
+    return document
+
+
 def head_of(api_version: str, kind: str) -> bytes:
     """What all values of a type begin with."""
     return b'{"apiVersion":%b,"kind":%b,"metadata":' % (orjson.dumps(api_version), orjson.dumps(kind))

@@ -184,7 +184,7 @@ def renew_certificates(config: Config) -> bool:
 
 def trusted_ca(content: TlsContent) -> bytes:
     """Returns the certificates, as PEM, by which clients verify this server."""
-    return pki.trusted_for(content.serving.chain, [content.all_client_cas])
+    return pki.trusted_for(content.serving.chain, (content.all_client_cas,))
 
 
 def url(config: Config, port: int) -> str:

@@ -28,6 +28,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -52,6 +53,7 @@ FRONT_PROXY_NAME: Final = "front-proxy-client"
 CA_NAME: Final = "apiserver-ca"
 FRONT_PROXY_CA_NAME: Final = "front-proxy-ca"
 REPLACED: Final = ".replaced"
+TRUSTED_KEPT_MAX: Final = 8
 _SERVICE_NAMES: Final = (
     "localhost",
     "kubernetes",
@@ -306,7 +308,9 @@ def _key_file(cert_file: Path) -> Path:
     return cert_file.with_suffix(".key")
 
 
-def trusted_for(chain: bytes, authorities: Sequence[bytes]) -> bytes:
+# Each server asks several times, and those for tests have the same keys.
+@lru_cache(TRUSTED_KEPT_MAX)
+def trusted_for(chain: bytes, authorities: tuple[bytes, ...]) -> bytes:
     """Returns what clients have to trust to verify a server that presents `chain`, all as PEM.
 
     That is the CA that signed its last certificate, if it is among `authorities`. Otherwise it is the chain

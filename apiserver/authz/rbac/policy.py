@@ -98,6 +98,25 @@ class Binding(NamedTuple):
         return f"{kind} {go_quote(name)} of {role} to {subject}"
 
 
+class Role(NamedTuple):
+    """A Role, or a ClusterRole if `namespace` is empty."""
+
+    namespace: str
+    name: str
+    rules: tuple[PolicyRule, ...]
+
+    @classmethod
+    def of(cls, document: Document) -> Role:
+        """Raises Malformed."""
+        metadata = document["metadata"]
+        return cls(metadata.get("namespace", ""), metadata["name"], parse_rules(document))
+
+
+def parse(kind: str, document: Document) -> Role | Binding:
+    """Returns what a role or binding says. Raises Malformed."""
+    return (Role if kind in (ROLE, CLUSTER_ROLE) else Binding).of(document)
+
+
 def _subject(document: Document, namespace: str) -> Subject:
     if document["kind"] == "ServiceAccount":
         return Subject(document["kind"], document["name"], document.get("namespace") or namespace)
@@ -141,21 +160,22 @@ class RbacPolicy:
 
     def put(self, kind: str, document: Document) -> None:
         """Add or replace a role or binding. Raises Malformed, and then changes nothing."""
-        metadata = document["metadata"]
-        namespace, name = metadata.get("namespace", ""), metadata["name"]
-        if kind in (ROLE, CLUSTER_ROLE):
-            rules = parse_rules(document)
-            if self._roles.get((kind, namespace, name)) == rules:
+        self.put_parsed(kind, parse(kind, document))
+
+    def put_parsed(self, kind: str, found: Role | Binding) -> None:
+        """Add or replace a role or binding."""
+        namespace, name = found.namespace, found.name
+        if isinstance(found, Role):
+            if self._roles.get((kind, namespace, name)) == found.rules:
                 return
-            self._roles[kind, namespace, name] = rules
+            self._roles[kind, namespace, name] = found.rules
         else:
-            binding = Binding.of(document)
-            if self._bindings.get((namespace, name)) == binding:
+            if self._bindings.get((namespace, name)) == found:
                 return
             self._unbind(namespace, name)
-            self._bindings[namespace, name] = binding
+            self._bindings[namespace, name] = found
             bound = self._bound[namespace]
-            for principal in {subject.principal for subject in binding.subjects}:
+            for principal in {subject.principal for subject in found.subjects}:
                 insort(bound[principal], name)
         self.generation += 1
 

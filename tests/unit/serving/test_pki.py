@@ -390,6 +390,6 @@ def test_which_ca_verifies_a_given_certificate(directory: Path, tmp_path: Path) 
     other = pki.ensure(tmp_path / "other", ["127.0.0.1"])
     ours, theirs = (directory / "ca.crt").read_bytes(), other.ca_cert.read_bytes()
     chain = other.serving_cert.read_bytes()
-    assert pki.trusted_for(chain, [ours, theirs]) == theirs
-    assert pki.trusted_for(chain, [b"", ours + theirs]) == theirs
-    assert pki.trusted_for(chain, [ours]) == chain
+    assert pki.trusted_for(chain, (ours, theirs)) == theirs
+    assert pki.trusted_for(chain, (b"", ours + theirs)) == theirs
+    assert pki.trusted_for(chain, (ours,)) == chain
