@@ -18,7 +18,7 @@ from typing import Final
 import orjson
 
 from apiserver.authz.rbac import reconciliation
-from apiserver.authz.rbac.defaults import autoupdate_key, default_documents
+from apiserver.authz.rbac.defaults import DefaultObject, autoupdate_key, default_objects
 from apiserver.authz.rbac.defaults.gated_roles import no_gate
 from apiserver.authz.rbac.rule_coverage import TooManyRules
 from apiserver.authz.rbac.rules import CACHED_BYTES_MAX, CACHED_MAX
@@ -60,7 +60,7 @@ class RbacBootstrapHook:
     """
 
     name: str
-    objects: Mapping[str, tuple[tuple[ServedResource, Document], ...]]
+    objects: Mapping[str, tuple[tuple[ServedResource, DefaultObject], ...]]
     namespaces: Mapping[str, BootstrapHook]
     autoupdate: str
 
@@ -72,24 +72,24 @@ class RbacBootstrapHook:
                 tasks.create_task(self._reconcile_namespace(registry, namespace, objects))
 
     async def _reconcile_namespace(
-        self, registry: Registry, namespace: str, objects: Iterable[tuple[ServedResource, Document]]
+        self, registry: Registry, namespace: str, objects: Iterable[tuple[ServedResource, DefaultObject]]
     ) -> None:
         if namespace:
             await self.namespaces[namespace].run(registry)
         async with asyncio.TaskGroup() as tasks:
             for resource, default in objects:
                 if not self._is_reconciled(registry, resource, default):
-                    tasks.create_task(_Reconciliation(registry, resource, default, self.autoupdate).run())
+                    document = default.document()
+                    tasks.create_task(_Reconciliation(registry, resource, document, self.autoupdate).run())
 
-    def _is_reconciled(self, registry: Registry, resource: ServedResource, default: Document) -> bool:
+    def _is_reconciled(self, registry: Registry, resource: ServedResource, default: DefaultObject) -> bool:
         """Whether nothing has to be done, as far as the cache knows."""
-        meta = default["metadata"]
-        found = registry.cache.get_cached(registry.key(resource, meta.get("namespace", ""), meta["name"]))
+        found = registry.cache.get_cached(registry.key(resource, default.namespace, default.name))
         if found is None or found.value is None or not found.value.head:
             return False
         try:
             compare = _compared if len(found.value.tail) <= CACHED_BYTES_MAX else _compare
-            return compare(found.value.tail, orjson.dumps(default), self.autoupdate)
+            return compare(found.value.tail, default.content, self.autoupdate)
         except Exception:  # `_Reconciliation` logs it.
             return False
 
@@ -116,10 +116,10 @@ def rbac_bootstrap_hooks(
     """The hook, if any of RBAC's types is served. is_on: whether a feature gate is."""
     group, namespaces = brand.group("rbac.authorization"), table.find("", "v1", "namespaces")
     served = {kind: table.hub(group, resource) for kind, resource in _RESOURCES.items()}
-    objects: dict[str, list[tuple[ServedResource, Document]]] = defaultdict(list)
-    for document in default_documents(brand, is_on):
-        if (resource := served[document["kind"]]) is not None:
-            objects[document["metadata"].get("namespace", "")].append((resource, document))
+    objects: dict[str, list[tuple[ServedResource, DefaultObject]]] = defaultdict(list)
+    for default in default_objects(brand, is_on):
+        if (resource := served[default.kind]) is not None:
+            objects[default.namespace].append((resource, default))
     if not objects:
         return
     assert namespaces is not None

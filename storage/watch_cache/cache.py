@@ -162,7 +162,11 @@ class WatchCache(Generic[T]):
             return None
         try:
             return CacheState(
-                {prefix: each.state_at(prefix, revision) for prefix, each in self._resources.items()},
+                {
+                    prefix: state
+                    for prefix, each in self._resources.items()
+                    if (state := each.state_at(prefix, revision)).versions
+                },
                 self._compacted,
             )
         except RevisionCompacted:

@@ -22,7 +22,8 @@ class ResourceState(NamedTuple, Generic[T]):
 class CacheState(Generic[T]):
     """All that is stored at one revision, as a cache has it. Nothing changes it.
 
-    resources: by the prefix of their keys. compacted: what was before this revision cannot be read.
+    resources: by the prefix of their keys; those that have objects.
+    compacted: what was before this revision cannot be read.
     """
 
     resources: Mapping[str, ResourceState[T]]

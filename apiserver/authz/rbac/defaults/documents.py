@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from typing import NamedTuple
 
 import orjson
 
@@ -21,19 +22,44 @@ def autoupdate_key(brand: Brand) -> str:
     return f"rbac.authorization.{brand.vendor}.io/autoupdate"
 
 
-def default_documents(brand: Brand, is_on: Callable[[str], bool] = no_gate) -> list[Document]:
-    """Returns new copies of all objects: those of the cluster first, roles before bindings.
+class DefaultObject(NamedTuple):
+    """A default role or binding. namespace: empty for one of the cluster. content: all of it, as JSON."""
+
+    kind: str
+    namespace: str
+    name: str
+    content: bytes
+
+    def document(self) -> Document:
+        """Returns a new copy of the object."""
+        document: Document = orjson.loads(self.content)
+        return document
+
+
+def default_objects(brand: Brand, is_on: Callable[[str], bool] = no_gate) -> tuple[DefaultObject, ...]:
+    """Returns all objects: those of the cluster first, roles before bindings.
 
     is_on: whether a feature gate is.
     """
-    documents: list[Document] = orjson.loads(_encoded_documents(brand, frozenset(filter(is_on, GATES))))
-    return documents
+    return _encoded(brand, frozenset(filter(is_on, GATES)))
+
+
+def default_documents(brand: Brand, is_on: Callable[[str], bool] = no_gate) -> list[Document]:
+    """Returns new copies of all objects, in the order of `default_objects`."""
+    return [each.document() for each in default_objects(brand, is_on)]
 
 
 @lru_cache(maxsize=4)
-def _encoded_documents(brand: Brand, gates: frozenset[str]) -> bytes:
-    """Returns them as JSON: to parse that takes a fifth of the time that they take to make."""
-    return orjson.dumps(list(_Builder(brand, *all_roles(gates.__contains__)).documents()))
+def _encoded(brand: Brand, gates: frozenset[str]) -> tuple[DefaultObject, ...]:
+    return tuple(
+        DefaultObject(
+            document["kind"],
+            document["metadata"].get("namespace", ""),
+            document["metadata"]["name"],
+            orjson.dumps(document),
+        )
+        for document in _Builder(brand, *all_roles(gates.__contains__)).documents()
+    )
 
 
 def role_rules(brand: Brand, name: str, is_on: Callable[[str], bool] = no_gate) -> tuple[PolicyRule, ...]:
