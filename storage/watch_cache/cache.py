@@ -158,7 +158,7 @@ class WatchCache(Generic[T]):
 
         None if that cannot be told from memory: the cache does not catch up, or has left the revision behind.
         """
-        if not (self.is_filled and await self._progress.wait_for(revision, CATCH_UP_WAIT_S)):
+        if not (self.is_filled and await self._progress.wait_for(revision, self._options.catch_up_wait_s)):
             return None
         try:
             return CacheState(
