@@ -36,12 +36,17 @@ _SHARED: Final[Mapping[str, Callable[[float, float], float]]] = {
     "apiserver_flowcontrol_seat_fair_frac": max,
     "apiserver_memory_pressure": max,
     "apiserver_resource_objects": max,
+    "apiserver_resource_size_estimate_bytes": max,
     "apiserver_storage_objects": max,
     "apiserver_storage_size_bytes": max,
     "apiserver_tls_certificate_expiration_timestamp_seconds": min,
     "apiserver_watch_cache_resource_version": min,  # of the worker that lags most
     "disabled_metrics_total": max,
     "hidden_metrics_total": max,
+    "kube_apiserver_clusterip_allocator_allocated_ips": max,
+    "kube_apiserver_clusterip_allocator_available_ips": max,
+    "kube_apiserver_nodeport_allocator_allocated_ports": max,
+    "kube_apiserver_nodeport_allocator_available_ports": max,
     "kubernetes_build_info": max,
     "kubernetes_feature_enabled": max,
     "process_network_receive_bytes_total": max,  # of the machine, or the container, that they are all on
