@@ -6,6 +6,7 @@ A server without an injector has none of this in its chain of middleware.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from typing import Final
 
 from aiohttp import hdrs
@@ -16,7 +17,7 @@ from apiserver.endpoints.api_call import ApiCall, Handler, Middleware
 from apiserver.endpoints.request_info import selected_name
 from apiserver.endpoints.responses import AnswerLost
 from apiserver.errors import ApiError, Unauthorized, details_of
-from apiserver.faults import Answer, CutConnection, Delay, FaultInjector, RequestAttributes
+from apiserver.faults import Answer, CutConnection, Delay, Fault, FaultInjector, RequestAttributes
 from apiserver.faults.effects import REASONS
 from apiserver.vocabulary import GroupResource, UserInfo
 from storage.errors import StorageError
@@ -84,16 +85,39 @@ def inject_faults(injector: FaultInjector) -> Middleware:
 
 
 async def _delayed(injector: FaultInjector, attributes: RequestAttributes) -> Answer | CutConnection | None:
-    """Have the delays of a request, up to the fault that is its end, and return that."""
-    for fault in injector.of_requests:
-        if not fault.selects(attributes) or not fault.hit():
-            continue
-        if isinstance(fault.effect, Delay):
-            await asyncio.sleep(fault.effect.seconds)
-        else:
-            assert isinstance(fault.effect, Answer | CutConnection)
-            return fault.effect
+    """Have the delays of a request, and return the fault that is its end."""
+    reserved = deque(injector.reserve(attributes))
+    try:
+        while reserved:
+            fault = reserved.popleft()
+            if not fault.hit_reserved():
+                continue
+            if not isinstance(fault.effect, Delay):
+                assert isinstance(fault.effect, Answer | CutConnection)
+                return fault.effect
+            await _delay(injector, fault, fault.effect.seconds)
+    finally:
+        for fault in reserved:  # The client has gone, or the request's time is up.
+            fault.release()
     return None
+
+
+async def _delay(injector: FaultInjector, fault: Fault, seconds: float) -> None:
+    """Wait for some time, or until a fault is cleared."""
+    cleared = asyncio.Event()
+
+    def review() -> None:
+        if fault.is_cleared:
+            cleared.set()
+
+    injector.subscribe(review)
+    try:
+        async with asyncio.timeout(seconds):
+            await cleared.wait()
+    except TimeoutError:
+        return
+    finally:
+        injector.unsubscribe(review)
 
 
 async def _handle_for_nothing(call: ApiCall, handle: Handler) -> None:

@@ -8,6 +8,7 @@ a client does.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -86,6 +87,10 @@ class FaultyTransport:
         """Have a fault be the end, once its time has come."""
         self._endings.append(_Ending(fault, effect, effect.after_events))
         self._end_if_due()
+
+    def finish(self) -> None:
+        """Have nothing more written."""
+        self._is_over = True
 
     @property
     def can_write(self) -> bool:
@@ -187,7 +192,8 @@ class FaultyWatchStream(WatchStream):
             self._review()
             if self.holds_events:
                 self._call.release_slot()  # It does nothing but wait.
-                await self._while_held(lambda: self.holds_events)
+                if not await self._is_released(lambda: self.holds_events):
+                    return
             await super()._run(faulty, initial, initial_bookmark, progress)
         finally:
             self._injector.unsubscribe(self._review)
@@ -235,21 +241,26 @@ class FaultyWatchStream(WatchStream):
 
     def _end_by_fault(self, effect: EndWatch) -> None:
         if not effect.silently and self._faulty is not None:
-            self._faulty.write(self._encoder.error(Expired(_TOO_OLD).status()))
+            # If the client is gone, the watch is about to end; other watches have the fault all the same.
+            with contextlib.suppress(ConnectionResetError):
+                self._faulty.write(self._encoder.error(Expired(_TOO_OLD).status()))
         self.end()
 
-    async def _while_held(self, is_held: Callable[[], bool]) -> None:
-        """Wait as long as something is held back, but not after the end of the watch."""
+    async def _is_released(self, is_held: Callable[[], bool]) -> bool:
+        """Wait as long as something is held back. Returns False if the watch ends before."""
         while is_held() and not self._ended.done() and self._clock() < self._ends_at:
             await asyncio.wait(
                 (self._released, self._ended),
                 timeout=self._ends_at - self._clock(),
                 return_when=asyncio.FIRST_COMPLETED,
             )
+        return not is_held()
 
     async def _end_initial_events(self, stream: EventTransport, revision: int) -> None:
-        await self._while_held(lambda: self._holds_bookmarks)
-        await super()._end_initial_events(stream, revision)
+        if await self._is_released(lambda: self._holds_bookmarks):
+            await super()._end_initial_events(stream, revision)
+        elif self._faulty is not None:
+            self._faulty.finish()  # What follows would have waited for the bookmark.
 
     def _send_bookmark(self, revision: int) -> None:
         if not self._holds_bookmarks:

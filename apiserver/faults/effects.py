@@ -69,7 +69,10 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """The request waits before it is handled; other faults of it come afterwards."""
+    """The request waits before it is handled, or until this is cleared.
+
+    Its other faults come afterwards, also those that were injected before.
+    """
 
     seconds: float
 

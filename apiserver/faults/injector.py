@@ -34,13 +34,25 @@ class Fault:
     is_cleared: whether it is over, for whatever it still has an effect on.
     """
 
-    __slots__ = ("_ends_at", "_seen", "_tokens", "effect", "hits", "id", "is_cleared", "match", "times")
+    __slots__ = (
+        "_ends_at",
+        "_reserved",
+        "_seen",
+        "_tokens",
+        "effect",
+        "hits",
+        "id",
+        "is_cleared",
+        "match",
+        "times",
+    )
 
     def __init__(self, number: int, match: Match, effect: Effect, times: int | None, now: float) -> None:
         self.id, self.match, self.effect, self.times = number, match, effect, times
         self.hits = 0
         self.is_cleared = False
-        self._seen = 0
+        # How many requests that match have come, and how many wait until it happens to them.
+        self._seen = self._reserved = 0
         self._tokens: set[bytes] = set()
         seconds = effect.seconds if isinstance(effect, NotReady | RefuseTls) else None
         self._ends_at = None if seconds is None else now + seconds
@@ -55,8 +67,10 @@ class Fault:
 
     @property
     def is_active(self) -> bool:
-        """Whether it may still happen."""
-        return not (self.is_cleared or (self.times is not None and self.hits >= self.times))
+        """Whether it may still happen, to others than those for which it is reserved."""
+        if self.is_cleared:
+            return False
+        return self.times is None or self.hits + self._reserved < self.times
 
     def selects(self, request: RequestAttributes) -> bool:
         """Whether it is for a request, which is counted among those that match."""
@@ -71,6 +85,22 @@ class Fault:
             return False
         self.hits += 1
         return True
+
+    def reserve(self) -> bool:
+        """Reserve one of its times, which `hit_reserved` or `release` ends. Returns False if none is left."""
+        if not self.is_active:
+            return False
+        self._reserved += 1
+        return True
+
+    def hit_reserved(self) -> bool:
+        """Count that it happens where it was reserved. Returns False if it has been cleared since."""
+        self._reserved -= 1
+        return self.hit()
+
+    def release(self) -> None:
+        """End a reservation: it does not happen there."""
+        self._reserved -= 1
 
     def expires(self, token: str) -> bool:
         """Whether a token of its user is not accepted any more, from this use on."""
@@ -147,6 +177,21 @@ class FaultInjector:
 
     def unsubscribe(self, changed: Callable[[], None]) -> None:
         del self._on_change[changed]
+
+    # ---- effects on requests
+
+    def reserve(self, request: RequestAttributes) -> list[Fault]:
+        """Reserve the faults of a request that has come, and return them: its delays, then its end, if any.
+
+        Which they are is decided at once, so that delays do not change which request is the nth.
+        """
+        delays: list[Fault] = []
+        endings: list[Fault] = []
+        for fault in self.of_requests:
+            is_delay = isinstance(fault.effect, Delay)
+            if (is_delay or not endings) and fault.selects(request) and fault.reserve():
+                (delays if is_delay else endings).append(fault)
+        return delays + endings
 
     # ---- effects on the server
 

@@ -13,7 +13,6 @@ import shutil
 import ssl
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -154,7 +153,7 @@ class ApiServer:
         self._url = ""
         self._files = itertools.count(1)
         self._tls: ssl.SSLContext | None = None
-        self._injector = FaultInjector(time.monotonic)
+        self._injector = FaultInjector(lambda: self._time.clock.monotonic())
         self._remote_faults = RemoteFaults(lambda method, path, body: self.request(method, path, body))
         # What goes wrong on it, on purpose.
         self.faults: Final = Faults(

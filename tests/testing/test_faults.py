@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import ssl
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ from apiserver.testing import (
     ServerStopped,
     User,
 )
+from tests.support.eventually import until
 from tests.support.required import library
 
 SECRETS: Final = "/api/v1/namespaces/default/secrets"
@@ -144,6 +146,33 @@ def test_a_delay_comes_before_what_else_there_is(server: ApiServer) -> None:
     never = server.faults.inject(Answer(500), CREATES, must_hit=False)
     assert send(server, "POST", SECRETS, secret("a"))[0] == 503
     assert (delay.hits, first.hits, never.hits) == (1, 1, 0)
+
+
+def test_a_delay_ends_when_it_is_cleared(server: ApiServer) -> None:
+    delay = server.faults.inject(Delay(3_600), CREATES, times=1)
+    with ThreadPoolExecutor(1) as pool:
+        sent = pool.submit(send, server, "POST", SECRETS, secret("a"))
+        until(lambda: delay.hits == 1)
+        assert not sent.done()
+        delay.clear()
+        assert sent.result(WITHIN_S)[0] == 201
+
+
+def test_a_client_that_has_gone_leaves_its_faults_to_others(server: ApiServer) -> None:
+    delay = server.faults.inject(Delay(3_600), CREATES, times=1)
+    answer = server.faults.inject(Answer(503), CREATES, times=1)
+    with closing(server.connect(timeout_s=WITHIN_S)) as connection:
+        connection.request(
+            "POST",
+            SECRETS,
+            orjson.dumps(secret("a")),
+            {**server.admin_headers, **CLIENT, "Content-Type": "application/json"},
+        )
+        until(lambda: delay.hits == 1)
+        assert send(server, "POST", SECRETS, secret("b"))[0] == 201
+    until(lambda: send(server, "POST", SECRETS, secret("c"))[0] == 503)
+    assert answer.hits == 1
+    assert not exists(server, "a")
 
 
 def test_who_may_not_do_what_he_asks_for_has_no_fault(server: ApiServer) -> None:
@@ -335,6 +364,16 @@ def test_a_watch_that_is_held_ends_when_its_time_is_up(server: ApiServer) -> Non
         assert watch.rest() == []
 
 
+@pytest.mark.parametrize("effect", [HoldEvents(), HoldBookmarks()], ids=["events", "bookmarks"])
+def test_what_is_held_does_not_come_when_time_is_up(server: ApiServer, effect: Effect) -> None:
+    create(server, "a")
+    server.faults.inject(effect)
+    with watching(server, timeoutSeconds="1", **INITIAL) as watch:
+        create(server, "z")
+        found = watch.rest()
+    assert found == ([] if isinstance(effect, HoldEvents) else [("ADDED", "a")])
+
+
 def test_the_server_stops_while_a_watch_is_held() -> None:
     with ApiServer() as server:
         server.faults.inject(HoldEvents())
@@ -361,6 +400,13 @@ def test_it_is_not_ready(server: ApiServer) -> None:
     assert code == 200
     assert "[+]fault-injection ok\n" in text
     assert "warn: fault injection is enabled, active faults: 0\n" in text
+
+
+def test_it_is_ready_again_when_time_is_up_by_its_clock(server: ApiServer) -> None:
+    server.faults.inject(NotReady(seconds=3_600))
+    assert server.request("GET", "/readyz")[0] == 500
+    server.clock.advance(hours=1)
+    assert server.request("GET", "/readyz")[0] == 200
 
 
 def test_it_refuses_handshakes(server: ApiServer) -> None:

@@ -48,10 +48,7 @@ def injector(clock: Clock) -> FaultInjector:
 def had(injector: FaultInjector, count: int) -> list[int]:
     """Returns which of so many requests have a fault, from 1 on."""
     return [
-        number
-        for number in range(1, count + 1)
-        for fault in injector.of_requests
-        if fault.selects(GET) and fault.hit()
+        number for number in range(1, count + 1) for fault in injector.reserve(GET) if fault.hit_reserved()
     ]
 
 
@@ -69,6 +66,31 @@ def test_how_often(injector: FaultInjector, match: Match, times: int | None, req
     fault = injector.inject(Answer(500), match, times)
     assert had(injector, 5) == requests
     assert fault.hits == len(requests)
+
+
+def test_delays_come_first_and_one_end_comes_last(injector: FaultInjector) -> None:
+    first, later = injector.inject(Answer(503), times=1), injector.inject(CutConnection())
+    delays = [injector.inject(Delay(1)), injector.inject(Delay(2))]
+    assert injector.reserve(GET) == [*delays, first]
+    assert injector.reserve(GET) == [*delays, later]
+
+
+def test_which_request_has_a_fault_does_not_depend_on_how_long_others_wait(injector: FaultInjector) -> None:
+    injector.inject(Delay(1), times=1)
+    of_first, of_second = injector.inject(Answer(500), Match(nth=1)), injector.inject(Answer(503), times=1)
+    waits, goes_on = injector.reserve(GET), injector.reserve(GET)
+    assert goes_on == [of_second]
+    assert waits[1:] == [of_first]
+
+
+def test_what_is_reserved_is_nobody_elses_and_happens_unless_it_is_cleared(injector: FaultInjector) -> None:
+    fault = injector.inject(Answer(500), times=1)
+    assert fault.reserve()
+    assert (fault.is_active, fault.reserve(), fault.hits) == (False, False, 0)
+    fault.release()
+    assert (fault.is_active, fault.reserve()) == (True, True)
+    injector.clear_all()
+    assert (fault.hit_reserved(), fault.hits) == (False, 0)
 
 
 def test_only_what_matches_is_counted(injector: FaultInjector) -> None:
