@@ -17,6 +17,7 @@ from benchmarks.collecting import collect
 from benchmarks.custom_resources import custom_resources
 from benchmarks.encodings import encodings, openapi
 from benchmarks.features import features
+from benchmarks.forks import forks
 from benchmarks.scale import scale
 from benchmarks.workloads import Settings
 
@@ -27,6 +28,7 @@ WORKLOADS = {
     "collect": collect,
     "custom": custom_resources,
     "features": features,
+    "forks": forks,
     "forms": encodings,
     "openapi": openapi,
     "scale": scale,

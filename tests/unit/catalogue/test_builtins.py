@@ -7,13 +7,16 @@ C07, I18. What the rules of each type say is told in the tests beside it.
 from __future__ import annotations
 
 import copy
+import ipaddress
 import re
 from typing import Any, Final
 
 import pytest
 
 from apiserver.brand import Brand
-from apiserver.catalogue.builtins import builtin_resources
+from apiserver.catalogue.builtins import Catalogue, builtin_resources
+from apiserver.catalogue.core.services.allocation import ServiceAllocator
+from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.field_errors import FieldError
 from apiserver.meta import names
 from apiserver.registry.served_resource import ALL_VERBS, ServedResource
@@ -625,3 +628,32 @@ def test_cells(name: str, head: str, document: dict[str, Any], cell: Any) -> Non
     resource = RESOURCES[name]
     whole = {"metadata": {"name": "a"}, **document}
     assert resource.columns.cells(whole, NOW)[column(resource, head)] == cell
+
+
+# ---- servers of one process
+
+
+def test_what_does_not_depend_on_a_server_is_shared() -> None:
+    allocators = [
+        ServiceAllocator.for_networks((ipaddress.ip_network("10.0.0.0/24"),), (1, 2), lambda low, _: low)
+        for _ in range(2)
+    ]
+    shared = Catalogue(Brand(), SCHEMAS)
+    tables = [shared.for_server(each, None).resources() for each in allocators]
+    one, other = (found for table in tables if (found := table.find("", "v1", "services")) is not None)
+    assert (one.codec, one.schema_compiler) == (other.codec, other.schema_compiler)
+    assert [one.strategy.allocator, other.strategy.allocator] == allocators
+    assert one.strategy.allocator is not other.strategy.allocator
+    assert one.derived is not other.derived
+    assert one.cache_key is not other.cache_key
+    assert tables[0].derived("key", lambda _: "one") != tables[1].derived("key", lambda _: "other")
+    assert [each.api_version for each in tables[0].resources] == [
+        each.api_version for each in TABLE.resources
+    ]
+
+
+def test_each_server_serves_what_its_flags_say() -> None:
+    shared = Catalogue(Brand(), SCHEMAS)
+    assert shared.resources(RuntimeConfig({"apps/v1": False})).find("apps", "v1", "deployments") is None
+    assert shared.resources(RuntimeConfig()).find("apps", "v1", "deployments") is not None
+    assert shared.resources(RuntimeConfig({"apps/v1": False})).find("apps", "v1", "deployments") is None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import pytest
@@ -591,3 +593,20 @@ def test_removed_definitions_of_objects_tell_their_kind(name: str, kind: tuple[s
         assert found is None
     else:
         assert found == [dict(zip(("group", "version", "kind"), kind, strict=True))]
+
+
+def test_threads_compile_together() -> None:
+    """None of them gets a walk that another has not finished, as of a recursive type."""
+    schema = SCHEMAS.get("io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps")
+    document = {"properties": {"a": {"properties": {"b": {"unknown": 1}}}}}
+    compiler = SchemaCompiler()
+    together = threading.Barrier(8)
+
+    def check(_: int) -> list[str]:
+        together.wait()
+        return compiler.compile(schema)(copy.deepcopy(document))
+
+    with ThreadPoolExecutor(8) as threads:
+        found = [*threads.map(check, range(8))]
+    (alone,) = compile_schema(schema)(document)
+    assert found == [[alone]] * 8

@@ -1,0 +1,78 @@
+"""What a fork and a reset of a server in a test's process take. `make bench ARGS=forks`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable
+from statistics import median
+from typing import Final, TypeVar
+
+import psutil
+
+from apiserver.testing import ApiServer
+from benchmarks.bodies import config_map
+from benchmarks.report import Result
+from benchmarks.workloads import CONFIGMAPS, Settings
+
+T = TypeVar("T")
+
+OBJECTS: Final = 1_000
+TIMES: Final = 50
+FORK_MS_MAX: Final = 20.0
+RESET_MS_MAX: Final = 20.0
+# A test that has a fork for itself, and asks it for one object.
+TESTS: Final = 100
+TESTS_S_MAX: Final = 6.0
+KEPT: Final = 20
+FORK_MB_MAX: Final = 3.0
+
+
+async def forks(settings: Settings) -> AsyncIterator[Result]:
+    """On one core, as the servers of a process share it. Medians, beside the processor time."""
+    path = CONFIGMAPS.format("default")
+    with ApiServer() as server:
+        _fill(server, path)
+        snapshot = server.snapshot()
+
+        def use_fork() -> None:
+            with server.fork(snapshot) as fork:
+                status, _ = fork.request("GET", f"{path}/c-000001")
+                assert status == 200
+
+        use_fork()
+        yield _bounded("fork, 1,000 objects", FORK_MS_MAX, lambda: server.fork(snapshot), ApiServer.stop)
+        with server.fork(snapshot) as fork:
+            yield _bounded("reset, 1,000 objects", RESET_MS_MAX, lambda: fork.reset(snapshot), lambda _: None)
+        began = time.perf_counter()
+        for _ in range(TESTS):
+            use_fork()
+        took_s = time.perf_counter() - began
+        yield Result(f"{TESTS} tests with a fork each", "s", took_s, target=TESTS_S_MAX, is_bound=True)
+        process = psutil.Process()
+        before = process.memory_info().rss
+        kept = [server.fork(snapshot) for _ in range(KEPT)]
+        grown_mb = (process.memory_info().rss - before) / KEPT / 1e6
+        for fork in kept:
+            fork.stop()
+        yield Result("memory of a fork", "MB", grown_mb, target=FORK_MB_MAX, is_bound=True)
+
+
+def _fill(server: ApiServer, path: str) -> None:
+    connection = server.connect()
+    headers = {**server.admin_headers, "Content-Type": "application/json"}
+    for number in range(OBJECTS):
+        connection.request("POST", path, config_map(f"c-{number:06}"), headers)
+        assert connection.getresponse().read()
+    connection.close()
+
+
+def _bounded(work: str, ms_max: float, act: Callable[[], T], undo: Callable[[T], None]) -> Result:
+    """undo: called with what `act` has returned, which takes no part."""
+    taken_s, cpu_s = [], []
+    for _ in range(TIMES):
+        began, cpu_began = time.perf_counter(), time.process_time()
+        made = act()
+        taken_s.append(time.perf_counter() - began)
+        cpu_s.append(time.process_time() - cpu_began)
+        undo(made)
+    return Result(work, "ms", median(taken_s) * 1e3, target=ms_max, is_bound=True, cpu_us=median(cpu_s) * 1e6)
