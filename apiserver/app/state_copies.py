@@ -65,7 +65,7 @@ async def copy_state(store: Storage, cache: WatchCache[StoredObject]) -> StateCo
 
 def _is_sound(state: CacheState[StoredObject]) -> bool:
     return not any(
-        isinstance(version.value, DamagedObject)
+        isinstance(each.value, DamagedObject)
         for resource in state.resources.values()
-        for version in resource.versions
+        for each in resource.held
     )

@@ -36,7 +36,7 @@ from storage.watch_cache.fanout import EVERYTHING, Scope
 from storage.watch_cache.history import HistoryLimits
 from storage.watch_cache.options import WatchCacheOptions
 from storage.watch_cache.snapshots import KeyVersion
-from storage.watch_cache.state import CacheState, ResourceState
+from storage.watch_cache.state import CacheState
 from storage.watch_cache.watcher import Watcher
 
 __all__ = [
@@ -47,7 +47,6 @@ __all__ = [
     "HistoryLimits",
     "KeyVersion",
     "Listing",
-    "ResourceState",
     "Scope",
     "WatchCache",
     "WatchCacheOptions",

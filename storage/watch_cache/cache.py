@@ -165,7 +165,7 @@ class WatchCache(Generic[T]):
                 {
                     prefix: state
                     for prefix, each in self._resources.items()
-                    if (state := each.state_at(prefix, revision)).versions
+                    if (state := each.state_at(prefix, revision)).held
                 },
                 self._compacted,
             )
@@ -180,7 +180,12 @@ class WatchCache(Generic[T]):
         self._compacted = state.compacted
         for prefix, resource in state.resources.items():
             snapshots: Snapshots[T] = Snapshots()
-            snapshots.add_all(version.copied(copy) for version in resource.versions)
+            snapshots.add_all(
+                [
+                    KeyVersion(key, copy(value), revision=changed, create_revision=created)
+                    for key, value, changed, created in resource.held
+                ]
+            )
             self._filling[prefix] = _Filling(snapshots, resource.bytes)
         self._fill(revision)
         self._reflector.begin_at(revision)

@@ -11,7 +11,7 @@ from storage.watch_cache.events import CacheEvent
 from storage.watch_cache.fanout import Fanout, Scope
 from storage.watch_cache.history import EVICTION_BATCH_MAX, History, HistoryLimits
 from storage.watch_cache.snapshots import KeyVersion, Snapshots
-from storage.watch_cache.state import ResourceState
+from storage.watch_cache.state import HeldValue, ResourceState
 from storage.watch_cache.watcher import Watcher
 
 T = TypeVar("T")
@@ -127,9 +127,12 @@ class ResourceCache(Generic[T]):
         Raises RevisionCompacted when the history does not reach back to `revision`.
         """
         every = len(self.snapshots) + len(self.history)
-        versions = self.scan(prefix_range(prefix), revision, count=every + 1).versions
-        sizes = (self._size_of(each.value) for each in versions if each.value is not None)
-        return ResourceState([each.alone() for each in versions], sum(sizes))
+        held = [
+            HeldValue(each.key, each.value, each.revision, each.create_revision)
+            for each in self.scan(prefix_range(prefix), revision, count=every + 1).versions
+            if each.value is not None
+        ]
+        return ResourceState(held, sum(self._size_of(each.value) for each in held))
 
     def count(self, keys: KeyRange, revision: int) -> int | None:
         """The number of keys of the range that had a value at `revision`, which the history reaches back to.

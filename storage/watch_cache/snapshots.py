@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any, Final, Generic, TypeVar
 
@@ -40,15 +40,6 @@ class KeyVersion(Generic[T]):
         while version is not None and version.revision > revision:
             version = version.previous
         return version if version is not None and version.value is not None else None
-
-    def alone(self) -> KeyVersion[T]:
-        """Returns the same version without those before it."""
-        return KeyVersion(self.key, self.value, revision=self.revision, create_revision=self.create_revision)
-
-    def copied(self, copy: Callable[[T], T]) -> KeyVersion[T]:
-        """Returns the same version alone, with a copy of its value, which it has."""
-        value = None if self.value is None else copy(self.value)
-        return KeyVersion(self.key, value, revision=self.revision, create_revision=self.create_revision)
 
     def __repr__(self) -> str:
         state = "deleted" if self.value is None else "value"

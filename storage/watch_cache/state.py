@@ -6,15 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
-from storage.watch_cache.snapshots import KeyVersion
-
 T = TypeVar("T")
 
 
-class ResourceState(NamedTuple, Generic[T]):
-    """The objects of one resource, in key order, without their history, and the sizes of their values."""
+class HeldValue(NamedTuple, Generic[T]):
+    """What a key holds, and since when."""
 
-    versions: Sequence[KeyVersion[T]]
+    key: str
+    value: T
+    revision: int
+    create_revision: int
+
+
+class ResourceState(NamedTuple, Generic[T]):
+    """The objects of one resource, in key order, and the sizes of their values together."""
+
+    held: Sequence[HeldValue[T]]
     bytes: int
 
 
