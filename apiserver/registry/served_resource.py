@@ -184,16 +184,17 @@ class ServedResource:
         return self.deprecation is not None or self.removal is not None
 
     def deprecation_of(self, subresource: str) -> Deprecation | None:
-        """Returns the deprecation that a request meets: of the kind that a subresource has, if any.
+        """Returns the deprecation that a request is told: of the kind that a subresource has, if any.
 
         A definition's deprecated version is that with all its subresources. Source: k8s.io/apiserver,
         pkg/endpoints/installer.go; apiextensions-apiserver, customresource_handler.go.
         """
         found = self.subresources.get(subresource)
-        return self.deprecation if found is None or self._is_of_parent(found) else found.deprecation
+        known = self.deprecation if found is None or self._is_of_parent(found) else found.deprecation
+        return known if known is not None and known.is_told else None
 
     def deprecation_warning_of(self, subresource: str) -> str:
-        """Returns the warning of what a request meets; empty if that is not deprecated."""
+        """Returns the warning of what `deprecation_of` returns, or would if it were told; empty if none."""
         found = self.subresources.get(subresource)
         if found is None or self._is_of_parent(found):
             return self.deprecation_warning

@@ -11,6 +11,10 @@ One table instead of a constant at each type: what a release serves, warns of, s
 views of the same facts, and a rule about all of them is a test of the table (rows H01-H03, S03, S05-S07,
 S12, S14, T01-T31).
 
+Kubernetes has told clients since 1.19 that a version is deprecated: by Warning headers, in audit events and
+in a metric. So a server that emulates an older release does not (row S05); which versions go, and who asks
+for them, `/debug/deprecations` tells at any release.
+
 All of it is pure. The catalogue declares the types themselves, in all versions that are implemented; it
 asks here which of them the release has (`catalogue.builtins`). Feature gates have lives of their own
 (`features`).

@@ -18,6 +18,8 @@ BETA_OFF_SINCE: Final = 22
 # The release that has removed the last of the versions that older ones had, of those in
 # `catalogue.removed_versions`.
 REMOVED_BEFORE: Final = 35
+# The release in which Kubernetes began to tell clients of what is deprecated. Row S05.
+_SIGNALS_SINCE: Final = 19
 _TOLD: Final = ">"
 _NOT_TOLD: Final = "~"
 
@@ -110,6 +112,7 @@ class Lifecycle(NamedTuple):
             f"{MAJOR}.{self.deprecated}",
             "" if self.removed is None else f"{MAJOR}.{self.removed}",
             "" if replacement is None else in_domain(str(replacement), group_domain),
+            is_told=minor >= _SIGNALS_SINCE,
         )
 
     def removal(self, minor: int, group_domain: str) -> Removal | None:

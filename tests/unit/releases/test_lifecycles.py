@@ -165,7 +165,17 @@ def test_subresources_are_deprecated_as_their_kinds_are(
     found = served_in_1_15().find(group, name, resource)
     assert found is not None
     assert found.deprecation_warning_of(subresource) == text
-    assert (found.deprecation_of(subresource) is None) is (not text)
+    assert found.deprecation_of(subresource) is None  # 1.15 does not tell
+
+
+@pytest.mark.parametrize(("minor", "is_told"), [(15, False), (18, False), (19, True), (21, True)])
+def test_s05_clients_are_told_since_1_19(minor: int, is_told: bool) -> None:
+    table = Catalogue(Brand(), BuiltinSchemas((1, 36)), release=EmulatedRelease.of(minor)).resources()
+    found = table.find("extensions", "v1beta1", "ingresses")
+    assert found is not None
+    assert found.deprecation is not None
+    assert (found.deprecation_of("") is not None) is is_told
+    assert (found.deprecation_of("status") is not None) is is_told
 
 
 IN_WHICH: Final = {
