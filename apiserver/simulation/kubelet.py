@@ -87,9 +87,8 @@ class SimulatedKubelet:
         assert found is not None
         meta, node = found["metadata"], found["spec"].get("nodeName")
         key = (meta["namespace"], meta["name"])
-        if new is None or (old is not None and old["metadata"]["uid"] != meta["uid"]):
-            self._forget((old or found)["metadata"]["uid"])
         if new is None:
+            self._forget(meta["uid"])
             self.queue.cancel(key)
         if not node:
             return

@@ -10,15 +10,15 @@ from apiserver.vocabulary import Document
 HEAD = head_of("v1", "Pod")
 
 
-def document(name: str, revision: int, owner: str = "") -> Document:
-    meta: Document = {"name": name, "namespace": "default", "uid": name, "resourceVersion": str(revision)}
+def document(name: str, revision: int, owner: str = "", *, uid: str = "u") -> Document:
+    meta: Document = {"name": name, "namespace": "default", "uid": uid, "resourceVersion": str(revision)}
     if owner:
         meta["ownerReferences"] = [{"uid": owner, "kind": "Job", "name": "j", "controller": True}]
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta}
 
 
 def told(name: str, revision: int, *, is_deleted: bool = False) -> Notification:
-    tail = with_revision(b'{"name":"%b","namespace":"default"}}' % name.encode(), revision)
+    tail = with_revision(b'{"name":"%b","namespace":"default","uid":"u"}}' % name.encode(), revision)
     new = None if is_deleted else StoredObject(f"/pods/default/{name}", HEAD, tail)
     return Notification(f"/pods/default/{name}", "default", name, revision, None, new)
 
@@ -33,7 +33,10 @@ def test_objects_are_found_by_name_namespace_and_owner() -> None:
         index.put(each)
     assert names(index.owned_by("x")) == ["a", "b"]
     assert names(index.in_namespace("default")) == ["a", "b", "c"]
+    assert (names(index.orphans_in("default")), index.orphans_in("other")) == (["c"], [])
     assert (index.get("default", "c"), index.get("default", "d")) == (document("c", 3), None)
+    known = index.names_in("default")
+    assert ("c" in known, "d" in known, "c" in index.names_in("other")) == (True, False, False)
     assert len(index) == 3
 
 
@@ -42,6 +45,8 @@ def test_an_owner_may_change() -> None:
     index.put(document("a", 1, "x"))
     index.put(document("a", 2, "y"))
     assert (names(index.owned_by("x")), names(index.owned_by("y"))) == ([], ["a"])
+    index.put(document("a", 3))
+    assert (names(index.owned_by("y")), names(index.orphans_in("default"))) == ([], ["a"])
 
 
 def test_what_was_written_is_newer_than_what_is_told_late() -> None:
@@ -70,3 +75,22 @@ def test_an_old_deletion_does_not_remove_a_new_object() -> None:
     index.put(document("a", 5))
     index.notify(told("a", 4, is_deleted=True))
     assert names(index.in_namespace("default")) == ["a"]
+
+
+def test_what_was_written_may_be_gone_before_its_writer_tells_of_it() -> None:
+    index = ObjectIndex()
+    index.notify(told("a", 1))
+    index.notify(told("a", 3, is_deleted=True))
+    index.put(document("a", 2))
+    assert list(index) == []
+    index.put(document("a", 4, uid="another"))
+    assert names(list(index)) == ["a"]
+
+
+def test_another_object_of_the_same_name_is_a_new_one() -> None:
+    changes: list[tuple[bool, bool]] = []
+    index = ObjectIndex(lambda old, new: changes.append((old is not None, new is not None)))
+    index.put(document("a", 1, "x"))
+    index.put(document("a", 2, "y", uid="another"))
+    assert changes == [(False, True), (True, False), (False, True)]
+    assert (names(index.owned_by("x")), names(index.owned_by("y"))) == ([], ["a"])
