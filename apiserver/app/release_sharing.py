@@ -38,6 +38,7 @@ class ReleaseSharing:
         if gone or back:
             core.served.replace(self._definitions.change_builtin(gone, back))
             core.streams.end_all_of(frozenset(gone))
+            core.streams.restore_all_of(back)
         log.info(
             "objects are stored for Kubernetes %s, and readable to 1.%d; %d resources are not served for it",
             oldest,

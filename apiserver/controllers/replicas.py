@@ -133,6 +133,8 @@ class Replicas:
         self._key = self._folder + secrets.token_hex(8)
         self.own = own
         self._share = share
+        # For which release objects are stored; None if that is not certain.
+        self._shared: EmulatedRelease | None = own.stores_for
         self._is_told = False
         self._gone_within_s = gone_within_s
         self._lease = NO_LEASE
@@ -201,23 +203,33 @@ class Replicas:
         return [replica for _, _, replica in await self._records()]
 
     async def agree(self) -> None:
-        """Store for the oldest release on the store, if that is not done. Raises StorageError."""
-        current, wanted = self.own.stores_for, await self._oldest()
-        if wanted == current:
-            return
-        if (older := shared_release((current, wanted))) != current:
-            await self._share(older)
+        """Store for the oldest release on the store, and tell so, if that is not done. Raises StorageError.
+
+        What a failure has interrupted is done by the next call.
+        """
+        wanted = await self._oldest()
+        older = shared_release((self._shared or self.own.stores_for, wanted))
+        if older != self._shared:
+            await self._share_now(older)
+        if wanted == older:
             await self._tell_now(older)
-        if wanted != older:
-            await self._tell_now(wanted)
-            if await self._oldest() == wanted:
-                await self._share(wanted)
-            else:
-                await self._tell_now(older)
+            return
+        await self._tell_now(wanted)
+        if await self._oldest() == wanted:
+            await self._share_now(wanted)
+        else:
+            await self._tell_now(older)
+
+    async def _share_now(self, oldest: EmulatedRelease) -> None:
+        self._shared = None  # Interrupted, it may have been done or not.
+        await self._share(oldest)
+        self._shared = oldest
 
     async def _tell_now(self, stores_for: EmulatedRelease) -> None:
+        """Write the record, unless it says so."""
         self.tell(replace(self.own, stores_for=stores_for))
-        await self._renew()
+        if not self._is_told:
+            await self._renew()
 
     async def _oldest(self) -> EmulatedRelease:
         """Returns the oldest release on the store, but for those that will not start beside this one."""

@@ -679,6 +679,10 @@ class WatchStreams:
             if stream.resource in resources:
                 stream.end()
 
+    def restore_all_of(self, resources: Collection[ServedResource]) -> None:
+        """Have watches last of resources that were withdrawn, and are served again."""
+        self._withdrawn.difference_update(resources)
+
     async def end_unauthorized(self, is_authorized: Callable[[ApiCall], bool | Awaitable[bool]]) -> int:
         """End the watches whose users may not watch any more what they watch: their clients begin again.
 

@@ -26,6 +26,11 @@ CAPACITIES: Final = "/apis/storage.k8s.io/{}/namespaces/default/csistoragecapaci
 # 1.34 does not have it.
 MIGRATIONS: Final = "/apis/storagemigration.k8s.io/v1beta1/storageversionmigrations"
 
+MIGRATION: Final[dict[str, Any]] = {
+    "metadata": {"name": "a"},
+    "spec": {"resource": {"group": "", "resource": "configmaps"}},
+}
+
 
 @pytest.fixture
 def etcd(tmp_path: Path) -> Iterator[EtcdProcess]:
@@ -101,6 +106,10 @@ def test_an_older_one_may_come_back(tmp_path: Path, etcd: EtcdProcess) -> None:
             assert older.get(f"{CLAIMS}/b").ok() == made
             wanted = "resource.k8s.io/v1beta2"
             until(lambda: rewrite(newer, etcd, "a"), lambda found: found == wanted, "it is stored as v1beta2")
+        until(lambda: newer.get(MIGRATIONS).status, lambda code: code == 200, "it serves what it has")
+        with newer.watch(f"{MIGRATIONS}?watch=1") as events:
+            newer.post(MIGRATIONS, MIGRATION).ok()
+            assert events.next()["type"] == "ADDED"
 
 
 def test_1_25_beside_1_24(tmp_path: Path, etcd: EtcdProcess) -> None:

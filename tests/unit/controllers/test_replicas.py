@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Final
@@ -15,6 +16,7 @@ from apiserver.releases.emulation import NEWEST_MINOR, OLDEST_MINOR, EmulatedRel
 from apiserver.releases.sharing import nothing_in_common
 from storage.embedded import EmbeddedStore
 from storage.errors import StorageUnavailable
+from storage.keys import prefix_range
 
 PREFIX: Final = "/registry"
 ONE: Final = Replica(
@@ -57,12 +59,15 @@ OTHERS: Final[dict[str, tuple[dict[str, Any], str]]] = {
 
 
 class Sharing:
-    """Keeps what a server was told to store for."""
+    """Keeps what a server was told to store for. store: is read for that, if it is given."""
 
-    def __init__(self) -> None:
+    def __init__(self, store: Any = None) -> None:
+        self._store = store
         self.told: list[EmulatedRelease] = []
 
     async def __call__(self, oldest: EmulatedRelease) -> None:
+        if self._store is not None:
+            await self._store.list(prefix_range("/registry/pods/"))
         self.told.append(oldest)
 
 
@@ -220,6 +225,97 @@ async def test_an_older_one_that_comes_while_a_newer_one_goes_on_is_seen(store: 
     await newer.agree()
     assert share.told == [OLD.release]
     assert {each.stores_for for each in await newer.alive()} == {OLD.release}
+
+
+class _Failing:
+    """A store that fails in one of the calls that follow `fail_in`."""
+
+    def __init__(self, store: EmbeddedStore) -> None:
+        self._store = store
+        self._succeeding = math.inf
+
+    def fail_in(self, calls: int) -> None:
+        """calls: how many succeed before."""
+        self._succeeding = calls
+
+    async def transact(self, *args: Any) -> int:
+        self._count()
+        return await self._store.transact(*args)
+
+    async def list(self, *args: Any) -> Any:
+        self._count()
+        return await self._store.list(*args)
+
+    def _count(self) -> None:
+        self._succeeding -= 1
+        if self._succeeding < 0:
+            self._succeeding = math.inf
+            raise StorageUnavailable("once")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+
+async def agree_with(replicas: Replicas) -> None:
+    """Do so at the next attempt, if this one fails."""
+    try:
+        await replicas.agree()
+    except StorageUnavailable:
+        await replicas.agree()
+
+
+# The list of all records; the own record; the list once more; what changes how objects are stored.
+@pytest.mark.parametrize("succeeding", range(4))
+async def test_it_goes_on_also_if_the_store_fails_meanwhile(store: EmbeddedStore, succeeding: int) -> None:
+    failing: Any = _Failing(store)
+    older, share = replicas_of(store, OLD), Sharing(failing)
+    newer = replicas_of(failing, ONE, share)
+    await older.join()
+    await newer.join()
+    await older.leave()
+    failing.fail_in(succeeding)
+    await agree_with(newer)
+    assert share.told == [OLD.release, ONE.release]
+    assert {each.stores_for for each in await newer.alive()} == {ONE.release}
+
+
+@pytest.mark.parametrize("succeeding", range(3))
+async def test_it_stores_for_an_older_one_also_if_the_store_fails(
+    store: EmbeddedStore, succeeding: int
+) -> None:
+    failing: Any = _Failing(store)
+    share = Sharing(failing)
+    newer = replicas_of(failing, ONE, share)
+    await newer.join()
+    joining = asyncio.create_task(replicas_of(store, OLD).join())
+    while len(await newer.alive()) < 2:
+        await asyncio.sleep(0)
+    failing.fail_in(succeeding)
+    await agree_with(newer)
+    await newer._renew()
+    await joining
+    assert share.told[-1] == OLD.release
+
+
+async def test_an_older_one_that_comes_back_in_the_middle_of_a_failure_can_start(
+    store: EmbeddedStore,
+) -> None:
+    """The newer one has told that it will store what this one cannot read, and does not yet."""
+    failing: Any = _Failing(store)
+    first, share = replicas_of(store, OLD), Sharing(failing)
+    newer = replicas_of(failing, ONE, share)
+    await first.join()
+    await newer.join()
+    await first.leave()
+    failing.fail_in(2)
+    with pytest.raises(StorageUnavailable):
+        await newer.agree()
+    joining = asyncio.create_task(replicas_of(store, OLD).join())
+    while len(await newer.alive()) < 2:
+        await asyncio.sleep(0)
+    await newer.agree()
+    await joining
+    assert share.told == [OLD.release]
 
 
 async def test_nothing_changes_for_one_that_will_not_start(store: EmbeddedStore) -> None:
