@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -176,20 +175,35 @@ class SchemaCompiler:
 
     def __init__(self, defaults: Mapping[str, Default] = MappingProxyType({})) -> None:
         self._defaults = defaults
-        # Another thread must not get a walk that is not whole.
-        self._lock = threading.Lock()
         self._walks: dict[Schema, _Walk] = {}
 
     def compile(self, schema: Schema) -> CompiledSchema:
-        with self._lock:
-            return CompiledSchema(self._walk_of(schema))
+        found = self._walks.get(schema)
+        if found is None:
+            compilation = _Compilation(self._defaults, self._walks)
+            found = compilation.walk_of(schema)
+            # Only now: another thread must not get a walk that is not whole. Two may make the same.
+            self._walks.update(compilation.made)
+        return CompiledSchema(found)
 
-    def _walk_of(self, schema: Schema) -> _Walk:
-        done = self._walks.get(schema)
+
+class _Compilation:
+    """Makes the walk of one schema, with those of the definitions in it that are not known yet.
+
+    made: the walks that it has made; whole once the first is.
+    """
+
+    def __init__(self, defaults: Mapping[str, Default], known: Mapping[Schema, _Walk]) -> None:
+        self._defaults, self._known = defaults, known
+        self.made: dict[Schema, _Walk] = {}
+
+    def walk_of(self, schema: Schema) -> _Walk:
+        made = self.made
+        done = self._known.get(schema) or made.get(schema)
         if done is None:
             # A recursive schema meets itself here before its walk exists.
-            self._walks[schema] = lambda value, report: self._walks[schema](value, report)
-            done = self._walks[schema] = self._compile(schema)
+            made[schema] = lambda value, report: made[schema](value, report)
+            done = made[schema] = self._compile(schema)
         return done
 
     def _compile(self, schema: Schema) -> _Walk:
@@ -212,13 +226,13 @@ class SchemaCompiler:
         fields = {
             name: (
                 _PLAIN.get(child.kind),
-                self._walk_of(child),
+                self.walk_of(child),
                 _is_omitted_if_empty(name, child, schema, go_fields),
             )
             for name, child in schema.fields.items()
         }
         unset_fields = [
-            (name, self._walk_of(value) if isinstance(value, Schema) else value)
+            (name, self.walk_of(value) if isinstance(value, Schema) else value)
             for name, value in _fields_encoded_unset(schema, go_fields)
         ]
         name_of_struct = schema.struct_name
@@ -279,7 +293,7 @@ class SchemaCompiler:
         container: their Python type. values_of: their values. items_of: these with their keys or indexes.
         """
         assert schema.element is not None
-        walk_element = self._walk_of(schema.element)
+        walk_element = self.walk_of(schema.element)
         zero = _zero_of_null(schema.element, walk_element)
         has_structs = schema.element.kind is Kind.STRUCT
         has_strings = schema.element.kind is Kind.STRING
@@ -312,7 +326,7 @@ class SchemaCompiler:
         """
         assert schema.element is not None
         assert schema.other is not None
-        as_object, as_other = self._walk_of(schema.element), self._walk_of(schema.other)
+        as_object, as_other = self.walk_of(schema.element), self.walk_of(schema.other)
         is_list = schema.other.kind is Kind.LIST
 
         def walk(value: Any, report: _Report) -> Any:
