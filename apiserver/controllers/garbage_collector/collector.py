@@ -6,7 +6,7 @@ may do the same at the same time, and it does no harm to begin again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from apiserver.controllers.controller import Controller, Outcome, Requeue
@@ -71,11 +71,7 @@ class Collector:
 
     async def _decide(self, key: str, place: Place, found: Ownership) -> None:
         """Raises NotFound, Conflict, ApiError, and the storage's errors."""
-        owners = found.owners
-        if len(owners) <= OWNERS_AT_ONCE:
-            states = [await self._state(key, place, owner) for owner in owners]
-        else:
-            states = [await self._state(key, place, owner) async for owner in in_turns(owners)]
+        states = await self._states(key, place, found.owners)
         owner = self._builder.graph.owner(key, found.uid)
         verdict = rules.judge(found, states, has_dependents=owner is not None and owner.has_dependents)
         if isinstance(verdict, Release):
@@ -87,7 +83,33 @@ class Collector:
             )
             await self._registry.delete(DeleteRequest(*place, options))
 
-    async def _state(self, key: str, place: Place, reference: OwnerReference) -> OwnerState:
+    async def _states(self, key: str, place: Place, owners: Sequence[OwnerReference]) -> list[OwnerState]:
+        """Returns the states of owners in their order, up to the first of which nobody can tell.
+
+        That one decides: the object stays.
+        """
+        gone = frozenset(
+            (owner.key.rpartition("/")[2], owner.uid)
+            for owner in (link.owner for link in self._builder.graph.links(key))
+            if owner.is_absent
+        )
+        states: list[OwnerState] = []
+        if len(owners) <= OWNERS_AT_ONCE:
+            for owner in owners:
+                states.append(await self._state(place, owner, gone))
+                if states[-1] is OwnerState.UNKNOWN:
+                    break
+            return states
+        async for owner in in_turns(owners):
+            states.append(await self._state(place, owner, gone))
+            if states[-1] is OwnerState.UNKNOWN:
+                break
+        return states
+
+    async def _state(
+        self, place: Place, reference: OwnerReference, gone: Collection[tuple[str, str]]
+    ) -> OwnerState:
+        """gone: the names and uids of those owners of the object that are known to be absent."""
         graph, resources = self._builder.graph, self._builder.resources
         resource = resources.of_kind(reference.api_version, reference.kind)
         if resource is None:
@@ -97,12 +119,7 @@ class Collector:
                 if state is not OwnerState.UNKNOWN:
                     return state
             # Its objects went before the type did, and may be known to be gone.
-            was_known = any(
-                (owner := link.owner).is_absent
-                and owner.uid == reference.uid
-                and owner.key.endswith(f"/{reference.name}")
-                for link in graph.links(key)
-            )
+            was_known = (reference.name, reference.uid) in gone
             return OwnerState.ABSENT if was_known else OwnerState.UNKNOWN
         if resource.is_namespaced and not place.namespace:
             return OwnerState.UNKNOWN

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from time import monotonic
 from typing import Final, NamedTuple
 
 from apiserver.controllers.controller import Controller, Outcome
@@ -47,6 +48,11 @@ log = logging.getLogger(__name__)
 BACKOFF: Final = Backoff(base_s=0.05, max_s=300.0)
 # Owners that are looked at at the same time: one with very many dependents does not hold up all others.
 WORKERS: Final = 4
+# Whether an owner that is absent is in another namespace only matters for an Event, and one object may name
+# 15,000 of them. So many namespaces are looked into in a second, which takes a few hundredths of it, and at
+# once. When an owner is found, the references of its dependents count as well.
+LOOKS_PER_S: Final = 20_000
+LOOKS_AT_ONCE: Final = 100_000
 
 
 class Seen(NamedTuple):
@@ -55,6 +61,28 @@ class Seen(NamedTuple):
     place: Place
     revision: int
     ownership: Ownership
+
+
+class Looks:
+    """How many looks are allowed: so many at once, and so many more each second.
+
+    clock: seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._left = float(LOOKS_AT_ONCE)
+        self._counted_at = clock()
+
+    def are_allowed(self) -> bool:
+        now = self._clock()
+        self._left = min(LOOKS_AT_ONCE, self._left + (now - self._counted_at) * LOOKS_PER_S)
+        self._counted_at = now
+        return self._left > 0
+
+    def note(self, count: int) -> None:
+        """Note how many there were; what is more than was left counts later."""
+        self._left -= count
 
 
 # What to look at: an owner that has changed, or the prefix of keys of which changes may have been missed.
@@ -68,7 +96,8 @@ class GraphBuilder:
     for their dependents to go, and `attempt_to_orphan`, whose dependents are to stay. It has a queue of its
     own of what has to be looked at in the graph.
 
-    elsewhere: the owners whose kinds are not served here. others: may serve them.
+    elsewhere: the owners whose kinds are not served here. others: may serve them. looks: at namespaces in
+    which absent owners may be.
     """
 
     def __init__(
@@ -86,6 +115,7 @@ class GraphBuilder:
         self.queue: WorkQueue[Change] = WorkQueue("garbage_collector_graph_changes", BACKOFF)
         self.attempt_to_delete: WorkQueue[str] = WorkQueue("garbage_collector_attempt_to_delete", BACKOFF)
         self.attempt_to_orphan: WorkQueue[str] = WorkQueue("garbage_collector_attempt_to_orphan", BACKOFF)
+        self.looks = Looks(monotonic)
         self.elsewhere = OwnersElsewhere(others, self.queue.add, ask_again_s=ask_again_s)
         self._registry = registry
         self._cache = registry.cache
@@ -402,14 +432,18 @@ class GraphBuilder:
                     self.queue.add(owner)
 
     async def _report_misplaced(self, owner: Owner) -> None:
-        """Tell the dependents of an owner that is nowhere where it is, if it is in another namespace."""
+        """Tell the dependents of an owner that is nowhere where it is, if it is in another namespace.
+
+        Where too many were looked for just now, nobody is told.
+        """
         place = self.resources.place(owner.key)
-        if place is None or not place.namespace:
+        if place is None or not place.namespace or not self.looks.are_allowed():
             return
         if not await self._is_elsewhere(place.resource, place.name, owner.uid):
             return
         async for key in in_turns(owner.dependents):
             if (seen := self.look_up(key)) is not None:
+                self.looks.note(len(seen.ownership.owners))
                 for reference in seen.ownership.owners:
                     if reference.uid == owner.uid:
                         self._report(seen.place, seen.ownership, reference)
@@ -419,6 +453,7 @@ class GraphBuilder:
         namespaces = self._served.find("", "v1", "namespaces")
         assert namespaces is not None
         listing = await self._cache.list(prefix_range(self._registry.prefix_of(namespaces)))
+        self.looks.note(len(listing.versions))
         async for each in in_turns(listing.versions):
             namespace = each.key.rpartition("/")[2]
             version = self._cache.get_cached(self._registry.key(resource, namespace, name))

@@ -51,7 +51,8 @@ KEEP: Final = Keep()
 def judge(ownership: Ownership, states: Sequence[OwnerState], *, has_dependents: bool) -> Verdict:
     """Returns what is to become of an object that is not being deleted.
 
-    states: of its owners, in their order. has_dependents: it has dependents itself.
+    states: of its owners, in their order; whoever is not known ends them. has_dependents: it has dependents
+        itself.
     """
     if not states or OwnerState.UNKNOWN in states:
         return KEEP

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
@@ -22,6 +23,9 @@ from tests.unit.controllers.garbage_collector.collecting import (
 
 NAMESPACE: Final = "n"
 COUNT: Final = 40
+# About as many owners as fit into an object, and the time of a processor in which all are looked at.
+OWNERS_MAX: Final = 15_000
+OWNERS_S_MAX: Final = 6.0
 
 
 def name(text: str) -> Name:
@@ -187,6 +191,19 @@ UNKNOWN: Final = {
 async def test_nobody_can_tell_of_an_owner(alone: Cluster, fields: dict[str, Any]) -> None:
     await alone.create(name("x"), reference(name("o"), "1", **fields))
     await alone.rest()
+    assert await names_left(alone) == ["x"]
+
+
+async def test_thousands_of_owners_of_which_nobody_can_tell_are_looked_at_once_each(alone: Cluster) -> None:
+    """If each were looked for among all of them, these would take a processor half a minute."""
+    nowhere = [
+        reference(name("o"), str(number), apiVersion="example.com/v1", kind="Nothing")
+        for number in range(OWNERS_MAX)
+    ]
+    began = time.thread_time()
+    await alone.create(name("x"), *nowhere, reference(name("absent"), "1"))
+    await alone.rest()
+    assert time.thread_time() - began < OWNERS_S_MAX
     assert await names_left(alone) == ["x"]
 
 
