@@ -17,10 +17,13 @@ from apiserver.testing.server_time import ServerTime
 
 
 def _follow_parent(time: ServerTime) -> None:
-    for line in sys.stdin:
-        time.advance_in_thread(float(line))
-        print("advanced", flush=True)
-    os.kill(os.getpid(), signal.SIGTERM)
+    try:
+        for line in sys.stdin:
+            time.advance_in_thread(float(line))
+            print("advanced", flush=True)
+    finally:
+        # Also where the server does not run yet, or not any more.
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 if __name__ == "__main__":

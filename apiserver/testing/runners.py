@@ -256,13 +256,14 @@ class ServerChild:
             return
         assert process.stdin is not None
         assert process.stdout is not None
-        process.stdin.close()
         try:
             process.terminate()
             process.wait(CHILD_ENDS_WITHIN_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        # Not before: to the child it would be another signal, which ends it in the middle of its shutdown.
+        process.stdin.close()
         process.stdout.close()
 
     def call(self, make: Callable[[], Coroutine[Any, Any, T]], asked: str) -> T:

@@ -26,6 +26,7 @@ import psutil
 import pytest
 
 from apiserver.testing import ApiServer, RequestFailed, ServerDidNotStart, ServerStopped, User
+from apiserver.testing.runners import ServerChild
 
 NAMESPACES: Final = "/api/v1/namespaces"
 
@@ -295,6 +296,16 @@ def test_a_child_process_ends_when_its_parent_is_killed() -> None:
         psutil.Process(int(end.stdout)).wait(60)
     except psutil.NoSuchProcess:
         return
+
+
+def test_a_child_process_that_is_stopped_ends_its_shutdown() -> None:
+    server = ApiServer(in_process=False).start()
+    runner = server._runner
+    assert isinstance(runner, ServerChild)
+    process = runner._process
+    assert process is not None
+    server.stop()
+    assert process.returncode == 0
 
 
 # In a process of its own: what other servers in that of the tests do meanwhile makes objects, too.

@@ -90,7 +90,11 @@ async def test_what_a_request_has_of_its_call(line: tuple[str, str], expected: E
     assert request.checks_uid is (line[0] == "PUT")
     assert request.admission is not None
     assert await request.admission.mutate({}, None) == ["recorded"]
-    assert plugin.asked == [
+    (asked,) = plugin.asked
+    assert asked.request is not None
+    asked.waited(0.5)
+    assert asked.request.waited_s == 0.5
+    assert [asked._replace(request=None)] == [
         AdmissionAttributes(
             expected.operation,
             expected.resource,
