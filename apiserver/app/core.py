@@ -21,7 +21,9 @@ from apiserver.endpoints.representation import MetaV1Encoders
 from apiserver.endpoints.request_history import RequestHistory
 from apiserver.endpoints.watch_stream import WatchStreams
 from apiserver.faults import FaultInjector
+from apiserver.metrics.allocations import AllocationMetrics
 from apiserver.metrics.validation import ValidationMetrics
+from apiserver.registry.allocations import AllocationKeys
 from apiserver.registry.declarative_validation import DeclarativeValidation
 from apiserver.registry.memory_budget import MemoryBudget
 from apiserver.registry.offload import Offload
@@ -61,6 +63,7 @@ class Core:
     serving: SecureServing
     decode: ObjectDecoder
     catalogue: Catalogue
+    allocations: AllocationMetrics
     forms: StorageForms
     history: RequestHistory | None
     faults: FaultInjector | None
@@ -99,18 +102,23 @@ def build_core(
     offload, metrics, serving = surroundings.offload, surroundings.metrics, surroundings.serving
     brand, clock, loop = config.brand, surroundings.host.clock, asyncio.get_running_loop()
     schemas = surroundings.host.shared.schemas(config.release.version, brand.vendor)
+    allocator = service_allocator(config)
+    allocations = AllocationMetrics(
+        AllocationKeys(config.etcd_prefix), allocator.all_networks, allocator.node_ports
+    )
     catalogue = surroundings.host.shared.catalogue(config).for_server(
-        service_allocator(config),
+        allocator,
         _declarative_validation(config, metrics.validation) if config.declarative_validation else None,
     )
     own_writes = OwnWrites()
     decode = ObjectDecoder(own_writes, catalogue.other_version)
     storage = ObjectStorage(
         store=store,
-        cache=watch_cache(config, store, decode, metrics.storage),
+        cache=watch_cache(config, store, decode, metrics.storage, allocations),
         own_writes=own_writes,
         prefix=config.etcd_prefix,
         is_stale=is_stale,
+        allocation_observer=allocations,
     )
     metrics.served_names.table = served = ServedTable(
         catalogue.resources(RuntimeConfig(config.runtime_config), config.emulate_removal)
@@ -132,6 +140,7 @@ def build_core(
         serving=serving,
         decode=decode,
         catalogue=catalogue,
+        allocations=allocations,
         forms=storage.forms,
         history=surroundings.host.history,
         faults=faults,

@@ -34,6 +34,7 @@ def build_exposition(
             metrics.requests,
             metrics.served_names,
             CacheMetrics(core.registry.cache, metrics.resource_of, OBJECT_OVERHEAD_BYTES),
+            core.allocations,
             metrics.storage,
             metrics.encryption,
             metrics.conversion_webhooks,

@@ -13,7 +13,7 @@ from apiserver.serving.listening import CannotStart, read_optional
 from storage.embedded import EmbeddedStore
 from storage.errors import StorageError
 from storage.interface import Storage
-from storage.watch_cache import HistoryLimits, WatchCache, WatchCacheOptions
+from storage.watch_cache import HistoryLimits, OtherKeys, WatchCache, WatchCacheOptions
 from storage.watch_cache.options import CHECK_INTERVAL_S
 
 # The memory that one object takes beside its tail.
@@ -49,12 +49,17 @@ def release_memory(store: Storage) -> None:
 
 
 def watch_cache(
-    config: Config, store: Storage, decode: ObjectDecoder, metrics: StorageMetrics
+    config: Config,
+    store: Storage,
+    decode: ObjectDecoder,
+    metrics: StorageMetrics,
+    others: OtherKeys | None = None,
 ) -> WatchCache[StoredObject]:
     """Returns the cache in front of a store.
 
     decode: makes objects of stored values.
     metrics: counts how long reads wait for the cache, and knows whose keys begin with a prefix.
+    others: is told of keys that are of no object.
     """
 
     def limits_of(resource_prefix: str) -> HistoryLimits:
@@ -74,4 +79,5 @@ def watch_cache(
             serve_snapshots=config.list_from_cache_snapshot,
         ),
         on_wait=metrics.observe_read_wait,
+        others=others,
     )

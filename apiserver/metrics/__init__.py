@@ -5,7 +5,7 @@ numbers (`requests`, `storage`, `encryption`, `admission`, `match_conditions`, `
 `work_queues`, `histograms`); the store is asked for its size at intervals (`storage_size`); the state of the
 watch cache and what the system counts are read when /metrics is requested (`watch_cache`, `process`), and
 `build_info` never changes. A timer and a thread measure the turns of the event loop (`event_loop`,
-`thread_stacks`); `memory` tells what was refused for want of it.
+`thread_stacks`); `memory` tells what was refused for want of it, `allocations` what Services are given.
 
 `lifecycles` knows the stability of each metric, and which release has deprecated it (lifecycles.txt; those of
 kube-apiserver that are missing are in not_served.txt, with the reason). `registry` decides by that, and by

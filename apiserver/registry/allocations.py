@@ -134,6 +134,18 @@ class Allocator(Protocol):
         ...
 
 
+class AllocationObserver(Protocol):
+    """Is told what has come of allocations. is_static: whether the object asked for that very value."""
+
+    def allocated(self, allocation: Allocation, seconds: float, *, is_static: bool) -> None:
+        """seconds: how long it took until it was stored."""
+        ...
+
+    def failed(self, allocation: Allocation, *, is_static: bool) -> None:
+        """It could not be had; where a pool is exhausted, it is any one of that."""
+        ...
+
+
 class ExtraWrites(NamedTuple):
     """What a write adds to its transaction."""
 
@@ -156,16 +168,26 @@ class ObjectAllocations:
     """The allocations of one object, through the attempts of one write.
 
     prefix: of all keys. owner: the object's key. clock: seconds since 1970.
+    observer: is not told of dry runs.
     """
 
     def __init__(
-        self, store: Storage, allocator: Allocator, *, prefix: str, owner: str, clock: Callable[[], float]
+        self,
+        store: Storage,
+        allocator: Allocator,
+        *,
+        prefix: str,
+        owner: str,
+        clock: Callable[[], float],
+        observer: AllocationObserver | None = None,
     ) -> None:
         self._store = store
         self._allocator = allocator
         self._keys = AllocationKeys(prefix)
         self._owner = owner
         self._clock = clock
+        self._observer = observer
+        self._began = clock()
         self._attempts = 0
         self._taken: set[AllocationKey] = set()  # that we know of
         self._asked: set[str] = set()  # keys of what the last document named itself
@@ -185,12 +207,15 @@ class ObjectAllocations:
         for each in named:
             # What it has it keeps, though the pool may be another by now.
             if self._keys.claim(each) not in had and (error := allocator.refusal(document, each)):
+                self._failed(each, is_static=True, is_dry_run=is_dry_run)
                 raise AllocationRefused(error)
         self._asked = {self._keys.claim(each) for each in named}
         own = {AllocationKey(each.kind, each.value) for each in named}
         for request in allocator.requests(document, is_new=old is None):
             chosen = allocator.choose(request, self._taken | own)
             if chosen is None:
+                if (example := allocator.choose(request, frozenset())) is not None:
+                    self._failed(example, is_static=False, is_dry_run=is_dry_run)
                 raise AllocationRefused(allocator.exhausted(request))
             allocator.assign(document, request, chosen.value)
             own.add(AllocationKey(chosen.kind, chosen.value))
@@ -235,6 +260,7 @@ class ObjectAllocations:
         if lost is None:
             return False
         self._attempts += 1
+        self._failed(lost, is_static=self._keys.claim(lost) in self._asked, is_dry_run=False)
         if self._keys.claim(lost) in self._asked or self._attempts == ATTEMPTS_MAX:
             raise AllocationRefused(self._allocator.conflict(self._document, lost))
         self._taken.add(AllocationKey(lost.kind, lost.value))
@@ -244,6 +270,17 @@ class ObjectAllocations:
             page = await self._store.list(prefix_range(folder))
             self._taken |= {AllocationKey(lost.kind, item.key.removeprefix(folder)) for item in page.items}
         return True
+
+    def stored(self) -> None:
+        """Note that what `allocate` has returned last has been written."""
+        if self._observer is not None:
+            seconds = max(0.0, self._clock() - self._began)
+            for key, each in self._added.items():
+                self._observer.allocated(each, seconds, is_static=key in self._asked)
+
+    def _failed(self, allocation: Allocation, *, is_static: bool, is_dry_run: bool) -> None:
+        if self._observer is not None and not is_dry_run:
+            self._observer.failed(allocation, is_static=is_static)
 
     def release(self, document: Document) -> tuple[Delete, ...]:
         """Returns what goes with the removal of `document`."""

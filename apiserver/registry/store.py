@@ -15,6 +15,7 @@ from apiserver.clock import SYSTEM_CLOCK, Clock
 from apiserver.errors import DAMAGED_CAUSES_MAX, NotFound, StorageReadError
 from apiserver.meta.options import ListOptions
 from apiserver.registry import chunks, version_codec
+from apiserver.registry.allocations import AllocationObserver
 from apiserver.registry.delete_path import DeletePath, DeleteRequest
 from apiserver.registry.object_keys import ObjectKeys
 from apiserver.registry.offload import Offload
@@ -50,6 +51,7 @@ class ObjectStorage:
     cache: of what is in the store. own_writes: is told what is written. prefix: of all keys, as `/registry`.
     is_stale: see `write_path`; None if nothing is encrypted.
     forms: in which objects are stored, where that is not for the release alone to say.
+    allocation_observer: is told of what objects are given of pools.
     """
 
     store: Storage
@@ -58,6 +60,7 @@ class ObjectStorage:
     prefix: str
     is_stale: IsStale | None = None
     forms: StorageForms = field(default_factory=StorageForms)
+    allocation_observer: AllocationObserver | None = None
 
 
 class Registry:
@@ -75,7 +78,12 @@ class Registry:
         self._brand = brand
         self._keys = ObjectKeys(storage.prefix)
         transactions = Transactions(
-            storage.store, storage.own_writes, storage.forms, prefix=storage.prefix, clock=clock
+            storage.store,
+            storage.own_writes,
+            storage.forms,
+            prefix=storage.prefix,
+            clock=clock,
+            allocation_observer=storage.allocation_observer,
         )
         self._write_path = WritePath(cache, transactions, self._keys, offload, clock.time, storage.is_stale)
         self._delete_path = DeletePath(cache, transactions, self._keys, offload, clock.time)

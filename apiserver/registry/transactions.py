@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from apiserver.clock import SYSTEM_CLOCK, Clock
-from apiserver.registry.allocations import ExtraWrites, ObjectAllocations
+from apiserver.registry.allocations import AllocationObserver, ExtraWrites, ObjectAllocations
 from apiserver.registry.guard import Guard
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ServedResource
@@ -34,7 +34,9 @@ class Transactions:
         *,
         prefix: str,
         clock: Clock = SYSTEM_CLOCK,
+        allocation_observer: AllocationObserver | None = None,
     ) -> None:
+        self._allocation_observer = allocation_observer
         self._store = store
         self._own_writes = own_writes
         self._forms = forms
@@ -48,7 +50,12 @@ class Transactions:
         if allocator is None:
             return None
         return ObjectAllocations(
-            self._store, allocator, prefix=self._prefix, owner=key, clock=self._clock.time
+            self._store,
+            allocator,
+            prefix=self._prefix,
+            owner=key,
+            clock=self._clock.time,
+            observer=self._allocation_observer,
         )
 
     async def create(

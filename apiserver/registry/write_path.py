@@ -150,10 +150,14 @@ class WritePath:
                 filled = await self._offload_of(request).run_begun(_size(request), copy.deepcopy, document)
                 extra = await allocations.allocate(filled, None, is_dry_run=request.options.dry_run)
                 try:
-                    return await self._put_new(request, key, filled, extra)
+                    found = await self._put_new(request, key, filled, extra)
                 except KeyExists as error:
                     if not await allocations.may_retry(error.key):
                         raise
+                else:
+                    if not request.options.dry_run:
+                        allocations.stored()
+                    return found
         except AllocationRefused as refused:
             raise write_stages.refusal(request.resource, name, [refused.error]) from None
 
@@ -323,6 +327,8 @@ class WritePath:
             revision = await self._transactions.replace(
                 resource, key, value, expected=expected, extra=attempt.extra
             )
+            if allocations is not None:
+                allocations.stored()
             return StoredObject.written(key, head, value, revision)
         except RevisionMismatch:
             return None

@@ -30,7 +30,7 @@ A cache in front of a copy of another store in the process begins with what that
 nothing is listed, and nothing decoded again.
 """
 
-from storage.watch_cache.cache import Listing, WatchCache
+from storage.watch_cache.cache import Listing, OtherKeys, WatchCache
 from storage.watch_cache.events import CacheEvent, EventType
 from storage.watch_cache.fanout import EVERYTHING, Scope
 from storage.watch_cache.history import HistoryLimits
@@ -47,6 +47,7 @@ __all__ = [
     "HistoryLimits",
     "KeyVersion",
     "Listing",
+    "OtherKeys",
     "Scope",
     "WatchCache",
     "WatchCacheOptions",

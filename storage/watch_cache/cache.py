@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from storage.auto_compaction import compaction_key
 from storage.errors import RevisionCompacted, RevisionTooLarge, StorageError, StorageUnavailable
@@ -79,6 +79,22 @@ class _Filling(Generic[T]):
     bytes: int = 0
 
 
+class OtherKeys(Protocol):
+    """Is told which keys there are that are of no object, as the cache hears of them. Must not raise."""
+
+    def clear(self) -> None:
+        """Forget all: those that there are follow."""
+        ...
+
+    def keys(self) -> Sequence[str]:
+        """Returns those that another cache has to know, to begin with what this one has."""
+        ...
+
+    def put(self, key: str) -> None: ...
+
+    def delete(self, key: str) -> None: ...
+
+
 class WatchCache(Generic[T]):
     """Serves reads and watches from memory, in front of a store. Writes go to the store directly.
 
@@ -95,6 +111,7 @@ class WatchCache(Generic[T]):
         size_of: Callable[[T], int],
         options: WatchCacheOptions = WatchCacheOptions(),  # noqa: B008  immutable
         on_wait: Callable[[str, float], None] | None = None,
+        others: OtherKeys | None = None,
     ) -> None:
         """prefix: all keys begin with it and a slash, as in `/registry`.
 
@@ -122,6 +139,7 @@ class WatchCache(Generic[T]):
         # By resource prefix and outcome: success, failure (they differ) or error (it could not be compared).
         self.checks_total: Counter[tuple[str, str]] = Counter()
         self._on_wait = on_wait
+        self._others = others
         self._growth_bytes = 0  # of all histories, since the budget was enforced
         self._size_of = size_of
         # The bytes of obsolete versions that were dropped because of their age, not for newer ones.
@@ -133,7 +151,7 @@ class WatchCache(Generic[T]):
             store,
             prefix_range(prefix + "/"),
             self._progress,
-            on_list=self._filling.clear,
+            on_list=self._begin_filling,
             on_page=self._add,
             on_listed=self._fill,
             on_events=self._apply,
@@ -168,6 +186,7 @@ class WatchCache(Generic[T]):
                     if (state := each.state_at(prefix, revision)).held
                 },
                 self._compacted,
+                () if self._others is None else self._others.keys(),
             )
         except RevisionCompacted:
             return None
@@ -178,6 +197,9 @@ class WatchCache(Generic[T]):
         revision: of the store, which holds the same. copy: makes a value for this cache.
         """
         self._compacted = state.compacted
+        if self._others is not None:
+            for other in state.others:
+                self._others.put(other)
         for prefix, resource in state.resources.items():
             snapshots: Snapshots[T] = Snapshots()
             snapshots.add_all(
@@ -534,6 +556,11 @@ class WatchCache(Generic[T]):
             versions.append(_version(item, self._decode))
         return versions
 
+    def _begin_filling(self) -> None:
+        self._filling.clear()
+        if self._others is not None:
+            self._others.clear()
+
     def _add(self, items: Sequence[Stored]) -> None:
         by_resource: dict[str, list[KeyVersion[T]]] = {}
         for item in items:
@@ -542,6 +569,8 @@ class WatchCache(Generic[T]):
                 by_resource.setdefault(prefix, []).append(_version(item, self._decode))
             elif item.key == self._compaction_key:
                 self._note_compaction(item.value)
+            elif self._others is not None:
+                self._others.put(item.key)
         for prefix, versions in by_resource.items():
             filling = self._filling.get(prefix)
             if filling is None:
@@ -566,8 +595,11 @@ class WatchCache(Generic[T]):
             prefix = resource_of(self._prefix, event.key)
             if prefix is not None:
                 by_resource.setdefault(prefix, []).append(event)
-            elif event.key == self._compaction_key and event.value is not None:
-                self._note_compaction(event.value)
+            elif event.key == self._compaction_key:
+                if event.value is not None:
+                    self._note_compaction(event.value)
+            elif self._others is not None:
+                (self._others.delete if event.value is None else self._others.put)(event.key)
         for prefix, group in by_resource.items():
             resource = self._resource(prefix)
             # Before new events: earlier ones were delivered in an earlier iteration of the event loop.

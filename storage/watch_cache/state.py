@@ -31,7 +31,9 @@ class CacheState(Generic[T]):
 
     resources: by the prefix of their keys; those that have objects.
     compacted: what was before this revision cannot be read.
+    others: keys that are of no object, as far as the cache tells of them; they may be some revisions newer.
     """
 
     resources: Mapping[str, ResourceState[T]]
     compacted: int
+    others: Sequence[str] = ()

@@ -577,6 +577,35 @@ def test_what_the_cache_does_for_reads_is_counted(
     assert increase(api, read, name, **labels) == count
 
 
+def test_what_services_are_given_is_counted(api: Api, namespace: str) -> None:
+    """As they come and go; dry runs are given nothing."""
+    services = f"/api/v1/namespaces/{namespace}/services"
+    spec = {"type": "NodePort", "ports": [{"port": 80}]}
+    prefixes = ("kube_apiserver_clusterip_allocator_", "kube_apiserver_nodeport_allocator_")
+    names = [
+        f"{prefix}{name}"
+        for prefix, unit in zip(prefixes, ("ips", "ports"), strict=True)
+        for name in (f"allocated_{unit}", f"available_{unit}", "allocation_total", "allocation_errors_total")
+    ]
+
+    def changes(act: Callable[[], Any]) -> list[float]:
+        before = Scrape(api)
+        act()
+        # A list of the newest state: the cache has then heard of the claims, too.
+        api.get(services).ok()
+        after = Scrape(api)
+        return [after.value(name) - before.value(name) for name in names]
+
+    def create(name: str, query: str = "", **more: Any) -> Any:
+        return api.post(f"{services}{query}", {"metadata": {"name": name}, "spec": {**spec, **more}})
+
+    assert changes(lambda: create("a", "?dryRun=All").ok()) == [0] * 8
+    assert changes(lambda: create("a").ok()) == [1, -1, 1, 0, 1, -1, 1, 0]
+    taken = api.get(f"{services}/a").ok()["spec"]["clusterIP"]
+    assert changes(lambda: create("b", clusterIP=taken)) == [0, 0, 0, 1, 0, 0, 0, 0]
+    assert changes(lambda: api.delete(f"{services}/a").ok()) == [-1, 1, 0, 0, -1, 1, 0, 0]
+
+
 def test_the_size_of_what_is_stored_is_estimated(api: Api, namespace: str) -> None:
     configmaps = f"/api/v1/namespaces/{namespace}/configmaps"
     name, size = "apiserver_resource_size_estimate_bytes", 10_000

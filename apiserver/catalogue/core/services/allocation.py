@@ -241,6 +241,10 @@ class ServiceAllocator:
         for network in self._networks_of(request.family):
             yield int(network[0]) + 1, int(network[-1]) - 1
 
+    def all_networks(self) -> Sequence[IPNetwork]:
+        """Returns the networks of which addresses may be given, each once: ServiceCIDRs repeat the first."""
+        return list(dict.fromkeys(each for family in ("IPv4", "IPv6") for each in self._networks_of(family)))
+
     def _networks_of(self, family: str) -> Iterator[IPNetwork]:
         if (own := self.networks.get(family)) is not None:
             yield own

@@ -1,0 +1,199 @@
+"""The cluster IPs and node ports of Services: how many there are, and how many were given or refused.
+
+How many there are is known of the keys of claims, of which the watch cache hears: whichever server has given
+them. A repair (`controllers.service_allocations`) changes them, too.
+Source: kubernetes, pkg/registry/core/service/{ipallocator,portallocator}/metrics.go.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from apiserver.metrics.histograms import Histogram
+from apiserver.metrics.series import Family, histogram_family, values
+from apiserver.registry.allocations import Allocation, AllocationKey, AllocationKeys
+from apiserver.vocabulary import IPNetwork
+
+_CLUSTER_IP: Final = "clusterip"
+_NODE_PORT: Final = "nodeport"
+_SCOPES: Final = {True: "static", False: "dynamic"}
+_CIDR: Final = ("cidr",)
+# prometheus-client's, of Go and of Python. Seconds.
+_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+# Of a network there are at most so many addresses, as in kube-apiserver: what a signed 64-bit integer holds.
+ADDRESSES_MAX: Final = 2**63 - 1
+
+
+class AllocationMetrics:
+    """An `AllocationObserver` of Services, and, of their claims, the `OtherKeys` of a watch cache.
+
+    keys: tells claims. networks: returns those of which addresses are given; each has series of its own.
+    node_ports: the first and the last.
+    """
+
+    def __init__(
+        self, keys: AllocationKeys, networks: Callable[[], Sequence[IPNetwork]], node_ports: tuple[int, int]
+    ) -> None:
+        self._keys, self._networks, self._node_ports = keys, networks, node_ports
+        self._addresses: set[str] = set()
+        self._ports: set[str] = set()
+        # How many of `_addresses` are of each network, and of which networks that was asked.
+        self._used: Counter[str] = Counter()
+        self._used_of: Sequence[IPNetwork] = ()
+        # By network and scope; by scope.
+        self._ips: Counter[tuple[str, str]] = Counter()
+        self._ip_errors: Counter[tuple[str, str]] = Counter()
+        self._durations: dict[str, Histogram] = {}
+        self._node_port_counts: Counter[str] = Counter()
+        self._node_port_errors: Counter[str] = Counter()
+
+    # ---- what is given
+
+    def allocated(self, allocation: Allocation, seconds: float, *, is_static: bool) -> None:
+        scope = _SCOPES[is_static]
+        if allocation.kind == _NODE_PORT:
+            self._node_port_counts[scope] += 1
+        elif cidr := self._network_of(allocation.value):
+            self._ips[cidr, scope] += 1
+            durations = self._durations.get(cidr)
+            if durations is None:
+                durations = self._durations[cidr] = Histogram(_BUCKETS)
+            durations.observe(seconds)
+
+    def failed(self, allocation: Allocation, *, is_static: bool) -> None:
+        scope = _SCOPES[is_static]
+        if allocation.kind == _NODE_PORT:
+            self._node_port_errors[scope] += 1
+        elif cidr := self._network_of(allocation.value) or self._first_like(allocation.value):
+            self._ip_errors[cidr, scope] += 1
+
+    # ---- what there is
+
+    def clear(self) -> None:
+        self._addresses.clear()
+        self._ports.clear()
+        self._used.clear()
+
+    def keys(self) -> Sequence[str]:
+        claims = [(_CLUSTER_IP, each) for each in self._addresses]
+        claims += [(_NODE_PORT, each) for each in self._ports]
+        return [self._keys.claim(AllocationKey(*each)) for each in claims]
+
+    def put(self, key: str) -> None:
+        if not key.startswith(self._keys.claims):
+            return
+        kind, value = self._keys.allocation(key)
+        if kind == _NODE_PORT:
+            self._ports.add(value)
+        elif kind == _CLUSTER_IP and value not in self._addresses:
+            self._addresses.add(value)
+            self._used[self._network_of(value)] += 1
+
+    def delete(self, key: str) -> None:
+        if not key.startswith(self._keys.claims):
+            return
+        kind, value = self._keys.allocation(key)
+        if kind == _NODE_PORT:
+            self._ports.discard(value)
+        elif kind == _CLUSTER_IP and value in self._addresses:
+            self._addresses.discard(value)
+            self._used[self._network_of(value)] -= 1
+
+    # ---- exposition
+
+    def families(self) -> Iterable[Family]:
+        networks = list(self._networks())
+        used = self._used_by(networks)
+        prefix = "kube_apiserver_clusterip_allocator_"
+        yield values(
+            f"{prefix}allocated_ips",
+            "gauge",
+            "Cluster IPs that Services have.",
+            _CIDR,
+            [((cidr,), count) for cidr, count in used.items()],
+        )
+        yield values(
+            f"{prefix}available_ips",
+            "gauge",
+            "Cluster IPs that Services may still be given.",
+            _CIDR,
+            [((str(each),), max(0, _size(each) - used[str(each)])) for each in networks],
+        )
+        yield values(
+            f"{prefix}allocation_total",
+            "counter",
+            "Cluster IPs that Services were given: those that they asked for (static), and others.",
+            ("cidr", "scope"),
+            list(self._ips.items()),
+        )
+        yield values(
+            f"{prefix}allocation_errors_total",
+            "counter",
+            "Cluster IPs that Services could not be given.",
+            ("cidr", "scope"),
+            list(self._ip_errors.items()),
+        )
+        yield histogram_family(
+            f"{prefix}allocation_duration_seconds",
+            "How long it took until a Service had its cluster IP, and was stored with it.",
+            _CIDR,
+            [((cidr,), durations) for cidr, durations in self._durations.items()],
+        )
+        yield from self._node_port_families()
+
+    def _node_port_families(self) -> Iterable[Family]:
+        prefix = "kube_apiserver_nodeport_allocator_"
+        low, high = self._node_ports
+        in_range = len(self._ports)
+        yield values(
+            f"{prefix}allocated_ports", "gauge", "Node ports that Services have.", (), [((), in_range)]
+        )
+        yield values(
+            f"{prefix}available_ports",
+            "gauge",
+            "Node ports that Services may still be given.",
+            (),
+            [((), max(0, high - low + 1 - in_range))],
+        )
+        yield values(
+            f"{prefix}allocation_total",
+            "counter",
+            "Node ports that Services were given: those that they asked for (static), and others.",
+            ("scope",),
+            [((scope,), count) for scope, count in self._node_port_counts.items()],
+        )
+        yield values(
+            f"{prefix}allocation_errors_total",
+            "counter",
+            "Node ports that Services could not be given.",
+            ("scope",),
+            [((scope,), count) for scope, count in self._node_port_errors.items()],
+        )
+
+    def _used_by(self, networks: Sequence[IPNetwork]) -> dict[str, int]:
+        if networks != self._used_of:
+            # ServiceCIDRs have come or gone, which is rare: all that there is is counted again.
+            self._used_of = networks
+            self._used = Counter(map(self._network_of, self._addresses))
+        return {str(each): self._used[str(each)] for each in networks}
+
+    def _network_of(self, address: str) -> str:
+        """Returns the network that an address is of; empty if it is of none any more."""
+        try:
+            ip = ipaddress.ip_address(address)
+        except ValueError:
+            return ""  # The store was mended by hand.
+        return next((str(each) for each in self._networks() if ip in each), "")
+
+    def _first_like(self, address: str) -> str:
+        """Returns the first network of the family of an address; empty if there is none."""
+        is_ipv6 = ":" in address
+        return next((str(each) for each in self._networks() if (each.version == 6) == is_ipv6), "")
+
+
+def _size(network: IPNetwork) -> int:
+    """Returns how many addresses may be given of it: not its own, nor its last one."""
+    return min(max(0, network.num_addresses - 2), ADDRESSES_MAX)

@@ -1,0 +1,77 @@
+"""How many cluster IPs and node ports there are, and how many were given or refused."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Final
+
+from apiserver.metrics.allocations import ADDRESSES_MAX, AllocationMetrics
+from apiserver.registry.allocations import Allocation, AllocationKeys
+from apiserver.vocabulary import IPNetwork
+
+KEYS: Final = AllocationKeys("/registry")
+V4: Final = ipaddress.ip_network("10.0.0.0/24")
+V6: Final = ipaddress.ip_network("fd00::/64")
+LATER: Final = ipaddress.ip_network("10.0.1.0/28")
+IPS: Final = "kube_apiserver_clusterip_allocator_"
+PORTS: Final = "kube_apiserver_nodeport_allocator_"
+
+
+def ip(value: str) -> Allocation:
+    return Allocation("clusterip", value, "")
+
+
+def port(value: str) -> Allocation:
+    return Allocation("nodeport", value, "")
+
+
+def lines(metrics: AllocationMetrics) -> set[str]:
+    return {line.rstrip("\n") for family in metrics.families() for line in family.series}
+
+
+def test_what_there_is_follows_the_claims() -> None:
+    networks: list[IPNetwork] = [V4, V6]
+    metrics = AllocationMetrics(KEYS, lambda: networks, (30_000, 30_009))
+    claims = [ip("10.0.0.1"), ip("10.0.0.2"), ip("fd00::1"), ip("10.0.1.3"), port("30001"), port("30002")]
+    for each in (*claims, *claims):
+        metrics.put(KEYS.claim(each))
+    metrics.put("/registry/core/services/a/b")
+    metrics.delete(KEYS.claim(ip("10.0.0.9")))
+    metrics.delete(KEYS.claim(ip("10.0.0.2")))
+    metrics.delete(KEYS.claim(port("30002")))
+    assert lines(metrics) >= {
+        f'{IPS}allocated_ips{{cidr="10.0.0.0/24"}} 1',
+        f'{IPS}available_ips{{cidr="10.0.0.0/24"}} 253',
+        f'{IPS}allocated_ips{{cidr="fd00::/64"}} 1',
+        f'{IPS}available_ips{{cidr="fd00::/64"}} {ADDRESSES_MAX - 1}',
+        f"{PORTS}allocated_ports 1",
+        f"{PORTS}available_ports 9",
+    }
+    other = AllocationMetrics(KEYS, lambda: networks, (30_000, 30_009))
+    for key in metrics.keys():  # noqa: SIM118  no mapping
+        other.put(key)
+    assert lines(other) == lines(metrics)
+    networks.append(LATER)
+    assert f'{IPS}allocated_ips{{cidr="10.0.1.0/28"}} 1' in lines(metrics)
+    metrics.clear()
+    assert f'{IPS}allocated_ips{{cidr="10.0.0.0/24"}} 0' in lines(metrics)
+
+
+def test_what_is_given_and_refused_is_counted() -> None:
+    metrics = AllocationMetrics(KEYS, lambda: [V4], (30_000, 30_009))
+    metrics.allocated(ip("10.0.0.1"), 0.02, is_static=True)
+    metrics.allocated(ip("10.0.0.2"), 0.02, is_static=False)
+    metrics.failed(ip("10.0.0.1"), is_static=True)
+    metrics.failed(ip("192.168.0.1"), is_static=True)  # out of range
+    metrics.allocated(port("30001"), 0.02, is_static=False)
+    metrics.failed(port("30001"), is_static=True)
+    cidr = 'cidr="10.0.0.0/24"'
+    text = "\n".join(lines(metrics)).splitlines()
+    assert set(text) >= {
+        f'{IPS}allocation_total{{{cidr},scope="static"}} 1',
+        f'{IPS}allocation_total{{{cidr},scope="dynamic"}} 1',
+        f'{IPS}allocation_errors_total{{{cidr},scope="static"}} 2',
+        f"{IPS}allocation_duration_seconds_count{{{cidr}}} 2",
+        f'{PORTS}allocation_total{{scope="dynamic"}} 1',
+        f'{PORTS}allocation_errors_total{{scope="static"}} 1',
+    }
