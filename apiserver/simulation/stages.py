@@ -45,6 +45,9 @@ RESTART_DELAY_S: Final = 1.0
 RESTART_DELAY_S_MAX: Final = 30.0
 TEXT_LENGTH_MAX: Final = 1_024
 
+# Of a number in an annotation. All bounds are smaller.
+_DIGITS_MAX: Final = 20
+
 _T = TypeVar("_T")
 
 
@@ -177,7 +180,8 @@ def annotated_stage(annotations: Mapping[str, str]) -> Stage | None:
         found = "".join([first, *(each.capitalize() for each in rest)])
         if found not in _FIELDS:
             raise InvalidStage(path, f"unknown; known are {', '.join(_ANNOTATIONS)}")
-        values.update([_value(found, _scalar(text), path)])
+        is_text = found in _TEXTS
+        values.update([_value(found, text if is_text else _scalar(text), path)])
     if not (values or containers):
         return None
     return _checked(replace(Stage(**values), match=Selection(containers=containers)), values)
@@ -187,7 +191,9 @@ def _scalar(text: str) -> object:
     """Returns what YAML would make of a text, as a file has it: a number, a truth value or a text."""
     if text in ("true", "false"):
         return text == "true"
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else text
+    if not (text.isascii() and text.replace(".", "", 1).isdigit() and len(text) < _DIGITS_MAX):
+        return text
+    return float(text) if "." in text else int(text)
 
 
 def _stage(found: object, path: str) -> Stage:
@@ -299,6 +305,7 @@ _FIELDS: Final[Mapping[str, tuple[str, Callable[[object], Any]]]] = {
     "restartDelay": ("restart_delay_s", _duration_s),
     "terminationDelay": ("termination_delay_s", _duration_s),
 }
+_TEXTS: Final = frozenset({"phase", "reason", "message"})
 _ANNOTATIONS: Final = ["containers"] + [
     "".join(f"-{letter.lower()}" if letter.isupper() else letter for letter in name) for name in _FIELDS
 ]

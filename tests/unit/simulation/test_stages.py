@@ -103,6 +103,11 @@ ANNOTATIONS: Final[dict[str, tuple[dict[str, str], Stage | None]]] = {
     "and zero a success": ({"exit-code": "0"}, Stage("Succeeded", exit_code=0)),
     "a duration has an end": ({"duration": "2s"}, Stage("Succeeded", duration_s=2.0)),
     "never ready": ({"ready": "false"}, Stage(ready=False)),
+    "parts of a second": ({"start-delay": "1.5"}, Stage(start_delay_s=1.5)),
+    "texts that look like something else": (
+        {"reason": "true", "message": "404"},
+        Stage(reason="true", message="404"),
+    ),
     "one container": (
         {"phase": "Failed", "containers": "a, b"},
         Stage("Failed", match=Selection(containers=frozenset({"a", "b"}))),
