@@ -13,6 +13,8 @@ from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.controllers.informer import Informer
 from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.errors import Conflict, NotFound
+from apiserver.meta import timestamps
+from apiserver.meta.conditions import set_condition
 from apiserver.simulation.component import ClusterAccess, Component, Target
 from apiserver.simulation.nodes import host_ip, is_simulated, number_of, place_of, pod_network
 from apiserver.simulation.object_index import Key, ObjectIndex
@@ -31,6 +33,13 @@ _FIRST_HOST: Final = 2
 _GARBAGE_COLLECTOR: Final = UserInfo(
     "system:serviceaccount:kube-system:pod-garbage-collector", (AUTHENTICATED,)
 )
+# What the garbage collector of pods says of one, and failure policies of Jobs ask for.
+_NODE_IS_GONE: Final = {
+    "type": "DisruptionTarget",
+    "status": "True",
+    "reason": "DeletionByPodGC",
+    "message": "PodGC: node no longer exists",
+}
 
 
 class SimulatedKubelet:
@@ -172,13 +181,14 @@ class SimulatedKubelet:
 
     async def _collect(self, pod: Document) -> None:
         """Have a pod fail whose node is gone, and remove it, as the garbage collector of pods does."""
-        pods = self._cluster.resource(PODS)
+        pods, now = self._cluster.resource(PODS), timestamps.to_text(self._cluster.clock())
 
         def fail(found: Document) -> bool:
             status = found.setdefault("status", {})
             if status.get("phase") in ("Succeeded", "Failed"):
                 return False
             status["phase"] = "Failed"
+            set_condition(found, dict(_NODE_IS_GONE), now)
             return True
 
         await self._collector.update(Target.of(pods, pod, "status"), fail)

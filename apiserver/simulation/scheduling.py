@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from apiserver.catalogue.pod_specs.resource_totals import quantities, sum_of, total_of_pod
-from apiserver.meta.conditions import find_condition
+from apiserver.meta.conditions import is_condition_true
 from apiserver.meta.quantity import Quantity, parse_quantity
 from apiserver.vocabulary import Document
 
@@ -83,7 +83,11 @@ def choose(
     named = [(node["metadata"]["name"], node) for node in nodes]
     named.sort(key=lambda each: (len(uses.get(each[0], unused).pods), _natural(each[0])))
     for name, node in named:
-        refusal = why_not(pod, node) or _lack(needs, node, uses.get(name, unused))
+        refusal = (
+            why_not(pod, node) or _lack(needs, node, uses.get(name, unused))
+            if is_condition_true(node, "Ready")
+            else "node(s) were not ready"
+        )
         if not refusal:
             return name, ()
         refusals.append(refusal)
@@ -106,11 +110,11 @@ def unschedulable_message(refusals: Sequence[str]) -> str:
 
 
 def why_not(pod: Document, node: Document) -> str:
-    """Returns why a pod does not belong on a node, however much room there is; empty if it does."""
+    """Returns why a pod does not belong on a node, however much room there is; empty if it does.
+
+    Whether the node is ready is not asked: for pods that have to wait for that, it has a taint.
+    """
     spec, node_spec = pod["spec"], node.get("spec") or {}
-    ready = find_condition(node, "Ready")
-    if ready is None or ready.get("status") != "True":
-        return "node(s) were not ready"
     tolerations = spec.get("tolerations") or ()
     unschedulable = {"key": _UNSCHEDULABLE, "effect": "NoSchedule"}
     if node_spec.get("unschedulable") and not _is_tolerated(unschedulable, tolerations):
@@ -121,6 +125,16 @@ def why_not(pod: Document, node: Document) -> str:
     if not _is_selected(spec, node):
         return "node(s) didn't match Pod's node affinity/selector"
     return ""
+
+
+def may_stay(pod: Document, node: Document) -> bool:
+    """Whether a pod that is on a node stays there, even if it would not be bound to it now."""
+    spec = pod["spec"]
+    evicting = [
+        taint for taint in (node.get("spec") or {}).get("taints") or () if taint.get("effect") == "NoExecute"
+    ]
+    tolerations = spec.get("tolerations") or ()
+    return _is_selected(spec, node) and all(_is_tolerated(taint, tolerations) for taint in evicting)
 
 
 def _is_tolerated(taint: Document, tolerations: Iterable[Document]) -> bool:

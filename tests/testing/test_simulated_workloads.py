@@ -160,6 +160,29 @@ def test_pods_of_a_job_go_with_it_while_they_run(server: ApiServer) -> None:
     server.wait_until_gone("Pod", pod["metadata"]["name"], "default")
 
 
+def test_pods_that_a_job_has_left_behind_can_be_deleted(server: ApiServer) -> None:
+    server.load(job("long", {"duration": "1h"}))
+    server.wait_for("Job", "long", "default", until=lambda it: it.get("status", {}).get("ready") == 1)
+    (pod,) = items(server, PODS)
+    assert server.request("DELETE", f"{JOBS}/long", query={"propagationPolicy": "Orphan"})[0] == 200
+    server.wait_until_gone("Job", "long", "default")
+    name = pod["metadata"]["name"]
+    server.wait_for("Pod", name, "default", until=lambda it: "finalizers" not in it["metadata"])
+    assert server.request("DELETE", f"{PODS}/{name}")[0] == 200
+    server.wait_until_gone("Pod", name, "default")
+
+
+def test_a_failure_policy_knows_pods_whose_node_is_gone(server: ApiServer) -> None:
+    policy = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]}
+    server.load(job("long", {"duration": "1h"}, podFailurePolicy=policy, backoffLimit=0))
+    server.wait_for("Job", "long", "default", until=lambda it: it.get("status", {}).get("ready") == 1)
+    (pod,) = items(server, PODS)
+    assert server.request("DELETE", f"/api/v1/nodes/{pod['spec']['nodeName']}")[0] == 200
+    server.wait_until_gone("Pod", pod["metadata"]["name"], "default")
+    found = server.wait_for("Job", "long", "default", until=lambda it: it["status"].get("ready") == 1)
+    assert "failed" not in found["status"]
+
+
 def test_a_node_that_goes_takes_its_pods_to_others(server: ApiServer) -> None:
     server.load(workload("Deployment", "web", replicas=4))
     server.wait_for("Deployment", "web", "default", until=is_rolled_out)

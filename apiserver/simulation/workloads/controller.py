@@ -83,7 +83,7 @@ _WITH_PODS: Final = (REPLICA_SETS, STATEFUL_SETS, DAEMON_SETS, JOBS)
 
 
 class Key(NamedTuple):
-    """A workload, a Service, or a pod that has lost its Job."""
+    """A workload, a Service, or a pod that may have lost its Job."""
 
     resource: GroupResource
     namespace: str
@@ -175,7 +175,9 @@ class WorkloadController:
                 self._look_at_owner(self._indexes[REPLICA_SETS].get(namespace, owner["name"]))
         elif owner is None:
             self._look_at_selecting(_WITH_PODS, new)
-        elif owner["kind"] == "Job" and jobs.FINALIZER in (new["metadata"].get("finalizers") or ()):
+            if jobs.is_tracked(new):
+                self.queue.add(_key(PODS, new))
+        elif owner["kind"] == "Job" and jobs.is_tracked(new):
             job = self._indexes[JOBS].get(new["metadata"]["namespace"], owner["name"])
             if job is None or job["metadata"]["uid"] != owner["uid"]:
                 self.queue.add(_key(PODS, new))
@@ -231,18 +233,17 @@ class WorkloadController:
         if resource == REPLICA_SETS:
             return plan_replica_set(owner, self._candidates(PODS, owner), now)
         if resource == DEPLOYMENTS:
-            sets = self._indexes[REPLICA_SETS].in_namespace(namespace)
-            pods = {
-                each["metadata"]["uid"]: self._indexes[PODS].owned_by(each["metadata"]["uid"])
-                for each in sets
-            }
-            return plan_deployment(owner, sets, pods, now)
+            sets = self._candidates(REPLICA_SETS, owner)
+            uids = [each["metadata"]["uid"] for each in sets]
+            pods = {uid: self._indexes[PODS].owned_by(uid) for uid in uids}
+            names = self._indexes[REPLICA_SETS].names_in(namespace)
+            return plan_deployment(owner, sets, names, pods, now)
         if resource == STATEFUL_SETS:
-            claims = {each["metadata"]["name"] for each in self._indexes[CLAIMS].in_namespace(namespace)}
-            revisions = self._indexes[REVISIONS].owned_by(owner["metadata"]["uid"])
+            claims = self._indexes[CLAIMS].names_in(namespace)
+            revisions = self._candidates(REVISIONS, owner)
             return plan_stateful_set(owner, self._candidates(PODS, owner), revisions, claims, now)
         if resource == DAEMON_SETS:
-            revisions = self._indexes[REVISIONS].owned_by(owner["metadata"]["uid"])
+            revisions = self._candidates(REVISIONS, owner)
             nodes = list(self._indexes[NODES])
             return plan_daemon_set(owner, self._candidates(PODS, owner), nodes, revisions, now)
         if resource == JOBS:
@@ -258,16 +259,15 @@ class WorkloadController:
 
     def _candidates(self, resource: GroupResource, owner: Document) -> list[Document]:
         """Returns what a workload manages, and what it might adopt."""
-        index = self._indexes[resource]
-        orphans = [
-            each for each in index.in_namespace(owner["metadata"]["namespace"]) if controller_of(each) is None
-        ]
-        return [*index.owned_by(owner["metadata"]["uid"]), *orphans]
+        index, meta = self._indexes[resource], owner["metadata"]
+        return [*index.owned_by(meta["uid"]), *index.orphans_in(meta["namespace"])]
 
     def _plan_orphan(self, pod: Document) -> Plan | None:
-        """A pod of a Job that is gone. Another Job may have its name."""
+        """Returns what to do for a pod whose Job is gone, though another may have its name, or left it."""
         reference = controller_of(pod)
-        if reference is None or reference["kind"] != "Job":
+        if reference is None:
+            return jobs.orphan_plan(pod)
+        if reference["kind"] != "Job":
             return None
         job = self._indexes[JOBS].get(pod["metadata"]["namespace"], reference["name"])
         has_job = job is not None and job["metadata"]["uid"] == reference["uid"]

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import copy
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from typing import Any, Final
 
-from apiserver.simulation.resources import PODS
-from apiserver.simulation.scheduling import why_not
+from apiserver.simulation.resources import PODS, REVISIONS
+from apiserver.simulation.scheduling import may_stay, why_not
 from apiserver.simulation.workloads.plans import Create, Delete, Plan
 from apiserver.simulation.workloads.pods import (
     available_in_s,
@@ -45,16 +45,23 @@ def plan_daemon_set(
     revisions: Sequence[Document],
     now: float,
 ) -> Plan:
-    """pods: that it manages, or might adopt. revisions: its ControllerRevisions. now: seconds since 1970."""
+    """pods, revisions: Pods and ControllerRevisions that it manages, or might adopt.
+
+    now: seconds since 1970.
+    """
     plan = Plan()
+    revisions = claim(owner, REVISIONS, revisions, plan)
     by_node: defaultdict[str, list[Document]] = defaultdict(list)
     for pod in sorted(claim(owner, PODS, pods, plan), key=created):
         by_node[_node_of(pod)].append(pod)
     update = current_revision(owner, revisions, plan, is_named=False)
     labels = {HASH: update.label, GENERATION: str(owner["metadata"].get("generation", 0))}
     template = _on_nodes(owner["spec"]["template"])
-    wanted = [node["metadata"]["name"] for node in nodes if not why_not(template, node)]
+    # In the order of the nodes.
+    wanted = {node["metadata"]["name"]: None for node in nodes if not why_not(template, node)}
     if not is_terminating(owner):
+        staying = {node["metadata"]["name"] for node in nodes if may_stay(template, node)}
+        _delete_strays(by_node, staying.union(wanted), plan)
         _place(owner, by_node, wanted, labels, plan)
         if _is_rolling(owner):
             _roll(owner, by_node, wanted, update.label, plan, now)
@@ -109,7 +116,7 @@ def _new_pod(owner: Document, labels: Document, node: str) -> Document:
 def _place(
     owner: Document,
     by_node: defaultdict[str, list[Document]],
-    wanted: Sequence[str],
+    wanted: Collection[str],
     labels: Document,
     plan: Plan,
 ) -> None:
@@ -122,8 +129,15 @@ def _place(
         plan.deletes += [Delete(PODS, pod) for pod in (*ended, *running[1:])]
         if not listed:
             plan.creates.append(Create(PODS, _new_pod(owner, labels, node)))
+
+
+def _delete_strays(by_node: Mapping[str, Sequence[Document]], places: Container[str], plan: Plan) -> None:
+    """Have pods deleted on nodes that are gone, or that they must leave.
+
+    A taint that only keeps new pods away takes none from its node.
+    """
     for node, listed in by_node.items():
-        if node not in wanted:
+        if node not in places:
             plan.deletes += [Delete(PODS, pod) for pod in listed if not is_terminating(pod)]
 
 
@@ -135,7 +149,7 @@ def _is_rolling(owner: Document) -> bool:
 def _roll(
     owner: Document,
     by_node: defaultdict[str, list[Document]],
-    wanted: Sequence[str],
+    wanted: Collection[str],
     label: str,
     plan: Plan,
     now: float,
@@ -153,12 +167,12 @@ def _roll(
             old += [(False, pod) for pod in listed if _revision(pod) != label and not is_terminating(pod)]
         else:
             old += [(True, pod) for pod in listed if _revision(pod) != label and not is_terminating(pod)]
-    going = [each.found for each in plan.deletes]
+    going = {each.found["metadata"]["uid"] for each in plan.deletes}
     for is_available, pod in sorted(old, key=lambda each: each[0]):
         if is_available and missing >= most:
             return
         missing += is_available
-        if pod not in going:
+        if pod["metadata"]["uid"] not in going:
             plan.deletes.append(Delete(PODS, pod))
 
 
@@ -170,7 +184,7 @@ def _is_available(pod: Document, min_ready_s: float, now: float) -> bool:
 def _status(
     owner: Document,
     by_node: defaultdict[str, list[Document]],
-    wanted: Sequence[str],
+    wanted: Collection[str],
     label: str,
     plan: Plan,
     now: float,

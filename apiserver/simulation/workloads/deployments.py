@@ -6,7 +6,7 @@ Source of the rules: kubernetes, pkg/controller/deployment (rolling.go, recreate
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -97,12 +97,13 @@ class _Rollout:
 def plan_deployment(
     owner: Document,
     sets: Sequence[Document],
+    names: Container[str],
     pods: Mapping[str, Sequence[Document]],
     now: float,
 ) -> Plan:
-    """sets: all ReplicaSets of the namespace that it manages, or might adopt. pods: by the uid of their set.
+    """sets: the ReplicaSets that it manages, or might adopt. names: of all ReplicaSets of the namespace.
 
-    now: seconds since 1970.
+    pods: by the uid of their set. now: seconds since 1970.
     """
     plan = Plan()
     mine = sorted(claim(owner, REPLICA_SETS, sets, plan), key=created)
@@ -111,7 +112,6 @@ def plan_deployment(
     if is_terminating(owner):
         plan.status = _status(rollout, collisions=_collisions(owner))
         return plan
-    names = {each["metadata"]["name"] for each in sets}
     has_collided = False
     if owner["spec"].get("paused"):
         _scale_all(rollout)
@@ -162,7 +162,7 @@ def _next_revision(rollout: _Rollout) -> int:
     return max(map(revision_of, rollout.old), default=0) + 1
 
 
-def _add_new(rollout: _Rollout, names: Iterable[str]) -> bool:
+def _add_new(rollout: _Rollout, names: Container[str]) -> bool:
     """Have the ReplicaSet of the template created. Returns whether another one has the name."""
     owner, meta = rollout.owner, rollout.owner["metadata"]
     template = copy.deepcopy(owner["spec"]["template"])

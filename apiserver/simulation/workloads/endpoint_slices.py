@@ -122,7 +122,7 @@ def _endpoint(service: Document, pod: Document, *, publishes: bool) -> Document:
         "addresses": [pod["status"]["podIP"]],
         "conditions": {
             "ready": publishes or (serving and not is_going),
-            "serving": serving or publishes,
+            "serving": serving,
             "terminating": is_going,
         },
         "targetRef": {

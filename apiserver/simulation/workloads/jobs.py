@@ -15,9 +15,11 @@ from typing import Final, NamedTuple
 from apiserver.catalogue.batch.jobs.specs import InvalidIndexes, parse_indexes
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import find_condition, is_condition_true
+from apiserver.meta.owners import controller_of
 from apiserver.simulation.resources import PODS
 from apiserver.simulation.workloads.plans import Create, Delete, Plan, Update, conditions_of, with_condition
 from apiserver.simulation.workloads.pods import (
+    ENDED,
     claim,
     created,
     is_active,
@@ -88,6 +90,17 @@ class _Job:
         return [pod for pod in self.pods if is_active(pod)]
 
     @property
+    def terminating(self) -> list[Document]:
+        return [pod for pod in self.pods if is_terminating(pod) and phase_of(pod) not in ENDED]
+
+    @property
+    def waits_for_ends(self) -> bool:
+        """Whether a pod that is being deleted has failed, and is replaced, only when it has ended."""
+        return (
+            self.spec.get("podReplacementPolicy") == "Failed" or self.spec.get("podFailurePolicy") is not None
+        )
+
+    @property
     def is_suspended(self) -> bool:
         return bool(self.spec.get("suspend"))
 
@@ -113,10 +126,12 @@ def plan_job(owner: Document, pods: Sequence[Document], now: float) -> Plan:
     plan = Plan()
     if not is_ours(owner):
         return plan
-    job = _Job(owner, sorted(claim(owner, PODS, pods, plan), key=created), now, plan)
     if is_finished(owner):
-        plan.updates += [Update(PODS, pod, released) for pod in job.pods if _is_tracked(pod)]
+        uid = owner["metadata"]["uid"]
+        mine = [pod for pod in pods if (controller_of(pod) or {}).get("uid") == uid]
+        plan.updates += [Update(PODS, pod, released) for pod in mine if is_tracked(pod)]
         return plan
+    job = _Job(owner, sorted(claim(owner, PODS, pods, plan, finalizer=FINALIZER), key=created), now, plan)
     _count(job)
     end = _end(job)
     if end is not None:
@@ -133,11 +148,16 @@ def plan_job(owner: Document, pods: Sequence[Document], now: float) -> Plan:
 
 
 def orphan_plan(pod: Document) -> Plan:
-    """Releases a pod whose Job is gone, so that it can go, too."""
-    return Plan(updates=[Update(PODS, pod, released)] if _is_tracked(pod) else [])
+    """Releases a pod whose Job is gone, or that has none any more, so that it can go, too."""
+    owner = controller_of(pod)
+
+    def release(found: Document) -> bool:
+        return controller_of(found) == owner and released(found)
+
+    return Plan(updates=[Update(PODS, pod, release)] if is_tracked(pod) else [])
 
 
-def _is_tracked(pod: Document) -> bool:
+def is_tracked(pod: Document) -> bool:
     return FINALIZER in (pod["metadata"].get("finalizers") or ())
 
 
@@ -154,7 +174,7 @@ def released(pod: Document) -> bool:
 def _count(job: _Job) -> None:
     before = job.before
     uncounted = before.get("uncountedTerminatedPods") or {}
-    tracked = {pod["metadata"]["uid"] for pod in job.pods if _is_tracked(pod)}
+    tracked = {pod["metadata"]["uid"] for pod in job.pods if is_tracked(pod)}
     job.succeeded, job.failed = before.get("succeeded", 0), before.get("failed", 0)
     job.indexes = _indexes(before.get("completedIndexes", ""), job.spec.get("completions") or 0)
     stored = set(job.indexes)
@@ -184,31 +204,35 @@ def _count(job: _Job) -> None:
                 job.plan.updates.append(Update(PODS, pod, released))
             else:
                 job.indexes.add(index)
-        elif phase_of(pod) == "Failed" or is_terminating(pod):
-            action = _action(job.spec, pod)
+        elif phase_of(pod) == "Failed" or (is_terminating(pod) and not job.waits_for_ends):
+            action, why = _action(job.spec, pod)
             if action == "Ignore":
                 job.plan.updates.append(Update(PODS, pod, released))
                 continue
             if action == "FailJob" and job.refusal is None:
-                name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
-                message = (
-                    f"Pod {name} has failed in a way that .spec.podFailurePolicy says to end the Job for"
-                )
-                job.refusal = _failure("PodFailurePolicy", message)
+                job.refusal = _failure("PodFailurePolicy", why)
             job.failed_uids.append(uid)
 
 
-def _action(spec: Document, pod: Document) -> str:
-    """Returns what the policy says of a failed pod: Count, if nothing."""
-    for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
+def _action(spec: Document, pod: Document) -> tuple[str, str]:
+    """Returns what the policy says of a failed pod, and why; Count, if nothing."""
+    name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+    for number, rule in enumerate((spec.get("podFailurePolicy") or {}).get("rules") or ()):
+        action = str(rule["action"])
+        matched = f"matching {action} rule at index {number}"
         codes = rule.get("onExitCodes")
-        if codes is not None and any(_matches_code(codes, each) for each in _ended(pod)):
-            return str(rule["action"])
+        for each in _ended(pod) if codes is not None else ():
+            if _matches_code(codes, each):
+                code = each["state"]["terminated"]["exitCode"]
+                return (
+                    action,
+                    f"Container {each['name']} for pod {name} failed with exit code {code} {matched}",
+                )
         for pattern in rule.get("onPodConditions") or ():
             found = find_condition(pod, pattern["type"])
             if found is not None and found.get("status") == pattern.get("status", "True"):
-                return str(rule["action"])
-    return "Count"
+                return action, f"Pod {name} has condition {pattern['type']} {matched}"
+    return "Count", ""
 
 
 def _ended(pod: Document) -> list[Document]:
@@ -286,7 +310,7 @@ def _restarts(pod: Document) -> int:
 
 def _delete_uncounted(job: _Job, pods: Sequence[Document]) -> None:
     """Have pods deleted that do not count as failed: there are too many, or the Job is suspended."""
-    job.plan.updates += [Update(PODS, pod, released) for pod in pods if _is_tracked(pod)]
+    job.plan.updates += [Update(PODS, pod, released) for pod in pods if is_tracked(pod)]
     job.plan.deletes += [Delete(PODS, pod) for pod in pods]
 
 
@@ -304,7 +328,9 @@ def _scale(job: _Job) -> None:
         surplus = sorted(active, key=lambda pod: (is_ready(pod), created(pod)))
         _delete_uncounted(job, surplus[: len(active) - max(wanted, 0)])
         return
-    missing = min(wanted - len(active), BURST_MAX)
+    # Of an index, or in its place, there is no second pod while the first one has to end.
+    ending = job.terminating if job.waits_for_ends else []
+    missing = min(wanted - len(active) - len(ending), BURST_MAX)
     if missing <= 0:
         return
     wait_s = _retry_in_s(job)
@@ -314,7 +340,7 @@ def _scale(job: _Job) -> None:
     if not job.is_indexed:
         job.plan.creates += [Create(PODS, _new_pod(job, None)) for _ in range(missing)]
         return
-    taken = {_index(pod) for pod in active} | job.indexes
+    taken = {_index(pod) for pod in (*active, *ending)} | job.indexes
     free = (index for index in range(completions or 0) if index not in taken)
     job.plan.creates += [
         Create(PODS, _new_pod(job, index)) for index, _ in zip(free, range(missing), strict=False)

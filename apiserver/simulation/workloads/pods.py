@@ -64,11 +64,17 @@ def count_available(pods: Iterable[Document], min_ready_s: float, now: float, pl
 
 
 def claim(
-    owner: Document, resource: GroupResource, candidates: Iterable[Document], plan: Plan
+    owner: Document,
+    resource: GroupResource,
+    candidates: Iterable[Document],
+    plan: Plan,
+    *,
+    finalizer: str = "",
 ) -> list[Document]:
     """Returns the objects that are an owner's: those that its selector selects and nobody else manages.
 
-    Orphans are adopted, and what is not selected any more is released, by the plan.
+    Orphans are adopted, and what is not selected any more is released, by the plan. finalizer: that adopted
+    objects get.
     """
     selector, uid = owner["spec"]["selector"], owner["metadata"]["uid"]
     may_change = not is_terminating(owner)
@@ -81,17 +87,20 @@ def claim(
         if manager is not None and is_selected:
             claimed.append(each)
         elif may_change and not is_terminating(each) and (manager is not None or is_selected):
-            change = _released(uid) if manager is not None else _adopted(owner)
+            change = _released(uid) if manager is not None else _adopted(owner, finalizer)
             plan.updates.append(Update(resource, each, change))
     return claimed
 
 
-def _adopted(owner: Document) -> Callable[[Document], bool]:
+def _adopted(owner: Document, finalizer: str) -> Callable[[Document], bool]:
     def adopt(found: Document) -> bool:
         if controller_of(found) is not None or is_terminating(found):
             return False
         owners = found["metadata"].get("ownerReferences") or []
         found["metadata"]["ownerReferences"] = [*owners, controller_reference(owner)]
+        finalizers = found["metadata"].get("finalizers") or []
+        if finalizer and finalizer not in finalizers:
+            found["metadata"]["finalizers"] = [*finalizers, finalizer]
         return True
 
     return adopt

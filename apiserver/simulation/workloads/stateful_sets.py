@@ -6,11 +6,11 @@ Source of the rules: kubernetes, pkg/controller/statefulset (stateful_set_contro
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from apiserver.simulation.resources import CLAIMS, PODS
+from apiserver.simulation.resources import CLAIMS, PODS, REVISIONS
 from apiserver.simulation.workloads.plans import Create, Delete, Plan
 from apiserver.simulation.workloads.pods import (
     ENDED,
@@ -59,9 +59,10 @@ class _Set:
 
     @property
     def partition(self) -> int:
+        """The lowest ordinal that is updated."""
         strategy = self.owner["spec"].get("updateStrategy") or {}
         partition: int = (strategy.get("rollingUpdate") or {}).get("partition", 0)
-        return partition
+        return self.wanted.start + partition
 
     @property
     def is_rolling(self) -> bool:
@@ -77,19 +78,21 @@ def plan_stateful_set(
     owner: Document,
     pods: Sequence[Document],
     revisions: Sequence[Document],
-    claims: Collection[str],
+    claims: Container[str],
     now: float,
 ) -> Plan:
-    """pods: that it manages, or might adopt. revisions: its ControllerRevisions.
+    """pods, revisions: Pods and ControllerRevisions that it manages, or might adopt.
 
     claims: names of the volume claims that there are. now: seconds since 1970.
     """
     plan = Plan()
-    mine = {}
-    for pod in claim(owner, PODS, pods, plan):
-        ordinal = _ordinal(owner, pod)
-        if ordinal is not None:
-            mine[ordinal] = pod
+    named = [pod for pod in pods if _ordinal(owner, pod) is not None]
+    mine = {
+        ordinal: pod
+        for pod in claim(owner, PODS, named, plan)
+        if (ordinal := _ordinal(owner, pod)) is not None
+    }
+    revisions = claim(owner, REVISIONS, revisions, plan)
     update = current_revision(owner, revisions, plan, is_named=True)
     name = (owner.get("status") or {}).get("currentRevision") or update.name
     template = template_of(revisions, name)
@@ -108,7 +111,8 @@ def _ordinal(owner: Document, pod: Document) -> int | None:
     prefix = f"{owner['metadata']['name']}-"
     name = pod["metadata"]["name"]
     digits = name.removeprefix(prefix)
-    return int(digits) if name.startswith(prefix) and digits.isascii() and digits.isdigit() else None
+    is_member = name.startswith(prefix) and digits.isascii() and digits.isdigit()
+    return int(digits) if is_member and str(int(digits)) == digits else None
 
 
 def _revision(pod: Document) -> str:
@@ -116,7 +120,7 @@ def _revision(pod: Document) -> str:
     return label
 
 
-def _scale(found: _Set, claims: Collection[str]) -> None:
+def _scale(found: _Set, claims: Container[str]) -> None:
     """Have pods created, deleted and replaced, in their order: where one is not healthy yet, others wait."""
     plan, wanted = found.plan, found.wanted
     for ordinal in wanted:
@@ -144,10 +148,9 @@ def _scale(found: _Set, claims: Collection[str]) -> None:
 
 def _roll(found: _Set) -> None:
     """Have the highest pod that is of an old template replaced, if all above it are healthy."""
-    lowest = max(found.wanted.start, found.partition)
     for ordinal in reversed(found.wanted):
         pod = found.pods.get(ordinal)
-        if ordinal < lowest or pod is None:
+        if ordinal < found.partition or pod is None:
             return
         if _revision(pod) != found.update.name and not is_terminating(pod):
             found.plan.deletes.append(Delete(PODS, pod))
@@ -156,7 +159,7 @@ def _roll(found: _Set) -> None:
             return
 
 
-def _create(found: _Set, ordinal: int, claims: Collection[str]) -> None:
+def _create(found: _Set, ordinal: int, claims: Container[str]) -> None:
     owner, plan = found.owner, found.plan
     revision = found.current if found.is_rolling and ordinal < found.partition else found.update
     set_name, name = owner["metadata"]["name"], f"{owner['metadata']['name']}-{ordinal}"

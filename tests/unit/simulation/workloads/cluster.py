@@ -124,7 +124,9 @@ class Cluster:
     def plan(self, resource: GroupResource, found: Document) -> Plan:
         pods, uid = self.pods(), found["metadata"]["uid"]
         revisions = [
-            each for each in self.objects[REVISIONS].values() if (controller_of(each) or {}).get("uid") == uid
+            each
+            for each in self.objects[REVISIONS].values()
+            if (controller_of(each) or {"uid": uid})["uid"] == uid
         ]
         if resource == REPLICA_SETS:
             return plan_replica_set(found, pods, self.now)
@@ -136,7 +138,7 @@ class Cluster:
                 ]
                 for each in sets
             }
-            return plan_deployment(found, sets, by_set, self.now)
+            return plan_deployment(found, sets, self.objects[REPLICA_SETS], by_set, self.now)
         if resource == STATEFUL_SETS:
             return plan_stateful_set(found, pods, revisions, self.objects[CLAIMS], self.now)
         if resource == DAEMON_SETS:

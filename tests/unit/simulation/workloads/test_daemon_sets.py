@@ -63,6 +63,50 @@ def test_a_new_node_gets_a_pod_and_one_that_goes_loses_it() -> None:
     assert nodes_of(cluster) == ["b"]
 
 
+# A taint that a node gets later, and whether the pod stays there.
+LATE_TAINTS: Final = {
+    "one that keeps new pods away": (TAINT, True),
+    "one that evicts": ({**TAINT, "effect": "NoExecute"}, False),
+}
+
+
+# https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
+@pytest.mark.parametrize(("taint", "stays"), LATE_TAINTS.values(), ids=LATE_TAINTS)
+def test_pods_on_a_node_that_is_tainted(taint: Document, stays: bool) -> None:
+    cluster = Cluster(nodes=[node("a"), node("b")])
+    agent = cluster.add(DAEMON_SETS, "agent")
+    cluster.settle()
+    cluster.nodes = [node("a", taints=[taint]), node("b")]
+    cluster.settle()
+    assert nodes_of(cluster) == (["a", "b"] if stays else ["b"])
+    status = agent["status"]
+    assert (status["desiredNumberScheduled"], status["numberMisscheduled"]) == (1, int(stays))
+
+
+def test_a_node_that_is_not_ready_keeps_its_pod() -> None:
+    cluster = Cluster(nodes=[node("a")])
+    cluster.add(DAEMON_SETS, "agent")
+    cluster.settle()
+    before = cluster.names()
+    cluster.nodes[0]["status"]["conditions"][0]["status"] = "Unknown"
+    cluster.settle()
+    assert cluster.names() == before
+
+
+def test_a_new_daemon_set_adopts_the_revisions_that_another_has_left() -> None:
+    cluster = Cluster(nodes=[node("a")])
+    cluster.add(DAEMON_SETS, "agent")
+    cluster.settle()
+    cluster.delete(DAEMON_SETS, "agent")
+    for each in (*cluster.objects[REVISIONS].values(), *cluster.pods()):
+        del each["metadata"]["ownerReferences"]
+    agent = cluster.add(DAEMON_SETS, "agent")
+    cluster.settle()
+    (revision,) = cluster.objects[REVISIONS].values()
+    assert revision["metadata"]["ownerReferences"][0]["uid"] == agent["metadata"]["uid"]
+    assert not cluster.plan(DAEMON_SETS, agent).changes_objects
+
+
 def test_a_pod_that_failed_is_replaced() -> None:
     cluster = Cluster(nodes=[node("a")])
     cluster.add(DAEMON_SETS, "agent")

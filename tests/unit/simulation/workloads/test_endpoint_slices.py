@@ -70,7 +70,7 @@ CONDITIONS: Final[dict[str, tuple[Document, Document, tuple[bool, bool, bool] | 
     "not ready, but published": (
         service(publishNotReadyAddresses=True),
         pod(ready=False),
-        (True, True, False),
+        (True, False, False),
     ),
     "going": (service(), pod(**GOING), (False, True, True)),
     "ended": (service(), pod(phase="Succeeded"), None),

@@ -203,6 +203,28 @@ def test_a_pod_that_somebody_deletes_has_failed() -> None:
     assert job["status"]["failed"] == 1
 
 
+# https://kubernetes.io/docs/concepts/workloads/controllers/job/#pod-replacement-policy
+REPLACEMENTS: Final[dict[str, tuple[dict[str, Any], int]]] = {
+    "at once": ({}, 1),
+    "when they have ended": ({"podReplacementPolicy": "Failed"}, 0),
+    "likewise, with a failure policy": ({"podFailurePolicy": {"rules": []}}, 0),
+}
+
+
+@pytest.mark.parametrize(("spec", "failed"), REPLACEMENTS.values(), ids=REPLACEMENTS)
+def test_when_pods_that_are_being_deleted_have_failed(spec: dict[str, Any], failed: int) -> None:
+    cluster = Cluster()
+    job = add_job(cluster, **spec)
+    cluster.settle()
+    pod = cluster.pods()[0]
+    pod["metadata"]["deletionTimestamp"] = "2020-01-01T00:00:00Z"
+    plan = cluster.plan(JOBS, job)
+    assert plan.status is not None
+    assert plan.status["terminating"] == 1
+    assert len(plan.status["uncountedTerminatedPods"].get("failed", [])) == failed
+    assert len(plan.creates) == failed
+
+
 CODE: Final = {"operator": "In", "values": [1]}
 # The rules, the condition at the end and its reason.
 POLICIES: Final = {
@@ -235,6 +257,18 @@ def test_failure_policies(rules: list[Document], pods: int, reason: str) -> None
     assert (condition["reason"], len(cluster.pods())) == (reason, pods)
 
 
+def test_a_failure_policy_tells_what_it_has_found() -> None:
+    cluster = Cluster(run=fail)
+    rules = [{"action": "Ignore", "onExitCodes": {**CODE, "containerName": "other"}}]
+    job = add_job(cluster, podFailurePolicy={"rules": [*rules, {"action": "FailJob", "onExitCodes": CODE}]})
+    let_all_end(cluster, job)
+    condition = find_condition(job, "Failed")
+    assert condition is not None
+    (name,) = cluster.names()
+    what = f"Container c for pod default/{name} failed with exit code 1"
+    assert condition["message"] == f"{what} matching FailJob rule at index 1"
+
+
 def test_failures_that_are_ignored() -> None:
     cluster = Cluster(run=lambda _: ("Failed" if len(cluster.pods()) < 4 else "Succeeded", False))
     rules = [{"action": "Ignore", "onExitCodes": CODE}]
@@ -260,6 +294,25 @@ def test_pods_of_a_job_that_is_gone_are_released() -> None:
     assert update.change(pod)
     assert orphan_plan(pod).updates == []
     assert (update.resource, pod["metadata"]["finalizers"]) == (PODS, [])
+
+
+def test_a_pod_that_was_adopted_meanwhile_is_not_released() -> None:
+    orphan: Document = {"metadata": {"name": "p", "namespace": "default", "finalizers": [FINALIZER]}}
+    (update,) = orphan_plan(orphan).updates
+    orphan["metadata"]["ownerReferences"] = [{"kind": "Job", "name": "j", "uid": "j", "controller": True}]
+    assert not update.change(orphan)
+    assert orphan["metadata"]["finalizers"] == [FINALIZER]
+
+
+def test_a_pod_that_is_adopted_is_counted() -> None:
+    cluster = Cluster()
+    orphan = cluster.add(PODS, "p")
+    orphan["metadata"]["labels"] = {"app": "a"}
+    job = add_job(cluster)
+    (update,) = cluster.plan(JOBS, job).updates
+    assert update.change(orphan)
+    assert orphan["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]
+    assert orphan["metadata"]["finalizers"] == [FINALIZER]
 
 
 TEXTS: Final = {

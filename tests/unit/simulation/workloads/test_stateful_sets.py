@@ -133,6 +133,13 @@ UPDATES: Final = {
         ["db-2"],
     ),
     "none, until somebody deletes them": ({"updateStrategy": {"type": "OnDelete"}}, []),
+    "down to the partition, which counts from the first ordinal": (
+        {
+            "ordinals": {"start": 5},
+            "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}},
+        },
+        ["db-7"],
+    ),
 }
 
 
@@ -183,3 +190,22 @@ def test_old_revisions_are_kept_for_a_while() -> None:
         cluster.change(db, template=template(f"i:{number}"))
         cluster.settle()
     assert sorted(each["revision"] for each in cluster.objects[REVISIONS].values()) == [3, 4]
+
+
+# Pods that its selector selects and that nobody manages, and whether it adopts them.
+ORPHANS: Final = {
+    "its own name": ("db-0", True),
+    "another name": ("other", False),
+    "no ordinal as it writes them": ("db-00", False),
+}
+
+
+@pytest.mark.parametrize(("name", "is_adopted"), ORPHANS.values(), ids=ORPHANS)
+def test_orphans(name: str, is_adopted: bool) -> None:
+    cluster = Cluster()
+    orphan = cluster.add(PODS, name)
+    orphan["metadata"]["labels"] = {"app": "a"}
+    add_set(cluster, replicas=1)
+    cluster.settle()
+    assert ("ownerReferences" in orphan["metadata"]) is is_adopted
+    assert cluster.names() == sorted({"db-0", name})
