@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -29,6 +30,10 @@ _LATE_S: Final = 1.0
 FIELDS_SHOWN: Final = 10
 # A watch that the server does not end in time is given up.
 _GRACE_S: Final = 5.0
+
+# What a name may have, as that of a Role, and a field selector has for itself.
+_SELECTED: Final = re.compile(r"[\\,=]")
+_ESCAPED: Final = r"\\\g<0>"
 
 Document = dict[str, Any]
 
@@ -72,7 +77,7 @@ def wait_for(
     Raises NotInTime, which tells of its last changes, RequestFailed, and what `until` raises.
     """
     changes, deadline = _Changes(), time.monotonic() + timeout_s
-    selector = {"fieldSelector": f"metadata.name={name}"}
+    selector = {"fieldSelector": f"metadata.name={_SELECTED.sub(_ESCAPED, name)}"}
     path = resource.path(namespace)
     while True:
         code, listing = server.request("GET", path, query=selector)
@@ -164,10 +169,12 @@ def _lines(
     connection: http.client.HTTPConnection, response: http.client.HTTPResponse, deadline: float
 ) -> Iterator[Document]:
     """Yields what comes until a time of the monotonic clock, and what has come by then."""
+    # Of several watches that are read one after another the last has as much time as the first.
+    given_up_at = max(deadline, time.monotonic()) + _LATE_S
     with contextlib.suppress(TimeoutError):
-        while (left_s := deadline - time.monotonic()) > -_LATE_S:
+        while (now := time.monotonic()) < given_up_at:
             if connection.sock is not None:
-                connection.sock.settimeout(max(left_s, _COME_S))
+                connection.sock.settimeout(max(deadline - now, _COME_S))
             line = response.readline()
             if not line:
                 return

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
 
 from apiserver.testing import ApiServer, NotInTime, NotQuiet, UnknownKind
+from apiserver.testing.waiting import _lines, _opened
 
 CONFIG_MAPS: Final = "/api/v1/namespaces/default/configmaps"
 # Longer than anything takes here; it is not waited for.
@@ -111,6 +113,24 @@ def test_a_failure_says_that_there_was_nothing(server: ApiServer) -> None:
 def test_nothing_is_written(server: ApiServer) -> None:
     server.wait_for("ConfigMap", "kube-root-ca.crt", "default")
     server.assert_quiet("ConfigMap", "Pod", namespace="default", seconds=0.2)
+
+
+def test_an_object_whose_name_has_what_selectors_have(server: ApiServer) -> None:
+    name = "a,metadata.name=b\\c"
+    server.load(
+        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": name}}
+    )
+    assert server.wait_for("ClusterRole", name)["metadata"]["name"] == name
+
+
+def test_a_watch_that_is_read_late_tells_what_has_come(server: ApiServer) -> None:
+    """As the last of many that `assert_quiet` reads one after another."""
+    with _opened(server, CONFIG_MAPS, {"resourceVersion": "0"}, LONG_S, LONG_S) as (connection, response):
+        put(server, "a")
+        names = []
+        while "a" not in names:
+            events = _lines(connection, response, time.monotonic() - LONG_S)
+            names += [event["object"]["metadata"]["name"] for event in events]
 
 
 def test_what_is_written_is_told(server: ApiServer) -> None:
