@@ -27,6 +27,8 @@ _NONE: Final[Mapping[str, tuple[RuleRow, ...]]] = MappingProxyType({})
 _BUNDLES: Final = RuleRow(READ, "certificates.", "clustertrustbundles")
 _CLEANER: Final = "podcertificaterequestcleaner"
 _REQUESTS: Final = "podcertificaterequests"
+_POOL_STATUS: Final = "resourcepoolstatusrequest-controller"
+_POOL_REQUESTS: Final = "resourcepoolstatusrequests"
 _TAINT_RULES: Final = RuleRow(READ, "resource.", "devicetaintrules")
 _PUBLISHER: Final = "kube-apiserver-serving-clustertrustbundle-publisher"
 
@@ -72,6 +74,19 @@ _BY_GATE: Final[Mapping[str, GatedRoles]] = {
                 _TAINT_RULES,
             ),
         }
+    ),
+    "DRAResourcePoolStatus": GatedRoles(
+        {
+            f"{CONTROLLER_PREFIX}{_POOL_STATUS}": role(
+                RuleRow("get list watch delete", "resource.", _POOL_REQUESTS),
+                RuleRow("update patch", "resource.", f"{_POOL_REQUESTS}/status"),
+                RuleRow(READ, "resource.", "resourceslices"),
+                RuleRow(READ, "resource.", "resourceclaims"),
+                RuleRow(READ, "resource.", "devicetaintrules"),
+                EVENTS,
+            )
+        },
+        {f"{CONTROLLER_PREFIX}{_POOL_STATUS}": accounts(_POOL_STATUS)},
     ),
     "GenericWorkload": GatedRoles(
         added_rules={"system:kube-scheduler": (RuleRow(READ, "scheduling.", "podgroups workloads"),)}

@@ -281,5 +281,16 @@ def test_gates_of_types_add_roles_and_rules() -> None:
     assert default_documents(Brand()) == DOCUMENTS
 
 
+def test_the_controller_of_a_gated_type_has_its_role_with_the_gate() -> None:
+    found = default_documents(Brand(), {"DRAResourcePoolStatus"}.__contains__)
+    added = [each for each in found if each not in DOCUMENTS]
+    name = "system:controller:resourcepoolstatusrequest-controller"
+    assert [(each["kind"], each["metadata"]["name"]) for each in added] == [
+        ("ClusterRole", name),
+        ("ClusterRoleBinding", name),
+    ]
+    assert ["resourcepoolstatusrequests/status"] in _resources(added[0])
+
+
 def _resources(document: Document) -> list[list[str]]:
     return [rule.get("resources", []) for rule in document.get("rules") or ()]
