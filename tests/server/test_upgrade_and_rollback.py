@@ -17,12 +17,13 @@ import pytest
 
 from apiserver.releases.lifecycles import known_lifecycles
 from tests import corpus
-from tests.server.test_emulated_releases import OLD_OBJECTS, running
+from tests.server.test_emulated_releases import OLD_OBJECTS
 from tests.support.api import Api
 from tests.support.definitions import definition, version
 from tests.support.etcd_process import EtcdProcess, etcd_binaries
 from tests.support.eventually import until
 from tests.support.required import missing
+from tests.support.server_process import ServerProcess
 
 FIRST: Final = 24
 HOPS: Final = (25, 29, 34, 36)
@@ -61,6 +62,21 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str,
         yield (f"--etcd-servers={etcd.url}",)
     finally:
         etcd.stop()
+
+
+@contextlib.contextmanager
+def running(directory: Path, minor: int, *flags: str, is_killed: bool = False) -> Iterator[Api]:
+    """A server of a release, which is stopped as for an upgrade, or killed.
+
+    One that is killed cannot say that it has gone: an older one waits on etcd until its lease has expired.
+    """
+    with (
+        ServerProcess(directory, f"--emulated-version=1.{minor}", *flags) as server,
+        contextlib.closing(Api(server)) as api,
+    ):
+        yield api
+        if not is_killed:
+            assert server.stop() == 0
 
 
 # ---- what 1.24 writes
@@ -285,7 +301,10 @@ def test_a_newer_release_stores_for_an_old_one_if_it_has_to(
 
 
 def test_fields_that_an_older_release_does_not_have(tmp_path: Path, store: tuple[str, ...]) -> None:
-    """They stay until it writes the object: as an older Kubernetes, it knows only its own fields then."""
+    """They stay until it writes the object: as an older Kubernetes, it knows only its own fields then.
+
+    The last time it takes over from a server that was killed.
+    """
     path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
     spec = {"minAvailable": 1, "selector": {}}
     later = {**spec, "unhealthyPodEvictionPolicy": "AlwaysAllow"}
@@ -293,7 +312,7 @@ def test_fields_that_an_older_release_does_not_have(tmp_path: Path, store: tuple
         made = api.post(path, {"metadata": {"name": "a"}, "spec": later}).ok()
     with running(tmp_path / "data", FIRST, *FLAGS, *store) as api:
         assert api.get(f"{path}/a").ok() == made
-    with running(tmp_path / "data", 36, *FLAGS, *store) as api:
+    with running(tmp_path / "data", 36, *FLAGS, *store, is_killed=True) as api:
         assert api.get(f"{path}/a").ok() == made
     with running(tmp_path / "data", FIRST, *FLAGS, *store) as api:
         assert api.patch(f"{path}/a", {"metadata": {"labels": {LABEL: "1.24"}}}).ok()["spec"] == spec
