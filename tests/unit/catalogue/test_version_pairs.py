@@ -22,7 +22,7 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.releases.emulation import NEWEST_MINOR, OLDEST_MINOR
 from apiserver.releases.lifecycles import Lifecycle, known_lifecycles, lifecycle_of
 from apiserver.vocabulary import Document, GroupResource
-from tests.support.schema_values import Amendment, values
+from tests.support.schema_values import Amendment, SchemaValues
 from tests.unit.catalogue.removed_versions.old_kinds import catalogue
 
 LIVES: Final = tuple(each for each in known_lifecycles().values() if "/" not in each.resource)
@@ -276,6 +276,8 @@ AMENDMENTS: Final[Mapping[str, Amendment]] = {
     "ValidatingAdmissionPolicyBindingSpec": binding_spec,
 }
 
+VALUES: Final = SchemaValues(AMENDMENTS)
+
 META: Final[st.SearchStrategy[Document]] = st.fixed_dictionaries(
     {"name": st.just("a")},
     optional={
@@ -292,7 +294,7 @@ _NOT_DRAWN: Final = ("apiVersion", "kind", "metadata")
 def objects(draw: st.DrawFn, resource: ServedResource) -> Document:
     """An object with any contents, and with its defaults."""
     contents = {
-        name: draw(values(field, AMENDMENTS))
+        name: draw(VALUES.of(field))
         for name, field in resource.schema().fields.items()
         if name not in _NOT_DRAWN and (name == "spec" or draw(st.booleans()))
     }
