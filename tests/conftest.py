@@ -33,6 +33,11 @@ def pytest_collection() -> Generator[None]:
     gc.enable()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest test of all begins first: what begins last is waited for by the workers that are done."""
+    items.sort(key=lambda item: item.get_closest_marker("longest") is None)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def no_secret_is_logged() -> Iterator[None]:
     """Fails at the end, when all servers of this process have ended, if one has written a secret."""

@@ -361,6 +361,7 @@ def test_servers_one_after_another_leave_nothing() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.longest
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 def test_a_thousand_servers_leak_nothing() -> None:
     at_10, at_1000 = left_by_servers(10, 1_000)
