@@ -109,20 +109,20 @@ def next_step(pod: Document, stages: Sequence[Stage], addresses: Addresses, mome
     status = copy.deepcopy(old)
     if old.get("phase") in _ENDED:
         return Step(old, is_over="deletionTimestamp" in pod["metadata"])
-    status.setdefault("startTime", moment.text)
+    status["startTime"] = status.get("startTime") or moment.text
     status["hostIP"], status["hostIPs"] = addresses.host_ip, [{"ip": addresses.host_ip}]
     status["podIP"], status["podIPs"] = addresses.pod_ip, [{"ip": addresses.pod_ip}]
     killed = _termination(found, status)
     inits, is_initialized, has_failed = _init_containers(found, old, status["startTime"])
     begins = _initialized_at(inits, status["startTime"])
     main = [
-        _container(found, container, _status_of(old, "containerStatuses", container), begins)
+        _container(found, container, _status_of(found, old, "containerStatuses", container), begins)
         if is_initialized
-        else _waiting(found, container, _status_of(old, "containerStatuses", container), _INITIALIZING)
+        else _waiting(found, container, _status_of(found, old, "containerStatuses", container), _INITIALIZING)
         for container in found.spec["containers"]
     ]
     ephemeral = [
-        _ephemeral(found, container, _status_of(old, "ephemeralContainerStatuses", container))
+        _ephemeral(found, container, _status_of(found, old, "ephemeralContainerStatuses", container))
         for container in found.spec.get("ephemeralContainers") or ()
     ]
     phase = "Failed" if has_failed else _phase(found, main, is_initialized)
@@ -174,9 +174,30 @@ def _termination(found: _Pod, status: Document) -> tuple[int, str, str] | None:
 # ---- containers
 
 
-def _status_of(status: Document, field_name: str, container: Document) -> Document | None:
+def _status_of(found: _Pod, status: Document, field_name: str, container: Document) -> Document | None:
+    """Returns the status that a container has; None if it has none.
+
+    Anybody may have written a part of one: what is missing there is as in a new one, and begins or ends now.
+    """
     listed = status.get(field_name) or ()
-    return next((each for each in listed if each.get("name") == container["name"]), None)
+    before = next((each for each in listed if each.get("name") == container["name"]), None)
+    if before is None:
+        return None
+    known = {name: value for name, value in before.items() if value is not None}
+    status = {**_new_status(found, container), **copy.deepcopy(known)}
+    now, state = found.moment.text, status["state"]
+    if "running" in state:
+        state["running"] = {"startedAt": now, **_known(state["running"])}
+    for each in (state, status["lastState"]):
+        if "terminated" in each:
+            each["terminated"] = {"exitCode": 0, "finishedAt": now, **_known(each["terminated"])}
+    if "terminated" not in status["lastState"]:
+        status["lastState"] = {}
+    return status
+
+
+def _known(fields: Document | None) -> Document:
+    return {name: value for name, value in (fields or {}).items() if value is not None}
 
 
 def _init_containers(found: _Pod, old: Document, began: str) -> tuple[list[Document], bool, bool]:
@@ -184,7 +205,7 @@ def _init_containers(found: _Pod, old: Document, began: str) -> tuple[list[Docum
     statuses: list[Document] = []
     is_open, has_failed = True, False
     for container in found.spec.get("initContainers") or ():
-        before = _status_of(old, "initContainerStatuses", container)
+        before = _status_of(found, old, "initContainerStatuses", container)
         is_sidecar = container.get("restartPolicy") == "Always"
         if not is_open:
             statuses.append(_waiting(found, container, before, _INITIALIZING))

@@ -269,3 +269,31 @@ def test_a_delay_is_not_cut_short_by_times_in_whole_seconds() -> None:
     found["status"] = next_step(found, [stage], ADDRESSES, Moment(began)).status
     step = next_step(found, [stage], ADDRESSES, Moment(began + 0.2, dropped_s=0.9))
     assert step.again_s == pytest.approx(0.3, abs=1e-5)
+
+
+# What clients may make of the status of a container: the field that they write, and what is in it.
+PARTS: Final[dict[str, Document]] = {
+    "its name alone": {},
+    "no state": {"restartCount": 2, "state": None},
+    "it runs, nobody knows since when": {"restartCount": None, "state": {"running": None}},
+    "it has ended, nobody knows how": {"state": {"terminated": {}}, "lastState": None},
+    "it has ended before": {"state": {}, "lastState": {"terminated": {"exitCode": 1}}},
+    "it waits after nothing": {"state": {"waiting": {}}, "lastState": {"running": {}}},
+    "it never began": {"state": {"running": {"startedAt": None}}, "image": None},
+}
+
+
+@pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
+@pytest.mark.parametrize("restart_policy", ["Always", "OnFailure", "Never"])
+def test_a_status_of_which_a_part_was_written_is_completed(part: Document, restart_policy: str) -> None:
+    found = pod(restartPolicy=restart_policy, initContainers=[{"name": "i", "image": "i"}])
+    found["status"] |= {
+        "startTime": None,
+        "initContainerStatuses": [{"name": "i", **part}],
+        "containerStatuses": [{"name": "c", **part}],
+    }
+    status = Life(found, FAILS).wait(1_000)
+    assert status["phase"] in {"Pending", "Running", "Failed", "Succeeded"}
+    assert status["startTime"]
+    for each in (*status["initContainerStatuses"], *status["containerStatuses"]):
+        assert {"state", "lastState", "restartCount", "ready", "image"} <= each.keys()
