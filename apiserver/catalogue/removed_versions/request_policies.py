@@ -88,16 +88,18 @@ def _policy(value: Any) -> Document:
     policy = _dict(value)
     if policy.keys() - _POLICY_FIELDS:
         raise _Unreadable
-    read = {name: each for name, each in policy.items() if each is not None}
-    if "default" in read:
-        read["default"] = _quantity(read["default"])
-    if "validValues" in read:
-        read["validValues"] = [_quantity(each) for each in _list(read["validValues"])]
-    if "validRange" in read:
-        bounds = _dict(read["validRange"])
+    read = {**policy}
+    if policy.get("default") is not None:
+        read["default"] = _quantity(policy["default"])
+    if policy.get("validValues") is not None:
+        read["validValues"] = [_quantity(each) for each in _list(policy["validValues"])]
+    if policy.get("validRange") is not None:
+        bounds = _dict(policy["validRange"])
         if bounds.keys() - _RANGE_FIELDS:
             raise _Unreadable
-        read["validRange"] = {name: _quantity(each) for name, each in bounds.items() if each is not None}
+        read["validRange"] = {
+            name: None if each is None else _quantity(each) for name, each in bounds.items()
+        }
     return read
 
 
