@@ -18,7 +18,7 @@ from apiserver.metrics.resource_series import (
     ServedNames,
     VersionedResource,
 )
-from apiserver.metrics.series import Family, histogram_family, histograms, label_text, values
+from apiserver.metrics.series import Family, counts, histogram_family, histograms, label_text, values
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import GroupResource, GroupVersion, Query
 
@@ -348,20 +348,20 @@ class RequestMetrics:
             "counter",
             "Requests that the server has ended: too many, too slow, not to be forwarded, or after a fault.",
             (
-                f'{terminations}{{{each.labels},code="{code}"}} {count}\n'
+                "".join(
+                    f'{terminations}{{{each.labels},code="{code}"}} {count}\n'
+                    for code, count in list(each.terminated.items())
+                )
                 for _, each in kinds
-                for code, count in list(each.terminated.items())
             ),
         )
-        yield values(
+        yield counts(
             "apiserver_request_aborts_total",
-            "counter",
             "Requests whose answers were cut off after they had begun.",
             (*_RESOURCE_LABELS, "verb", "subresource", "scope"),
             (
                 ((*group_version, plural, *rest), each.aborted)
                 for ((group_version, plural), *rest), each in kinds
-                if each.aborted
             ),
         )
         yield histograms(

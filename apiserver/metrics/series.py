@@ -54,6 +54,17 @@ def values(
     return Family(name, kind, text, lines)
 
 
+def counts(
+    name: str, text: str, labels: Sequence[str], by_labels: Iterable[tuple[Sequence[str], int]]
+) -> Family:
+    """Returns a counter that few sets of labels have: those whose count is 0 have no line.
+
+    They have an empty piece instead: while thousands are passed over others must have their turn.
+    """
+    lines = (f"{name}{{{label_text(labels, each)}}} {count}\n" if count else "" for each, count in by_labels)
+    return Family(name, "counter", text, lines)
+
+
 def histograms(name: str, text: str, by_labels: Iterable[tuple[str, Histogram]]) -> Family:
     """Returns a metric with a histogram for each set of labels, given as `label_text`."""
     return Family(name, "histogram", text, _histogram_lines(name, by_labels))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 
 from apiserver.metrics.resource_series import CUSTOM_SERIES_MAX, OTHER_RESOURCE
-from apiserver.metrics.series import Family, values
+from apiserver.metrics.series import Family, counts, values
 from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import GroupResource
 from storage.watch_cache import WatchCache
@@ -160,16 +160,14 @@ class CacheMetrics:
                 for (prefix, outcome), count in list(cache.checks_total.items())
             ),
         )
-        yield values(
+        yield counts(
             "apiserver_watch_cache_consistent_read_total",
-            "counter",
             "Lists of the newest state, by whether they succeeded, and whether the store had to answer.",
             (*_RESOURCE, "success", "fallback"),
             (
                 ((*resource, success, fallback), count)
                 for success, fallback, value_of in _CONSISTENT_LISTS
                 for resource, count in self._by_resource(value_of)
-                if count
             ),
         )
         yield values(
@@ -188,9 +186,9 @@ class CacheMetrics:
         )
 
         for name, text, value_of in _LISTS:
-            counts = self._by_resource(value_of)
+            listed = self._by_resource(value_of)
             yield values(
-                name, "counter", text, (*_RESOURCE, "index"), (((*each, ""), n) for each, n in counts)
+                name, "counter", text, (*_RESOURCE, "index"), (((*each, ""), n) for each, n in listed)
             )
         yield values(
             "apiserver_cache_list_returned_objects_total",
