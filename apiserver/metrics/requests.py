@@ -150,13 +150,15 @@ class _Kind:
         It is made of what is counted anyhow: most requests wait for nobody.
         """
         found = Histogram(_SLI_BUCKETS)
-        buckets = [0] * (len(BUCKETS) + 1)
+        buckets: list[int] = []
         for each in self.requests:
-            buckets = [sum(pair) for pair in zip(buckets, each.durations.buckets, strict=True)]
+            more = each.durations.buckets
+            buckets = [sum(pair) for pair in zip(buckets, more, strict=True)] if buckets else more
             found.sum += each.durations.sum
             if each.waits is not None:
                 buckets = [sum(pair) for pair in zip(buckets, each.waits.moved, strict=True)]
                 found.sum -= each.waits.seconds
+        buckets = buckets or [0] * (len(BUCKETS) + 1)
         first = len(BUCKETS) - len(_SLI_BUCKETS)
         found.buckets = [sum(buckets[: first + 1]), *buckets[first + 1 :]]
         return found
