@@ -334,13 +334,13 @@ class RequestMetrics:
             "How long requests took, without watches.",
             ((each.labels, each.durations) for each in requests if not each.is_watch),
         )
-        kinds = list(self._kinds.by_key.items())
+        keys, kinds = list(self._kinds.by_key), list(self._kinds.by_key.values())
         yield histograms(
             "apiserver_request_sli_duration_seconds",
             "How long requests took without what they waited for webhooks and for their turn; no watches.",
             (
                 (each.labels, each.own_durations())
-                for (_, verb, _, _), each in kinds
+                for (_, verb, _, _), each in zip(keys, kinds, strict=True)
                 if verb != _VERBS["watch"]
             ),
         )
@@ -354,7 +354,7 @@ class RequestMetrics:
                     f'{terminations}{{{each.labels},code="{code}"}} {count}\n'
                     for code, count in list(each.terminated.items())
                 )
-                for _, each in kinds
+                for each in kinds
             ),
         )
         yield counts(
@@ -363,7 +363,7 @@ class RequestMetrics:
             (*_RESOURCE_LABELS, "verb", "subresource", "scope"),
             (
                 ((*group_version, plural, *rest), each.aborted)
-                for ((group_version, plural), *rest), each in kinds
+                for ((group_version, plural), *rest), each in zip(keys, kinds, strict=True)
             ),
         )
         yield histograms(
