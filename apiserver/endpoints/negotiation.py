@@ -30,6 +30,8 @@ class Form:
     version: of that kind.
     drops_managed_fields: whether managedFields are left out.
     is_indented: whether JSON is indented, for people to read.
+    include_object: what the rows of a Table hold of their objects: None, Metadata, Object, or "", which is
+        Metadata. As clients have said it; others are refused.
     """
 
     media_type: str = JSON
@@ -37,6 +39,7 @@ class Form:
     version: str = "v1"
     drops_managed_fields: bool = False
     is_indented: bool = False
+    include_object: str = ""
 
 
 FULL: Final = Form()

@@ -47,40 +47,31 @@ class Encoders:
             form = self._negotiator(resource, streams=streams).form_for(accept)
         if form.media_type == JSON and not streams and is_pretty(call):
             form = INDENTED if form is FULL else replace(form, is_indented=True)
-        include_object = first(call.query, "includeObject") if form.kind == "Table" else ""
-        # Kept on the resource, encoders go when a custom resource goes.
-        key = (self, form, include_object)
-        encoder: Encoder | None = resource.derived.get(key)
-        if encoder is None:
-            encoder = resource.derived[key] = self._encoder(resource, form, include_object)
+        if form.kind == "Table" and (include_object := first(call.query, "includeObject")):
+            form = replace(form, include_object=include_object)
+        encoder = self._encoder(resource, form)
         if call.audit is not None and call.audit.wants_response and not streams:
             omits = form.drops_managed_fields or call.audit.omits_managed_fields
-            call.audit_encoder = self._recorder(resource, form, include_object, omits)
+            call.audit_encoder = self._recorder(resource, form, omits)
         return encoder
 
-    def _recorder(self, resource: ServedResource, form: Form, include_object: str, omits: bool) -> Encoder:
+    def _recorder(self, resource: ServedResource, form: Form, omits: bool) -> Encoder:
         """Returns the encoder of what is recorded of an answer: the same in compact JSON.
 
         omits: managedFields are left out.
         """
         form = replace(form, media_type=JSON, is_indented=False, drops_managed_fields=omits)
-        form = FULL if form == FULL else form
-        key = (self, form, include_object)
+        return self._encoder(resource, FULL if form == FULL else form)
+
+    def _encoder(self, resource: ServedResource, form: Form) -> Encoder:
+        # Kept on the resource, encoders go when a custom resource goes.
+        key = (self, form)
         encoder: Encoder | None = resource.derived.get(key)
         if encoder is None:
-            encoder = resource.derived[key] = self._encoder(resource, form, include_object)
+            encoder = resource.derived[key] = encoder_for(
+                resource, form, self._brand, now=self._clock, caches=self._caches, meta=self._meta
+            )
         return encoder
-
-    def _encoder(self, resource: ServedResource, form: Form, include_object: str) -> Encoder:
-        return encoder_for(
-            resource,
-            form,
-            self._brand,
-            include_object=include_object,
-            now=self._clock,
-            caches=self._caches,
-            meta=self._meta,
-        )
 
     def _negotiator(self, resource: ServedResource, *, streams: bool) -> Negotiator:
         """Returns the negotiator for what resources like this one have."""

@@ -14,8 +14,7 @@ from apiserver.endpoints.representation.json_forms import (
     JsonEncoder,
     PartialEncoder,
     TableEncoder,
-    unchanged,
-    without_managed_fields,
+    projection,
 )
 from apiserver.endpoints.representation.protobuf import MetaV1Encoders, ProtobufEncoder
 from apiserver.endpoints.representation.transcoding import (
@@ -48,43 +47,30 @@ def encoder_for(
     form: Form,
     brand: Brand,
     *,
-    include_object: str,
     now: Callable[[], float],
     caches: FormCaches,
     meta: MetaV1Encoders,
 ) -> Encoder:
     """Returns the encoder of a resource for a form.
 
-    include_object: what the rows of a table hold of their objects: None, Metadata, Object or "".
     meta: encodes the protobuf messages that kinds share.
     Raises BadRequest.
     """
-    project = without_managed_fields if form.drops_managed_fields else unchanged
     if form.media_type == brand.protobuf_media_type:
-        return ProtobufEncoder(
-            resource, brand, form.kind, form.version, meta=meta, cache=caches.objects, project=project
-        )
+        return ProtobufEncoder(resource, brand, form, meta=meta, cache=caches.objects)
     encoder: ItemizedEncoder
     match form.kind:
         case "Table":
-            if include_object not in ("", "None", "Metadata", "Object"):
+            if form.include_object not in ("", "None", "Metadata", "Object"):
                 raise BadRequest(
                     "Unable to convert to Table as requested: includeObject: Invalid value: "
-                    f"\"{include_object}\": must be 'Metadata', 'Object', 'None', or empty"
+                    f"\"{form.include_object}\": must be 'Metadata', 'Object', 'None', or empty"
                 )
-            encoder = TableEncoder(
-                resource,
-                brand,
-                form.version,
-                include_object or "Metadata",
-                now=now,
-                caches=caches,
-                project=project,
-            )
+            encoder = TableEncoder(resource, brand, form, now=now, caches=caches)
         case "PartialObjectMetadata" | "PartialObjectMetadataList":
-            encoder = PartialEncoder(resource, brand, form.kind, form.version, caches=caches, project=project)
+            encoder = PartialEncoder(resource, brand, form, caches=caches)
         case _:
-            encoder = JsonEncoder(resource, brand, project)
+            encoder = JsonEncoder(resource, brand, projection(form))
     format_ = _INDENTED if form.is_indented else _FORMATS.get(form.media_type)
     if format_ is None:
         return encoder

@@ -11,6 +11,7 @@ from typing import Final, Protocol
 import orjson
 
 from apiserver.brand import Brand
+from apiserver.endpoints.negotiation import Form
 from apiserver.endpoints.representation.encoder import Encoder
 from apiserver.endpoints.representation.form_cache import FormCaches
 from apiserver.endpoints.representation.list_segments import cached_segments, segments
@@ -61,6 +62,11 @@ class ItemizedEncoder(Encoder, Protocol):
 
 def unchanged(obj: StoredObject) -> StoredObject:
     return obj
+
+
+def projection(form: Form) -> Projection:
+    """Returns what objects become before they are encoded in a form."""
+    return without_managed_fields if form.drops_managed_fields else unchanged
 
 
 def without_managed_fields(obj: StoredObject) -> StoredObject:
@@ -172,28 +178,17 @@ class JsonEncoder(_JsonForm):
 
 
 class PartialEncoder(_JsonForm):
-    """Encodes the metadata of objects as PartialObjectMetadata.
+    """Encodes the metadata of objects as PartialObjectMetadata."""
 
-    kind, version: what the client asked for.
-    """
-
-    def __init__(
-        self,
-        resource: ServedResource,
-        brand: Brand,
-        kind: str,
-        version: str,
-        *,
-        caches: FormCaches,
-        project: Projection = unchanged,
-    ) -> None:
-        self.key: object = ("partial", version, project)
+    def __init__(self, resource: ServedResource, brand: Brand, form: Form, *, caches: FormCaches) -> None:
+        project = projection(form)
+        self.key: object = ("partial", form.version, project)
         self._caches = caches
         self._resource = resource
         self._brand = brand
         self._project = project
-        self._kind = kind
-        self._api_version = f"{brand.meta_group}/{version}"
+        self._kind = form.kind
+        self._api_version = f"{brand.meta_group}/{form.version}"
         self._opening = partial_opening(self._api_version)
         self._segment_key = (resource.cache_key, self._api_version, self.key)
 
@@ -250,10 +245,7 @@ SEGMENT_CELLS_MAX: Final = 2_000
 
 
 class TableEncoder(_JsonForm):
-    """Encodes objects as the rows of a Table. Caches cells by object, and rows by segment.
-
-    include_object: what rows hold of their objects: None, Metadata or Object.
-    """
+    """Encodes objects as the rows of a Table. Caches cells by object, and rows by segment."""
 
     first_event_differs = True  # it has the column definitions
     has_stable_items = False
@@ -262,21 +254,20 @@ class TableEncoder(_JsonForm):
         self,
         resource: ServedResource,
         brand: Brand,
-        version: str,
-        include_object: str,
+        form: Form,
         *,
         now: Callable[[], float],
         caches: FormCaches,
-        project: Projection = unchanged,
     ) -> None:
-        self.key: object = ("table", version, include_object, project)
+        project, include_object = projection(form), form.include_object or "Metadata"
+        self.key: object = ("table", form.version, include_object, project)
         self._resource = resource
         self._brand = brand
         self._include_object = include_object
         self._now = now
         self._caches = caches
         self._project = project
-        self._api_version = f"{brand.meta_group}/{version}"
+        self._api_version = f"{brand.meta_group}/{form.version}"
         self._opening = list_opening("Table", self._api_version)
         # What separates the cells of a row from its object, and what follows the object.
         self._included_opening, self._row_end = b'],"object":', b"}"

@@ -7,9 +7,10 @@ from functools import cached_property
 from typing import Final
 
 from apiserver.brand import Brand
+from apiserver.endpoints.negotiation import Form
 from apiserver.endpoints.representation import discovery_schema
 from apiserver.endpoints.representation.form_cache import FormCache
-from apiserver.endpoints.representation.json_forms import Projection, unchanged
+from apiserver.endpoints.representation.json_forms import projection
 from apiserver.endpoints.representation.list_segments import segments
 from apiserver.endpoints.representation.lists import (
     Envelope,
@@ -79,10 +80,7 @@ class MetaV1Encoders:
 
 
 class ProtobufEncoder:
-    """Encodes objects as messages. Caches the items of lists by object.
-
-    kind, version: what the client asked for instead of the full object, or empty.
-    """
+    """Encodes objects as messages. Caches the items of lists by object."""
 
     has_length_ahead = True
 
@@ -90,14 +88,13 @@ class ProtobufEncoder:
         self,
         resource: ServedResource,
         brand: Brand,
-        kind: str,
-        version: str,
+        form: Form,
         *,
         meta: MetaV1Encoders,
         cache: FormCache,
-        project: Projection = unchanged,
     ) -> None:
         """Raises LookupError for kinds that have no form in protobuf."""
+        kind, version, project = form.kind, form.version, projection(form)
         self.media_type = brand.protobuf_media_type
         self.stream_type = f"{brand.protobuf_media_type};stream=watch"
         self.is_text = False

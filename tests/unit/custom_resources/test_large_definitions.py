@@ -16,6 +16,7 @@ from apiserver.custom_resources.columns import COMPILED_INLINE_MAX
 from apiserver.custom_resources.resources import CustomResourceFactory, DefinedResources
 from apiserver.custom_resources.schemas import DefinitionSource
 from apiserver.custom_resources.version_codec import DefinitionReader
+from apiserver.endpoints.negotiation import Form
 from apiserver.endpoints.representation.form_cache import FormCaches
 from apiserver.endpoints.representation.json_forms import SEGMENT_CELLS_MAX, TableEncoder
 from apiserver.registry.offload import Offload
@@ -71,7 +72,9 @@ def test_thousands_of_paths_are_compiled_by_a_preparation_and_not_before_it_runs
 def test_rows_of_thousands_of_cells_are_encoded_a_few_at_a_time(columns: int, objects_at_once: int) -> None:
     """Others have their turns between two slices, be they empty."""
     resource = _with_columns(columns - 1).stored
-    encoder = TableEncoder(resource, Brand(), "v1", "", now=lambda: 0.0, caches=FormCaches())
+    encoder = TableEncoder(
+        resource, Brand(), Form(kind="Table", include_object="None"), now=lambda: 0.0, caches=FormCaches()
+    )
     documents = [{"metadata": {"name": f"o{n}"}, "spec": {"n1": n}} for n in range(8)]
     objects = [
         StoredObject.of(Stored(f"/registry/o{n}", encode(each, ROW_HEAD), 7, 7))

@@ -63,7 +63,6 @@ def encoder(form: Form) -> Encoder:
         CONFIG_MAPS,
         form,
         BRAND,
-        include_object="",
         now=lambda: 0.0,
         caches=FormCaches(),
         meta=MESSAGES,

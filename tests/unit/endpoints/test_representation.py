@@ -106,9 +106,8 @@ def encoder(
 ) -> Encoder:
     return encoder_for(
         resource,
-        Form(media_type, kind, version, drops_managed_fields, is_indented),
+        Form(media_type, kind, version, drops_managed_fields, is_indented, include_object),
         brand,
-        include_object=include_object,
         now=lambda: now,
         caches=caches or FormCaches(),
         meta=MESSAGES,

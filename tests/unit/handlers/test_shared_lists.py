@@ -182,7 +182,6 @@ async def test_a_form_that_lists_do_not_have_is_refused_before_anything_is_sent(
         WIDGETS,
         form,
         Brand("example.com", "acme"),
-        include_object="",
         now=lambda: 0.0,
         caches=FormCaches(),
         meta=MetaV1Encoders(BuiltinSchemas((1, 34)).get),
