@@ -34,7 +34,8 @@ from apiserver.controllers.disruption.controller import DisruptionController
 from apiserver.controllers.disruption.stale_conditions import StaleDisruptionConditions
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.controllers.garbage_collector.garbage_collector import GarbageCollector
-from apiserver.controllers.leader_election import ElectionTimes, LeaderElector
+from apiserver.controllers.garbage_collector.graph_builder import GraphBuilder
+from apiserver.controllers.leader_election import ElectionTimes, LeaderElector, LeaseLock
 from apiserver.controllers.namespace_default_objects import (
     DefaultObject,
     NamespaceDefaultObjects,
@@ -142,9 +143,8 @@ def build_controllers(
 
     def garbage_collector() -> Runnable:
         others = RemoteOwners(aggregation.remote, aggregation.client, core.offload, core.brand)
-        return GarbageCollector(
-            registry, served, events(COLLECTOR), metrics.work_queues, metrics.garbage_collector, others
-        )
+        builder = GraphBuilder(registry, served, events(COLLECTOR), metrics.garbage_collector, others)
+        return GarbageCollector(registry, builder, metrics.work_queues)
 
     every = (
         ControllerSpec(
@@ -287,8 +287,7 @@ def build_controller_manager(
             core.registry,
             core.served,
             core.brand,
-            name=config.leader_elect_resource_name,
-            identity=f"{socket.gethostname()}_{uuid.uuid4()}",
+            LeaseLock(config.leader_elect_resource_name, f"{socket.gethostname()}_{uuid.uuid4()}"),
             times=ElectionTimes(
                 config.leader_elect_lease_duration_s,
                 config.leader_elect_renew_deadline_s,

@@ -152,11 +152,20 @@ class LeaseHeld(Exception):
         self.record, self.revision = record, revision
 
 
+class LeaseLock(NamedTuple):
+    """The Lease that a server wants to hold, by its name.
+
+    identity: tells the server from all others, and from what it was before it was started again.
+    """
+
+    name: str
+    identity: str
+
+
 class LeaderElector:
     """One server's part in the election.
 
-    identity: tells this server from all others, and from what it was before it was started again.
-    name: of the Lease. clock: seconds since 1970, of which nothing depends.
+    clock: seconds since 1970, of which nothing depends.
     """
 
     def __init__(
@@ -164,21 +173,19 @@ class LeaderElector:
         registry: Registry,
         served: ServedTable,
         brand: Brand,
+        lock: LeaseLock,
         *,
-        name: str,
-        identity: str,
         times: ElectionTimes,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._registry = registry
         self._served = served
         self._brand = brand
-        self._name = name
-        self._identity = identity
+        self._name, self._identity = lock
         self._times = times
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._observed = ObservedLease(identity)
+        self._observed = ObservedLease(lock.identity)
         # Whether this server may hold the Lease: it has begun to take it, and not heard that another does.
         self._may_hold = False
         self._failures = 0  # one after another
@@ -186,7 +193,7 @@ class LeaderElector:
         self._changed = asyncio.Event()
         # Until the informer has told what there is, which it lists anew when its watch was lost.
         self._is_listing = True
-        self.status = ElectionStatus(name)
+        self.status = ElectionStatus(lock.name)
 
     async def run(self, lead: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Call `lead` whenever this server has become the leader, and cancel it when it no longer is.

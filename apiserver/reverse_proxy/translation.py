@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 from aiohttp import WSMsgType, web
@@ -43,6 +43,14 @@ _FROM_CLIENT: Final = frozenset({_STDIN, _RESIZE})
 _SUCCESS: Final = orjson.dumps({"metadata": {}, "status": "Success"})
 
 
+class _Way(NamedTuple):
+    """How something is relayed: by the protocol of the WebSocket, and the kubelet's for the same."""
+
+    protocol: str
+    kubelet_protocol: str
+    relay: Callable[[Dialled, web.WebSocketResponse], Coroutine[Any, Any, None]]
+
+
 def protocol_to_translate(call: ApiCall) -> str:
     """Returns the protocol that a client offers and kubelets do not know; empty if there is none."""
     if not asks_for_websocket(call.request):
@@ -68,7 +76,8 @@ async def translate_shell(
     async def relay(dialled: Dialled, socket: web.WebSocketResponse) -> None:
         await _Shell(SpdyClient(*dialled), socket).run(("error", *streams))
 
-    await _translate(call, backends, target, headers, origins, (SHELL_PROTOCOL, "v4.channel.k8s.io"), relay)
+    way = _Way(SHELL_PROTOCOL, "v4.channel.k8s.io", relay)
+    await _translate(call, backends, target, headers, origins, way)
 
 
 async def tunnel_ports(
@@ -79,7 +88,8 @@ async def tunnel_ports(
     async def relay(dialled: Dialled, socket: web.WebSocketResponse) -> None:
         await first_of(_messages_to(dialled.writer, socket), _bytes_to(socket, dialled.reader))
 
-    await _translate(call, backends, target, headers, origins, (PORTS_PROTOCOL, "portforward.k8s.io"), relay)
+    way = _Way(PORTS_PROTOCOL, "portforward.k8s.io", relay)
+    await _translate(call, backends, target, headers, origins, way)
 
 
 async def _translate(
@@ -88,21 +98,19 @@ async def _translate(
     target: Target,
     headers: Headers,
     origins: AllowedOrigins,
-    protocols: tuple[str, str],
-    relay: Callable[[Dialled, web.WebSocketResponse], Coroutine[Any, Any, None]],
+    way: _Way,
 ) -> None:
-    """protocols: that of the WebSocket, and the kubelet's for the same."""
     dialled = await dial(backends, target)
     try:
-        head = await ask(dialled, "POST", target, _spdy_headers(headers, protocols[1]))
+        head = await ask(dialled, "POST", target, _spdy_headers(headers, way.kubelet_protocol))
         if head.status >= 400:
             await refuse(call, dialled, head)
             return
         if head.status != HTTPStatus.SWITCHING_PROTOCOLS:
             raise ForwardingFailed(f"invalid upgrade response: status code {head.status}")
-        socket = await accept_websocket(call, origins, protocols[0], MESSAGE_BYTES_MAX)
+        socket = await accept_websocket(call, origins, way.protocol, MESSAGE_BYTES_MAX)
         with call.connection.relaying():
-            await relay(dialled, socket)
+            await way.relay(dialled, socket)
             await socket.close()
     finally:
         dialled.writer.close()

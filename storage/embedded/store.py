@@ -18,7 +18,7 @@ from storage.embedded.leases import Leases
 from storage.embedded.memory_database import MemoryDatabase
 from storage.embedded.reader import Reader
 from storage.embedded.watch import EmbeddedWatch
-from storage.embedded.writer import CommittedGroup, Transaction, WriterThread
+from storage.embedded.writer import CommittedGroup, Transaction, WriterListener, WriterThread
 from storage.errors import StorageError, StorageUnavailable, ValueTooLarge
 from storage.interface import (
     MOST_RECENT,
@@ -61,10 +61,8 @@ class EmbeddedStore:
             log_path=database.log_path,
             checkpoint_lock=checkpoint_lock,
             commits_exclude_reads=database.commits_exclude_reads,
+            listener=WriterListener(self._on_commit, self._on_reopen, self._start_freeing_space),
             monotonic=monotonic,
-            on_commit=self._on_commit,
-            on_reopen=self._on_reopen,
-            on_full=self._start_freeing_space,
         )
         self._revision = self._writer.revision
         self._reader = Reader(database.connect_reader, checkpoint_lock)

@@ -187,17 +187,27 @@ class _Operation(NamedTuple):
 _Answer: TypeAlias = tuple[asyncio.Future[Any], Any]  # the caller, and its result or StorageError
 
 
+class WriterListener(NamedTuple):
+    """What is called in the event loop.
+
+    on_commit: called in the loop after each commit that changed something, before any caller of the group is
+        answered, so that a caller that gets an answer finds its effects published already.
+    on_reopen: called in the loop when the outcome of a commit is unknown and the file was opened again; gets
+        the revision that is in the file.
+    on_full: called in the loop when there was no space for a group.
+    """
+
+    on_commit: Callable[[CommittedGroup], None]
+    on_reopen: Callable[[int], None]
+    on_full: Callable[[], None]
+
+
 class WriterThread:
     """Runs operations in a thread, and commits all that have queued together.
 
     log_path: the path of the write-ahead log, whose size is bounded here; None if there is none.
     checkpoint_lock: blocks reads while the log is emptied, which waits for those under way.
     commits_exclude_reads: it also blocks them while a group is committed.
-    on_commit: called in the loop after each commit that changed something, before any caller of the group is
-        answered, so that a caller that gets an answer finds its effects published already.
-    on_reopen: called in the loop when the outcome of a commit is unknown and the file was opened again; gets
-        the revision that is in the file.
-    on_full: called in the loop when there was no space for a group.
     """
 
     def __init__(
@@ -207,9 +217,7 @@ class WriterThread:
         log_path: Path | None,
         checkpoint_lock: CheckpointLock,
         commits_exclude_reads: bool,
-        on_commit: Callable[[CommittedGroup], None],
-        on_reopen: Callable[[int], None],
-        on_full: Callable[[], None],
+        listener: WriterListener,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connect = connect
@@ -219,7 +227,7 @@ class WriterThread:
         self._monotonic = monotonic
         connection = connect()
         self._connection: sqlite3.Connection | None = connection
-        self._on_commit, self._on_reopen, self._on_full = on_commit, on_reopen, on_full
+        self._on_commit, self._on_reopen, self._on_full = listener
         self._loop = asyncio.get_running_loop()
         self._collected: list[_Operation] = []  # in this iteration of the event loop
         self._unanswered = 0

@@ -25,7 +25,7 @@ from cryptography.x509.oid import NameOID
 
 from apiserver.brand import Brand
 from apiserver.clock import SYSTEM_CLOCK
-from apiserver.controllers.leader_election import NAMESPACE, ElectionTimes, LeaderElector
+from apiserver.controllers.leader_election import NAMESPACE, ElectionTimes, LeaderElector, LeaseLock
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.testing import ApiServer, ClockNotAdvanced, ServerStopped, User
@@ -598,8 +598,7 @@ def test_leader_election_follows() -> None:
                 registry,
                 ServedTable(in_process.TABLE),
                 Brand(),
-                name="lease",
-                identity="here",
+                LeaseLock("lease", "here"),
                 times=ElectionTimes(3600, 1800.0, 60.0),
                 clock=time.clock.time,
             )

@@ -4,39 +4,22 @@ from __future__ import annotations
 
 import asyncio
 
-from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.controllers.garbage_collector.collector import Collector
 from apiserver.controllers.garbage_collector.graph_builder import GraphBuilder
 from apiserver.controllers.garbage_collector.orphaning import Orphaning
-from apiserver.controllers.garbage_collector.owners_elsewhere import ASK_AGAIN_S, OtherServers
 from apiserver.controllers.work_queue import WorkQueue
-from apiserver.metrics.garbage_collector import GarbageCollectorMetrics
 from apiserver.metrics.work_queues import WorkQueueMetrics
-from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 
 
 class GarbageCollector:
     """The graph, and those who do what follows from its changes.
 
-    queue: of objects to look at. queues: the metrics of queues, which are told of the others, too.
+    builder: keeps the graph. queue: of objects to look at. queues: the metrics of queues, which are told of
+        the others, too.
     """
 
-    def __init__(
-        self,
-        registry: Registry,
-        served: ServedTable,
-        events: EventRecorder,
-        queues: WorkQueueMetrics,
-        metrics: GarbageCollectorMetrics,
-        others: OtherServers | None = None,
-        *,
-        ask_again_s: float = ASK_AGAIN_S,
-    ) -> None:
-        """others: the servers that have owners of kinds that are not served here."""
-        self.builder = builder = GraphBuilder(
-            registry, served, events, metrics, others, ask_again_s=ask_again_s
-        )
+    def __init__(self, registry: Registry, builder: GraphBuilder, queues: WorkQueueMetrics) -> None:
         self.queue: WorkQueue[str] = builder.attempt_to_delete
         self._parts = (
             builder,

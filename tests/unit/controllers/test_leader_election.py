@@ -18,6 +18,7 @@ from apiserver.controllers.leader_election import (
     NAMESPACE,
     ElectionTimes,
     LeaderElector,
+    LeaseLock,
     LeaseRecord,
     ObservedLease,
 )
@@ -113,8 +114,7 @@ class Candidate:
             registry,
             ServedTable(TABLE),
             Brand(),
-            name=NAME,
-            identity=name,
+            LeaseLock(NAME, name),
             times=times,
         )
         self._task = asyncio.create_task(self.elector.run(lambda: leaders.lead(name)))
@@ -256,9 +256,7 @@ async def test_a_failure_of_what_the_leader_runs_is_a_failure_of_the_server(stor
         raise ZeroDivisionError
 
     async with server(store) as registry:
-        elector = LeaderElector(
-            registry, ServedTable(TABLE), Brand(), name=NAME, identity="one", times=PATIENT
-        )
+        elector = LeaderElector(registry, ServedTable(TABLE), Brand(), LeaseLock(NAME, "one"), times=PATIENT)
         with pytest.raises(ZeroDivisionError):
             await elector.run(lead)
         lease = (await registry.get(LEASES, NAMESPACE, NAME)).document()

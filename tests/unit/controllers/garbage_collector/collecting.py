@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.controllers.garbage_collector.garbage_collector import GarbageCollector
+from apiserver.controllers.garbage_collector.graph_builder import GraphBuilder
 from apiserver.controllers.garbage_collector.owners_elsewhere import ASK_AGAIN_S, OtherServers
 from apiserver.errors import NotFound
 from apiserver.meta.options import DeleteOptions
@@ -51,16 +52,10 @@ class Cluster:
         self.served = served
         self.events = EventRecorder(registry, served, _anywhere, lambda: 0.0, component="gc")
         self.metrics = GarbageCollectorMetrics()
-        self._collector = GarbageCollector(
-            registry,
-            served,
-            self.events,
-            WorkQueueMetrics(),
-            self.metrics,
-            others,
-            ask_again_s=ask_again_s,
+        self.builder = GraphBuilder(
+            registry, served, self.events, self.metrics, others, ask_again_s=ask_again_s
         )
-        self.builder = self._collector.builder
+        self._collector = GarbageCollector(registry, self.builder, WorkQueueMetrics())
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
