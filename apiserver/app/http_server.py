@@ -22,6 +22,7 @@ from apiserver.endpoints.health import Health
 from apiserver.endpoints.impersonation import ConstrainedImpersonation, LegacyImpersonation, impersonate
 from apiserver.endpoints.load_shedding import LoadShedding
 from apiserver.endpoints.openapi import OpenApi
+from apiserver.endpoints.openapi.operations import Operations
 from apiserver.endpoints.openid import OpenId
 from apiserver.endpoints.priority_and_fairness import Fairness
 from apiserver.endpoints.removal_rehearsal import RemovalRehearsal
@@ -82,9 +83,12 @@ def _openapi(core: Core, served: ServedTable, remote: RemoteVersions) -> OpenApi
         core.schemas,
         served,
         remote,
-        types=supported_media_types(core.brand, has_cbor=core.config.cbor),
-        patch_types=(*PATCH_TYPES, APPLY_YAML),
         release=core.config.release,
+        operations=Operations(
+            core.brand,
+            supported_media_types(core.brand, has_cbor=core.config.cbor),
+            (*PATCH_TYPES, APPLY_YAML),
+        ),
     )
 
 

@@ -95,9 +95,9 @@ class Overload:
     args: tuple[Type, ...]
     result: Type
     call: Callable[..., Any]
-    is_method: bool = False
     call_cost: CallCost | None = None
     estimate: CallEstimator | None = None
+    is_method: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

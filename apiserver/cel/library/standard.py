@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
@@ -256,19 +256,6 @@ def _matches(text: str, pattern: str) -> bool:
 # ---- the tables
 
 
-def _overload(
-    id_: str,
-    args: Sequence[Type],
-    result: Type,
-    call: Callable[..., Any],
-    call_cost: CallCost | None = None,
-    estimate: CallEstimator | None = None,
-    *,
-    is_method: bool = False,
-) -> Overload:
-    return Overload(id_, tuple(args), result, call, is_method, call_cost, estimate)
-
-
 _COMPARED_TEXT: Final = (costs.comparison, costs.comparison_worst)
 _JOINED_TEXT: Final = (costs.concatenation, costs.concatenation_worst)
 # The names of types in the ids of overloads.
@@ -293,7 +280,7 @@ def _as_doubles(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], boo
 def _ordering(name: str, compare: Callable[[Any, Any], bool]) -> tuple[Overload, ...]:
     """Returns overloads for two values of one type, and for numbers of different types."""
     same = [
-        _overload(
+        Overload(
             f"{name}_{short}",
             (type_, type_),
             BOOL,
@@ -303,7 +290,7 @@ def _ordering(name: str, compare: Callable[[Any, Any], bool]) -> tuple[Overload,
         for type_, short in _NAMES.items()
     ]
     across = [
-        _overload(
+        Overload(
             f"{name}_{_NAMES[a]}_{_NAMES[b]}",
             (a, b),
             BOOL,
@@ -318,8 +305,8 @@ def _ordering(name: str, compare: Callable[[Any, Any], bool]) -> tuple[Overload,
 
 def _both_ways(id_: str, type_: Type) -> tuple[Overload, ...]:
     return (
-        _overload(id_, (type_,), INT, len),
-        _overload(f"{type_.kind.value}_size", (type_,), INT, len, is_method=True),
+        Overload(id_, (type_,), INT, len),
+        Overload(f"{type_.kind.value}_size", (type_,), INT, len, is_method=True),
     )
 
 
@@ -334,14 +321,14 @@ def _conversions(result: Type, ways: Mapping[Type, Callable[[Any], Any]]) -> tup
             call_cost = (costs.string_traversal, costs.conversion_from_bytes)
         elif type_ is STRING and result is not STRING:
             call_cost = (of_large_text, None)
-        found.append(_overload(f"{_NAMES[type_]}_to_{_NAMES[result]}", (type_,), result, convert, *call_cost))
+        found.append(Overload(f"{_NAMES[type_]}_to_{_NAMES[result]}", (type_,), result, convert, *call_cost))
     return tuple(found)
 
 
 def _text_method(
     id_: str, call: Callable[[Any, Any], bool], call_cost: CallCost, estimate: CallEstimator
 ) -> tuple[Overload, ...]:
-    return (_overload(id_, (STRING, STRING), BOOL, call, call_cost, estimate, is_method=True),)
+    return (Overload(id_, (STRING, STRING), BOOL, call, call_cost, estimate, is_method=True),)
 
 
 _PART_IDS: Final = {
@@ -362,12 +349,12 @@ _OF_DURATIONS: Final = frozenset({"getHours", "getMinutes", "getSeconds", "getMi
 def _parts(name: str) -> tuple[Overload, ...]:
     short, get = _PART_IDS[name], timestamps.getter(name)
     found = [
-        _overload(f"timestamp_to_{short}", (TIMESTAMP,), INT, get, is_method=True),
-        _overload(f"timestamp_to_{short}_with_tz", (TIMESTAMP, STRING), INT, get, is_method=True),
+        Overload(f"timestamp_to_{short}", (TIMESTAMP,), INT, get, is_method=True),
+        Overload(f"timestamp_to_{short}_with_tz", (TIMESTAMP, STRING), INT, get, is_method=True),
     ]
     if name in _OF_DURATIONS:
         found.append(
-            _overload(f"duration_to_{short}", (DURATION,), INT, timestamps.spans(name), is_method=True)
+            Overload(f"duration_to_{short}", (DURATION,), INT, timestamps.spans(name), is_method=True)
         )
     return tuple(found)
 
@@ -395,39 +382,39 @@ STANDARD: Final = Library(
         }.items()
     },
     functions={
-        "_&&_": (_overload("logical_and", (BOOL, BOOL), BOOL, _never),),
-        "_||_": (_overload("logical_or", (BOOL, BOOL), BOOL, _never),),
-        "_?_:_": (_overload("conditional", (BOOL, A, A), A, _never),),
-        "!_": (_overload("logical_not", (BOOL,), BOOL, operator.not_),),
-        "_==_": (_overload("equals", (A, A), BOOL, values.equal, *_EQUALITY),),
-        "_!=_": (_overload("not_equals", (A, A), BOOL, lambda a, b: not values.equal(a, b), *_EQUALITY),),
+        "_&&_": (Overload("logical_and", (BOOL, BOOL), BOOL, _never),),
+        "_||_": (Overload("logical_or", (BOOL, BOOL), BOOL, _never),),
+        "_?_:_": (Overload("conditional", (BOOL, A, A), A, _never),),
+        "!_": (Overload("logical_not", (BOOL,), BOOL, operator.not_),),
+        "_==_": (Overload("equals", (A, A), BOOL, values.equal, *_EQUALITY),),
+        "_!=_": (Overload("not_equals", (A, A), BOOL, lambda a, b: not values.equal(a, b), *_EQUALITY),),
         "_<_": _ordering("less", operator.lt),
         "_<=_": _ordering("less_equals", operator.le),
         "_>_": _ordering("greater", operator.gt),
         "_>=_": _ordering("greater_equals", operator.ge),
         "_+_": (
-            _overload("add_bytes", (BYTES, BYTES), BYTES, operator.add, *_JOINED_TEXT),
-            _overload("add_double", (DOUBLE, DOUBLE), DOUBLE, operator.add),
-            _overload(
+            Overload("add_bytes", (BYTES, BYTES), BYTES, operator.add, *_JOINED_TEXT),
+            Overload("add_double", (DOUBLE, DOUBLE), DOUBLE, operator.add),
+            Overload(
                 "add_duration_duration",
                 (DURATION, DURATION),
                 DURATION,
                 lambda a, b: timestamps.duration(a + b),
             ),
-            _overload(
+            Overload(
                 "add_duration_timestamp",
                 (DURATION, TIMESTAMP),
                 TIMESTAMP,
                 lambda a, b: timestamps.timestamp(a + b, b.offset),
             ),
-            _overload(
+            Overload(
                 "add_timestamp_duration",
                 (TIMESTAMP, DURATION),
                 TIMESTAMP,
                 lambda a, b: timestamps.timestamp(a + b, a.offset),
             ),
-            _overload("add_int64", (INT, INT), INT, _add),
-            _overload(
+            Overload("add_int64", (INT, INT), INT, _add),
+            Overload(
                 "add_list",
                 (LIST_A, LIST_A),
                 LIST_A,
@@ -435,59 +422,59 @@ STANDARD: Final = Library(
                 costs.list_concatenation,
                 costs.list_concatenation_worst,
             ),
-            _overload("add_string", (STRING, STRING), STRING, operator.add, *_JOINED_TEXT),
-            _overload("add_uint64", (UINT, UINT), UINT, lambda a, b: unsigned(a + b)),
+            Overload("add_string", (STRING, STRING), STRING, operator.add, *_JOINED_TEXT),
+            Overload("add_uint64", (UINT, UINT), UINT, lambda a, b: unsigned(a + b)),
         ),
         "_-_": (
-            _overload("subtract_double", (DOUBLE, DOUBLE), DOUBLE, operator.sub),
-            _overload(
+            Overload("subtract_double", (DOUBLE, DOUBLE), DOUBLE, operator.sub),
+            Overload(
                 "subtract_duration_duration",
                 (DURATION, DURATION),
                 DURATION,
                 lambda a, b: timestamps.duration(a - b),
             ),
-            _overload("subtract_int64", (INT, INT), INT, _subtract),
-            _overload(
+            Overload("subtract_int64", (INT, INT), INT, _subtract),
+            Overload(
                 "subtract_timestamp_duration",
                 (TIMESTAMP, DURATION),
                 TIMESTAMP,
                 lambda a, b: timestamps.timestamp(a - b, a.offset),
             ),
-            _overload(
+            Overload(
                 "subtract_timestamp_timestamp",
                 (TIMESTAMP, TIMESTAMP),
                 DURATION,
                 lambda a, b: timestamps.duration(a - b),
             ),
-            _overload("subtract_uint64", (UINT, UINT), UINT, lambda a, b: unsigned(a - b)),
+            Overload("subtract_uint64", (UINT, UINT), UINT, lambda a, b: unsigned(a - b)),
         ),
         "_*_": (
-            _overload("multiply_double", (DOUBLE, DOUBLE), DOUBLE, _multiply_doubles),
-            _overload("multiply_int64", (INT, INT), INT, _multiply),
-            _overload("multiply_uint64", (UINT, UINT), UINT, lambda a, b: unsigned(_product(a, b))),
+            Overload("multiply_double", (DOUBLE, DOUBLE), DOUBLE, _multiply_doubles),
+            Overload("multiply_int64", (INT, INT), INT, _multiply),
+            Overload("multiply_uint64", (UINT, UINT), UINT, lambda a, b: unsigned(_product(a, b))),
         ),
         "_/_": (
-            _overload("divide_double", (DOUBLE, DOUBLE), DOUBLE, _divide_doubles),
-            _overload("divide_int64", (INT, INT), INT, _divide),
-            _overload(
+            Overload("divide_double", (DOUBLE, DOUBLE), DOUBLE, _divide_doubles),
+            Overload("divide_int64", (INT, INT), INT, _divide),
+            Overload(
                 "divide_uint64", (UINT, UINT), UINT, lambda a, b: UInt(_divide(a, b) if b else _divide(0, 0))
             ),
         ),
         "_%_": (
-            _overload("modulo_int64", (INT, INT), INT, _modulo),
-            _overload("modulo_uint64", (UINT, UINT), UINT, lambda a, b: UInt(_modulo(a, b))),
+            Overload("modulo_int64", (INT, INT), INT, _modulo),
+            Overload("modulo_uint64", (UINT, UINT), UINT, lambda a, b: UInt(_modulo(a, b))),
         ),
         "-_": (
-            _overload("negate_double", (DOUBLE,), DOUBLE, operator.neg),
-            _overload("negate_int64", (INT,), INT, lambda number: integer(-number)),
+            Overload("negate_double", (DOUBLE,), DOUBLE, operator.neg),
+            Overload("negate_int64", (INT,), INT, lambda number: integer(-number)),
         ),
         "_[_]": (
-            _overload("index_list", (LIST_A, INT), A, _never),
-            _overload("index_map", (MAP_A_B, A), B, _never),
+            Overload("index_list", (LIST_A, INT), A, _never),
+            Overload("index_map", (MAP_A_B, A), B, _never),
         ),
         "@in": (
-            _overload("in_list", (A, LIST_A), BOOL, _never, costs.membership, costs.membership_worst),
-            _overload("in_map", (A, MAP_A_B), BOOL, _never),
+            Overload("in_list", (A, LIST_A), BOOL, _never, costs.membership, costs.membership_worst),
+            Overload("in_map", (A, MAP_A_B), BOOL, _never),
         ),
         "size": (
             *_both_ways("size_bytes", BYTES),
@@ -495,8 +482,8 @@ STANDARD: Final = Library(
             *_both_ways("size_map", MAP_A_B),
             *_both_ways("size_string", STRING),
         ),
-        "type": (_overload("type", (A,), types.type_of_type(A), values.type_of),),
-        "dyn": (_overload("to_dyn", (A,), DYN, _same),),
+        "type": (Overload("type", (A,), types.type_of_type(A), values.type_of),),
+        "dyn": (Overload("to_dyn", (A,), DYN, _same),),
         "bool": _conversions(BOOL, {BOOL: _same, STRING: _text_to_bool}),
         "bytes": _conversions(BYTES, {BYTES: _same, STRING: str.encode}),
         "double": _conversions(DOUBLE, {DOUBLE: float, INT: float, STRING: _text_to_double, UINT: float}),
@@ -547,7 +534,7 @@ STANDARD: Final = Library(
         ),
         "matches": (
             # Kubernetes estimates this form as 1, whatever the text, so we must.
-            _overload("matches", (STRING, STRING), BOOL, _matches, costs.new_regex_search),
+            Overload("matches", (STRING, STRING), BOOL, _matches, costs.new_regex_search),
             *_text_method("matches_string", _matches, costs.new_regex_search, costs.regex_search_worst),
         ),
         **{name: _parts(name) for name in timestamps.PARTS},

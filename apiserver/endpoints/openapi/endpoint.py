@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from email.utils import formatdate
 from typing import Final
 from urllib.parse import quote
@@ -29,7 +29,7 @@ from apiserver.registry.served_resource import ServedTable
 from apiserver.releases.emulation import EmulatedRelease
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.vocabulary import GroupVersion
-from apiserver.wire.media_types import JSON, supported_media_types
+from apiserver.wire.media_types import JSON
 
 PATCH_TYPES: Final = ("application/json-patch+json", "application/merge-patch+json")
 # The names by which clients ask for a form, and the media type that it is sent as; the preferred one first. A
@@ -51,7 +51,7 @@ _VARY: Final = "Accept, Accept-Encoding"
 class OpenApi:
     """Serves the documents of the current table of resources, and tells where those of other servers are.
 
-    types, patch_types: the media types that the documents list for objects and for patches.
+    operations: makes what they say of each resource's paths.
     """
 
     def __init__(
@@ -62,12 +62,10 @@ class OpenApi:
         remote: RemoteVersions | None = None,
         *,
         release: EmulatedRelease,
-        types: Sequence[str] = (),
-        patch_types: Sequence[str] = PATCH_TYPES,
+        operations: Operations,
     ) -> None:
         self._served = served
         self._remote = remote or RemoteVersions()
-        operations = Operations(brand, types or supported_media_types(brand), patch_types)
         self._documents = DocumentCache(brand, schemas, operations, release)
         self._plain = PlainDocuments()
 

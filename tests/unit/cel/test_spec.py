@@ -153,7 +153,7 @@ def declared(env: list[Any]) -> tuple[dict[str, Type], Library]:
     variables = {name: type_from(data) for kind, name, data in env if kind == "ident"}
     functions = {
         name: tuple(
-            Overload(key, tuple(map(type_from, args)), type_from(result), uncallable, is_method)
+            Overload(key, tuple(map(type_from, args)), type_from(result), uncallable, is_method=is_method)
             for key, args, result, is_method in overloads
         )
         for kind, name, overloads in env
