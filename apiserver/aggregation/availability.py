@@ -63,26 +63,32 @@ FAILED: Final = "FailedDiscoveryCheck"
 PASSED: Final = Verdict("True", "Passed", "all checks passed")
 
 
+class WatchedResources(NamedTuple):
+    """The resource of APIServices, and those of what tells where services are."""
+
+    api_services: ServedResource
+    locations: Sequence[ServedResource]
+
+
 class AvailabilityController:
     """Keeps `remote` as the APIServices say, and what it knows of the servers behind them.
 
-    resource: of APIServices. watched: of what tells where services are. client: asks extension servers.
+    client: asks extension servers.
     clock: seconds since 1970.
     """
 
     def __init__(
         self,
         registry: Registry,
-        resource: ServedResource,
-        watched: Sequence[ServedResource],
+        watched: WatchedResources,
         remote: RemoteVersions,
         client: ExtensionClient,
         metrics: ApiServiceMetrics,
         clock: Callable[[], float],
     ) -> None:
         self._registry = registry
+        resource, self._watched = watched
         self._resource = resource
-        self._watched = watched
         self._remote = remote
         self._client = client
         self._metrics = metrics

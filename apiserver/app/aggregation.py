@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from apiserver.aggregation.availability import AvailabilityController
+from apiserver.aggregation.availability import AvailabilityController, WatchedResources
 from apiserver.aggregation.discovery import DiscoveryController
 from apiserver.aggregation.extension_client import ExtensionClient
 from apiserver.aggregation.openapi_v2 import OpenApiV2Controller
@@ -92,8 +92,7 @@ def build_aggregation(
     if api_services is not None:
         availability = AvailabilityController(
             core.registry,
-            api_services,
-            [each for each in (core_services, slices) if each is not None],
+            WatchedResources(api_services, [each for each in (core_services, slices) if each is not None]),
             remote,
             client,
             metrics,
