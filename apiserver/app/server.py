@@ -150,9 +150,8 @@ class App:
                 encrypted = encryption.in_front_of(observed)
                 core = make_core(encrypted, encrypted.is_stale)
             if beginning is not None and beginning.copy.cached is not None:
-                core.registry.cache.begin_with(
-                    beginning.copy.cached, await store.current_revision(), StoredObject.copy
-                )
+                # The store may have gone on, as leases have expired while a KMS plugin was waited for.
+                core.registry.cache.begin_with(beginning.copy.cached, beginning.revision, StoredObject.copy)
             self._running = store, core
             if core.faults is not None:
                 self._serving.refuses_handshake = core.faults.refuses_handshake

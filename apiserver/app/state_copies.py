@@ -46,6 +46,11 @@ class Beginning:
     copy: StateCopy
     after: int = 0
 
+    @property
+    def revision(self) -> int:
+        """At which the store opens. What is written later is no part of the copy."""
+        return max(self.copy.database.revision, self.after)
+
     def open_store(self, clock: Clock) -> EmbeddedStore:
         """Returns a store with the objects."""
         database = self.copy.database.copy()

@@ -194,7 +194,7 @@ class WatchCache(Generic[T]):
     def begin_with(self, state: CacheState[T], revision: int, copy: Callable[[T], T]) -> None:
         """Be filled with what another cache held, in place of a list; to be called before `run`.
 
-        revision: of the store, which holds the same. copy: makes a value for this cache.
+        revision: at which the store held the same, and no more. copy: makes a value for this cache.
         """
         self._compacted = state.compacted
         if self._others is not None:

@@ -30,6 +30,7 @@ from apiserver.testing import (
 )
 from tests.support.etcd_process import EtcdProcess, etcd_binaries
 from tests.support.eventually import until
+from tests.support.kms_plugin import KmsPlugin
 from tests.support.required import missing
 
 CONFIG_MAPS: Final = "/api/v1/namespaces/default/configmaps"
@@ -263,6 +264,32 @@ def test_a_fork_is_cheap(original: ApiServer, snapshot: Snapshot) -> None:
         tracked = len(gc.get_objects()) - before
     assert tracked < TRACKED_MAX
     assert min(taken_s) < FORK_CPU_S_MAX
+
+
+def test_objects_expire_while_a_fork_waits_for_its_keys(tmp_path: Path) -> None:
+    """Its store goes on before its cache does."""
+    events, secrets = "/api/v1/namespaces/default/events", "/api/v1/namespaces/default/secrets"
+    event = {"metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}, "type": "Normal"}
+    with KmsPlugin(tmp_path / "kms") as plugin:
+        kms = {"apiVersion": "v2", "name": "plugin", "endpoint": plugin.endpoint}
+        encryption = {
+            "apiVersion": "apiserver.config.k8s.io/v1",
+            "kind": "EncryptionConfiguration",
+            "resources": [{"resources": ["secrets"], "providers": [{"kms": kms}]}],
+        }
+        path = tmp_path / "encryption.yaml"
+        path.write_text(yaml.safe_dump(encryption))
+        flags = [f"--encryption-provider-config={path}", "--event-ttl=1h"]
+        with ApiServer(flags=flags) as server:
+            assert server.request("POST", events, event)[0] == 201
+            assert server.request("POST", secrets, {"metadata": {"name": "s"}})[0] == 201
+            snapshot = server.snapshot()
+            server.clock.advance(hours=2)
+            plugin.configure(delay_s=0.5)
+            with server.fork(snapshot) as fork:
+                assert fork.request("GET", f"{secrets}/s")[0] == 200
+                assert fork.request("GET", events)[1]["items"] == []
+                assert fork.request("POST", events, event)[0] == 201
 
 
 def test_a_fork_of_a_fork(fork: ApiServer) -> None:
