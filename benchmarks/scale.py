@@ -40,7 +40,7 @@ from benchmarks.workloads import (
 )
 from storage.embedded import EmbeddedStore
 from storage.interface import Put
-from storage.watch_cache import EVERYTHING, WatchCache
+from storage.watch_cache import EVERYTHING, WatchCache, Watcher
 from tests.support.server_process import ServerProcess
 
 CROWD: Final = 1_000
@@ -261,10 +261,11 @@ async def _creates_beside_types(settings: Settings, types: int) -> AsyncIterator
         )
         running = asyncio.create_task(cache.run())
         await cache.wait_until_filled()
-        watchers = [
-            cache.watch(prefix, after=cache.revision, scope=EVERYTHING, on_ready=lambda: None)
-            for prefix in prefixes
+        watchers: list[Watcher[StoredObject]] = [
+            Watcher(after=cache.revision, on_ready=lambda: None) for _ in prefixes
         ]
+        for prefix, watcher in zip(prefixes, watchers, strict=True):
+            cache.watch(prefix, watcher, EVERYTHING)
         numbers = itertools.count()
 
         async def creates(count: int) -> float:

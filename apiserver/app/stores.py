@@ -77,7 +77,7 @@ def watch_cache(
             history_bytes_max=config.watch_cache_history_bytes,
             check_interval_s=CHECK_INTERVAL_S if config.detect_cache_inconsistency else 0,
             serve_snapshots=config.list_from_cache_snapshot,
+            on_wait=metrics.observe_read_wait,
         ),
-        on_wait=metrics.observe_read_wait,
         others=others,
     )

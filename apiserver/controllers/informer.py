@@ -143,9 +143,8 @@ class Informer:
             listing = await self._cache.list(keys, predicate=selects)
             versions, revision = listing.versions, listing.revision
         has_changes = asyncio.Event()
-        watcher = self._cache.watch(
-            self._prefix, after=revision, scope=scope, on_ready=has_changes.set, predicate=selects
-        )
+        watcher: Watcher[StoredObject] = Watcher(after=revision, on_ready=has_changes.set, predicate=selects)
+        self._cache.watch(self._prefix, watcher, scope)
         turn = Turn()
         try:
             await self._deliver_listed(versions, revision, turn)

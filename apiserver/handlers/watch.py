@@ -16,7 +16,7 @@ from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from storage.errors import RevisionCompacted
 from storage.interface import ReadAt
-from storage.watch_cache import KeyVersion
+from storage.watch_cache import KeyVersion, Watcher
 
 _RANDOM_STEPS: Final = 1_000_000
 
@@ -51,17 +51,16 @@ def watch_handler(
         # The cache cannot select by views that a webhook has to make: it passes such changes on.
         view_predicate = selection.predicate if selection.is_of_views else None
         stream = streams.new(call, encoder, resource, lifetime_s=lifetime_s, view_predicate=view_predicate)
+        watcher: Watcher[StoredObject] = Watcher(
+            after=after,
+            predicate=selection.predicate,
+            trigger=selection.trigger,
+            tests_late=selection.is_long,
+            on_ready=stream.on_event,
+        )
         try:
             # Before the state is read: changes meanwhile wait in the watcher, however long reading takes.
-            watcher = cache.watch(
-                prefix,
-                after=after,
-                scope=selection.scope,
-                predicate=selection.predicate,
-                trigger=selection.trigger,
-                tests_late=selection.is_long,
-                on_ready=stream.on_event,
-            )
+            cache.watch(prefix, watcher, selection.scope)
         except RevisionCompacted as error:
             # As kube-apiserver does: the stream opens, says so, and ends (row M08).
             await stream.fail(Expired(f"too old resource version: {error.requested} ({error.oldest})"))

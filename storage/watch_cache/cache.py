@@ -26,11 +26,11 @@ from storage.keys import after as after_key
 from storage.keys import prefix_range, resource_of
 from storage.turns import Turn
 from storage.watch_cache.consistency import differs
-from storage.watch_cache.events import Predicate, Trigger
+from storage.watch_cache.events import Predicate
 from storage.watch_cache.fanout import Scope
 from storage.watch_cache.options import WatchCacheOptions
 from storage.watch_cache.progress import Progress
-from storage.watch_cache.reflector import Reflector
+from storage.watch_cache.reflector import Reflector, ReflectorCallbacks
 from storage.watch_cache.resource import ResourceCache
 from storage.watch_cache.snapshots import KeyVersion, Snapshots
 from storage.watch_cache.state import CacheState
@@ -110,14 +110,9 @@ class WatchCache(Generic[T]):
         decode: Callable[[Stored], T],
         size_of: Callable[[T], int],
         options: WatchCacheOptions = WatchCacheOptions(),  # noqa: B008  immutable
-        on_wait: Callable[[str, float], None] | None = None,
         others: OtherKeys | None = None,
     ) -> None:
-        """prefix: all keys begin with it and a slash, as in `/registry`.
-
-        on_wait: called with the key, or the start of the range, of a read that had to wait for the cache to
-            catch up, and for how many seconds it did.
-        """
+        """prefix: all keys begin with it and a slash, as in `/registry`."""
         self._store = store
         self._prefix = prefix
         self._decode = decode
@@ -138,7 +133,6 @@ class WatchCache(Generic[T]):
         self.history_bytes_max = options.history_bytes_max
         # By resource prefix and outcome: success, failure (they differ) or error (it could not be compared).
         self.checks_total: Counter[tuple[str, str]] = Counter()
-        self._on_wait = on_wait
         self._others = others
         self._growth_bytes = 0  # of all histories, since the budget was enforced
         self._size_of = size_of
@@ -151,10 +145,12 @@ class WatchCache(Generic[T]):
             store,
             prefix_range(prefix + "/"),
             self._progress,
-            on_list=self._begin_filling,
-            on_page=self._add,
-            on_listed=self._fill,
-            on_events=self._apply,
+            ReflectorCallbacks(
+                on_list=self._begin_filling,
+                on_page=self._add,
+                on_listed=self._fill,
+                on_events=self._apply,
+            ),
         )
 
     # ---- running
@@ -344,29 +340,12 @@ class WatchCache(Generic[T]):
 
     # ---- watches
 
-    def watch(
-        self,
-        resource_prefix: str,
-        *,
-        after: int,
-        scope: Scope,
-        on_ready: Callable[[], None],
-        predicate: Predicate[T] | None = None,
-        trigger: Trigger[T] | None = None,
-        tests_late: bool = False,
-    ) -> Watcher[T]:
-        """Returns a watcher of one resource that gets every event above `after`, past and to come.
+    def watch(self, resource_prefix: str, watcher: Watcher[T], scope: Scope) -> None:
+        """Have a watcher of one resource get every event above its start, past and to come.
 
-        trigger, tests_late: see `Watcher`.
-
-        Past events can be taken at once; `on_ready` announces those to come. Pass the watcher to `unwatch`
-        when done. Raises RevisionCompacted.
+        Past events can be taken at once. Call `unwatch` with the same when done. Raises RevisionCompacted.
         """
-        watcher = Watcher(
-            after=after, predicate=predicate, trigger=trigger, tests_late=tests_late, on_ready=on_ready
-        )
         self._resource(resource_prefix).watch(watcher, scope)
-        return watcher
 
     def count_initial_events(self, resource_prefix: str, count: int) -> None:
         """Count events by which a watch tells of the state at its start, which it has listed."""
@@ -453,13 +432,14 @@ class WatchCache(Generic[T]):
 
     async def _wait_for(self, revision: int, timeout_s: float, key: str, *, exists: bool = True) -> bool:
         """As `Progress.wait_for`, and tells how long it took if it was not there at once."""
-        if self._on_wait is None or not key or revision <= self._progress.revision:
+        on_wait = self._options.on_wait
+        if on_wait is None or not key or revision <= self._progress.revision:
             return await self._progress.wait_for(revision, timeout_s, exists=exists)
         began = time.perf_counter()
         try:
             return await self._progress.wait_for(revision, timeout_s, exists=exists)
         finally:
-            self._on_wait(key, time.perf_counter() - began)
+            on_wait(key, time.perf_counter() - began)
 
     def _resource_with(self, key: str, revision: int) -> ResourceCache[T] | None:
         """The cache of the key's resource, if it still has the state at `revision` and may serve it."""

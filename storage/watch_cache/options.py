@@ -34,6 +34,8 @@ class WatchCacheOptions:
     catch_up_wait_s: how long a read waits for a revision that the store has reached before the store answers.
     future_revision_wait_s: how long a read waits for a revision that the store has not reached.
     serve_snapshots: whether exact reads may be answered from memory (ListFromCacheSnapshot).
+    on_wait: called with the key, or the start of the range, of a read that had to wait for the cache to catch
+        up, and for how many seconds it did.
     """
 
     limits_of: Callable[[str], HistoryLimits] = _usual_limits
@@ -43,3 +45,4 @@ class WatchCacheOptions:
     future_revision_wait_s: float = FUTURE_REVISION_WAIT_S
     serve_snapshots: bool = True
     clock: Callable[[], float] = time.monotonic
+    on_wait: Callable[[str, float], None] | None = None

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
@@ -30,8 +31,9 @@ PART_BYTES: Final = 256 * 1024
 EVENTS_AT_ONCE: Final = 8
 
 
-class Reflector:
-    """Lists and watches a range of keys, as client-go's Reflector does.
+@dataclass(frozen=True, slots=True)
+class ReflectorCallbacks:
+    """What a reflector calls with what it reads.
 
     on_list: called before a list, which is done first and whenever the watch cannot be resumed. Pages of an
         earlier list that was not finished are void.
@@ -40,22 +42,22 @@ class Reflector:
     on_events: called with each batch of events after that.
     """
 
+    on_list: Callable[[], None]
+    on_page: Callable[[Sequence[Stored]], None]
+    on_listed: Callable[[int], None]
+    on_events: Callable[[Sequence[Event]], None]
+
+
+class Reflector:
+    """Lists and watches a range of keys, as client-go's Reflector does."""
+
     def __init__(
-        self,
-        store: Storage,
-        keys: KeyRange,
-        progress: Progress,
-        *,
-        on_list: Callable[[], None],
-        on_page: Callable[[Sequence[Stored]], None],
-        on_listed: Callable[[int], None],
-        on_events: Callable[[Sequence[Event]], None],
+        self, store: Storage, keys: KeyRange, progress: Progress, callbacks: ReflectorCallbacks
     ) -> None:
         self._store = store
         self._keys = keys
         self._progress = progress
-        self._on_list, self._on_page, self._on_listed = on_list, on_page, on_listed
-        self._on_events = on_events
+        self._callbacks = callbacks
         self._watch: Watch | None = None
         self._needs_list = True
         self._has_watched = False  # since the last failure
@@ -115,18 +117,18 @@ class Reflector:
     async def _read_all(self) -> None:
         keys, at = self._keys, MOST_RECENT
         yields_at = monotonic() + YIELD_INTERVAL_S
-        self._on_list()
+        self._callbacks.on_list()
         while True:
             page = await self._store.list(keys, at, limit=PAGE_KEYS)
             for part in _parts(page.items):
-                self._on_page(part)
+                self._callbacks.on_page(part)
                 if monotonic() > yields_at:
                     await asyncio.sleep(0)
                     yields_at = monotonic() + YIELD_INTERVAL_S
             if not page.more:
                 break
             keys, at = KeyRange(after_key(page.items[-1].key), keys.end), ReadAt.exactly(page.revision)
-        self._on_listed(page.revision)
+        self._callbacks.on_listed(page.revision)
         self._note_fill(page.revision)
 
     def _note_fill(self, revision: int) -> None:
@@ -146,7 +148,7 @@ class Reflector:
                     await self._require_not_restored()
                 self.failure = None
                 for events in _by_revision(batch.events):
-                    self._on_events(events)
+                    self._callbacks.on_events(events)
                     # With many events there may be no wait at all: let watchers write in between.
                     if monotonic() > yields_at:
                         self._progress.advance(events[-1].mod_revision)

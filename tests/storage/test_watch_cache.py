@@ -31,11 +31,10 @@ from storage.watch_cache import (
     Scope,
     WatchCache,
     WatchCacheOptions,
-    Watcher,
 )
 from storage.watch_cache.reflector import PAGE_KEYS, PART_BYTES
 from storage.watch_cache.snapshots import Snapshots
-from tests.support.cache_as_storage import PREFIX, UNCHECKED, CacheAsStorage
+from tests.support.cache_as_storage import PREFIX, UNCHECKED, CacheAsStorage, watched
 from tests.support.eventually import eventually
 from tests.support.resource_cache import ALL, P, no_history
 
@@ -110,11 +109,10 @@ async def test_a_broken_watch_is_resumed_without_missing_events(
 ) -> None:
     store, cached = flaky
     seen: list[int] = []
-    watcher = cached.cache.watch(
-        P,
-        after=cached.cache.revision,
-        scope=Scope(),
-        on_ready=lambda: seen.extend(d.event.revision for d in watcher.take()),
+    watcher = watched(
+        cached.cache,
+        cached.cache.revision,
+        lambda: seen.extend(d.event.revision for d in watcher.take()),
     )
     written = []
     for round_ in range(5):
@@ -132,7 +130,7 @@ async def test_when_a_watch_cannot_resume_everything_is_listed_and_watchers_end(
     flaky: tuple[FlakyStore, CacheAsStorage],
 ) -> None:
     store, cached = flaky
-    watcher = cached.cache.watch(P, after=cached.cache.revision, scope=Scope(), on_ready=lambda: None)
+    watcher = watched(cached.cache, cached.cache.revision)
     await store.create(P + "a", b"")
     await eventually(lambda: len(watcher) == 1)
     store.is_down = True
@@ -145,7 +143,7 @@ async def test_when_a_watch_cannot_resume_everything_is_listed_and_watchers_end(
     assert [v.key for v in (await cached.cache.list(ALL)).versions] == [P + "a"]
     assert cached.cache.fills_total == 2
     with pytest.raises(RevisionCompacted):
-        cached.cache.watch(P, after=revision - 1, scope=Scope(), on_ready=lambda: None)
+        watched(cached.cache, revision - 1)
 
 
 async def test_a_cache_begins_with_what_another_one_held(flaky: tuple[FlakyStore, CacheAsStorage]) -> None:
@@ -169,13 +167,12 @@ async def test_a_cache_begins_with_what_another_one_held(flaky: tuple[FlakyStore
         (item.key, item.mod_revision, item.create_revision) for item in (await copied.store.list(ALL)).items
     ]
     with pytest.raises(RevisionCompacted):
-        other.cache.watch(P, after=revision - 1, scope=Scope(), on_ready=lambda: None)
+        watched(other.cache, revision - 1)
     seen: list[str] = []
-    watcher = other.cache.watch(
-        P,
-        after=revision,
-        scope=Scope(),
-        on_ready=lambda: seen.extend(d.event.version.key for d in watcher.take()),
+    watcher = watched(
+        other.cache,
+        revision,
+        lambda: seen.extend(d.event.version.key for d in watcher.take()),
     )
     await copied.create(P + "d", b"")
     await eventually(lambda: seen == [P + "d"])
@@ -308,7 +305,7 @@ async def test_a_wrong_cache_is_detected_and_refilled(
     for name in "abc":
         await store.create(P + name, name.encode())
     await cached.get(P + "a")
-    watcher = cached.cache.watch(P, after=cached.cache.revision, scope=Scope(), on_ready=lambda: None)
+    watcher = watched(cached.cache, cached.cache.revision)
     await damage(cached.cache.resources[P].snapshots, store)
     assert not await cached.cache.check(P)
     assert dict(cached.cache.checks_total) == {(P, "failure"): 1}
@@ -523,7 +520,7 @@ async def test_what_is_kept_of_a_retired_resource_goes_with_its_last_watcher(tmp
     cached = CacheAsStorage(store)
     await cached.start()
     cache = cached.cache
-    watcher = cache.watch(P, after=cache.revision, scope=Scope(), on_ready=lambda: None)
+    watcher = watched(cache, cache.revision)
     revision = await store.create(P + "a", b"")
     await cached.list(ALL)
     await cache.check(P)
@@ -545,9 +542,9 @@ async def test_what_is_kept_of_a_retired_resource_goes_with_its_last_watcher(tmp
     assert P not in cache.resources
     # If it comes back, nobody misses the events that have been dropped.
     with pytest.raises(RevisionCompacted):
-        cache.watch(P, after=deleted - 1, scope=Scope(), on_ready=lambda: None)
+        watched(cache, deleted - 1)
     assert (await cached.list(ALL)).items == []
-    watcher = cache.watch(P, after=deleted, scope=Scope(), on_ready=lambda: None)
+    watcher = watched(cache, deleted)
     await store.create(P + "b", b"")
     await cached.list(ALL)
     assert [each.event.version.key for each in watcher.take()] == [P + "b"]
@@ -557,7 +554,7 @@ async def test_what_is_kept_of_a_retired_resource_goes_with_its_last_watcher(tmp
 async def test_closing_the_cache_ends_its_watchers(tmp_path: Path) -> None:
     cached = CacheAsStorage(await EmbeddedStore.open(tmp_path / "data", durable=False))
     await cached.start()
-    watcher: Watcher[Stored] = cached.cache.watch(P, after=1, scope=Scope(), on_ready=lambda: None)
+    watcher = watched(cached.cache, 1)
     with contextlib.suppress(StorageUnavailable):
         await cached.close()
     assert watcher.is_ended

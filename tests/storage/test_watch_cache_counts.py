@@ -15,7 +15,7 @@ from storage.embedded import EmbeddedStore
 from storage.errors import StorageUnavailable
 from storage.interface import ANY, MOST_RECENT, ReadAt, Storage, Stored
 from storage.watch_cache import EVERYTHING, WatchCache, WatchCacheOptions
-from tests.support.cache_as_storage import PREFIX, UNCHECKED
+from tests.support.cache_as_storage import PREFIX, UNCHECKED, watched
 from tests.support.resource_cache import ALL, P, no_history
 
 
@@ -46,8 +46,7 @@ async def running(
         prefix=PREFIX,
         decode=lambda stored: stored,
         size_of=lambda stored: len(stored.value),
-        options=options,
-        on_wait=lambda key, seconds: waits.append((key, seconds)),
+        options=replace(options, on_wait=lambda key, seconds: waits.append((key, seconds))),
     )
     run = asyncio.create_task(cache.run())
     await cache.wait_until_filled()
@@ -124,7 +123,7 @@ async def test_the_events_that_watches_begin_with_are_counted(tmp_path: Path) ->
 
         def initial_events(after: int) -> int:
             before = cache.resources[P].initial_events_total
-            watcher = cache.watch(P, after=after, scope=EVERYTHING, on_ready=lambda: None)
+            watcher = watched(cache, after)
             cache.unwatch(P, watcher, EVERYTHING)
             return cache.resources[P].initial_events_total - before
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
 from storage.errors import StorageUnavailable
@@ -22,7 +22,8 @@ from storage.interface import (
     Watch,
 )
 from storage.keys import resource_of
-from storage.watch_cache import KeyVersion, Scope, WatchCache, WatchCacheOptions, Watcher
+from storage.watch_cache import EVERYTHING, KeyVersion, Scope, WatchCache, WatchCacheOptions, Watcher
+from tests.support.resource_cache import P
 
 PREFIX = "/registry"
 # The cache is not compared with the store at intervals.
@@ -84,6 +85,15 @@ class CacheAsStorage:
         return at.revision if at.consistency is Consistency.EXACT else self.cache.revision
 
 
+def watched(
+    cache: WatchCache[Stored], after: int, on_ready: Callable[[], None] = lambda: None
+) -> Watcher[Stored]:
+    """Returns a watcher of all keys below `P`. Raises RevisionCompacted."""
+    watcher: Watcher[Stored] = Watcher(after=after, on_ready=on_ready)
+    cache.watch(P, watcher, EVERYTHING)
+    return watcher
+
+
 class CacheWatch:
     """A watcher as an iterator of batches."""
 
@@ -95,9 +105,9 @@ class CacheWatch:
         self._is_closed = False
 
     async def __aiter__(self) -> AsyncIterator[EventBatch]:
-        self._watcher = watcher = self._cache.watch(
-            self._prefix, after=self._after, scope=self._scope, on_ready=self._something.set
-        )
+        watcher: Watcher[Stored] = Watcher(after=self._after, on_ready=self._something.set)
+        self._cache.watch(self._prefix, watcher, self._scope)
+        self._watcher = watcher
         while not (watcher.is_ended or self._is_closed):
             events = [_event(delivery.event.version) for delivery in watcher.take()]
             if events:
