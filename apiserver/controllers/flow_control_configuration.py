@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Generic, Protocol, Self, TypeVar
 
 from apiserver.controllers.controller import Controller, Cooldown, Outcome, Requeue
-from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.controllers.informer import Informer, InformerCallbacks, ListWatch, Notification
 from apiserver.controllers.undone_writes import UndoneWrites
 from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.errors import ApiError, NotFound
@@ -73,7 +73,7 @@ class _Objects(Generic[_T]):
         self.informer = Informer(
             ListWatch(registry.cache, registry.prefix_of(resource)),
             self._on_object,
-            on_batch=on_change,
+            callbacks=InformerCallbacks(on_batch=on_change),
             reports_missed_deletions=True,
         )
 

@@ -63,14 +63,33 @@ class ListWatch:
     selects: Callable[[StoredObject], bool] | None = None
 
 
+def _nothing() -> None:
+    """A callback that does nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class InformerCallbacks:
+    """What an informer calls besides its handler. What they raise is logged.
+
+    on_batch: called when the handler has been told of all that was listed, and after each batch of changes.
+    on_failure: called when the resource could not be listed, or its watch was lost.
+    on_listed: called when the handler has been told of all that was listed, each time.
+    """
+
+    on_batch: Callable[[], None] = _nothing
+    on_failure: Callable[[], None] = _nothing
+    on_listed: Callable[[], None] = _nothing
+
+
+NO_CALLBACKS: Final = InformerCallbacks()
+
+
 class Informer:
     """Tells a handler of the objects of one resource, in the order of their changes.
 
     handler: called for each notification; it must not block. What it raises is logged, and the next
         notification is delivered.
-    on_batch: called when the handler has been told of all that was listed, and after each batch of changes.
-    on_failure: called when the resource could not be listed, or its watch was lost.
-    on_listed: called when the handler has been told of all that was listed, each time.
+    callbacks: what is called besides the handler.
     reports_missed_deletions: whether objects that were deleted while the watch was lost are reported, for
         which the informer remembers all keys.
     wait_for_room: awaited between batches (`WorkQueue.wait_for_room`).
@@ -82,9 +101,7 @@ class Informer:
         source: ListWatch,
         handler: Callable[[Notification], None],
         *,
-        on_batch: Callable[[], None] | None = None,
-        on_failure: Callable[[], None] | None = None,
-        on_listed: Callable[[], None] | None = None,
+        callbacks: InformerCallbacks = NO_CALLBACKS,
         reports_missed_deletions: bool = False,
         wait_for_room: Callable[[], Awaitable[None]] | None = None,
         batch_max: int = BATCH_MAX,
@@ -93,9 +110,7 @@ class Informer:
         self._cache = source.cache
         self._prefix = source.prefix
         self._handler = handler
-        self._on_batch = on_batch
-        self._on_failure = on_failure
-        self._on_listed = on_listed
+        self._callbacks = callbacks
         self._keys: set[str] | None = set() if reports_missed_deletions else None
         self._wait_for_room = wait_for_room
         self._batch_max = batch_max
@@ -126,7 +141,7 @@ class Informer:
                 log.warning("%s cannot be watched, trying again: %s", self._prefix, error)
             except Exception:  # It must not stop the server.
                 log.exception("%s cannot be watched, trying again", self._prefix)
-            self._call(self._on_failure)
+            self._call(self._callbacks.on_failure)
             # One that ran for a while was not lost for the same reason again.
             failures = 0 if loop.time() - began > self._source.restart.max_s else failures
             await asyncio.sleep(self._source.restart.delay_s(failures))
@@ -185,15 +200,13 @@ class Informer:
                 await self._wait_for_room()
 
     def _end_list(self) -> None:
-        self._call(self._on_listed)
+        self._call(self._callbacks.on_listed)
         self._end_batch()
 
     def _end_batch(self) -> None:
-        self._call(self._on_batch)
+        self._call(self._callbacks.on_batch)
 
-    def _call(self, callback: Callable[[], None] | None) -> None:
-        if callback is None:
-            return
+    def _call(self, callback: Callable[[], None]) -> None:
         try:
             callback()
         except Exception:

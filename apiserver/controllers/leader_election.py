@@ -28,7 +28,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from apiserver.brand import Brand
-from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.controllers.informer import Informer, InformerCallbacks, ListWatch, Notification
 from apiserver.errors import NotFound
 from apiserver.meta import timestamps
 from apiserver.metrics.leader_election import ElectionStatus
@@ -204,8 +204,9 @@ class LeaderElector:
         informer = Informer(
             ListWatch(self._registry.cache, prefix, Scope(key_prefix=f"{prefix}{NAMESPACE}/")),
             self._on_lease,
-            on_failure=partial(self._set_listing, True),
-            on_listed=partial(self._set_listing, False),
+            callbacks=InformerCallbacks(
+                on_failure=partial(self._set_listing, True), on_listed=partial(self._set_listing, False)
+            ),
             reports_missed_deletions=True,
         )
         informing = asyncio.create_task(informer.run(), name="leader-election-informer")

@@ -19,7 +19,7 @@ from typing import Final
 from apiserver.brand import Brand
 from apiserver.catalogue.core.services.allocation import FurtherNetworks
 from apiserver.controllers.controller import Controller, Outcome, Requeue
-from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.controllers.informer import Informer, InformerCallbacks, ListWatch, Notification
 from apiserver.controllers.kept_objects import KeptObject, cached, keep, keep_forever
 from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.errors import ApiError, NotFound
@@ -130,7 +130,7 @@ class ServiceNetworks:
         self._informer = Informer(
             ListWatch(registry.cache, registry.prefix_of(service_cidrs)),
             self._on_service_cidr,
-            on_batch=self._tell,
+            callbacks=InformerCallbacks(on_batch=self._tell),
             reports_missed_deletions=True,
         )
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from apiserver.controllers.controller import Controller, Cooldown, Outcome
-from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.controllers.informer import Informer, InformerCallbacks, ListWatch, Notification
 from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.errors import ApiError, NotFound
 from apiserver.registry.served_resource import ServedResource, ServedTable
@@ -174,7 +174,7 @@ class StorageProtection:
         users = Informer(
             ListWatch(self._registry.cache, prefix, scope, lists=False),
             lambda _: None,
-            on_batch=lambda: self.queue.add(namespace),
+            callbacks=InformerCallbacks(on_batch=lambda: self.queue.add(namespace)),
         )
         return _Namespace(set(), users, tasks.create_task(users.run()))
 

@@ -20,7 +20,7 @@ from apiserver.apiextensions import definitions, status
 from apiserver.apiextensions.definition_conditions import ESTABLISHED, NAMES_ACCEPTED
 from apiserver.apiextensions.status import NamesInUse
 from apiserver.controllers.controller import Controller, Outcome
-from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.controllers.informer import Informer, InformerCallbacks, ListWatch, Notification
 from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.custom_resources.definition_finalizer import DefinitionFinalizer
 from apiserver.custom_resources.resources import CustomResourceFactory, DefinedResources
@@ -104,7 +104,7 @@ class DefinitionController:
         self._informer = Informer(
             ListWatch(registry.cache, registry.prefix_of(resource)),
             self._on_definition,
-            on_batch=self._replace_table,
+            callbacks=InformerCallbacks(on_batch=self._replace_table),
             reports_missed_deletions=True,
             batch_max=BATCH_MAX,
         )

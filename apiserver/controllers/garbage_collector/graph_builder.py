@@ -34,7 +34,7 @@ from apiserver.controllers.garbage_collector.owners_elsewhere import (
 )
 from apiserver.controllers.garbage_collector.resources import Place, Resources
 from apiserver.controllers.garbage_collector.rules import OwnerState
-from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.controllers.informer import Informer, InformerCallbacks, ListWatch, Notification
 from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.metrics.garbage_collector import GarbageCollectorMetrics
 from apiserver.registry.served_resource import ServedResource, ServedTable
@@ -215,9 +215,11 @@ class GraphBuilder:
         return Informer(
             ListWatch(self._cache, prefix, selects=self._concerns),
             self._on_object,
-            on_batch=self._progress.set,
-            on_failure=self._metrics.count_sync_error,
-            on_listed=lambda: self._on_listed(prefix),
+            callbacks=InformerCallbacks(
+                on_batch=self._progress.set,
+                on_failure=self._metrics.count_sync_error,
+                on_listed=lambda: self._on_listed(prefix),
+            ),
         )
 
     def _on_listed(self, prefix: str) -> None:

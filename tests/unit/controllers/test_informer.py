@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.controllers.informer import Informer, InformerCallbacks, ListWatch, Notification
 from apiserver.controllers.work_queue import Backoff
 from apiserver.registry.stored_object import StoredObject
 from storage.embedded import EmbeddedStore
@@ -157,7 +157,7 @@ async def test_batches_end_after_the_list_and_after_changes(store: EmbeddedStore
         informed(
             registry.cache,
             lambda each: told.append(each.name),
-            on_batch=lambda: told.append("|"),
+            callbacks=InformerCallbacks(on_batch=lambda: told.append("|")),
             batch_max=2,
         ) as informer,
     ):
