@@ -20,8 +20,8 @@ merge; `cel` evaluates expressions; `wire` has protobuf, YAML and CBOR; `golang`
 standard library that clients can see. Below them stand `vocabulary` (the types that all else is written in),
 `errors` and `field_errors` (what clients are told), `brand` (the domain of the API groups), `deviations`
 (where Kubernetes differs), `releases` (which APIs each release of Kubernetes has), `features` (which feature
-gates) and `text_caches` (what is known of single strings, until memory is given back). `clock` is the time
-that a server goes by.
+gates), `text_caches` (what is known of single strings, until memory is given back) and `shared_values` (what
+servers in one process make once). `clock` is the time that a server goes by.
 
 `aggregation` has what other API servers serve, and `reverse_proxy` forwards requests; `audit` and
 `audit_backends` record them, `flowcontrol` has them wait for each other. `controllers` run in the

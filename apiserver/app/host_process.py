@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 import ssl
-import threading
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from typing import Final, NamedTuple
 
@@ -22,9 +22,12 @@ from apiserver.releases.emulation import EmulatedRelease
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.serving.listening import Sockets
 from apiserver.serving.serving_tls import TlsContent, TlsOptions, make_context
+from apiserver.shared_values import SharedValues
 from apiserver.vocabulary import IPNetwork
 from apiserver.webhooks.tls import load_certificate
 
+# Servers for tests are mostly of one release.
+SCHEMAS_MAX: Final = 8
 # Servers for tests have the same keys, unless they have files of their own.
 CONTEXTS_MAX: Final = 8
 PAIRS_MAX: Final = 64
@@ -71,63 +74,47 @@ class SharedParts:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._schemas: dict[tuple[tuple[int, int], str], BuiltinSchemas] = {}
-        self._catalogues: dict[_CatalogueSettings, Catalogue] = {}
-        self._pairs: set[bytes] = set()  # digests of those that are good
-        self._contexts: dict[tuple[TlsContent, TlsOptions], ssl.SSLContext] = {}
+        self._schemas: SharedValues[tuple[tuple[int, int], str], BuiltinSchemas] = SharedValues(SCHEMAS_MAX)
+        self._catalogues: SharedValues[_CatalogueSettings, Catalogue] = SharedValues(CATALOGUES_MAX)
+        self._contexts: SharedValues[tuple[TlsContent, TlsOptions], ssl.SSLContext] = SharedValues(
+            CONTEXTS_MAX
+        )
+        self._pairs: SharedValues[bytes, None] = SharedValues(PAIRS_MAX)  # by digests
 
     def schemas(self, release: tuple[int, int], vendor: str) -> BuiltinSchemas:
         """Returns the schemas of a release's types. They are 20 MB, and take 20 ms to read."""
-        with self._lock:
-            found = self._schemas.get((release, vendor))
-            if found is None:
-                found = self._schemas[release, vendor] = BuiltinSchemas(release, vendor)
-            return found
+        return self._schemas.get((release, vendor), partial(BuiltinSchemas, release, vendor))
 
     def catalogue(self, config: Config) -> Catalogue:
         """Returns the built-in types of servers with some flags: see `Catalogue.for_server`."""
-        settings = _CatalogueSettings.of(config)
-        schemas = self.schemas(config.release.version, config.brand.vendor)
-        with self._lock:
-            found = self._catalogues.get(settings)
-            if found is None:
-                while len(self._catalogues) >= CATALOGUES_MAX:
-                    del self._catalogues[next(iter(self._catalogues))]
-                found = self._catalogues[settings] = Catalogue(
-                    config.brand,
-                    schemas,
-                    event_ttl_s=config.event_ttl_s,
-                    service_allocator=service_allocator(config),
-                    release=config.release,
-                    gates=config.gates,
-                )
-            return found
+
+        def make() -> Catalogue:
+            return Catalogue(
+                config.brand,
+                self.schemas(config.release.version, config.brand.vendor),
+                event_ttl_s=config.event_ttl_s,
+                service_allocator=service_allocator(config),
+                release=config.release,
+                gates=config.gates,
+            )
+
+        return self._catalogues.get(_CatalogueSettings.of(config), make)
 
     def tls_context(self, content: TlsContent, options: TlsOptions) -> ssl.SSLContext:
         """Returns what connections are secured with. To make it takes a millisecond or two.
 
         Raises UnusableTls.
         """
-        with self._lock:
-            found = self._contexts.get((content, options))
-            if found is None:
-                while len(self._contexts) >= CONTEXTS_MAX:
-                    del self._contexts[next(iter(self._contexts))]
-                found = self._contexts[content, options] = make_context(content, options)
-            return found
+        return self._contexts.get((content, options), partial(make_context, content, options))
 
     def require_pair(self, certificate: bytes, key: bytes) -> None:
         """Raises ValueError if a certificate and a key, as PEM, are no pair. It takes a millisecond, once."""
         digest = sha256(b"%d %b%b" % (len(certificate), certificate, key)).digest()
-        with self._lock:
-            if digest in self._pairs:
-                return
-        load_certificate(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), certificate, key)
-        with self._lock:
-            if len(self._pairs) >= PAIRS_MAX:
-                self._pairs.clear()
-            self._pairs.add(digest)
+
+        def load() -> None:
+            load_certificate(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), certificate, key)
+
+        self._pairs.get(digest, load)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ import copy
 import dataclasses
 import ipaddress
 import random
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -54,6 +53,7 @@ from apiserver.releases.emulation import DEFAULT_RELEASE, EmulatedRelease
 from apiserver.releases.lifecycles import REMOVED_BEFORE, in_domain, known_lifecycles
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import Default, SchemaCompiler
+from apiserver.shared_values import SharedValues
 from apiserver.validation.declarative.rules import DeclaredRules, migrated_types
 from apiserver.vocabulary import Document, GroupResource, GroupVersion
 
@@ -99,23 +99,6 @@ class _SharedTable(NamedTuple):
 
     table: ResourceTable
     rules: Mapping[ServedResource, DeclaredRules]
-
-
-class _SharedTables:
-    """The tables of a catalogue, by what tells which versions are served. In any thread."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._tables: dict[tuple[RuntimeConfig, int | None], _SharedTable] = {}
-
-    def get(self, key: tuple[RuntimeConfig, int | None], make: Callable[[], _SharedTable]) -> _SharedTable:
-        with self._lock:
-            found = self._tables.get(key)
-            if found is None:
-                while len(self._tables) >= SHARED_TABLES_MAX:
-                    del self._tables[next(iter(self._tables))]
-                found = self._tables[key] = make()
-            return found
 
 
 class Catalogue:
@@ -169,7 +152,10 @@ class Catalogue:
         self._types = _in_order((*types, *self._removed(types))) if self._has_removed else types
         self._by_version = {(api_version_of(each, brand), each.kind): each for each in reversed(self._types)}
         self._versions = self._stored = TypeVersions(self._types, brand, release)
-        self._tables = _SharedTables()
+        # By what tells which versions are served.
+        self._tables: SharedValues[tuple[RuntimeConfig, int | None], _SharedTable] = SharedValues(
+            SHARED_TABLES_MAX
+        )
 
     def for_server(
         self,
