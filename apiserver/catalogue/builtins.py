@@ -107,7 +107,6 @@ class Catalogue:
     What does not depend on the server is made once for all that are made with `for_server`.
     event_ttl_s: how long Events are kept. service_allocator: gives Services their addresses and ports.
     gates: those that types need (`BuiltinType.feature_gates`); None if all are on.
-    declared: compares the checks of a kind with its declared rules; None if these are not asked.
     """
 
     def __init__(
@@ -119,10 +118,10 @@ class Catalogue:
         service_allocator: ServiceAllocator = DEFAULT_ALLOCATOR,
         release: EmulatedRelease = DEFAULT_RELEASE,
         gates: FeatureGates | None = None,
-        declared: Callable[[str, DeclaredRules], DeclaredChecks] | None = None,
     ) -> None:
-        self._brand, self._schemas, self._release, self._declared = brand, schemas, release, declared
-        self._gates, self._service_allocator = gates, service_allocator
+        self._brand, self._schemas, self._release, self._gates = brand, schemas, release, gates
+        self._service_allocator = service_allocator
+        self._declared: Callable[[str, DeclaredRules], DeclaredChecks] | None = None
         types: tuple[BuiltinType, ...] = (
             *core.types(brand, event_ttl_s=event_ttl_s, service_allocator=service_allocator),
             *apiregistration.types(),
@@ -164,7 +163,8 @@ class Catalogue:
     ) -> Catalogue:
         """Returns the same catalogue for one server of several, which may be in several threads.
 
-        service_allocator: of the same networks and ports. declared: see `Catalogue`.
+        service_allocator: of the same networks and ports.
+        declared: compares the checks of a kind with its declared rules; None if these are not asked.
         """
         copied = copy.copy(self)
         copied._service_allocator, copied._declared = service_allocator, declared
