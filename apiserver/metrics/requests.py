@@ -129,12 +129,10 @@ class _Sizes:
 class _Kind:
     """The requests of one set of labels, whether they are dry runs or not.
 
-    requests: the series of those that are, and of those that are not.
     terminated: how many the server has ended, by status code. aborted: how many answers were cut off.
     """
 
     labels: str
-    requests: list[_Requests] = field(default_factory=list)
     terminated: dict[int, int] = field(default_factory=dict)
     aborted: int = 0
 
@@ -143,25 +141,6 @@ class _Kind:
             self.aborted += 1
         else:
             self.terminated[status] = self.terminated.get(status, 0) + 1
-
-    def own_durations(self) -> Histogram:
-        """Returns how long the requests have taken by themselves.
-
-        It is made of what is counted anyhow: most requests wait for nobody.
-        """
-        found = Histogram(_SLI_BUCKETS)
-        buckets: list[int] = []
-        for each in self.requests:
-            more = each.durations.buckets
-            buckets = [sum(pair) for pair in zip(buckets, more, strict=True)] if buckets else more
-            found.sum += each.durations.sum
-            if each.waits is not None:
-                buckets = [sum(pair) for pair in zip(buckets, each.waits.moved, strict=True)]
-                found.sum -= each.waits.seconds
-        buckets = buckets or [0] * (len(BUCKETS) + 1)
-        first = len(BUCKETS) - len(_SLI_BUCKETS)
-        found.buckets = [sum(buckets[: first + 1]), *buckets[first + 1 :]]
-        return found
 
 
 class _Waits:
@@ -186,16 +165,32 @@ class _Requests:
     """The requests of one set of labels.
 
     kind: them and those with another dry_run. sizes: None where they are not counted.
+    has_own_durations: whether it is told how long they take by themselves.
     counts: by status code. waits: None until one has waited for others.
     """
 
     labels: str
     is_watch: bool
+    has_own_durations: bool
     kind: _Kind
     sizes: _Sizes | None
     counts: dict[int, int] = field(default_factory=dict)
     durations: Histogram = field(default_factory=Histogram)
     waits: _Waits | None = None
+
+    def own_durations(self) -> Histogram:
+        """Returns how long the requests have taken by themselves.
+
+        It is made of what is counted anyhow: most requests wait for nobody.
+        """
+        found = Histogram(_SLI_BUCKETS)
+        found.sum, buckets = self.durations.sum, self.durations.buckets
+        if self.waits is not None:
+            found.sum -= self.waits.seconds
+            buckets = [sum(pair) for pair in zip(buckets, self.waits.moved, strict=True)]
+        first = len(BUCKETS) - len(_SLI_BUCKETS)
+        found.buckets = [sum(buckets[: first + 1]), *buckets[first + 1 :]]
+        return found
 
 
 def _scope(info: RequestTarget) -> str:
@@ -260,7 +255,7 @@ class RequestMetrics:
         requests.counts[status] = requests.counts.get(status, 0) + 1
         if not requests.is_watch:
             requests.durations.observe(seconds)
-            if call.waited_s:
+            if call.waited_s and requests.has_own_durations:
                 if requests.waits is None:
                     requests.waits = _Waits()
                 requests.waits.add(seconds, call.waited_s)
@@ -334,16 +329,13 @@ class RequestMetrics:
             "How long requests took, without watches.",
             ((each.labels, each.durations) for each in requests if not each.is_watch),
         )
-        keys, kinds = list(self._kinds.by_key), list(self._kinds.by_key.values())
         yield histograms(
             "apiserver_request_sli_duration_seconds",
-            "How long requests took without what they waited for webhooks and for their turn; no watches.",
-            (
-                (each.labels, each.own_durations())
-                for (_, verb, _, _), each in zip(keys, kinds, strict=True)
-                if verb != _VERBS["watch"]
-            ),
+            "How long requests took without what they waited for webhooks and for their turn; no watches, no "
+            "dry runs.",
+            ((each.kind.labels, each.own_durations()) for each in requests if each.has_own_durations),
         )
+        keys, kinds = list(self._kinds.by_key), list(self._kinds.by_key.values())
         terminations = "apiserver_request_terminations_total"
         yield Family(
             terminations,
@@ -414,9 +406,9 @@ class RequestMetrics:
         if verb in _READS:
             sizes = self._sizes.by_key.get((name, *rest)) or self._sizes.begin(name, *rest)
         kind = self._kinds.by_key.get((name, *rest)) or self._kinds.begin(name, *rest)
-        requests = _Requests(label_text(_LABELS, labels), verb == _VERBS["watch"], kind, sizes)
-        kind.requests.append(requests)
-        return requests
+        is_watch = verb == _VERBS["watch"]
+        # Of dry runs kube-apiserver has not told it since 1.35.
+        return _Requests(label_text(_LABELS, labels), is_watch, not (is_watch or dry_run), kind, sizes)
 
     def _deprecated(self) -> Family:
         """Row S07: each deprecated API that was asked for is 1; its labels join with the requests'."""
