@@ -17,7 +17,7 @@ WEBHOOK: Final = "webhook"
 POLICY: Final = "policy"
 _LABELS: Final = ("kind", "type", "operation", "name")
 # Seconds.
-_BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5)
+_BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25)
 # Webhooks and policies have names that clients give; of so many there are series, all others count as one.
 NAMES_MAX: Final = 500
 OTHER: Final = "other"
@@ -26,7 +26,7 @@ OTHER: Final = "other"
 class MatchConditionMetrics:
     """The evaluations of all webhooks and policies that have conditions.
 
-    A step is `admit`, `validating` (of webhooks) or `validate` (of policies).
+    A step is `admit` or `validating` of webhooks; of policies, also those that change objects, `validate`.
     """
 
     def __init__(self) -> None:

@@ -19,9 +19,8 @@ _BUCKETS: Final = (0.0000005, 0.001, 0.01, 0.1, 1.0)
 # one.
 PAIRS_MAX: Final = 500
 OTHER: Final = "other"
-
-
-_STEPS: Final = {"mutating": "admit", "validating": "validate"}
+# In the metrics of match conditions, where kube-apiserver does not tell the two kinds apart.
+_CONDITIONS_STEP: Final = "validate"
 
 
 class ConditionsCheck(Protocol):
@@ -69,7 +68,7 @@ class PolicyMetrics:
         self._conditions.evaluated(
             check.policy,
             POLICY,
-            _STEPS[self._kind],
+            _CONDITIONS_STEP,
             operation,
             seconds=check.seconds,
             errors=check.errors,

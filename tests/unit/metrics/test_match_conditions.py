@@ -1,8 +1,15 @@
-"""Metrics of match conditions have a bound, whatever names clients give."""
+"""Metrics of match conditions are as those of kube-apiserver, and bounded, whatever names clients give.
+
+Sources: k8s.io/apiserver, pkg/admission/metrics; NewMatcher in pkg/admission/plugin/policy.
+"""
 
 from __future__ import annotations
 
+import pytest
+
+from apiserver.admission.policies.budget import ConditionsCheck
 from apiserver.metrics.match_conditions import NAMES_MAX, OTHER, WEBHOOK, MatchConditionMetrics
+from apiserver.metrics.policies import PolicyMetrics
 
 
 def test_so_many_names_have_series_and_all_others_one() -> None:
@@ -16,3 +23,24 @@ def test_so_many_names_have_series_and_all_others_one() -> None:
     name = "apiserver_admission_match_condition_exclusions_total"
     assert f'{name}{{kind="webhook",name="w0",operation="CREATE",type="admit"}} 2\n' in lines
     assert f'{name}{{kind="webhook",name="{OTHER}",operation="CREATE",type="admit"}} 10\n' in lines
+
+
+@pytest.mark.parametrize("kind", ["mutating", "validating"])
+def test_both_kinds_of_policies_have_the_same_step(kind: str) -> None:
+    metrics = MatchConditionMetrics()
+    policies = PolicyMetrics(kind, ("error_type",), metrics)
+    check = ConditionsCheck("p", is_met=False, failure="", errors=2, seconds=0.02)
+    policies.observe_conditions("CREATE", check)
+    durations, errors, _ = metrics.families()
+    labels = 'kind="policy",name="p",operation="CREATE",type="validate"'
+    (text,) = durations.series
+    buckets = dict(
+        line.removeprefix(f"{durations.name}_bucket{{{labels},le=").split("} ")
+        for line in text.splitlines()
+        if "_bucket" in line
+    )
+    assert buckets == {
+        **dict.fromkeys(('"0.001"', '"0.005"', '"0.01"'), "0"),
+        **dict.fromkeys(('"0.025"', '"0.1"', '"0.2"', '"0.25"', '"+Inf"'), "1"),
+    }
+    assert list(errors.series) == [f"{errors.name}{{{labels}}} 2\n"]
