@@ -123,9 +123,7 @@ def _as_api_error(failure: Exception, call: ApiCall) -> ApiError:
             if call.audit is not None:
                 call.audit.panicked()
             log.error("%s %s failed", call.info.method, call.info.path, exc_info=failure)
-            error = InternalError("Internal error occurred")
-            error.is_termination = True
-            return error
+            return InternalError("Internal error occurred")
 
 
 def measure(metrics: RequestMetrics) -> Middleware:

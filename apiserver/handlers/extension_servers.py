@@ -15,6 +15,7 @@ from apiserver.aggregation.identity_headers import NotAHeader, identity_headers
 from apiserver.aggregation.remote_versions import RemoteVersion, RemoteVersions
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.responses import TEXT, send
+from apiserver.metrics.requests import Ending
 from apiserver.reverse_proxy.errors import BackendUnreachable, ForwardingFailed
 from apiserver.reverse_proxy.forwarder import Forwarder
 from apiserver.reverse_proxy.links import escaped
@@ -32,7 +33,7 @@ def forward_handler(remote: RemoteVersions, client: ExtensionClient, forwarder: 
 
     async def forward(call: ApiCall, version: RemoteVersion) -> None:
         if not remote.is_available(version):
-            await _send_text(call, 503, _UNAVAILABLE)
+            await _send_unavailable(call, 503, _UNAVAILABLE)
             return
         await call.take_slot()
         if call.info.is_long_running:
@@ -40,10 +41,10 @@ def forward_handler(remote: RemoteVersions, client: ExtensionClient, forwarder: 
         try:
             target = await _target(call, version, client)
         except ServiceUnreachable:
-            await _send_text(call, 503, _UNAVAILABLE)
+            await _send_unavailable(call, 503, _UNAVAILABLE)
             return
         except (UnusableBundle, OSError) as error:
-            await _send_text(call, 500, str(error))
+            await _send_unavailable(call, 500, str(error))
             return
         except NotAHeader as error:
             await _send_text(call, 503, str(error))
@@ -80,6 +81,12 @@ async def _target(call: ApiCall, version: RemoteVersion, client: ExtensionClient
         headers=headers,
         rejects_redirects=True,
     )
+
+
+async def _send_unavailable(call: ApiCall, status: int, text: str) -> None:
+    """Answer for an extension server that cannot be asked."""
+    call.ending = Ending.UNAVAILABLE
+    await _send_text(call, status, text)
 
 
 async def _send_text(call: ApiCall, status: int, text: str) -> None:

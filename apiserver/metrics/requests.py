@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import enum
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from apiserver.metrics.histograms import BUCKETS, Histogram
 from apiserver.metrics.resource_series import (
@@ -35,6 +35,7 @@ _VERBS: Final = {
 }
 _RESOURCE_LABELS: Final = ("group", "version", "resource")
 _KIND_LABELS: Final = tuple(label for label in _LABELS if label != "dry_run")
+_COMPONENT: Final = "apiserver"
 # Paths that lead to none, and resources that are not served.
 _NO_RESOURCE: Final[VersionedResource] = (GroupVersion("", ""), "")
 # Of the time that requests take by themselves. Each is one of BUCKETS, too. Seconds, as in kube-apiserver.
@@ -61,11 +62,17 @@ class Ending(enum.Enum):
     """How a request has ended that was not answered as it wanted to be.
 
     TERMINATED: the server refused it to protect itself, or because it took too long.
+    UNAVAILABLE: the extension server that has what it asks for cannot be asked.
     ABORTED: its answer had begun, and was cut off.
     """
 
     TERMINATED = enum.auto()
+    UNAVAILABLE = enum.auto()
     ABORTED = enum.auto()
+
+
+# Which component has ended a request.
+_ENDED_BY: Final = {Ending.TERMINATED: _COMPONENT, Ending.UNAVAILABLE: "aggregator"}
 
 
 class RequestTarget(Protocol):
@@ -129,18 +136,20 @@ class _Sizes:
 class _Kind:
     """The requests of one set of labels, whether they are dry runs or not.
 
-    terminated: how many the server has ended, by status code. aborted: how many answers were cut off.
+    terminated: how many the server has ended, by component and status code.
+    aborted: how many answers were cut off.
     """
 
     labels: str
-    terminated: dict[int, int] = field(default_factory=dict)
+    terminated: dict[tuple[str, int], int] = field(default_factory=dict)
     aborted: int = 0
 
     def ended(self, ending: Ending, status: int) -> None:
         if ending is Ending.ABORTED:
             self.aborted += 1
         else:
-            self.terminated[status] = self.terminated.get(status, 0) + 1
+            key = (_ENDED_BY[ending], status)
+            self.terminated[key] = self.terminated.get(key, 0) + 1
 
 
 class _Waits:
@@ -335,27 +344,15 @@ class RequestMetrics:
             "dry runs.",
             ((each.kind.labels, each.own_durations()) for each in requests if each.has_own_durations),
         )
-        keys, kinds = list(self._kinds.by_key), list(self._kinds.by_key.values())
-        terminations = "apiserver_request_terminations_total"
-        yield Family(
-            terminations,
-            "counter",
-            "Requests that the server has ended: too many, too slow, not to be forwarded, or after a fault.",
-            (
-                "".join(
-                    f'{terminations}{{{each.labels},code="{code}"}} {count}\n'
-                    for code, count in list(each.terminated.items())
-                )
-                for each in kinds
-            ),
-        )
+        kinds = list(self._kinds.by_key.items())
+        yield _terminations(kinds)
         yield counts(
             "apiserver_request_aborts_total",
             "Requests whose answers were cut off after they had begun.",
             (*_RESOURCE_LABELS, "verb", "subresource", "scope"),
             (
                 ((*group_version, plural, *rest), each.aborted)
-                for ((group_version, plural), *rest), each in zip(keys, kinds, strict=True)
+                for ((group_version, plural), *rest), each in kinds
             ),
         )
         yield histograms(
@@ -400,7 +397,7 @@ class RequestMetrics:
         self, name: VersionedResource, verb: str, dry_run: str, subresource: str, scope: str
     ) -> _Requests:
         group_version, plural = name
-        labels = (verb, dry_run, *group_version, plural, subresource, scope, "apiserver")
+        labels = (verb, dry_run, *group_version, plural, subresource, scope, _COMPONENT)
         sizes = None
         rest = (verb, subresource, scope)
         if verb in _READS:
@@ -425,6 +422,25 @@ class RequestMetrics:
         )
 
 
+def _terminations(kinds: Iterable[tuple[tuple[Any, ...], _Kind]]) -> Family:
+    name, names = "apiserver_request_terminations_total", (*_KIND_LABELS, "code")
+
+    def lines(key: tuple[Any, ...], kind: _Kind) -> Iterator[str]:
+        (group_version, plural), verb, subresource, scope = key
+        for (component, code), count in list(kind.terminated.items()):
+            labels = (verb, *group_version, plural, subresource, scope, component, str(code))
+            yield f"{name}{{{label_text(names, labels)}}} {count}\n"
+
+    return Family(
+        name,
+        "counter",
+        "Requests that the server has ended: too many, too slow, or for an extension server that is not "
+        "available.",
+        # Most have none, and an empty piece instead, as in `counts`.
+        ("".join(lines(key, kind)) if kind.terminated else "" for key, kind in kinds),
+    )
+
+
 def _field_validation(query: Query) -> str:
     """Returns the label of a write's field validation, as cleanFieldValidation of k8s.io/apiserver does."""
     given = query.get("fieldValidation")
@@ -443,5 +459,5 @@ def _new_kind(name: VersionedResource, verb: str, subresource: str, scope: str) 
 
 def _kind_text(name: VersionedResource, verb: str, subresource: str, scope: str) -> str:
     group_version, plural = name
-    labels = (verb, *group_version, plural, subresource, scope, "apiserver")
+    labels = (verb, *group_version, plural, subresource, scope, _COMPONENT)
     return label_text(_KIND_LABELS, labels)

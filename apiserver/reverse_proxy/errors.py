@@ -9,7 +9,6 @@ class BackendUnreachable(ApiError):
     """A backend cannot be connected to, or does not answer in HTTP."""
 
     code, reason = 503, "ServiceUnavailable"
-    is_termination = True
 
     def __init__(self, why: str) -> None:
         super().__init__(f"error trying to reach service: {why}")
@@ -19,14 +18,12 @@ class NoBackend(ApiError):
     """There is nowhere to send a request to now."""
 
     code, reason = 503, "ServiceUnavailable"
-    is_termination = True
 
 
 class ForwardingFailed(ApiError):
     """A connection cannot be upgraded, or a kubelet not be asked. As in kube-apiserver there is no reason."""
 
     code, reason = 500, ""
-    is_termination = True
 
 
 class RequestFailed(Exception):

@@ -153,6 +153,16 @@ def test_why_it_cannot_be_reached(
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"
 
 
+def test_requests_for_what_is_not_available_are_counted_as_ended(front: Api, group: str) -> None:
+    """By the aggregator. Nothing tells what they ask for: clients could make up any number of names."""
+    until_available(front, register(front, group, NOBODY_LISTENS, ca=None), "False")
+    assert front.delete(f"/apis/{group}/v1/things/a").status == 503
+    names = 'group="",resource="",scope="",subresource="",verb="DELETE",version=""'
+    labels = f'code="503",component="aggregator",{names}'
+    metrics = front.get("/metrics").body.decode()
+    assert f"apiserver_request_terminations_total{{{labels}}} 1\n" in metrics
+
+
 async def anything(request: web.BaseRequest) -> web.StreamResponse:
     return web.json_response({"kind": "APIResourceList", "resources": []})
 

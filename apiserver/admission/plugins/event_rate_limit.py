@@ -23,6 +23,12 @@ from apiserver.vocabulary import Document, GroupResource
 KEY_LENGTH_MAX: Final = 1_024
 
 
+class TooManyEvents(TooManyRequests):
+    """A limit is reached. The server refuses what it is told to refuse, and does not protect itself."""
+
+    is_termination = False
+
+
 class EventRateLimit(Plugin):
     name = "EventRateLimit"
 
@@ -39,7 +45,7 @@ class EventRateLimit(Plugin):
     async def validate(
         self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
     ) -> None:
-        """Raises TooManyRequests. All limits are asked, also if one of them refuses."""
+        """Raises TooManyEvents. All limits are asked, also if one of them refuses."""
         if attributes.is_dry_run or new is None:
             return
         refusal = None
@@ -48,7 +54,7 @@ class EventRateLimit(Plugin):
             if not limit.accepts(key):
                 refusal = f"limit reached on type {limit.limit.type} for key {key}"
         if refusal is not None:
-            raise TooManyRequests(f"Too many requests: {refusal}")
+            raise TooManyEvents(f"Too many requests: {refusal}")
 
 
 class _Limit:

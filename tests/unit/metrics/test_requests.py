@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
+from apiserver.admission.plugins.event_rate_limit import TooManyEvents
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.connection import Server
 from apiserver.endpoints.middleware import errors_to_status, measure
@@ -126,8 +127,9 @@ ENDINGS: Final[dict[str, tuple[Exception, int, bool]]] = {
     "there are too many": (TooManyRequests(), 429, True),
     "its time is up": (TimeoutError(), 504, True),
     "a webhook has left it no time": (Timeout.of_request(), 504, True),
-    "it cannot be forwarded": (BackendUnreachable("refused"), 503, True),
-    "there is a fault here": (RuntimeError("fault"), 500, True),
+    "not if what it is forwarded to cannot be reached": (BackendUnreachable("refused"), 503, False),
+    "not after a fault": (RuntimeError("fault"), 500, False),
+    "not if there are more Events than are wanted": (TooManyEvents(), 429, False),
     "not a revision that is too large": (
         Timeout.too_large_resource_version(requested=2, current=1),
         504,
