@@ -83,10 +83,15 @@ class AdmissionAttributes(NamedTuple):
     audit: RequestAudit | None = None
     request: Waiting | None = None
 
-    def waited(self, seconds: float) -> None:
-        """Note that the request has had to wait for a webhook."""
+    def waited(self, layer: str, seconds: float) -> None:
+        """Note that the request has had to wait for webhooks.
+
+        layer: these webhooks, as annotations of the request's record name them.
+        """
         if self.request is not None:
             self.request.waited_s += seconds
+        if self.audit is not None:
+            self.audit.took(layer, seconds)
 
     def annotate(self, key: str, value: str, level: Level = Level.METADATA) -> None:
         """Add an annotation to the record of the request, if there is one, and the key is valid.

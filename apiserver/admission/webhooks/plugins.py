@@ -347,13 +347,13 @@ class MutatingAdmissionWebhook(WebhookPlugin):
             refusal = self._failed(failure, webhook, turn, write)
         except ApiError as error:
             refusal = error
+        finally:
+            # Also if the time of the request is up meanwhile.
+            took = perf_counter() - began
+            write.attributes.waited("mutating-webhook", took)
         if write.attributes.audit is not None:
             told = {"configuration": webhook.configuration, "webhook": webhook.name, "mutated": has_changed}
             write.attributes.annotate(f"{self.annotation_prefix}{turn}", orjson.dumps(told).decode())
-        took = perf_counter() - began
-        if write.attributes.audit is not None:
-            write.attributes.audit.took("mutating-webhook", took)
-        write.attributes.waited(took)
         self._with.metrics.observe(webhook.name, self.step, operation.value, took, refusal)
         if refusal is not None:
             raise refusal
@@ -434,26 +434,33 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
         if not invocations:
             return None
         began = perf_counter()
-        if len(invocations) == 1:
-            outcomes = [await self._call(invocations[0], write, 0)]
-        else:
-            slots = asyncio.Semaphore(CONCURRENT_CALLS_MAX)
-
-            async def call(invocation: Invocation, index: int) -> tuple[Sequence[str], ApiError | None]:
-                async with slots:
-                    return await self._call(invocation, write, index)
-
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(call(each, index)) for index, each in enumerate(invocations)]
-            outcomes = [task.result() for task in tasks]
-        # They are asked at the same time: the write has waited for all of them together.
-        attributes.waited(perf_counter() - began)
+        try:
+            outcomes = await self._call_all(invocations, write)
+        finally:
+            # They are asked at the same time: the write has waited for all of them together.
+            attributes.waited("validating-webhook", perf_counter() - began)
         warnings = [each for found, _ in outcomes for each in found]
         refusal = next((error for _, error in outcomes if error is not None), None)
         if refusal is not None:
             refusal.add_warnings(warnings)
             raise refusal
         return warnings
+
+    async def _call_all(
+        self, invocations: Sequence[Invocation], write: ReviewedWrite
+    ) -> Sequence[tuple[Sequence[str], ApiError | None]]:
+        """Returns what `_call` does, of each."""
+        if len(invocations) == 1:
+            return [await self._call(invocations[0], write, 0)]
+        slots = asyncio.Semaphore(CONCURRENT_CALLS_MAX)
+
+        async def call(invocation: Invocation, index: int) -> tuple[Sequence[str], ApiError | None]:
+            async with slots:
+                return await self._call(invocation, write, index)
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(call(each, index)) for index, each in enumerate(invocations)]
+        return [task.result() for task in tasks]
 
     async def _call(
         self, invocation: Invocation, write: ReviewedWrite, index: int
@@ -476,7 +483,5 @@ class ValidatingAdmissionWebhook(WebhookPlugin):
         except ApiError as error:
             refusal = error
         took = perf_counter() - began
-        if write.attributes.audit is not None:
-            write.attributes.audit.took("validating-webhook", took)
         self._with.metrics.observe(webhook.name, self.step, operation.value, took, refusal)
         return warnings, refusal

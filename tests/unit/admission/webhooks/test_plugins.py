@@ -21,6 +21,7 @@ from apiserver.admission.webhooks.plugins import (
 )
 from apiserver.admission.webhooks.requests import EquivalentResources
 from apiserver.admission.webhooks.webhook import AdmissionWebhook
+from apiserver.audit.request_audit import AnnotationKeys, Recording, RequestAudit
 from apiserver.authz.attributes import NO_OPINION, Attributes, AuthorizationChain, Verdict
 from apiserver.brand import Brand
 from apiserver.errors import Forbidden
@@ -166,6 +167,10 @@ class Request:
     waited_s = 0.0
 
 
+def new_audit() -> RequestAudit:
+    return RequestAudit(0, Recording(AnnotationKeys.of(Brand())))
+
+
 # The plugin, and how long a write waits for two webhooks, in times that one takes.
 WAITS: Final[dict[str, tuple[type[WebhookPlugin], int]]] = {
     "one after the other": (MutatingAdmissionWebhook, 2),
@@ -173,10 +178,7 @@ WAITS: Final[dict[str, tuple[type[WebhookPlugin], int]]] = {
 }
 
 
-@pytest.mark.parametrize(("plugin_type", "times"), WAITS.values(), ids=WAITS)
-async def test_a_request_knows_how_long_it_has_waited_for_webhooks(
-    offload: Offload, plugin_type: type[WebhookPlugin], times: int
-) -> None:
+def plugin_with_slow_webhooks(offload: Offload, plugin_type: type[WebhookPlugin]) -> WebhookPlugin:
     webhooks = [
         AdmissionWebhook.of(
             "c",
@@ -191,16 +193,40 @@ async def test_a_request_knows_how_long_it_has_waited_for_webhooks(
         for name in ("a", "b")
     ]
     collaborators = collaborators_of(offload, AuthorizationChain([]), WebhookMetrics(), SlowCaller())
-    plugin = plugin_type(Configured(*webhooks), collaborators)
-    request = Request()
+    return plugin_type(Configured(*webhooks), collaborators)
+
+
+async def ask(plugin: WebhookPlugin, request: Request, audit: RequestAudit) -> None:
     attributes = AdmissionAttributes(
-        Operation.CREATE, CONFIG_MAPS, "default", "a", ALICE, rounds=Rounds(), request=request
+        Operation.CREATE, CONFIG_MAPS, "default", "a", ALICE, rounds=Rounds(), request=request, audit=audit
     )
     new = {"metadata": {"name": "a"}, "data": {}}
-    began = perf_counter()
     if isinstance(plugin, MutatingAdmissionWebhook):
         await plugin.mutate(attributes, new, None)
     else:
         await plugin.validate(attributes, new, None)
+
+
+@pytest.mark.parametrize(("plugin_type", "times"), WAITS.values(), ids=WAITS)
+async def test_a_request_knows_how_long_it_has_waited_for_webhooks(
+    offload: Offload, plugin_type: type[WebhookPlugin], times: int
+) -> None:
+    """Its record does, too."""
+    request, audit = Request(), new_audit()
+    began = perf_counter()
+    await ask(plugin_with_slow_webhooks(offload, plugin_type), request, audit)
     # A timer of the loop may be early by its clock's resolution.
     assert 0.9 * times * SLOW_S < request.waited_s <= perf_counter() - began
+    assert list(audit.latencies.values()) == [pytest.approx(request.waited_s)]
+
+
+@pytest.mark.parametrize("plugin_type", [plugin_type for plugin_type, _ in WAITS.values()], ids=WAITS)
+async def test_a_request_whose_time_is_up_knows_how_long_it_has_waited(
+    offload: Offload, plugin_type: type[WebhookPlugin]
+) -> None:
+    request, audit = Request(), new_audit()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(SLOW_S / 2):
+            await ask(plugin_with_slow_webhooks(offload, plugin_type), request, audit)
+    assert request.waited_s > 0.9 * SLOW_S / 2
+    assert list(audit.latencies.values()) == [request.waited_s]
