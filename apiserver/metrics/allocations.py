@@ -8,8 +8,9 @@ Source: kubernetes, pkg/registry/core/service/{ipallocator,portallocator}/metric
 from __future__ import annotations
 
 import ipaddress
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final
 
 from apiserver.metrics.histograms import Histogram
@@ -38,11 +39,9 @@ class AllocationMetrics:
         self, keys: AllocationKeys, networks: Callable[[], Sequence[IPNetwork]], node_ports: tuple[int, int]
     ) -> None:
         self._keys, self._networks, self._node_ports = keys, networks, node_ports
-        self._addresses: set[str] = set()
+        # By version, in order: how many there are of a network is the distance between two of them.
+        self._addresses: dict[int, list[int]] = {4: [], 6: []}
         self._ports: set[str] = set()
-        # How many of `_addresses` are of each network, and of which networks that was asked.
-        self._used: Counter[str] = Counter()
-        self._used_of: Sequence[IPNetwork] = ()
         # By network and scope; by scope.
         self._ips: Counter[tuple[str, str]] = Counter()
         self._ip_errors: Counter[tuple[str, str]] = Counter()
@@ -73,12 +72,13 @@ class AllocationMetrics:
     # ---- what there is
 
     def clear(self) -> None:
-        self._addresses.clear()
+        for numbers in self._addresses.values():
+            numbers.clear()
         self._ports.clear()
-        self._used.clear()
 
     def keys(self) -> Sequence[str]:
-        claims = [(_CLUSTER_IP, each) for each in self._addresses]
+        claims = [(_CLUSTER_IP, str(ipaddress.IPv4Address(each))) for each in self._addresses[4]]
+        claims += [(_CLUSTER_IP, str(ipaddress.IPv6Address(each))) for each in self._addresses[6]]
         claims += [(_NODE_PORT, each) for each in self._ports]
         return [self._keys.claim(AllocationKey(*each)) for each in claims]
 
@@ -88,9 +88,11 @@ class AllocationMetrics:
         kind, value = self._keys.allocation(key)
         if kind == _NODE_PORT:
             self._ports.add(value)
-        elif kind == _CLUSTER_IP and value not in self._addresses:
-            self._addresses.add(value)
-            self._used[self._network_of(value)] += 1
+        elif kind == _CLUSTER_IP and (address := _parsed(value)) is not None:
+            numbers, number = self._addresses[address.version], int(address)
+            place = bisect_left(numbers, number)
+            if numbers[place : place + 1] != [number]:
+                numbers.insert(place, number)
 
     def delete(self, key: str) -> None:
         if not key.startswith(self._keys.claims):
@@ -98,15 +100,18 @@ class AllocationMetrics:
         kind, value = self._keys.allocation(key)
         if kind == _NODE_PORT:
             self._ports.discard(value)
-        elif kind == _CLUSTER_IP and value in self._addresses:
-            self._addresses.discard(value)
-            self._used[self._network_of(value)] -= 1
+        elif kind == _CLUSTER_IP and (address := _parsed(value)) is not None:
+            numbers, number = self._addresses[address.version], int(address)
+            place = bisect_left(numbers, number)
+            if numbers[place : place + 1] == [number]:
+                del numbers[place]
 
     # ---- exposition
 
     def families(self) -> Iterable[Family]:
-        networks = list(self._networks())
-        used = self._used_by(networks)
+        networks = self._networks()
+        used = {str(each): self._used(each) for each in networks}
+        self._forget_all_but(used)
         prefix = "kube_apiserver_clusterip_allocator_"
         yield values(
             f"{prefix}allocated_ips",
@@ -173,25 +178,35 @@ class AllocationMetrics:
             [((scope,), count) for scope, count in self._node_port_errors.items()],
         )
 
-    def _used_by(self, networks: Sequence[IPNetwork]) -> dict[str, int]:
-        if networks != self._used_of:
-            # ServiceCIDRs have come or gone, which is rare: all that there is is counted again.
-            self._used_of = networks
-            self._used = Counter(map(self._network_of, self._addresses))
-        return {str(each): self._used[str(each)] for each in networks}
+    def _used(self, network: IPNetwork) -> int:
+        """Returns how many addresses of it Services have. Networks may overlap."""
+        numbers = self._addresses[network.version]
+        return bisect_right(numbers, int(network[-1])) - bisect_left(numbers, int(network[0]))
+
+    def _forget_all_but(self, cidrs: Collection[str]) -> None:
+        """Drop what was counted of networks that are gone: any number of ServiceCIDRs may come and go."""
+        for counts in (self._ips, self._ip_errors):
+            for key in [each for each in counts if each[0] not in cidrs]:
+                del counts[key]
+        for cidr in [each for each in self._durations if each not in cidrs]:
+            del self._durations[cidr]
 
     def _network_of(self, address: str) -> str:
-        """Returns the network that an address is of; empty if it is of none any more."""
-        try:
-            ip = ipaddress.ip_address(address)
-        except ValueError:
-            return ""  # The store was mended by hand.
-        return next((str(each) for each in self._networks() if ip in each), "")
+        """Returns the first network that an address is of; empty if it is of none."""
+        ip = _parsed(address)
+        return next((str(each) for each in self._networks() if ip is not None and ip in each), "")
 
     def _first_like(self, address: str) -> str:
         """Returns the first network of the family of an address; empty if there is none."""
         is_ipv6 = ":" in address
         return next((str(each) for each in self._networks() if (each.version == 6) == is_ipv6), "")
+
+
+def _parsed(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(address)
+    except ValueError:
+        return None  # The store was mended by hand.
 
 
 def _size(network: IPNetwork) -> int:

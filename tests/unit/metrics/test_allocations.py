@@ -75,3 +75,28 @@ def test_what_is_given_and_refused_is_counted() -> None:
         f'{PORTS}allocation_total{{scope="dynamic"}} 1',
         f'{PORTS}allocation_errors_total{{scope="static"}} 1',
     }
+
+
+def test_networks_that_overlap_have_the_same_addresses_each() -> None:
+    """Source: pkg/registry/core/service/ipallocator, Used."""
+    wide, narrow = (ipaddress.ip_network(each) for each in ("10.0.0.0/24", "10.0.0.16/28"))
+    metrics = AllocationMetrics(KEYS, lambda: [wide, narrow], (30_000, 30_009))
+    for value in ("10.0.0.15", "10.0.0.16", "10.0.0.31", "10.0.0.32", "no address"):
+        metrics.put(KEYS.claim(ip(value)))
+    assert lines(metrics) >= {
+        f'{IPS}allocated_ips{{cidr="10.0.0.0/24"}} 4',
+        f'{IPS}allocated_ips{{cidr="10.0.0.16/28"}} 2',
+    }
+
+
+def test_what_was_counted_of_a_network_goes_with_it() -> None:
+    networks: list[IPNetwork] = [V4, LATER]
+    metrics = AllocationMetrics(KEYS, lambda: networks, (30_000, 30_009))
+    for value in ("10.0.0.1", "10.0.1.1"):
+        metrics.allocated(ip(value), 0.02, is_static=True)
+        metrics.failed(ip(value), is_static=True)
+    networks.remove(LATER)
+    assert not any("10.0.1.0/28" in line for line in lines(metrics))
+    networks.append(LATER)
+    counted = {line.partition("{")[0] for line in lines(metrics) if str(LATER) in line}
+    assert counted == {f"{IPS}allocated_ips", f"{IPS}available_ips"}
