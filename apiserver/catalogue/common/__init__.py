@@ -1,3 +1,4 @@
-"""What kinds of several groups share: `workloads` has checks of those that run pods, `columns` has cells, and
-`other_versions` declares versions that differ from others in little.
+"""What kinds of several groups share: `workloads` has checks of those that run pods, `columns` has cells,
+`other_versions` declares versions that differ from others in little, and `annotation_values` reads what such
+versions keep in annotations.
 """

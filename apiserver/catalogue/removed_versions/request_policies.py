@@ -14,17 +14,14 @@ from typing import Any, Final
 import orjson
 
 from apiserver.brand import Brand
-from apiserver.meta.quantity import InvalidQuantity, canonical_quantity
+from apiserver.catalogue.common import annotation_values
+from apiserver.catalogue.common.annotation_values import Unreadable, list_of, object_of, quantity
 from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
 _POLICY: Final = "requestPolicy"
 _RANGE_FIELDS: Final = frozenset({"min", "max", "step"})
 _POLICY_FIELDS: Final = frozenset({"default", "validValues", "validRange"})
-
-
-class _Unreadable(ValueError):
-    """The annotation does not hold policies."""
 
 
 def policies_annotation(brand: Brand) -> str:
@@ -51,8 +48,8 @@ def restore_policies(key: str, document: Document) -> None:
     if text is None:
         return
     try:
-        policies = _read(text)
-    except _Unreadable:
+        policies = annotation_values.read(text, _by_device)
+    except Unreadable:
         return
     for device in _devices(document):
         for name, policy in policies.get(device.get("name", ""), {}).items():
@@ -70,55 +67,28 @@ def _devices(document: Document) -> list[Document]:
     return found or []
 
 
-# ---- values that were text just now; all raise _Unreadable
+# ---- values of the annotation; all raise Unreadable
 
 
-def _read(text: str) -> Mapping[str, Mapping[str, Document]]:
-    try:
-        by_device = orjson.loads(text)
-    except (orjson.JSONDecodeError, RecursionError) as error:
-        raise _Unreadable from error
+def _by_device(value: Any) -> Mapping[str, Mapping[str, Document]]:
     return {
-        device: {name: _policy(each) for name, each in _dict(policies).items()}
-        for device, policies in _dict(by_device).items()
+        device: {name: _policy(each) for name, each in object_of(policies).items()}
+        for device, policies in object_of(value).items()
     }
 
 
 def _policy(value: Any) -> Document:
-    policy = _dict(value)
+    policy = object_of(value)
     if policy.keys() - _POLICY_FIELDS:
-        raise _Unreadable
+        raise Unreadable
     read = {**policy}
     if policy.get("default") is not None:
-        read["default"] = _quantity(policy["default"])
+        read["default"] = quantity(policy["default"])
     if policy.get("validValues") is not None:
-        read["validValues"] = [_quantity(each) for each in _list(policy["validValues"])]
+        read["validValues"] = [quantity(each) for each in list_of(policy["validValues"])]
     if policy.get("validRange") is not None:
-        bounds = _dict(policy["validRange"])
+        bounds = object_of(policy["validRange"])
         if bounds.keys() - _RANGE_FIELDS:
-            raise _Unreadable
-        read["validRange"] = {
-            name: None if each is None else _quantity(each) for name, each in bounds.items()
-        }
+            raise Unreadable
+        read["validRange"] = {name: None if each is None else quantity(each) for name, each in bounds.items()}
     return read
-
-
-def _dict(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise _Unreadable
-    return value
-
-
-def _list(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise _Unreadable
-    return value
-
-
-def _quantity(value: Any) -> str:
-    if not isinstance(value, str):
-        raise _Unreadable
-    try:
-        return canonical_quantity(value)
-    except InvalidQuantity as error:
-        raise _Unreadable from error

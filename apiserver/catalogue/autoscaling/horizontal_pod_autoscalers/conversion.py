@@ -18,8 +18,17 @@ from apiserver.catalogue.autoscaling.horizontal_pod_autoscalers.validation impor
     complete_spec,
     cpu_metric,
 )
+from apiserver.catalogue.common import annotation_values
+from apiserver.catalogue.common.annotation_values import (
+    Unreadable,
+    int32,
+    int64,
+    list_of,
+    object_of,
+    quantity,
+    text,
+)
 from apiserver.meta import timestamps
-from apiserver.meta.quantity import InvalidQuantity, canonical_quantity
 from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
@@ -31,10 +40,6 @@ CONDITIONS: Final = f"{_PREFIX}conditions"
 
 _COMMON_SPEC: Final = ("scaleTargetRef", "minReplicas", "maxReplicas")
 _COMMON_STATUS: Final = ("observedGeneration", "lastScaleTime", "currentReplicas", "desiredReplicas")
-
-
-class _Unreadable(ValueError):
-    """An annotation does not hold what this server writes into it."""
 
 
 # ---- from v2 to v1
@@ -126,92 +131,53 @@ def to_v2(document: Document) -> None:
     document["spec"], document["status"] = full_spec, full_status
 
 
-def _read(text: str | None, decode: Callable[[Any], Any]) -> Any:
+def _read(annotation: str | None, decode: Callable[[Any], Any]) -> Any:
     """Returns what an annotation holds, or None."""
-    if text is None:
+    if annotation is None:
         return None
     try:
-        return decode(orjson.loads(text))
-    except (_Unreadable, orjson.JSONDecodeError, RecursionError):
+        return annotation_values.read(annotation, decode)
+    except Unreadable:
         return None
 
 
-# ---- values that were text just now
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise _Unreadable
-    return value
-
-
-def _int32(value: Any) -> int:
-    return _integer(value, 32)
-
-
-def _int64(value: Any) -> int:
-    return _integer(value, 64)
-
-
-def _integer(value: Any, bits: int) -> int:
-    if type(value) is not int or not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
-        raise _Unreadable
-    return value
-
-
-def _quantity(value: Any) -> str:
-    try:
-        return canonical_quantity(_text(value))
-    except InvalidQuantity:
-        raise _Unreadable from None
-
-
-def _object(value: Any) -> Document:
-    if not isinstance(value, dict):
-        raise _Unreadable
-    return value
-
-
-def _list(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise _Unreadable
-    return value
+# ---- values of annotations; all raise Unreadable
 
 
 def _reference(value: Any) -> Document:
-    value = _object(value)
-    read = {"kind": _text(value.get("kind", "")), "name": _text(value.get("name", ""))}
-    version = _text(value.get("apiVersion", ""))
+    value = object_of(value)
+    read = {"kind": text(value.get("kind", "")), "name": text(value.get("name", ""))}
+    version = text(value.get("apiVersion", ""))
     return read | {"apiVersion": version} if version else read
 
 
 def _selector(value: Any) -> Document:
-    value, read = _object(value), {}
-    labels = {key: _text(label) for key, label in _object(value.get("matchLabels") or {}).items()}
+    value, read = object_of(value), {}
+    labels = {key: text(label) for key, label in object_of(value.get("matchLabels") or {}).items()}
     if labels:
         read["matchLabels"] = labels
     requirements: list[Any] = []
-    for requirement in _list(value.get("matchExpressions") or []):
-        requirement = _object(requirement)
-        values = [_text(each) for each in _list(requirement.get("values") or [])]
-        one = {field: _text(requirement.get(field, "")) for field in ("key", "operator")}
+    for requirement in list_of(value.get("matchExpressions") or []):
+        requirement = object_of(requirement)
+        values = [text(each) for each in list_of(requirement.get("values") or [])]
+        one = {field: text(requirement.get(field, "")) for field in ("key", "operator")}
         requirements.append(one | ({"values": values} if values else {}))
     return read | ({"matchExpressions": requirements} if requirements else {})
 
 
 def _conditions(value: Any) -> list[Document]:
     read = []
-    for condition in _list(value):
-        condition = _object(condition)
-        one: Document = {field: _text(condition.get(field, "")) for field in ("type", "status")}
+    for condition in list_of(value):
+        condition = object_of(condition)
+        one: Document = {field: text(condition.get(field, "")) for field in ("type", "status")}
         one["lastTransitionTime"] = None
         for field in ("lastTransitionTime", "reason", "message"):
             if condition.get(field):
-                one[field] = _text(condition[field])
+                one[field] = text(condition[field])
         if condition.get("observedGeneration") is not None:
-            one["observedGeneration"] = _int64(condition["observedGeneration"])
+            one["observedGeneration"] = int64(condition["observedGeneration"])
         if one["lastTransitionTime"] and timestamps.from_text(one["lastTransitionTime"]) is None:
-            raise _Unreadable
+            raise Unreadable
         read.append(one)
     return read
 
@@ -233,55 +199,55 @@ class _Part(NamedTuple):
 
 _Sources = Mapping[str, tuple[_Part, ...]]
 
-_METRIC: Final = _Part("metricName", ("metric", "name"), _text, "")
+_METRIC: Final = _Part("metricName", ("metric", "name"), text, "")
 _SELECTOR: Final = _Part("selector", ("metric", "selector"), _selector)
 _DESCRIBED: Final = _Part("target", ("describedObject",), _reference, {"kind": "", "name": ""})
-_RESOURCE: Final = _Part("name", ("name",), _text, "")
-_CONTAINER: Final = _Part("container", ("container",), _text, "")
+_RESOURCE: Final = _Part("name", ("name",), text, "")
+_CONTAINER: Final = _Part("container", ("container",), text, "")
 _TARGET_RESOURCE: Final = (
     _RESOURCE,
-    _Part("targetAverageUtilization", ("target", "averageUtilization"), _int32),
-    _Part("targetAverageValue", ("target", "averageValue"), _quantity),
+    _Part("targetAverageUtilization", ("target", "averageUtilization"), int32),
+    _Part("targetAverageValue", ("target", "averageValue"), quantity),
 )
 _CURRENT_RESOURCE: Final = (
     _RESOURCE,
-    _Part("currentAverageUtilization", ("current", "averageUtilization"), _int32),
-    _Part("currentAverageValue", ("current", "averageValue"), _quantity, "0"),
+    _Part("currentAverageUtilization", ("current", "averageUtilization"), int32),
+    _Part("currentAverageValue", ("current", "averageValue"), quantity, "0"),
 )
 _SPECS: Final[_Sources] = {
     "object": (
         _DESCRIBED,
         _METRIC,
-        _Part("targetValue", ("target", "value"), _quantity, "0"),
+        _Part("targetValue", ("target", "value"), quantity, "0"),
         _SELECTOR,
-        _Part("averageValue", ("target", "averageValue"), _quantity),
+        _Part("averageValue", ("target", "averageValue"), quantity),
     ),
-    "pods": (_METRIC, _Part("targetAverageValue", ("target", "averageValue"), _quantity, "0"), _SELECTOR),
+    "pods": (_METRIC, _Part("targetAverageValue", ("target", "averageValue"), quantity, "0"), _SELECTOR),
     "resource": _TARGET_RESOURCE,
     "containerResource": (*_TARGET_RESOURCE, _CONTAINER),
     "external": (
         _METRIC,
         _SELECTOR._replace(name="metricSelector"),
-        _Part("targetValue", ("target", "value"), _quantity),
-        _Part("targetAverageValue", ("target", "averageValue"), _quantity),
+        _Part("targetValue", ("target", "value"), quantity),
+        _Part("targetAverageValue", ("target", "averageValue"), quantity),
     ),
 }
 _STATUSES: Final[_Sources] = {
     "object": (
         _DESCRIBED,
         _METRIC,
-        _Part("currentValue", ("current", "value"), _quantity, "0"),
+        _Part("currentValue", ("current", "value"), quantity, "0"),
         _SELECTOR,
-        _Part("averageValue", ("current", "averageValue"), _quantity),
+        _Part("averageValue", ("current", "averageValue"), quantity),
     ),
-    "pods": (_METRIC, _Part("currentAverageValue", ("current", "averageValue"), _quantity, "0"), _SELECTOR),
+    "pods": (_METRIC, _Part("currentAverageValue", ("current", "averageValue"), quantity, "0"), _SELECTOR),
     "resource": _CURRENT_RESOURCE,
     "containerResource": (*_CURRENT_RESOURCE, _CONTAINER),
     "external": (
         _METRIC,
         _SELECTOR._replace(name="metricSelector"),
-        _Part("currentValue", ("current", "value"), _quantity, "0"),
-        _Part("currentAverageValue", ("current", "averageValue"), _quantity),
+        _Part("currentValue", ("current", "value"), quantity, "0"),
+        _Part("currentAverageValue", ("current", "averageValue"), quantity),
     ),
 }
 
@@ -316,18 +282,18 @@ def full_metrics(metrics: list[Document], *, are_current: bool = False) -> list[
 
 def _metrics_of(sources: _Sources) -> Callable[[Any], list[Document]]:
     def read(value: Any) -> list[Document]:
-        return [_full(_object(metric), sources) for metric in _list(value)]
+        return [_full(object_of(metric), sources) for metric in list_of(value)]
 
     return read
 
 
 def _full(metric: Document, sources: _Sources) -> Document:
-    """Returns a metric of v1 in the form of v2; the inverse of `_flat`. Raises _Unreadable."""
-    full: Document = {"type": _text(metric.get("type", ""))}
+    """Returns a metric of v1 in the form of v2; the inverse of `_flat`. Raises Unreadable."""
+    full: Document = {"type": text(metric.get("type", ""))}
     for source, parts in sources.items():
         if metric.get(source) is None:
             continue
-        flat = _object(metric[source])
+        flat = object_of(metric[source])
         read: Document = {}
         for part in parts:
             value = flat.get(part.name)
@@ -366,14 +332,14 @@ def _typed(source: str, target: Document) -> Document:
 
 _DIRECTIONS: Final = {"ScaleUp": "scaleUp", "ScaleDown": "scaleDown"}
 _RULES: Final = {
-    "StabilizationWindowSeconds": ("stabilizationWindowSeconds", _int32),
-    "SelectPolicy": ("selectPolicy", _text),
-    "Tolerance": ("tolerance", _quantity),
+    "StabilizationWindowSeconds": ("stabilizationWindowSeconds", int32),
+    "SelectPolicy": ("selectPolicy", text),
+    "Tolerance": ("tolerance", quantity),
 }
 _POLICY: Final = {
-    "Type": ("type", _text, ""),
-    "Value": ("value", _int32, 0),
-    "PeriodSeconds": ("periodSeconds", _int32, 0),
+    "Type": ("type", text, ""),
+    "Value": ("value", int32, 0),
+    "PeriodSeconds": ("periodSeconds", int32, 0),
 }
 
 
@@ -382,9 +348,9 @@ def behavior_text(behavior: Document) -> str:
     return orjson.dumps(_flat_behavior(behavior)).decode()
 
 
-def behavior_of_text(text: str | None) -> Document | None:
+def behavior_of_text(annotation: str | None) -> Document | None:
     """Returns the behavior that an annotation holds, or None."""
-    behavior: Document | None = _read(text, _behavior)
+    behavior: Document | None = _read(annotation, _behavior)
     return behavior
 
 
@@ -405,15 +371,15 @@ def _flat_rules(rules: Document | None) -> Document | None:
 
 
 def _behavior(value: Any) -> Document:
-    value = _object(value)
+    value = object_of(value)
     return {key: _rules(value[name]) for name, key in _DIRECTIONS.items() if value.get(name) is not None}
 
 
 def _rules(value: Any) -> Document:
-    value = _object(value)
+    value = object_of(value)
     read = {key: decode(value[name]) for name, (key, decode) in _RULES.items() if value.get(name) is not None}
     policies = [
-        {key: decode(_object(policy).get(name, empty)) for name, (key, decode, empty) in _POLICY.items()}
-        for policy in _list(value.get("Policies") or [])
+        {key: decode(object_of(policy).get(name, empty)) for name, (key, decode, empty) in _POLICY.items()}
+        for policy in list_of(value.get("Policies") or [])
     ]
     return read | {"policies": policies} if policies else read

@@ -1,0 +1,68 @@
+"""Reads JSON in annotations, where older versions of a type keep what they have no fields for.
+
+Clients may write anything there: all functions raise Unreadable for what does not have the type of its field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import orjson
+
+from apiserver.meta.quantity import InvalidQuantity, canonical_quantity
+from apiserver.vocabulary import Document
+
+T = TypeVar("T")
+
+
+class Unreadable(ValueError):
+    """An annotation does not hold what this server writes into it."""
+
+
+def read(annotation: str, decode: Callable[[Any], T]) -> T:
+    """Returns what an annotation holds. decode: gets the value that its JSON stands for."""
+    try:
+        value = orjson.loads(annotation)
+    except (orjson.JSONDecodeError, RecursionError) as error:
+        raise Unreadable from error
+    return decode(value)
+
+
+def text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise Unreadable
+    return value
+
+
+def int32(value: Any) -> int:
+    return _integer(value, 32)
+
+
+def int64(value: Any) -> int:
+    return _integer(value, 64)
+
+
+def _integer(value: Any, bits: int) -> int:
+    if type(value) is not int or not -(1 << (bits - 1)) <= value < 1 << (bits - 1):
+        raise Unreadable
+    return value
+
+
+def quantity(value: Any) -> str:
+    try:
+        return canonical_quantity(text(value))
+    except InvalidQuantity:
+        raise Unreadable from None
+
+
+def object_of(value: Any) -> Document:
+    if not isinstance(value, dict):
+        raise Unreadable
+    return value
+
+
+def list_of(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise Unreadable
+    return value
