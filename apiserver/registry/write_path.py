@@ -94,14 +94,15 @@ class WritePath:
 
         Raises Invalid, AlreadyExists, what the guard and admission raise, and the storage's errors.
         """
-        document = request.resource.codec.to_hub(draft.document)
+        codec, document = request.resource.codec, draft.document
+        size, offload = _size(request), self._offload_of(request)
+        if codec.converts_hub:
+            document = await offload.run_begun(size, codec.to_hub, document)
         warnings = [*draft.warnings]
         try:
-            await self._offload_of(request).run_begun(
-                _size(request), write_stages.place, request, draft, document
-            )
+            await offload.run_begun(size, write_stages.place, request, draft, document)
             if request.admission is not None:
-                warnings += await self._mutated(request, request.admission, document, None, _size(request))
+                warnings += await self._mutated(request, request.admission, document, None, size)
             meta = document["metadata"]
             if meta.get("name") or not meta.get("generateName"):
                 created = await self._create_once(request, document)

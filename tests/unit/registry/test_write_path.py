@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -81,6 +82,28 @@ async def test_a_create_goes_through_all_stages_and_tells_their_warnings_in_orde
     assert written.found.document()["data"] == {"a": "1", "mutated": "yes"}
     stored = await registry.get(CONFIG_MAPS, NAMESPACE, "a")
     assert stored.json == written.found.json
+
+
+@dataclass(frozen=True)
+class NotedCodec(IdentityCodec):
+    """Notes the threads in which documents are converted."""
+
+    converts_hub: bool = True
+    converted_in: list[threading.Thread] = field(default_factory=list)
+
+    def to_hub(self, document: Document) -> Document:
+        self.converted_in.append(threading.current_thread())
+        return document
+
+
+@pytest.mark.parametrize("size", SizeClass)
+async def test_a_large_object_is_converted_beside_the_event_loop(registry: Registry, size: SizeClass) -> None:
+    codec = NotedCodec(CONFIG_MAPS.head, CONFIG_MAPS.group_resource, CONFIG_MAPS.kind)
+    request = replace(REQUEST, resource=replace(CONFIG_MAPS, version_codec=codec), size=size)
+    await registry.create(request, Draft(config_map(a="1")))
+    on_loop = threading.current_thread() in codec.converted_in
+    assert len(codec.converted_in) == 1
+    assert on_loop is (size is SizeClass.SMALL)
 
 
 REFUSALS = {
