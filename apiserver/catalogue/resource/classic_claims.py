@@ -14,7 +14,7 @@ from typing import Final
 from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_without_metadata
 from apiserver.catalogue.pod_specs.scheduling import validate_node_selector
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
-from apiserver.catalogue.resource.device_requests import LIST_MAX, validate_items
+from apiserver.catalogue.resource.device_requests import validate_items
 from apiserver.catalogue.resource.resource_claim_templates import validate_template_metadata
 from apiserver.catalogue.resource.resource_claims import claim_state, validate_consumer
 from apiserver.field_errors import Errors, duplicate, forbidden, invalid, required, too_long
@@ -29,8 +29,11 @@ from apiserver.validation.documents import at, items, join
 from apiserver.vocabulary import Document
 
 _CONSUMERS_MAX: Final = 32
+_HANDLES_MAX: Final = 32
 _HANDLE_BYTES_MAX: Final = 16 * 1024
 _NODES_MAX: Final = 128
+# What Kubernetes calls the path of an object itself.
+_WHOLE_OBJECT: Final = "<nil>"
 _MODES: Final = ("Immediate", "WaitForFirstConsumer")
 _DRIVER: Final = Column("DriverName", field_cell("driverName"), description="The driver that allocates them.")
 
@@ -193,7 +196,7 @@ def _allocation(path: str, allocation: Document) -> Errors:
     # v1alpha1 has one handle, a text.
     if byte_length(allocation.get("resourceHandle", "")) > _HANDLE_BYTES_MAX:
         errors.append(too_long(f"{path}.resourceHandle", _HANDLE_BYTES_MAX))
-    errors += validate_items(path, allocation, "resourceHandles", LIST_MAX, _handle)
+    errors += validate_items(path, allocation, "resourceHandles", _HANDLES_MAX, _handle)
     if (selector := allocation.get("availableOnNodes")) is not None:
         errors += validate_node_selector(f"{path}.availableOnNodes", selector)
     return errors
@@ -222,11 +225,11 @@ def _result(path: str, result: Document) -> Errors:
 def named_resources(path: str, holder: Document, check: Callable[[str, Document], Errors]) -> Errors:
     """Checks what a model of resources says. There is one model: instances with names.
 
-    check: (path, what stands below `namedResources`).
+    path: empty if the object itself holds it. check: (path, what stands below `namedResources`).
     """
     found = holder.get("namedResources")
     if found is None:
-        return [required(path, "exactly one structured model field must be set")]
+        return [required(path or _WHOLE_OBJECT, "exactly one structured model field must be set")]
     return check(join(path, "namedResources"), found)
 
 

@@ -102,10 +102,15 @@ def _instances(path: str, resources: Document) -> Errors:
 
 def _name(path: str, name: str, seen: set[str]) -> Errors:
     errors = [invalid(path, name, problem) for problem in names.dns_subdomain(name)]
+    return errors + _seen_before(path, name, seen)
+
+
+def _seen_before(path: str, name: str, seen: set[str]) -> Errors:
+    """Checks that a name was not seen before, and notes it."""
     if name in seen:
-        errors.append(duplicate(path, name))
+        return [duplicate(path, name)]
     seen.add(name)
-    return errors
+    return []
 
 
 def _attribute(path: str, attribute: Document) -> Errors:
@@ -127,34 +132,36 @@ def _attribute(path: str, attribute: Document) -> Errors:
 
 def validate_claim_parameters(document: Document) -> Errors:
     errors = validate_reference("generatedFrom", document.get("generatedFrom"))
-    drivers: set[str] = set()
-    for where, requests in items(document, "driverRequests", ""):
-        errors += _driver(f"{where}.driverName", requests.get("driverName", ""), drivers)
-        for each, request in items(requests, "requests", where):
-            errors += named_resources(each, request, _selector)
-        if not requests.get("requests"):
-            errors.append(required(f"{where}.requests", "empty entries with no requests are not allowed"))
-    return errors
+    return errors + _by_driver(document, "driverRequests", _requests)
 
 
 def validate_class_parameters(document: Document) -> Errors:
     errors = validate_reference("generatedFrom", document.get("generatedFrom"))
-    drivers: set[str] = set()
-    for where, resource_filter in items(document, "filters", ""):
-        errors += _driver(f"{where}.driverName", resource_filter.get("driverName", ""), drivers)
-        errors += named_resources(where, resource_filter, _selector)
-    drivers = set()
-    for where, parameters in items(document, "vendorParameters", ""):
-        errors += _driver(f"{where}.driverName", parameters.get("driverName", ""), drivers)
+    errors += _by_driver(document, "filters", _filter)
+    return errors + _by_driver(document, "vendorParameters", lambda path, parameters: [])
+
+
+def _by_driver(document: Document, field: str, check: Callable[[str, Document], Errors]) -> Errors:
+    """Checks a list with one item for each driver. check: (path, item), all but the driver's name."""
+    errors, seen = Errors(), set[str]()
+    for where, item in items(document, field, ""):
+        path, name = f"{where}.driverName", item.get("driverName", "")
+        errors += validate_csi_driver_name(path, name) + _seen_before(path, name, seen) + check(where, item)
     return errors
 
 
-def _driver(path: str, name: str, seen: set[str]) -> Errors:
-    errors = validate_csi_driver_name(path, name)
-    if name in seen:
-        errors.append(duplicate(path, name))
-    seen.add(name)
-    return errors
+def _requests(path: str, of_driver: Document) -> Errors:
+    if not of_driver.get("requests"):
+        return [required(f"{path}.requests", "empty entries with no requests are not allowed")]
+    return [
+        error
+        for where, request in items(of_driver, "requests", path)
+        for error in named_resources(where, request, _selector)
+    ]
+
+
+def _filter(path: str, of_driver: Document) -> Errors:
+    return named_resources(path, of_driver, _selector)
 
 
 def _selector(path: str, model: Document) -> Errors:

@@ -127,7 +127,7 @@ INVALID: Final[dict[str, tuple[OldKind, Changes, list[str]]]] = {
     "no resources": (
         SLICE,
         {"namedResources": None},
-        [": Required value: exactly one structured model field must be set"],
+        ["<nil>: Required value: exactly one structured model field must be set"],
     ),
     "an instance twice": (
         SLICE,
@@ -156,6 +156,21 @@ INVALID: Final[dict[str, tuple[OldKind, Changes, list[str]]]] = {
         CLAIM_PARAMETERS,
         {"driverRequests": REQUESTS * 2},
         ['driverRequests[1].driverName: Duplicate value: "a.b"'],
+    ),
+    "a driver of filters twice": (
+        CLASS_PARAMETERS,
+        {"filters": [{"driverName": "a.b", "namedResources": {"selector": "true"}}] * 2},
+        ['filters[1].driverName: Duplicate value: "a.b"'],
+    ),
+    "a driver of a vendor twice": (
+        CLASS_PARAMETERS,
+        {"vendorParameters": [{"driverName": "a.b"}] * 2},
+        ['vendorParameters[1].driverName: Duplicate value: "a.b"'],
+    ),
+    "an attribute twice": (
+        SLICE,
+        {"namedResources.instances.0.attributes": [{"name": "a", "int": 1}, {"name": "a", "int": 2}]},
+        ['namedResources.instances[0].attributes[1].name: Duplicate value: "a"'],
     ),
     "no expression": (
         CLASS_PARAMETERS,
