@@ -87,8 +87,8 @@ NO_CALLBACKS: Final = InformerCallbacks()
 class Informer:
     """Tells a handler of the objects of one resource, in the order of their changes.
 
-    handler: called for each notification; it must not block. What it raises is logged, and the next
-        notification is delivered.
+    handler: called for each notification; it must not block. If it returns an awaitable, that is awaited
+        before the next notification. What it raises is logged, and the next notification is delivered.
     callbacks: what is called besides the handler.
     reports_missed_deletions: whether objects that were deleted while the watch was lost are reported, for
         which the informer remembers all keys.
@@ -99,7 +99,7 @@ class Informer:
     def __init__(
         self,
         source: ListWatch,
-        handler: Callable[[Notification], None],
+        handler: Callable[[Notification], Awaitable[None] | None],
         *,
         callbacks: InformerCallbacks = NO_CALLBACKS,
         reports_missed_deletions: bool = False,
@@ -172,7 +172,9 @@ class Informer:
                     if turn.is_over():
                         await turn.next()
                     previous = delivery.event.previous
-                    self._notify(delivery.event.version, previous.value if previous is not None else None)
+                    old = previous.value if previous is not None else None
+                    if (rest := self._notify(delivery.event.version, old)) is not None:
+                        await self._finish(rest, delivery.event.version.key)
                     # More of the same revision may come.
                     self._delivered = delivery.event.revision - 1
                 self._is_delivering = False
@@ -191,11 +193,14 @@ class Informer:
     ) -> None:
         if self._keys is not None:
             for key in self._keys - {version.key for version in versions}:
-                self._notify(KeyVersion(key, None, revision=revision, create_revision=0), None)
+                gone = KeyVersion[StoredObject](key, None, revision=revision, create_revision=0)
+                if (rest := self._notify(gone, None)) is not None:
+                    await self._finish(rest, key)
         for number, version in enumerate(versions, 1):
             if turn.is_over():
                 await turn.next()
-            self._notify(version, None)
+            if (rest := self._notify(version, None)) is not None:
+                await self._finish(rest, version.key)
             if number % self._batch_max == 0 and self._wait_for_room is not None:
                 await self._wait_for_room()
 
@@ -212,7 +217,8 @@ class Informer:
         except Exception:
             log.exception("a batch of changes of %s cannot be handled", self._prefix)
 
-    def _notify(self, version: KeyVersion[StoredObject], old: StoredObject | None) -> None:
+    def _notify(self, version: KeyVersion[StoredObject], old: StoredObject | None) -> Awaitable[None] | None:
+        """Returns what the handler has left to do."""
         key, new = version.key, version.value
         if self._keys is not None:
             if new is None:
@@ -221,8 +227,20 @@ class Informer:
                 self._keys.add(key)
         namespace, _, name = key[len(self._prefix) :].rpartition("/")
         try:
-            self._handler(Notification(key, namespace, name, version.revision, old, new))
-        except CorruptObject as error:
-            log.error("an object is damaged and left out: %s", error.text)
-        except Exception:  # One object that breaks a controller must not hide the others from it.
-            log.exception("a change of %s cannot be handled", key)
+            return self._handler(Notification(key, namespace, name, version.revision, old, new))
+        except Exception as error:  # One object that breaks a controller must not hide the others from it.
+            _log_failure(key, error)
+            return None
+
+    async def _finish(self, rest: Awaitable[None], key: str) -> None:
+        try:
+            await rest
+        except Exception as error:  # As above.
+            _log_failure(key, error)
+
+
+def _log_failure(key: str, error: Exception) -> None:
+    if isinstance(error, CorruptObject):
+        log.error("an object is damaged and left out: %s", error.text)
+    else:
+        log.error("a change of %s cannot be handled", key, exc_info=error)

@@ -128,8 +128,8 @@ class Changes(NamedTuple):
     unblocked: Sequence[Owner]
 
 
-# One link stands for itself: nearly all dependents have one owner.
-_Links = Link | tuple[Link, ...]
+# One link stands for itself: nearly all dependents have one owner. Where one was added alone it is a dict.
+_Links = Link | tuple[Link, ...] | dict[Link, None]
 
 
 class Graph:
@@ -172,7 +172,14 @@ class Graph:
     def links(self, key: str) -> tuple[Link, ...]:
         """Returns how an object names its owners."""
         found = self._links.get(key, ())
-        return found if isinstance(found, tuple) else (found,)
+        if isinstance(found, tuple):
+            return found
+        return (found,) if isinstance(found, Link) else tuple(found)
+
+    def count_links(self, key: str) -> int:
+        """Returns how many owners an object names."""
+        found = self._links.get(key, ())
+        return 1 if isinstance(found, Link) else len(found)
 
     # ---- changes
 
@@ -205,6 +212,42 @@ class Graph:
                 self._remove(owner)
         names_absent = any(link.owner.is_absent for link in now.keys() - before)
         return Changes(new, names_absent, list(unblocked))
+
+    def add(self, key: str, name: Named) -> Changes | None:
+        """Note one owner more that an object names; None if it was known. See `replace`."""
+        owner = self.owner(name.key, name.uid)
+        new = [] if owner is not None else [owner := self._add(name.key, name.uid)]
+        assert owner is not None
+        link, links = owner.link(blocks=name.blocks), self._separate_links(key)
+        if link in links:
+            return None
+        link.add(key)
+        links[link] = None
+        return Changes(new, owner.is_absent, ())
+
+    def discard(self, key: str, name: Named) -> Changes | None:
+        """Note that an object does not name an owner any more; None if it did not. See `replace`."""
+        owner = self.owner(name.key, name.uid)
+        if owner is None or key not in self._links:
+            return None
+        link, links = owner.link(blocks=name.blocks), self._separate_links(key)
+        if link not in links:
+            return None
+        link.discard(key)
+        del links[link]
+        if not links:
+            del self._links[key]
+        if link:
+            return Changes((), False, ())
+        if not owner.has_dependents:
+            self._remove(owner)
+        return Changes((), False, [owner])
+
+    def _separate_links(self, key: str) -> dict[Link, None]:
+        found = self._links.get(key)
+        if not isinstance(found, dict):
+            found = self._links[key] = dict.fromkeys(self.links(key))
+        return found
 
     def _add(self, key: str, uid: str) -> Owner:
         owner = Owner(key, uid)

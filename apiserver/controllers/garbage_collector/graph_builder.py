@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Final, NamedTuple
 
 from apiserver.controllers.controller import Controller, Outcome
 from apiserver.controllers.event_recorder import EventRecorder
-from apiserver.controllers.garbage_collector.graph import Graph, Named, Owner
+from apiserver.controllers.garbage_collector.graph import Changes, Graph, Named, Owner
 from apiserver.controllers.garbage_collector.object_owners import (
     Malformed,
     OwnerReference,
@@ -53,6 +54,8 @@ WORKERS: Final = 4
 # once. When an owner is found, the references of its dependents count as well.
 LOOKS_PER_S: Final = 20_000
 LOOKS_AT_ONCE: Final = 100_000
+# The owners of an object that are noted at once, which takes 2 ms; more are noted in turns.
+OWNERS_AT_ONCE: Final = 500
 
 
 class Seen(NamedTuple):
@@ -124,6 +127,9 @@ class GraphBuilder:
         self._metrics = metrics
         # The keys of objects that cannot be read, with their namespaces: nobody knows who owns them.
         self._unreadable: dict[str, str] = {}
+        # Objects with many owners are linked one after another; and the key of that which is being linked.
+        self._linking = asyncio.Lock()
+        self._linked_in_turns: str | None = None
         self._informers: dict[str, Informer] = {}  # by the prefix of their keys
         self._informing: dict[str, asyncio.Task[None]] = {}
         self._synced = asyncio.Event()
@@ -231,7 +237,7 @@ class GraphBuilder:
         for owner in self.graph.owners():
             if owner.key.startswith(PREFIX):
                 async for key in in_turns(owner.dependents):
-                    self._look_up_again(key)
+                    await self._look_up_again(key)
 
     # ---- changes
 
@@ -244,22 +250,26 @@ class GraphBuilder:
             return True
         return may_concern_collector(found) or self.graph.is_owner(found.key)
 
-    def _on_object(self, notification: Notification) -> None:
+    def _on_object(self, notification: Notification) -> Awaitable[None] | None:
+        """Returns what is left to do, in turns, for an object with many owners."""
         key, new = notification.key, notification.new
         if self._unreadable or (new is not None and not new.head):
             self._note_unreadable(key, new)
         if new is None:
-            self._link(key, ())
             if self.graph.is_owner(key):
                 self._on_owner_gone(key, notification.old)
-            return
+            if self._is_linked_in_turns(key):
+                return self._unlink_in_turns(key)
+            self._link(key, ())
+            return None
         is_linked = may_have_owners(new) or self.graph.is_dependent(key)
         is_held = may_wait_for_collector(new)
-        if (is_linked or is_held) and (found := self._ownership(key, new)) is not None:
-            if is_linked:
-                self._relink(key, found)
-            if is_held:
-                self._on_deleted(key, found)
+        if not (is_linked or is_held) or (found := self._ownership(key, new)) is None:
+            return None
+        rest = self._relink(key, found) if is_linked else None
+        if is_held:
+            self._on_deleted(key, found)
+        return rest
 
     def _note_unreadable(self, key: str, found: StoredObject | None) -> None:
         """Note whether an object can be read. found: None if it is gone."""
@@ -292,48 +302,121 @@ class GraphBuilder:
             log.error("the garbage collector leaves out %s: %s", key, error)
             return None
 
-    def _look_up_again(self, key: str) -> None:
+    async def _look_up_again(self, key: str) -> None:
         """Look up the owners of a dependent once more, as the cache has it."""
-        version = self._cache.get_cached(key)
-        if version is None or version.value is None:
-            self._link(key, ())
-        elif (found := self._ownership(key, version.value)) is not None:
-            self._relink(key, found)
+        async with self._link_in_turns(key):
+            version, place = self._cache.get_cached(key), self.resources.place(key)
+            if version is None or version.value is None:
+                await self._unlink_each(key)
+            elif place is not None and (found := self._ownership(key, version.value)) is not None:
+                await self._relink_each(key, place, found)
 
-    def _relink(self, key: str, found: Ownership) -> None:
-        """Note which owners an object has."""
+    def _is_linked_in_turns(self, key: str, owners: int = 0) -> bool:
+        """Whether an object has too many owners to be linked at once. owners: how many it has now."""
+        return max(owners, self.graph.count_links(key)) > OWNERS_AT_ONCE or key == self._linked_in_turns
+
+    def _relink(self, key: str, found: Ownership) -> Awaitable[None] | None:
+        """Note which owners an object has. Returns what is left to do, if they are many."""
         place = self.resources.place(key)
         if place is None:
-            return  # It is not served any more, and will be looked at when it is.
+            return None  # It is not served any more, and will be looked at when it is.
+        if self._is_linked_in_turns(key, len(found.owners)):
+            return self._relink_in_turns(key, place, found)
         names: list[Named] = []
         misplaced: list[OwnerReference] = []
         is_waited_for = False
         for reference in found.owners:
-            owner = self.resources.of_kind(reference.api_version, reference.kind)
-            is_misplaced = owner is not None and owner.is_namespaced and not place.namespace
-            if owner is None:
-                names.append(Named(key_of(reference, place.namespace), reference.uid, reference.blocks))
-                continue
+            name, is_misplaced, waits = self._name(place, reference)
+            names.append(name)
+            is_waited_for = is_waited_for or waits
             if is_misplaced:
-                nowhere = f"{PREFIX}{reference.api_version} {reference.kind}"
-                names.append(Named(nowhere, "", reference.blocks))
                 misplaced.append(reference)
-                continue
-            owner_key = self.resources.owner_key(owner, place.namespace, reference.name)
-            version = self._cache.get_cached(owner_key)
-            if version is not None and version.value is not None:
-                owner_key = version.key  # The cache has the same text, which need not be kept twice.
-                is_waited_for = is_waited_for or may_wait_for_collector(version.value)
-            names.append(Named(owner_key, reference.uid, reference.blocks))
         if self._link(key, names):
             for reference in misplaced:
                 self._report(place, found, reference)
             if is_waited_for:
                 self.attempt_to_delete.add(key)
+        return None
+
+    def _name(self, place: Place, reference: OwnerReference) -> tuple[Named, bool, bool]:
+        """Returns an owner as the graph has it, whether it cannot be there, and whether it may wait.
+
+        place: of the dependent.
+        """
+        owner = self.resources.of_kind(reference.api_version, reference.kind)
+        if owner is None:
+            return Named(key_of(reference, place.namespace), reference.uid, reference.blocks), False, False
+        if owner.is_namespaced and not place.namespace:
+            nowhere = f"{PREFIX}{reference.api_version} {reference.kind}"
+            return Named(nowhere, "", reference.blocks), True, False
+        owner_key = self.resources.owner_key(owner, place.namespace, reference.name)
+        version = self._cache.get_cached(owner_key)
+        if version is None or version.value is None:
+            return Named(owner_key, reference.uid, reference.blocks), False, False
+        # The cache has the same text, which need not be kept twice.
+        return (
+            Named(version.key, reference.uid, reference.blocks),
+            False,
+            may_wait_for_collector(version.value),
+        )
+
+    @asynccontextmanager
+    async def _link_in_turns(self, key: str) -> AsyncIterator[None]:
+        """Returns when the owners of an object may be noted one by one: of one object at a time.
+
+        Whoever is about to note them all at once waits until that is done (`_is_linked_in_turns`).
+        """
+        async with self._linking:
+            self._linked_in_turns = key
+            try:
+                yield
+            finally:
+                self._linked_in_turns = None
+
+    async def _relink_in_turns(self, key: str, place: Place, found: Ownership) -> None:
+        async with self._link_in_turns(key):
+            await self._relink_each(key, place, found)
+
+    async def _unlink_in_turns(self, key: str) -> None:
+        async with self._link_in_turns(key):
+            await self._unlink_each(key)
+
+    async def _relink_each(self, key: str, place: Place, found: Ownership) -> None:
+        """Note which owners an object has, as `_relink` does, one by one.
+
+        Meanwhile some are in the graph, and some of those from before. Of the owners of a kind that cannot be
+        where the object is, one is told of. place: of the object.
+        """
+        wanted: set[Named] = set()
+        is_waited_for = is_other = False
+        async for reference in in_turns(found.owners):
+            name, is_misplaced, waits = self._name(place, reference)
+            wanted.add(name)
+            is_waited_for = is_waited_for or waits
+            if self._note(key, self.graph.add(key, name)):
+                is_other = True
+                if is_misplaced:
+                    self._report(place, found, reference)
+        async for name in in_turns(self._names(key)):
+            if name not in wanted:
+                is_other = self._note(key, self.graph.discard(key, name)) or is_other
+        if is_other and is_waited_for:
+            self.attempt_to_delete.add(key)
+
+    async def _unlink_each(self, key: str) -> None:
+        """Note that an object is gone."""
+        async for name in in_turns(self._names(key)):
+            self._note(key, self.graph.discard(key, name))
+
+    def _names(self, key: str) -> Iterator[Named]:
+        return (Named(link.owner.key, link.owner.uid, link.blocks) for link in self.graph.links(key))
 
     def _link(self, key: str, names: Iterable[Named]) -> bool:
         """Note which owners an object has. Returns whether these are others than before."""
-        changes = self.graph.replace(key, names)
+        return self._note(key, self.graph.replace(key, names))
+
+    def _note(self, key: str, changes: Changes | None) -> bool:
+        """Have looked at what has changed with the owners of an object. Returns whether anything has."""
         if changes is None:
             return False
         if changes.names_absent:
@@ -402,7 +485,7 @@ class GraphBuilder:
             return
         async for key in in_turns(owner.dependents):
             # One that has only this owner stays as long as the owner is there.
-            if state is not OwnerState.SOLID or len(self.graph.links(key)) > 1:
+            if state is not OwnerState.SOLID or self.graph.count_links(key) > 1:
                 self.attempt_to_delete.add(key)
                 await self.attempt_to_delete.wait_for_room()
 

@@ -47,6 +47,40 @@ def test_what_changes_with_the_owners_of_an_object(
     assert {(each.owner.key, each.owner.uid, each.blocks) for each in graph.links("/d/x")} == {*now}
 
 
+@pytest.mark.parametrize(("before", "now", "new", "unblocked"), CHANGES.values(), ids=CHANGES)
+def test_owners_that_are_noted_one_by_one_are_as_those_noted_at_once(
+    before: list[Named], now: list[Named], new: list[str] | None, unblocked: list[str] | None
+) -> None:
+    graph, other = Graph(), Graph()
+    for each in (graph, other):
+        each.replace("/d/x", before)
+    other.replace("/d/x", now)
+    added = [graph.add("/d/x", name) for name in now]
+    discarded = [graph.discard("/d/x", name) for name in before if name not in now]
+    changes = [each for each in added + discarded if each is not None]
+    assert [owner.key for each in changes for owner in each.new] == (new or [])
+    assert sorted(owner.key for each in changes for owner in each.unblocked) == (unblocked or [])
+    assert {str(owner) for owner in graph.owners()} == {str(owner) for owner in other.owners()}
+    assert graph.is_dependent("/d/x") is other.is_dependent("/d/x") is bool(now)
+    assert graph.count_links("/d/x") == other.count_links("/d/x") == len(now)
+    assert graph.discard("/d/x", Named("/o/nobody", "1", blocks=False)) is None
+    # What comes at once afterwards finds all of it.
+    graph.replace("/d/x", ())
+    assert graph.owners() == graph.dependents() == []
+
+
+def test_an_absent_owner_that_is_added_is_told() -> None:
+    graph = Graph()
+    graph.replace("/d/x", [A])
+    owner = graph.owner("/o/a", "1")
+    assert owner is not None
+    owner.is_absent = True
+    changes = graph.add("/d/y", A)
+    assert changes is not None
+    assert changes.names_absent
+    assert graph.add("/d/y", A) is None
+
+
 def test_an_owner_is_there_as_long_as_somebody_names_it() -> None:
     graph = Graph()
     graph.replace("/d/x", [A])

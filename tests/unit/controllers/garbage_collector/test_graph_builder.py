@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable
+from contextlib import suppress
 from typing import Final
 
 from apiserver.controllers.garbage_collector.graph_builder import LOOKS_AT_ONCE, LOOKS_PER_S, Looks
@@ -34,6 +37,52 @@ def test_a_pause_allows_no_more_looks_than_those_at_once() -> None:
     assert looks.are_allowed()
     looks.note(LOOKS_AT_ONCE)
     assert not looks.are_allowed()
+
+
+# As many as fit into an object.
+OWNERS_MAX: Final = 15_000
+
+
+async def seen_meanwhile(found: Cluster, key: str, change: Awaitable[object]) -> set[int]:
+    """Returns how many owners an object had in rounds of the event loop until a change of it was known."""
+    counts: set[int] = set()
+
+    async def note() -> None:
+        while True:
+            counts.add(found.builder.graph.count_links(key))
+            await asyncio.sleep(0)
+
+    noting = asyncio.create_task(note())
+    await change
+    await found.rest()
+    noting.cancel()
+    with suppress(asyncio.CancelledError):
+        await noting
+    return counts
+
+
+async def test_thousands_of_owners_are_noted_in_turns(store: EmbeddedStore) -> None:
+    """At once they would hold up all requests for a tenth of a second, at each write of the object."""
+    name = Name("n", "x")
+    one, other = (
+        [
+            reference(Name("n", f"{each}{number}"), "1", apiVersion="example.com/v1", kind="Nothing")
+            for number in range(OWNERS_MAX)
+        ]
+        for each in "ab"
+    )
+    async with cluster(store) as found:
+        graph, key = found.builder.graph, found.registry.key(name.resource, "n", "x")
+        steps = (
+            (found.create(name, *one), OWNERS_MAX),
+            (found.change(name, ownerReferences=other), OWNERS_MAX),
+            (found.change(name, ownerReferences=other[:1]), 1),
+            (found.change(name, ownerReferences=one), OWNERS_MAX),
+            (found.delete(name), 0),
+        )
+        for change, count in steps:
+            assert len(await seen_meanwhile(found, key, change)) > 4
+            assert (graph.count_links(key), len(graph.owners())) == (count, count)
 
 
 async def create_namespace(found: Cluster, name: str) -> None:
