@@ -206,6 +206,19 @@ def test_an_orphaned_replica_set_is_adopted(server: ApiServer) -> None:
     assert {pod["metadata"]["uid"] for pod in items(server, PODS)} == pods
 
 
+def test_adopted_pods_are_enough_at_once(server: ApiServer) -> None:
+    template = workload("ReplicaSet", "web")["spec"]["template"]
+    names = {"web-a", "web-b"}
+    for name in names:
+        meta = {**template["metadata"], "name": name, "namespace": "default"}
+        server.load({**template, "apiVersion": "v1", "kind": "Pod", "metadata": meta})
+    server.load(workload("ReplicaSet", "web", replicas=2))
+    server.wait_for("ReplicaSet", "web", "default", until=lambda it: it["status"].get("readyReplicas") == 2)
+    prefix = "/registry/core/pods/default/"
+    written = {key for each in server.writes() for key in each.keys if key.startswith(prefix)}
+    assert written == {f"{prefix}{name}" for name in names}
+
+
 def test_without_the_flag_the_status_is_somebody_elses() -> None:
     with ApiServer(flags=["--simulate-nodes=1"]) as server:
         server.load(workload("Deployment", "web", replicas=1))

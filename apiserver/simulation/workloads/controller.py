@@ -36,6 +36,7 @@ from apiserver.simulation.workloads.deployments import plan_deployment
 from apiserver.simulation.workloads.endpoint_slices import is_selected, plan_slices, selects_pods
 from apiserver.simulation.workloads.jobs import plan_job
 from apiserver.simulation.workloads.plans import Plan
+from apiserver.simulation.workloads.pods import is_terminating
 from apiserver.simulation.workloads.replica_sets import plan_replica_set
 from apiserver.simulation.workloads.stateful_sets import plan_stateful_set
 from apiserver.validation.label_selectors import selects
@@ -212,6 +213,8 @@ class WorkloadController:
         plan = self._plan(key.resource, owner)
         if plan is None:
             return None
+        if not await self._adopt(key.resource, owner, plan):
+            return Requeue()
         failure = await self._carry_out(key.resource, owner, plan)
         status = plan.status
         if failure is not None and plan.failed_status is not None:
@@ -274,6 +277,26 @@ class WorkloadController:
         return None if has_job else jobs.orphan_plan(pod)
 
     # ---- carrying out
+
+    async def _adopt(self, resource: GroupResource, owner: Document, plan: Plan) -> bool:
+        """Adopt what the plan counts on. Returns False if something is gone, or somebody else's by now.
+
+        Raises what is refused, and the storage's errors.
+        """
+        component, uid = self._components[resource], owner["metadata"]["uid"]
+        for kind, found, adopt in plan.adoptions:
+            target = Target.of(self._cluster.resource(kind), found)
+            try:
+                written = await component.update(target, adopt)
+            except NotFound:
+                self._indexes[kind].remove(found)
+                return False
+            if written is None:
+                return False
+            self._note(kind, written)
+            if is_terminating(written) or (controller_of(written) or {}).get("uid") != uid:
+                return False
+        return True
 
     async def _carry_out(self, resource: GroupResource, owner: Document, plan: Plan) -> ApiError | None:
         """Do what is planned. Returns why something could not be created, if so.

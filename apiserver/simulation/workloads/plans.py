@@ -32,10 +32,12 @@ class Delete(NamedTuple):
 class Plan:
     """What is to be done for one workload, in this order.
 
+    adoptions: of objects that all else counts as the workload's: if one of them fails, all is planned anew.
     status: as it has to be; None if it is not to be written. again_s: in how many seconds it may be another
     one by itself. failed_status: returns the status if something could not be created, given why.
     """
 
+    adoptions: list[Update] = field(default_factory=list)
     updates: list[Update] = field(default_factory=list)
     deletes: list[Delete] = field(default_factory=list)
     creates: list[Create] = field(default_factory=list)
@@ -49,7 +51,7 @@ class Plan:
 
     @property
     def changes_objects(self) -> bool:
-        return bool(self.updates or self.deletes or self.creates)
+        return bool(self.adoptions or self.updates or self.deletes or self.creates)
 
 
 def with_condition(

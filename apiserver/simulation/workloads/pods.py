@@ -73,8 +73,8 @@ def claim(
 ) -> list[Document]:
     """Returns the objects that are an owner's: those that its selector selects and nobody else manages.
 
-    Orphans are adopted, and what is not selected any more is released, by the plan. finalizer: that adopted
-    objects get.
+    Orphans are adopted by the plan, and returned as they are then; what is not selected any more is released.
+    finalizer: that adopted objects get.
     """
     selector, uid = owner["spec"]["selector"], owner["metadata"]["uid"]
     may_change = not is_terminating(owner)
@@ -86,9 +86,16 @@ def claim(
         is_selected = selects(selector, each["metadata"].get("labels") or {})
         if manager is not None and is_selected:
             claimed.append(each)
-        elif may_change and not is_terminating(each) and (manager is not None or is_selected):
-            change = _released(uid) if manager is not None else _adopted(owner, finalizer)
-            plan.updates.append(Update(resource, each, change))
+        elif not may_change or is_terminating(each):
+            continue
+        elif manager is not None:
+            plan.updates.append(Update(resource, each, _released(uid)))
+        elif is_selected:
+            adopt = _adopted(owner, finalizer)
+            plan.adoptions.append(Update(resource, each, adopt))
+            adopted = {**each, "metadata": copy.deepcopy(each["metadata"])}
+            adopt(adopted)
+            claimed.append(adopted)
     return claimed
 
 

@@ -146,7 +146,7 @@ class Cluster:
         return plan_job(found, pods, self.now)
 
     def _carry_out(self, owner: Document, plan: Plan) -> None:
-        for resource, found, change in plan.updates:
+        for resource, found, change in (*plan.adoptions, *plan.updates):
             live = self.objects[resource].get(found["metadata"]["name"])
             if live is None:
                 continue

@@ -219,6 +219,33 @@ def test_orphans_are_adopted_and_strangers_are_not() -> None:
     assert cluster.objects[PODS]["others"]["metadata"]["ownerReferences"] == owners
 
 
+def test_adopted_pods_are_enough_at_once() -> None:
+    cluster = Cluster()
+    orphan = {"name": "orphan", "namespace": "default", "labels": {"app": "a"}}
+    cluster._create(PODS, {"metadata": orphan, "spec": template()["spec"]})
+    replica_set = cluster.add(REPLICA_SETS, "r", replicas=1)
+    plan = cluster.plan(REPLICA_SETS, replica_set)
+    assert (len(plan.adoptions), plan.creates, plan.deletes) == (1, [], [])
+    assert plan.status is not None
+    assert plan.status["replicas"] == 1
+    # What is planned is not done: who plans has only a copy of what is stored.
+    assert "ownerReferences" not in cluster.objects[PODS]["orphan"]["metadata"]
+
+
+def test_an_adopted_replica_set_is_scaled_at_once() -> None:
+    cluster = Cluster()
+    web = cluster.add(DEPLOYMENTS, "web", replicas=1)
+    cluster.settle()
+    (replica_set,) = cluster.objects[REPLICA_SETS].values()
+    del replica_set["metadata"]["ownerReferences"]
+    cluster.change(web, replicas=3)
+    plan = cluster.plan(DEPLOYMENTS, web)
+    assert (len(plan.adoptions), plan.creates) == (1, [])
+    cluster.settle()
+    assert len(cluster.objects[REPLICA_SETS]) == 1
+    assert (replica_set["spec"]["replicas"], "collisionCount" in web["status"]) == (3, False)
+
+
 def test_a_pod_that_is_not_selected_any_more_is_released_and_replaced() -> None:
     cluster = Cluster()
     cluster.add(REPLICA_SETS, "r", replicas=1)

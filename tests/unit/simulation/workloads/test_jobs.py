@@ -309,10 +309,23 @@ def test_a_pod_that_is_adopted_is_counted() -> None:
     orphan = cluster.add(PODS, "p")
     orphan["metadata"]["labels"] = {"app": "a"}
     job = add_job(cluster)
-    (update,) = cluster.plan(JOBS, job).updates
-    assert update.change(orphan)
+    (adoption,) = cluster.plan(JOBS, job).adoptions
+    assert adoption.change(orphan)
     assert orphan["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]
     assert orphan["metadata"]["finalizers"] == [FINALIZER]
+
+
+def test_adopted_pods_are_enough_at_once_and_surplus_ones_have_not_failed() -> None:
+    cluster = Cluster()
+    for name in ("a", "b", "c"):
+        cluster.add(PODS, name)["metadata"]["labels"] = {"app": "a"}
+    job = add_job(cluster, completions=2, parallelism=2)
+    cluster.settle()
+    assert [line for line in cluster.log if "Pod" in line] == [
+        *(f"create Pod {name}" for name in ("a", "b", "c")),
+        "delete Pod a",
+    ]
+    assert (job["status"]["active"], "failed" in job["status"]) == (2, False)
 
 
 TEXTS: Final = {
