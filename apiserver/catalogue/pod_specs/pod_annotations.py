@@ -22,9 +22,10 @@ SECCOMP_POD: Final = "seccomp.security.alpha.kubernetes.io/pod"
 SECCOMP_CONTAINER: Final = "container.seccomp.security.alpha.kubernetes.io/"
 APP_ARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
 OF_PROFILES: Final = (SECCOMP_POD, SECCOMP_CONTAINER, APP_ARMOR)
-_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
+DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 _LOCAL: Final = "localhost/"
-_is_cost = re.compile(r"-?\d{1,10}", re.ASCII).fullmatch
+# As ValidatePodSpecificAnnotations: zeros may only come first behind a minus.
+_as_cost = re.compile(r"(?:(-)0*|(?!0.))(\d{1,10})", re.ASCII).fullmatch
 
 
 def validate_keys(path: str, annotations: Mapping[str, str]) -> Errors:
@@ -44,8 +45,9 @@ def validate_meaning(path: str, annotations: Mapping[str, str], spec: Document) 
     if MIRROR in annotations and not spec.get("nodeName"):
         text = "must set spec.nodeName if mirror pod annotation is set"
         errors.append(invalid(f"{path}[{MIRROR}]", annotations[MIRROR], text))
-    if _DELETION_COST in annotations:
-        errors += _deletion_cost(f"{path}[{_DELETION_COST}]", annotations[_DELETION_COST])
+    cost = annotations.get(DELETION_COST)
+    if cost is not None and deletion_cost(cost) is None:
+        errors.append(invalid(f"{path}[{DELETION_COST}]", cost, "must be a 32bit integer"))
     if not mentions(annotations, OF_PROFILES):
         return errors
     containers: set[str] | None = None
@@ -68,14 +70,17 @@ def validate_app_armor_profile(path: str, profile: str) -> Errors:
     return [invalid(path, profile, f'invalid AppArmor profile name: "{profile}"')]
 
 
-def _deletion_cost(path: str, cost: str) -> Errors:
-    if not _is_cost(cost) or cost.startswith("-0") or (cost[0] == "0" and cost != "0") or not _is_int32(cost):
-        return [invalid(path, cost, "must be a 32bit integer")]
-    return []
+def deletion_cost(text: str) -> int | None:
+    """Returns what the deletion of a pod costs, as its annotation has it; None if that is no such number.
 
-
-def _is_int32(text: str) -> bool:
-    return -(1 << 31) <= int(text) < 1 << 31
+    Source: pkg/apis/core/helper, GetDeletionCostFromPodAnnotations.
+    """
+    found = _as_cost(text)
+    if found is None:
+        return None
+    sign, digits = found.groups("")
+    cost = int(sign + digits)
+    return cost if -(1 << 31) <= cost < 1 << 31 else None
 
 
 def validate_seccomp_profile(path: str, profile: str) -> Errors:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
+from apiserver.catalogue.pod_specs.pod_annotations import DELETION_COST, deletion_cost
 from apiserver.meta import timestamps
 from apiserver.simulation.resources import PODS
 from apiserver.simulation.workloads.plans import Create, Delete, Plan, conditions_of, with_condition
@@ -24,7 +25,6 @@ from apiserver.vocabulary import Document
 
 # Pods that are created at once; the others follow when these are there.
 BURST_MAX: Final = 500
-_DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 
 
 def plan_replica_set(owner: Document, pods: Sequence[Document], now: float) -> Plan:
@@ -56,14 +56,14 @@ def plan_replica_set(owner: Document, pods: Sequence[Document], now: float) -> P
 def _keep(pod: Document) -> tuple[Any, ...]:
     """Sorts pods by how much they are worth, those that go first at the beginning."""
     meta = pod["metadata"]
-    cost = (meta.get("annotations") or {}).get(_DELETION_COST, "0")
+    cost = (meta.get("annotations") or {}).get(DELETION_COST, "0")
     # Of two that are alike, the younger one goes: later times sort before.
     age = tuple(-ord(letter) for letter in meta.get("creationTimestamp") or "")
     return (
         bool(pod["spec"].get("nodeName")),
         phase_of(pod) == "Running",
         is_ready(pod),
-        int(cost) if cost.removeprefix("-").isdigit() else 0,
+        deletion_cost(cost) or 0,
         age,
         meta["name"],
     )

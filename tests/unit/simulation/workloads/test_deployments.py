@@ -285,6 +285,10 @@ DELETED_FIRST: Final = {
     ),
     "younger": (pod("z", metadata={"creationTimestamp": "2021-01-01T00:00:00Z"}), pod("a")),
 }
+    "a number that no server takes": (
+        pod("a", metadata={"annotations": {COST: "\u00b2"}}),
+        pod("z", metadata={"annotations": {COST: "1"}}),
+    ),
 
 
 @pytest.mark.parametrize(("first", "other"), DELETED_FIRST.values(), ids=DELETED_FIRST)

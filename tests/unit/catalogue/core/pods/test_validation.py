@@ -7,6 +7,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.catalogue.core.pods.validation import validate_pod_create
+from apiserver.catalogue.pod_specs.pod_annotations import deletion_cost, validate_meaning
 from apiserver.catalogue.pod_specs.templates import validate_template
 from tests.unit.catalogue.valid_pods import Document, Expected, agrees, container, decoded, pod, shown
 
@@ -259,6 +260,40 @@ SPECS: Final[dict[str, tuple[Document, list[Expected]]]] = {
 def test_specs(spec: Document, expected: list[Expected]) -> None:
     errors = validate_pod_create(pod(**spec))
     assert agrees(errors, expected), shown(errors)
+
+
+# What the annotation says, and the cost: None for what is refused.
+COSTS: Final[dict[str, int | None]] = {
+    "0": 0,
+    "7": 7,
+    "-10": -10,
+    "-0": 0,
+    "-007": -7,
+    f"-{'0' * 5_000}7": -7,
+    "2147483647": 2147483647,
+    "-2147483648": -2147483648,
+    "2147483648": None,
+    "-2147483649": None,
+    "9" * 5_000: None,
+    "": None,
+    "-": None,
+    "+1": None,
+    "00": None,
+    "07": None,
+    "--7": None,
+    "7\n": None,
+    "0\n": None,
+    "1e3": None,
+    "\u00b2": None,
+    "\u0667": None,
+}
+
+
+@pytest.mark.parametrize(("text", "cost"), COSTS.items(), ids=lambda each: ascii(each)[:20])
+def test_deletion_costs(text: str, cost: int | None) -> None:
+    assert deletion_cost(text) == cost
+    annotations = {"controller.kubernetes.io/pod-deletion-cost": text}
+    assert (not validate_meaning("", annotations, {})) == (cost is not None)
 
 
 ANNOTATIONS: Final[dict[str, tuple[Document, list[Expected]]]] = {
