@@ -412,10 +412,11 @@ def _status(rollout: _Rollout, *, collisions: int) -> Document:
     if (progress := _progress(rollout, status)) is not None:
         conditions = _put(rollout, conditions, progress, now, is_renewed=_has_progressed(rollout, status))
     failures = [found for each in rollout.sets if (found := find_condition(each, "ReplicaFailure"))]
-    conditions = [each for each in conditions if each["type"] != "ReplicaFailure"]
     if failures:
         why = ("ReplicaFailure", "True", failures[0].get("reason", ""), failures[0].get("message", ""))
         conditions = _put(rollout, conditions, why, now)
+    else:
+        conditions = [each for each in conditions if each.get("type") != "ReplicaFailure"]
     return without_zeros({**status, "conditions": conditions})
 
 
@@ -432,8 +433,9 @@ def _put(
     condition: Document = {"type": kind, "status": value, "reason": reason, "message": message}
     before = find_condition(rollout.owner, kind)
     is_same = before is not None and all(before.get(name) == text for name, text in condition.items())
-    condition["lastUpdateTime"] = before["lastUpdateTime"] if before and is_same and not is_renewed else now
-    return with_condition(rollout.owner, conditions, condition, now)
+    kept = before.get("lastUpdateTime") if before is not None and is_same and not is_renewed else None
+    condition["lastUpdateTime"] = kept or now
+    return with_condition(conditions, condition, now)
 
 
 def _has_progressed(rollout: _Rollout, status: Document) -> bool:

@@ -402,7 +402,7 @@ def _status(job: _Job, end: _End | None) -> Document:
         wanted: Document = {"type": kind, "status": value, "reason": reason, "message": message}
         if found is not None and all(found.get(name) == text for name, text in wanted.items()):
             return
-        conditions = with_condition(owner, conditions, {**wanted, "lastProbeTime": now}, now)
+        conditions = with_condition(conditions, {**wanted, "lastProbeTime": now}, now)
 
     if end is None and job.is_suspended:
         put("Suspended", "True", "JobSuspended", "Job suspended")

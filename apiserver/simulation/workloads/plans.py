@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from apiserver.meta.conditions import find_condition
+from apiserver.meta.conditions import set_condition
 from apiserver.vocabulary import Document, GroupResource
 
 
@@ -54,18 +54,19 @@ class Plan:
         return bool(self.adoptions or self.updates or self.deletes or self.creates)
 
 
-def with_condition(
-    owner: Document, conditions: Sequence[Document], wanted: Document, now: str
-) -> list[Document]:
-    """Returns conditions with one more, whose transition time is the one before if its status was the same.
+def with_condition(conditions: Sequence[Document], wanted: Document, now: str) -> list[Document]:
+    """Returns conditions with one that is set as by `set_condition`: in its place, or at the end.
 
-    owner: has the conditions before.
+    Clients may have written one without a transition time: it gets one.
     """
-    before = find_condition(owner, wanted["type"])
-    is_same = before is not None and before.get("status") == wanted["status"]
-    time = before.get("lastTransitionTime") if before is not None and is_same else now
-    kept = [each for each in conditions if each.get("type") != wanted["type"]]
-    return [*kept, {**wanted, "lastTransitionTime": time}]
+    known = [
+        {"lastTransitionTime": now, **each} if each.get("type") == wanted["type"] else each
+        for each in conditions
+    ]
+    status: Document = {"conditions": known}
+    set_condition({"status": status}, wanted, now)
+    found: list[Document] = status["conditions"]
+    return found
 
 
 def conditions_of(owner: Document) -> list[Document]:

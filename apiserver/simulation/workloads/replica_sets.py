@@ -44,8 +44,7 @@ def plan_replica_set(owner: Document, pods: Sequence[Document], now: float) -> P
     plan.failed_status = lambda why: {
         **status,
         "conditions": with_condition(
-            owner,
-            status.get("conditions") or [],
+            conditions_of(owner),
             {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": why},
             timestamps.to_text(now),
         ),

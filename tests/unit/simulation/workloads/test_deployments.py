@@ -5,12 +5,14 @@ https://kubernetes.io/docs/concepts/workloads/controllers/deployment/
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apiserver.meta import timestamps
 from apiserver.meta.conditions import find_condition
 from apiserver.simulation.resources import DEPLOYMENTS, PODS, REPLICA_SETS
 from apiserver.simulation.workloads.deployments import revision_of
@@ -283,12 +285,12 @@ DELETED_FIRST: Final = {
         pod("a", metadata={"annotations": {COST: "x"}}),
         pod("z", metadata={"annotations": {COST: "1"}}),
     ),
-    "younger": (pod("z", metadata={"creationTimestamp": "2021-01-01T00:00:00Z"}), pod("a")),
-}
     "a number that no server takes": (
         pod("a", metadata={"annotations": {COST: "\u00b2"}}),
         pod("z", metadata={"annotations": {COST: "1"}}),
     ),
+    "younger": (pod("z", metadata={"creationTimestamp": "2021-01-01T00:00:00Z"}), pod("a")),
+}
 
 
 @pytest.mark.parametrize(("first", "other"), DELETED_FIRST.values(), ids=DELETED_FIRST)
@@ -317,6 +319,45 @@ def test_what_cannot_be_created_is_told() -> None:
         "exceeded quota",
     )
     assert "conditions" not in (cluster.plan(REPLICA_SETS, replica_set).status or {})
+
+
+# How clients have written the conditions of a Deployment that is rolled out, and of a ReplicaSet that fails.
+REWRITTEN: Final = {
+    "in another order": lambda conditions: conditions[::-1],
+    "with one of their own in front": lambda conditions: [{"type": "Ours", "status": "True"}, *conditions],
+    "with one of their own behind": lambda conditions: [*conditions, {"type": "Ours", "status": "True"}],
+}
+
+
+@pytest.mark.parametrize("rewritten", REWRITTEN.values(), ids=REWRITTEN)
+def test_conditions_stay_where_they_are(rewritten: Callable[[list[Document]], list[Document]]) -> None:
+    cluster = Cluster()
+    web = cluster.add(DEPLOYMENTS, "web", replicas=1)
+    cluster.settle()
+    replica_set = cluster.objects[REPLICA_SETS][cluster.names(REPLICA_SETS)[0]]
+    failure = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": "quota"}
+    replica_set["status"]["conditions"] = [{**failure, "lastTransitionTime": "2020-01-01T00:00:00Z"}]
+    told = cluster.plan(DEPLOYMENTS, web).status
+    assert told is not None
+    web["status"] = {**told, "conditions": rewritten(told["conditions"])}
+    assert cluster.plan(DEPLOYMENTS, web).status == web["status"]
+    replica_set["status"]["conditions"] = rewritten(replica_set["status"]["conditions"])
+    plan = cluster.plan(REPLICA_SETS, replica_set)
+    assert plan.failed_status is not None
+    assert plan.failed_status("quota") == replica_set["status"]
+
+
+def test_conditions_that_clients_wrote_without_times_get_them() -> None:
+    cluster = Cluster()
+    web = cluster.add(DEPLOYMENTS, "web", replicas=1)
+    cluster.settle()
+    for each in web["status"]["conditions"]:
+        del each["lastUpdateTime"], each["lastTransitionTime"]
+    cluster.settle()
+    now = timestamps.to_text(cluster.now)
+    available = find_condition(web, "Available")
+    assert available is not None
+    assert (available["lastUpdateTime"], available["lastTransitionTime"]) == (now, now)
 
 
 def test_a_name_that_is_taken_is_a_collision() -> None:
