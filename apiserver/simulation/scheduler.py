@@ -19,8 +19,16 @@ from apiserver.simulation.component import ClusterAccess, Component, Target
 from apiserver.simulation.nodes import is_simulated
 from apiserver.simulation.object_index import Key, ObjectIndex
 from apiserver.simulation.resources import NODES, PODS
-from apiserver.simulation.scheduling import Needs, NodeUse, choose, is_waiting, unschedulable_message
+from apiserver.simulation.scheduling import (
+    Needs,
+    NodeUse,
+    in_order,
+    is_waiting,
+    refusal,
+    unschedulable_message,
+)
 from apiserver.vocabulary import AUTHENTICATED, Document, UserInfo
+from storage.turns import in_turns
 
 NAME: Final = "simulated-scheduler"
 BACKOFF: Final = Backoff(base_s=0.1, max_s=10.0)
@@ -40,7 +48,7 @@ class SimulatedScheduler:
         self._nodes = ObjectIndex(self._on_node)
         self._pods = ObjectIndex(self._on_pod)
         self._uses: dict[str, NodeUse] = {}
-        # Those for which there was no node.
+        # Those for which there was no node, and the one for which one is looked for.
         self._unschedulable: set[Key] = set()
         self._informers: Sequence[Informer] = ()
         self.queue: WorkQueue[Key] = WorkQueue(NAME, BACKOFF)
@@ -103,18 +111,36 @@ class SimulatedScheduler:
         if pod is None or not is_waiting(pod):
             self._unschedulable.discard(key)
             return None
-        nodes = [node for node in self._nodes if is_simulated(node)]
-        name, refusals = choose(pod, nodes, self._uses)
+        # Before it: nodes that have refused it may change while others are asked.
+        self._unschedulable.add(key)
+        name, refusals = await self._choose(pod)
         try:
             if name:
                 await self._bind(pod, name)
                 self._unschedulable.discard(key)
             else:
-                self._unschedulable.add(key)
                 await self._tell(pod, unschedulable_message(refusals))
         except NotFound:
             pass
         return None
+
+    async def _choose(self, pod: Document) -> tuple[str, Sequence[str]]:
+        """Returns the name of the node for a pod; or an empty one, and for each node why it does not fit.
+
+        All pods that wait are tried again at each change of a node, and each takes some milliseconds
+        where there are a thousand nodes: requests must not wait for all of them.
+        """
+        needs = Needs.of(pod)
+        refusals: list[str] = []
+        async for name in in_turns(in_order(filter(is_simulated, self._nodes), self._uses)):
+            node = self._nodes.get("", name)
+            if node is None:
+                continue
+            why = refusal(pod, needs, node, self._uses.get(name))
+            if not why:
+                return name, ()
+            refusals.append(why)
+        return "", refusals
 
     async def _bind(self, pod: Document, node: str) -> None:
         now = timestamps.to_text(self._cluster.clock())

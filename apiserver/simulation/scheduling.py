@@ -74,24 +74,18 @@ class NodeUse:
                 self.total[name] = self.total[name] - amount
 
 
-def choose(
-    pod: Document, nodes: Iterable[Document], uses: Mapping[str, NodeUse]
-) -> tuple[str, Sequence[str]]:
-    """Returns the name of the node for a pod; or an empty one, and for each node why it does not fit."""
-    needs, unused = Needs.of(pod), NodeUse()
-    refusals: list[str] = []
-    named = [(node["metadata"]["name"], node) for node in nodes]
-    named.sort(key=lambda each: (len(uses.get(each[0], unused).pods), _natural(each[0])))
-    for name, node in named:
-        refusal = (
-            why_not(pod, node) or _lack(needs, node, uses.get(name, unused))
-            if is_condition_true(node, "Ready")
-            else "node(s) were not ready"
-        )
-        if not refusal:
-            return name, ()
-        refusals.append(refusal)
-    return "", refusals
+def in_order(nodes: Iterable[Document], uses: Mapping[str, NodeUse]) -> list[str]:
+    """Returns the names of nodes in the order in which a pod tries them. uses: by the name of the node."""
+    unused = NodeUse()
+    names = [node["metadata"]["name"] for node in nodes]
+    return sorted(names, key=lambda name: (len(uses.get(name, unused).pods), _natural(name)))
+
+
+def refusal(pod: Document, needs: Needs, node: Document, use: NodeUse | None) -> str:
+    """Returns why a pod is not bound to a node now; empty if it is. needs: of the pod."""
+    if not is_condition_true(node, "Ready"):
+        return "node(s) were not ready"
+    return why_not(pod, node) or _lack(needs, node, use or NodeUse())
 
 
 def _natural(name: str) -> tuple[str, int]:

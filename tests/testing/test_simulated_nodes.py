@@ -6,7 +6,9 @@ https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
+import re
 import resource
 from collections.abc import Iterator
 from pathlib import Path
@@ -157,6 +159,28 @@ def test_a_pod_that_fits_nowhere_waits(server: ApiServer) -> None:
     patch(server, f"{NODES}/simulated-1", {"metadata": {"labels": {"disk": "ssd"}}})
     pod = server.wait_for("Pod", "picky", "default", until=is_ready)
     assert pod["spec"]["nodeName"] == "simulated-1"
+
+
+def test_requests_do_not_wait_until_all_pods_that_fit_nowhere_are_tried_again() -> None:
+    pods, nodes = 100, 200
+    with ApiServer(flags=[f"--simulate-nodes={nodes}"]) as server:
+        server.wait_for("ServiceAccount", "default", "default")
+        until(lambda: len(server.request("GET", NODES)[1]["items"]) == nodes)
+        for number in range(pods):
+            add_pod(server, f"p-{number}", nodeSelector={"disk": "ssd"})
+
+        def waiting() -> int:
+            _, text = server.request("GET", "/metrics")
+            (depth,) = re.findall(r'^workqueue_depth{name="simulated-scheduler"} (\d+)', text, re.MULTILINE)
+            return int(depth)
+
+        def waiting_after_a_change(number: int) -> int:
+            until(lambda: waiting() == 0)
+            patch(server, f"{NODES}/simulated-0", {"metadata": {"labels": {"change": str(number)}}})
+            return waiting()
+
+        changes = itertools.count()
+        until(lambda: waiting_after_a_change(next(changes)) > 0)
 
 
 def test_gates_and_other_schedulers_are_respected(server: ApiServer) -> None:

@@ -9,7 +9,14 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.simulation.scheduling import Needs, NodeUse, choose, is_waiting, unschedulable_message
+from apiserver.simulation.scheduling import (
+    Needs,
+    NodeUse,
+    in_order,
+    is_waiting,
+    refusal,
+    unschedulable_message,
+)
 from apiserver.vocabulary import Document
 from tests.unit.simulation.pods import pod
 
@@ -96,7 +103,7 @@ FITS: Final[dict[str, tuple[Document, Document, str]]] = {
 
 @pytest.mark.parametrize(("found", "candidate", "why"), FITS.values(), ids=FITS)
 def test_whether_a_pod_fits(found: Document, candidate: Document, why: str) -> None:
-    assert choose(found, [candidate], {}) == (("", [why]) if why else ("n", ()))
+    assert refusal(found, Needs.of(found), candidate, None) == why
 
 
 def use(*pods: Document) -> NodeUse:
@@ -106,17 +113,21 @@ def use(*pods: Document) -> NodeUse:
     return found
 
 
+def refusal_of(found: Document, taken: NodeUse) -> str:
+    return refusal(found, Needs.of(found), node(), taken)
+
+
 def test_what_is_taken_is_not_there() -> None:
-    assert choose(needing("2"), [node()], {"n": use(needing("2"))}) == ("n", ())
-    assert choose(needing("2"), [node()], {"n": use(needing("3"))}) == ("", ["Insufficient cpu"])
-    assert choose(needing("0"), [node()], {"n": use(*[needing("0")] * 3)}) == ("", ["Too many pods"])
+    assert refusal_of(needing("2"), use(needing("2"))) == ""
+    assert refusal_of(needing("2"), use(needing("3"))) == "Insufficient cpu"
+    assert refusal_of(needing("0"), use(*[needing("0")] * 3)) == "Too many pods"
 
 
 def test_what_is_given_back_is_there() -> None:
     taken = use(needing("3"))
     taken.remove("0")
     taken.remove("0")
-    assert choose(needing("4"), [node()], {"n": taken}) == ("n", ())
+    assert refusal_of(needing("4"), taken) == ""
 
 
 def with_port(**port: Any) -> Document:
@@ -135,13 +146,12 @@ COLLISIONS: Final = {
 
 @pytest.mark.parametrize(("port", "collides"), COLLISIONS.values(), ids=COLLISIONS)
 def test_host_ports(port: dict[str, Any], collides: bool) -> None:
-    name, _ = choose(with_port(**port), [node()], {"n": use(with_port())})
-    assert (not name) == collides
+    assert bool(refusal_of(with_port(**port), use(with_port()))) == collides
 
 
 def test_the_emptiest_node_comes_first() -> None:
     nodes = [node("n-10"), node("n-9"), node("n-8")]
-    assert choose(needing(), nodes, {"n-8": use(needing())})[0] == "n-9"
+    assert in_order(nodes, {"n-8": use(needing())}) == ["n-9", "n-10", "n-8"]
 
 
 WAITING: Final[dict[str, tuple[Document, bool]]] = {
