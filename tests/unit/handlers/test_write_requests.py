@@ -92,7 +92,7 @@ async def test_what_a_request_has_of_its_call(line: tuple[str, str], expected: E
     assert await request.admission.mutate({}, None) == ["recorded"]
     (asked,) = plugin.asked
     assert asked.request is not None
-    asked.waited(0.5)
+    asked.waited("mutating-webhook", 0.5)
     assert asked.request.waited_s == 0.5
     assert [asked._replace(request=None)] == [
         AdmissionAttributes(

@@ -66,7 +66,7 @@ def test_owners_that_are_noted_one_by_one_are_as_those_noted_at_once(
     assert graph.discard("/d/x", Named("/o/nobody", "1", blocks=False)) is None
     # What comes at once afterwards finds all of it.
     graph.replace("/d/x", ())
-    assert graph.owners() == graph.dependents() == []
+    assert (graph.owners(), graph.dependents()) == ([], [])
 
 
 def test_an_absent_owner_that_is_added_is_told() -> None:
