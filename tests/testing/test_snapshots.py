@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import http.client
 import os
@@ -28,6 +29,7 @@ from apiserver.testing import (
     Snapshot,
     SnapshotMismatch,
 )
+from storage.embedded import EmbeddedStore
 from tests.support.etcd_process import EtcdProcess, etcd_binaries
 from tests.support.eventually import until
 from tests.support.kms_plugin import KmsPlugin
@@ -323,6 +325,30 @@ def test_credentials_are_good_for_both(original: ApiServer, fork: ApiServer) -> 
     token = account["users"][0]["user"]["token"]
     headers = {"Authorization": f"Bearer {token}"}
     assert fork.request("GET", "/version", headers=headers)[0] == 200
+
+
+async def damage(directory: Path, key: str) -> None:
+    """Overwrite what a store on disk has at a key with what is no object."""
+    store = await EmbeddedStore.open(directory)
+    read = await store.get(key)
+    assert read.stored is not None
+    await store.compare_and_put(key, b"no object", expected=read.stored.mod_revision)
+    await store.close()
+
+
+def test_what_is_damaged_is_so_in_a_fork(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with ApiServer(data_dir=data) as server:
+        create(server, "a")
+        create(server, "b")
+    asyncio.run(damage(data / "store", "/registry/core/configmaps/default/a"))
+    with ApiServer(data_dir=data) as server, server.fork() as fork:
+        for each in (server, fork):
+            code, status = each.request("GET", f"{CONFIG_MAPS}/a")
+            assert (code, "StorageError: corrupt object" in status["message"]) == (500, True)
+            assert each.request("GET", f"{CONFIG_MAPS}/b")[0] == 200
+        create(fork, "c")
+        assert fork.request("DELETE", f"{CONFIG_MAPS}/b")[0] == 200
 
 
 def test_a_fork_of_a_server_on_disk_is_in_memory(tmp_path: Path) -> None:
