@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -326,8 +327,8 @@ class ResourceTable:
     def for_server(self, strategy_of: Callable[[ServedResource], Strategy]) -> ResourceTable:
         """Returns the same table for one server of several: see `ServedResource.for_server`."""
         made = {each: each.for_server(strategy_of(each)) for each in (*self.resources, *self._hubs.values())}
-        table = object.__new__(ResourceTable)
-        table._derived, table._first_groups, table._by_group = {}, self._first_groups, self._by_group
+        table = copy.copy(self)
+        table._derived = {}
         table._resources = tuple(made[each] for each in self.resources)
         table._hubs = {key: made[each] for key, each in self._hubs.items()}
         table._index = {key: made[each] for key, each in self._index.items()}
