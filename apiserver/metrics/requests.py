@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from http import HTTPStatus
 from typing import Any, Final, Protocol
 
 from apiserver.metrics.histograms import BUCKETS, Histogram
@@ -262,7 +263,9 @@ class RequestMetrics:
                 self._removed_in[name, subresource] = deprecation.removed_in
         status = call.status
         requests.counts[status] = requests.counts.get(status, 0) + 1
-        if not requests.is_watch:
+        # As in kube-apiserver what is refused at the door has taken no time: overload would look like speed.
+        is_refused = status == HTTPStatus.TOO_MANY_REQUESTS and call.ending is Ending.TERMINATED
+        if not (requests.is_watch or is_refused):
             requests.durations.observe(seconds)
             if call.waited_s and requests.has_own_durations:
                 if requests.waits is None:
@@ -336,13 +339,16 @@ class RequestMetrics:
         yield histograms(
             "apiserver_request_duration_seconds",
             "How long requests took, without watches.",
-            ((each.labels, each.durations) for each in requests if not each.is_watch),
+            ((each.labels, None if each.is_watch else each.durations) for each in requests),
         )
         yield histograms(
             "apiserver_request_sli_duration_seconds",
             "How long requests took without what they waited for webhooks and for their turn; no watches, no "
             "dry runs.",
-            ((each.kind.labels, each.own_durations()) for each in requests if each.has_own_durations),
+            (
+                (each.kind.labels, each.own_durations() if each.has_own_durations else None)
+                for each in requests
+            ),
         )
         kinds = list(self._kinds.by_key.items())
         yield _terminations(kinds)

@@ -65,8 +65,11 @@ def counts(
     return Family(name, "counter", text, lines)
 
 
-def histograms(name: str, text: str, by_labels: Iterable[tuple[str, Histogram]]) -> Family:
-    """Returns a metric with a histogram for each set of labels, given as `label_text`."""
+def histograms(name: str, text: str, by_labels: Iterable[tuple[str, Histogram | None]]) -> Family:
+    """Returns a metric with a histogram for each set of labels, given as `label_text`.
+
+    Where there is none, there is an empty piece, as in `counts`.
+    """
     return Family(name, "histogram", text, _histogram_lines(name, by_labels))
 
 
@@ -77,8 +80,11 @@ def histogram_family(
     return histograms(name, text, ((label_text(labels, each), histogram) for each, histogram in by_values))
 
 
-def _histogram_lines(name: str, by_labels: Iterable[tuple[str, Histogram]]) -> Iterator[str]:
+def _histogram_lines(name: str, by_labels: Iterable[tuple[str, Histogram | None]]) -> Iterator[str]:
     for labels, histogram in by_labels:
+        if histogram is None:
+            yield ""
+            continue
         template = _template(name, tuple(histogram.bounds))
         if not labels:
             template = template.replace(f"{_LABELS},", "").replace(f"{{{_LABELS}}}", "")

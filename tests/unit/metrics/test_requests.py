@@ -153,6 +153,9 @@ async def test_requests_that_the_server_ends_are_counted(
     expected = [({**CREATES, "code": str(code)}, 1.0)] if is_terminated else []
     assert samples(metrics, "apiserver_request_terminations_total") == expected
     assert samples(metrics, "apiserver_request_aborts_total") == []
+    ((_, total),) = samples(metrics, "apiserver_request_total")
+    ((_, timed),) = samples(metrics, "apiserver_request_duration_seconds_count")
+    assert (total, timed) == (1, 0 if is_terminated and code == 429 else 1)
 
 
 async def test_a_request_whose_time_is_up_is_ended() -> None:
