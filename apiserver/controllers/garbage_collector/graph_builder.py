@@ -234,10 +234,13 @@ class GraphBuilder:
 
     async def _resolve(self) -> None:
         """Look up once more the owners that nobody could look up."""
-        for owner in self.graph.owners():
+        # Each dependent once, however many such owners it has.
+        dependents: dict[str, None] = {}
+        async for owner in in_turns(self.graph.owners()):
             if owner.key.startswith(PREFIX):
-                async for key in in_turns(owner.dependents):
-                    await self._look_up_again(key)
+                dependents.update(dict.fromkeys(owner.dependents))
+        async for key in in_turns(dependents):
+            await self._look_up_again(key)
 
     # ---- changes
 

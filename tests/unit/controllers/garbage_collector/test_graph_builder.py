@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Final
@@ -83,6 +84,32 @@ async def test_thousands_of_owners_are_noted_in_turns(store: EmbeddedStore) -> N
         for change, count in steps:
             assert len(await seen_meanwhile(found, key, change)) > 4
             assert (graph.count_links(key), len(graph.owners())) == (count, count)
+
+
+# Owners of an object whose kinds nobody knows, and the time of a processor in which they are looked up again.
+UNKNOWN: Final = 3_000
+UNKNOWN_S_MAX: Final = 2.0
+
+
+async def test_an_object_is_looked_up_once_when_other_types_are_served(store: EmbeddedStore) -> None:
+    """If it were looked up for each of its owners, these would take a processor twenty seconds."""
+    name = Name("n", "x")
+    nowhere = [
+        reference(Name("n", f"o{number}"), "1", apiVersion="example.com/v1", kind="Nothing")
+        for number in range(UNKNOWN)
+    ]
+    async with cluster(store) as found:
+        await found.create(name, *nowhere)
+        await found.rest()
+        builder, prefix, table = found.builder, found.registry.prefix_of(NAMESPACE), found.served.current
+        began = time.thread_time()
+        found.served.replace(table.changed([NAMESPACE], []))
+        await eventually(lambda: prefix not in builder.resources.by_prefix)
+        # The next table is looked at when all that follows from this one is done.
+        found.served.replace(table)
+        await eventually(lambda: prefix in builder.resources.by_prefix)
+        assert time.thread_time() - began < UNKNOWN_S_MAX
+        assert len(builder.graph.owners()) == UNKNOWN
 
 
 async def create_namespace(found: Cluster, name: str) -> None:
