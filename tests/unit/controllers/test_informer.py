@@ -6,7 +6,7 @@ Source: k8s.io/client-go, tools/cache.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from time import monotonic
 from typing import Any, Final
@@ -70,7 +70,7 @@ class Recorder:
 
 @asynccontextmanager
 async def informed(
-    cache: WatchCache[StoredObject], handler: Callable[[Notification], None], **options: Any
+    cache: WatchCache[StoredObject], handler: Callable[[Notification], Awaitable[None] | None], **options: Any
 ) -> AsyncIterator[Informer]:
     source = {name: options.pop(name) for name in ("scope", "lists") if name in options}
     informer = Informer(ListWatch(cache, SECRETS, **source, restart=SOON), handler, **options)
@@ -146,6 +146,33 @@ async def test_what_a_handler_cannot_take_is_reported_and_left_out(
 
 
 # ---- batches
+
+
+async def test_what_a_handler_has_left_to_do_comes_before_the_next_change(
+    store: EmbeddedStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A change is delivered when that is done, also if it has failed."""
+    recorder, may_end = Recorder(), asyncio.Event()
+
+    async def rest() -> None:
+        await may_end.wait()
+        raise ValueError("as intended")
+
+    def handle(notification: Notification) -> Awaitable[None] | None:
+        recorder(notification)
+        return rest() if notification.name == "long" else None
+
+    async with server(store) as registry, informed(registry.cache, handle) as informer:
+        await synced(informer)
+        await create(store, "n/long")
+        revision = await create(store, "n/next")
+        assert await registry.cache.revision_at() >= revision
+        await recorder.wait_for("+n/long")
+        assert not informer.has_delivered(revision)
+        may_end.set()
+        await recorder.wait_for("+n/long", "+n/next")
+        await eventually(lambda: informer.has_delivered(revision))
+    assert "as intended" in caplog.text
 
 
 async def test_batches_end_after_the_list_and_after_changes(store: EmbeddedStore) -> None:
