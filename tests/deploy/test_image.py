@@ -17,7 +17,7 @@ import pytest
 
 from tests.deploy.artefacts import DEPLOY, ROOT, dockerfile
 from tests.support.eventually import WITHIN_S
-from tests.support.required import BY_EXTRA
+from tests.support.required import missing
 from tests.support.server_process import ServerProcess
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def test_the_dockerfile(rule: Callable[[Stages], bool], offender: str) -> None:
 def test_hadolint_has_nothing_to_say() -> None:
     program = shutil.which("hadolint", path=str(Path(sys.executable).parent)) or shutil.which("hadolint")
     if program is None:
-        pytest.skip(f"hadolint is missing: {BY_EXTRA}")
+        missing("hadolint")
     said = subprocess.run(
         [program, "--no-color", "Dockerfile"], cwd=ROOT, capture_output=True, text=True, check=False
     )

@@ -352,7 +352,12 @@ def left_by_servers(first: int, last: int) -> tuple[Left, Left]:
     return at_first, at_last
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+needs_proc = pytest.mark.skipif(
+    sys.platform != "linux", reason="Linux is missing: threads, open files and memory are read from its /proc"
+)
+
+
+@needs_proc
 def test_servers_one_after_another_leave_nothing() -> None:
     """But caches, which have bounds: of roles by their bytes, of URLs; the first servers fill them."""
     before, after = left_by_servers(20, 25)
@@ -362,7 +367,7 @@ def test_servers_one_after_another_leave_nothing() -> None:
 
 @pytest.mark.slow
 @pytest.mark.longest
-@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+@needs_proc
 def test_a_thousand_servers_leak_nothing() -> None:
     at_10, at_1000 = left_by_servers(10, 1_000)
     assert (at_1000.files, at_1000.threads) == (at_10.files, at_10.threads)

@@ -212,7 +212,9 @@ assert not path.parent.exists()
 """
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the stand-in looks into /proc")
+@pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="Linux is missing: the stand-in looks into its /proc"
+)
 def test_a_container_from_its_start_to_its_end(tmp_path: Path) -> None:
     library("testcontainers")
     engine = Engine(tmp_path)

@@ -174,7 +174,7 @@ def test_a_container_is_used_or_skipped(tmp_path: Path) -> None:
     assert end.returncode == 0, end.stdout
     if "1 skipped" in end.stdout:
         assert "no container engine answers" in end.stdout
-        pytest.skip("no container engine answers")
+        pytest.skip("no container engine answers: DOCKER_HOST names one, if it is not the local one")
 
 
 @pytest.mark.slow
@@ -206,7 +206,7 @@ def test_the_suite_in_go_passes(tmp_path: Path) -> None:
     for command in (["mod", "init", "example.com/suite"], ["get", "-t", "./..."]):
         end = _run([go, *command], tmp_path)
         if end.returncode:  # A module proxy that cannot be reached says nothing about the server.
-            pytest.skip(f"go could not get controller-runtime: {end.stderr[-500:]}")
+            pytest.skip(f"go could not get controller-runtime; it needs a module proxy: {end.stderr[-500:]}")
     end = _run(["sh", "-c", 'KUBEBUILDER_ASSETS="$(apiserver envtest-assets)" go test ./...'], tmp_path)
     assert end.returncode == 0, end.stdout + end.stderr
 
