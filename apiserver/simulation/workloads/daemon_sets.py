@@ -53,14 +53,15 @@ def plan_daemon_set(
     revisions = claim(owner, REVISIONS, revisions, plan)
     by_node: defaultdict[str, list[Document]] = defaultdict(list)
     for pod in sorted(claim(owner, PODS, pods, plan), key=created):
-        by_node[_node_of(pod)].append(pod)
+        if node := _node_of(pod):  # One that was adopted may be of no node: it is left alone.
+            by_node[node].append(pod)
     update = current_revision(owner, revisions, plan, is_named=False)
     labels = {HASH: update.label, GENERATION: str(owner["metadata"].get("generation", 0))}
     template = _on_nodes(owner["spec"]["template"])
     # In the order of the nodes.
-    wanted = {node["metadata"]["name"]: None for node in nodes if not why_not(template, node)}
+    wanted = {each["metadata"]["name"]: None for each in nodes if not why_not(template, each)}
     if not is_terminating(owner):
-        staying = {node["metadata"]["name"] for node in nodes if may_stay(template, node)}
+        staying = {each["metadata"]["name"] for each in nodes if may_stay(template, each)}
         _delete_strays(by_node, staying.union(wanted), plan)
         _place(owner, by_node, wanted, labels, plan)
         if _is_rolling(owner):
@@ -79,7 +80,7 @@ def _revision(found: Document) -> str:
 
 
 def _node_of(pod: Document) -> str:
-    """Returns the node that a pod is on, or is to be bound to."""
+    """Returns the node that a pod is on, or is to be bound to; empty if there is none."""
     spec = pod["spec"]
     if spec.get("nodeName"):
         name: str = spec["nodeName"]

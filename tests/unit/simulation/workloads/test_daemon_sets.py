@@ -107,6 +107,16 @@ def test_a_new_daemon_set_adopts_the_revisions_that_another_has_left() -> None:
     assert not cluster.plan(DAEMON_SETS, agent).changes_objects
 
 
+def test_an_adopted_pod_that_is_for_no_node_stays() -> None:
+    cluster = Cluster(nodes=[node("a")])
+    cluster.add(PODS, "p")["metadata"]["labels"] = {"app": "a"}
+    agent = cluster.add(DAEMON_SETS, "agent")
+    cluster.settle()
+    status = agent["status"]
+    assert (status["currentNumberScheduled"], status["numberMisscheduled"], len(cluster.pods())) == (1, 0, 2)
+    assert "deletionTimestamp" not in cluster.objects[PODS]["p"]["metadata"]
+
+
 def test_a_pod_that_failed_is_replaced() -> None:
     cluster = Cluster(nodes=[node("a")])
     cluster.add(DAEMON_SETS, "agent")
