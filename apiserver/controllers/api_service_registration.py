@@ -125,15 +125,16 @@ class ApiServiceRegistration:
         managed = (current["metadata"].get("labels") or {}).get(self._label)
         if managed not in (ON_START, CONTINUOUSLY):
             return None
-        if managed == ON_START or name in self._builtin:
-            if name not in self._unsettled:
-                return None
-            self._unsettled.discard(name)
+        is_looked_at_once = managed == ON_START or name in self._builtin
+        if is_looked_at_once and name not in self._unsettled:
+            return None
         if wanted is None:
             with suppress(NotFound):
                 await self._registry.delete(DeleteRequest(self._resource, "", name))
         elif _without_zeros(current.get("spec") or {}) != _without_zeros(wanted):
             await self._replace_spec(name, wanted)
+        # Only now: what fails is tried again.
+        self._unsettled.discard(name)
         return None
 
     def _wanted(self, name: str) -> Document | None:

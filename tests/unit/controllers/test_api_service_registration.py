@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -20,6 +21,8 @@ from apiserver.registry.store import Registry
 from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.vocabulary import GroupVersion
 from storage.embedded import EmbeddedStore
+from storage.errors import StorageUnavailable
+from storage.interface import NO_LEASE
 from tests.support.definitions import definition, version
 from tests.support.eventually import eventually
 from tests.support.in_process import TABLE, caught_up, resource, server
@@ -108,6 +111,7 @@ async def test_what_is_there_at_the_start_is_mended_or_deleted_unless_it_is_some
         await create(registry, "v1.foreign.io", spec("foreign.io", service=FOREIGN))
         await define(registry, "there.io")
         await create(registry, "v1.there.io", spec("there.io", service=FOREIGN), "true")
+        await caught_up(registry)  # What an informer does not list was not there at the start.
         registration = ApiServiceRegistration(registry, SERVICES, DEFINITIONS, TABLE, Brand())
         running = asyncio.create_task(registration.run())
 
@@ -136,6 +140,43 @@ async def test_what_is_there_at_the_start_is_mended_or_deleted_unless_it_is_some
         assert priority(registry, "v1.apps") == 9
         running.cancel()
         await asyncio.wait([running])
+
+
+class FailsOnce(EmbeddedStore):
+    """A store whose next write of each key in `failing` fails."""
+
+    failing: set[str] = set()
+
+    async def compare_and_put(self, key: str, value: bytes, *, expected: int, lease: int = NO_LEASE) -> int:
+        self._fail(key)
+        return await super().compare_and_put(key, value, expected=expected, lease=lease)
+
+    async def compare_and_delete(self, key: str, *, expected: int) -> int:
+        self._fail(key)
+        return await super().compare_and_delete(key, expected=expected)
+
+    def _fail(self, key: str) -> None:
+        if key in self.failing:
+            self.failing = self.failing - {key}
+            raise StorageUnavailable("once")
+
+
+async def test_what_is_looked_at_once_is_looked_at_again_if_that_failed(tmp_path: Path) -> None:
+    store = await FailsOnce.open(tmp_path / "store", durable=False)
+    async with server(store) as registry:
+        await create(registry, "v1.apps", spec("apps"), "onstart")
+        await create(registry, "v1.gone.io", spec("gone.io"), "onstart")
+        await caught_up(registry)
+        prefix = registry.prefix_of(SERVICES)
+        store.failing = {prefix + "v1.apps", prefix + "v1.gone.io"}
+        registration = ApiServiceRegistration(registry, SERVICES, DEFINITIONS, TABLE, Brand())
+        running = asyncio.create_task(registration.run())
+        await eventually(lambda: priority(registry, "v1.gone.io") is None)
+        await eventually(lambda: priority(registry, "v1.apps") == 17_800)
+        assert store.failing == set()
+        running.cancel()
+        await asyncio.wait([running])
+    await store.close()
 
 
 async def test_definitions_bring_and_take_their_api_services(store: EmbeddedStore) -> None:
