@@ -22,6 +22,7 @@ import orjson
 
 from apiserver.brand import extension_key
 from apiserver.releases.emulation import DEFAULT_RELEASE
+from apiserver.releases.lifecycles import known_lifecycles
 from apiserver.schema.extensions import KUBERNETES_VENDOR, with_vendor
 from apiserver.schema.structural import Kind, Schema
 
@@ -262,14 +263,18 @@ def _described(removed: Mapping[str, Any], newest: Mapping[str, Any]) -> dict[st
         if properties.keys() >= _OBJECT_FIELDS:
             package, _, kind = name.rpartition(".")
             prefix, _, version = package.rpartition(".")
-            group = groups.get(prefix, prefix.rpartition(".")[2])
+            group = groups[prefix]
             described[name][_GROUP_VERSION_KIND] = [{"group": group, "kind": kind, "version": version}]
     return described
 
 
 def _groups(definitions: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the groups of packages without their versions, as `io.k8s.api.rbac`."""
-    return {
+    """Returns the groups of packages without their versions, as `io.k8s.api.rbac`.
+
+    Those that no release of today has are called like their groups: `io.k8s.api.settings`.
+    """
+    removed = {life.group for life in known_lifecycles().values()}
+    return {f"io.k8s.api.{group.partition('.')[0]}": group for group in removed} | {
         name.rsplit(".", 2)[0]: kinds[0]["group"]
         for name, definition in definitions.items()
         if len(kinds := definition.get(_GROUP_VERSION_KIND) or []) == 1

@@ -51,6 +51,7 @@ REMOVED: Final = {
     "T28 StatefulSet, 2": ("apps/v1beta2", "statefulsets"),
     "T29 ReplicaSet": ("apps/v1beta2", "replicasets"),
     "T30 PodSecurityPolicy, extensions": ("extensions/v1beta1", "podsecuritypolicies"),
+    "T31 PodPreset": ("settings.k8s.io/v1alpha1", "podpresets"),
 }
 
 

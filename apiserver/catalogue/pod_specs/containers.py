@@ -35,6 +35,7 @@ class PodContext(NamedTuple):
     """What a container's rules need to know of its pod.
 
     volumes: those that are valid, by name. claims: the names of its resource claims.
+    has_containers: false for a PodPreset: privileges are checked in the pods that it is put into.
     """
 
     volumes: Mapping[str, Document]
@@ -42,6 +43,7 @@ class PodContext(NamedTuple):
     grace_s: int | None
     restart_policy: str
     has_host_users: bool
+    has_containers: bool = True
 
 
 # ---- the three lists
@@ -146,6 +148,24 @@ def _lifecycle_and_probes(path: str, container: Document, pod: PodContext) -> Er
     if "lifecycle" in container:
         errors += validate_lifecycle(f"{path}.lifecycle", container["lifecycle"], pod.grace_s)
     return errors + validate_probes(path, container, pod.grace_s)
+
+
+def validate_container_preset(path: str, spec: Document, volumes: Mapping[str, Document]) -> Errors:
+    """Checks what a PodPreset adds to containers: variables and mounts.
+
+    path: of its spec. volumes: its own that are valid, by name. Source: pkg/apis/settings/validation.
+    """
+    pod = PodContext(
+        volumes, claims=(), grace_s=None, restart_policy="", has_host_users=True, has_containers=False
+    )
+    errors: Errors = []
+    if "env" in spec:
+        errors += _env(path, spec, pod)
+    if "envFrom" in spec:
+        errors += _env_from(path, spec, pod)
+    if "volumeMounts" in spec:
+        errors += _mounts(path, spec, pod)
+    return errors
 
 
 # ---- what all containers have in common
@@ -337,7 +357,7 @@ def _mounts(path: str, container: Document, pod: PodContext) -> Errors:
         if "subPath" in mount or "subPathExpr" in mount:
             errors += _sub_path(list_path, f"{list_path}[{index}]", mount)
         if "mountPropagation" in mount:
-            errors += _propagation(f"{list_path}.mountPropagation", mount, container)
+            errors += _propagation(f"{list_path}.mountPropagation", mount, container, pod)
         if "recursiveReadOnly" in mount:
             errors += _recursive_read_only(f"{list_path}.recursiveReadOnly", mount)
     return errors
@@ -354,12 +374,13 @@ def _sub_path(list_path: str, path: str, mount: Document) -> Errors:
     return errors
 
 
-def _propagation(path: str, mount: Document, container: Document) -> Errors:
+def _propagation(path: str, mount: Document, container: Document, pod: PodContext) -> Errors:
     mode = mount.get("mountPropagation")
     if mode is None:
         return []
     errors = one_of(path, mode, _PROPAGATIONS)
-    if mode == "Bidirectional" and not at(container, "securityContext", "privileged"):
+    needs_privileges = mode == "Bidirectional" and pod.has_containers
+    if needs_privileges and not at(container, "securityContext", "privileged"):
         text = "Bidirectional mount propagation is available only to privileged containers"
         errors.append(forbidden(path, text))
     return errors

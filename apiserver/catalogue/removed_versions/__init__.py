@@ -24,6 +24,7 @@ be set, and what may change.
     flowcontrol            flow schemas and priority levels
     networking             ingresses and their classes
     node                   runtime classes
+    pod_presets            what is put into pods when they are created
     policy                 disruption budgets, and security policies (`pod_security_policies`)
     rbac                   roles and their bindings
     resource               devices, and claims of them; `request_policies` has what v1alpha3 has no fields for
@@ -58,6 +59,7 @@ from apiserver.catalogue.removed_versions import (
     flowcontrol,
     networking,
     node,
+    pod_presets,
     policy,
     rbac,
     renamed,
@@ -95,6 +97,7 @@ def types(
         *flowcontrol.types(brand, there),
         *networking.types(there),
         *node.types(there),
+        pod_presets.builtin_type(),
         *policy.types(there),
         *rbac.types(brand, there),
         *resource.types(brand, there),

@@ -15,7 +15,6 @@ NOT_SERVED: Final = {
     "lifecycle.k8s.io/v1alpha1 evictionrequests",
     "lifecycle.k8s.io/v1alpha1 evictions",
     "scheduling.k8s.io/v1alpha3 compositepodgroups",
-    "settings.k8s.io/v1alpha1 podpresets",
 }
 
 

@@ -359,6 +359,10 @@ BAD: Final = {
         ["--runtime-config=extensions/v1beta1=true"],
         "Kubernetes 1.36 has no extensions/v1beta1",
     ),
+    "H04: a group that is gone": (
+        ["--emulated-version=1.20", "--runtime-config=settings.k8s.io/v1alpha1"],
+        "Kubernetes 1.20 has no settings.k8s.io/v1alpha1",
+    ),
     "H04: a resource that there is not": (["--runtime-config=apps/v1/pods"], "has no apps/v1/pods"),
     "H04: one thing and its opposite": (
         ["--runtime-config=batch/v1", "--runtime-config=batch/v1=false"],

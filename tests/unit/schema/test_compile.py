@@ -581,6 +581,12 @@ OLD_OBJECTS: Final[dict[str, tuple[str, str, str] | None]] = {
         "v1beta1",
         "CustomResourceDefinition",
     ),
+    "io.k8s.api.settings.v1alpha1.PodPreset": ("settings.k8s.io", "v1alpha1", "PodPreset"),
+    "io.k8s.api.auditregistration.v1alpha1.AuditSinkList": (
+        "auditregistration.k8s.io",
+        "v1alpha1",
+        "AuditSinkList",
+    ),
     "io.k8s.api.rbac.v1alpha1.Subject": None,
 }
 

@@ -1,0 +1,51 @@
+"""PodPresets of settings/v1alpha1, which releases 1.6 to 1.19 had: what is put into pods. Rows H01, T31.
+
+No version has replaced them. They are kept and checked here; what puts them into pods is the admission plugin
+in `admission.plugins.pod_preset`. Source: pkg/apis/settings (v1alpha1/zz_generated.defaults.go, validation)
+and pkg/registry/settings/podpreset (release 1.18).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.pod_specs.containers import validate_container_preset
+from apiserver.catalogue.pod_specs.defaults import DEFAULTS
+from apiserver.catalogue.pod_specs.volumes import validate_volumes
+from apiserver.field_errors import Errors, required
+from apiserver.registry.strategy import Strategy, UpdateStrategy
+from apiserver.validation.label_selectors import label_selector
+from apiserver.vocabulary import Document
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "settings.",
+        "v1alpha1",
+        "podpresets",
+        "PodPreset",
+        "io.k8s.api.settings.v1alpha1.PodPreset",
+        defaults=DEFAULTS,
+        strategy=Strategy(
+            validate=validate_pod_preset, update=UpdateStrategy(prepare=_keep_spec), has_generation=True
+        ),
+    )
+
+
+# In the order in which Kubernetes names them.
+_PARTS: Final = ("volumes", "env", "envFrom", "volumeMounts")
+
+
+def validate_pod_preset(document: Document) -> Errors:
+    spec = document.get("spec") or {}
+    errors = label_selector("spec.selector", spec.get("selector"))
+    if all(spec.get(part) is None for part in _PARTS):
+        errors.append(required(f"spec.{'.'.join(_PARTS)}", "must specify at least one"))
+    volumes, wrong = validate_volumes("spec", spec, "", is_pod=False)
+    return errors + wrong + validate_container_preset("spec", spec, volumes)
+
+
+def _keep_spec(new: Document, old: Document) -> None:
+    """Leaves the spec as it is, without a word, as Kubernetes does."""
+    new["spec"] = old["spec"]
