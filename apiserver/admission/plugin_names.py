@@ -54,7 +54,7 @@ OFF_BY_DEFAULT: Final = frozenset(
     }
 )
 # Those that later releases do not have, by the first one without them. They, too, are enabled only by name.
-REMOVED: Final = MappingProxyType({"PodSecurityPolicy": 25})
+REMOVED: Final = MappingProxyType({"PodPreset": 20, "PodSecurityPolicy": 25})
 # Its work is done by `namespace_lifecycle`, too.
 AUTO_PROVISION: Final = "NamespaceAutoProvision"
 IMPLEMENTED: Final = ON_BY_DEFAULT | OFF_BY_DEFAULT

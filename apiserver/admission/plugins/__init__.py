@@ -40,6 +40,7 @@ from apiserver.admission.plugins.owner_references_permission_enforcement import 
 from apiserver.admission.plugins.persistent_volume_claim_resize import PersistentVolumeClaimResize
 from apiserver.admission.plugins.pod_certificates import PodCertificateSigning
 from apiserver.admission.plugins.pod_node_selector import PodNodeSelector
+from apiserver.admission.plugins.pod_preset import PodPreset
 from apiserver.admission.plugins.pod_resize_validator import PodResizeValidator
 from apiserver.admission.plugins.pod_security import PodSecurity
 from apiserver.admission.plugins.pod_security_policy import PodSecurityPolicyAdmission
@@ -100,6 +101,7 @@ def builtin_plugins(
     images = configured.image_policy
     plugins = (
         LimitPodHardAntiAffinityTopology(),
+        PodPreset(lister(brand.group("settings"), "podpresets"), offload),
         LimitRanger(lister("", "limitranges"), offload),
         ServiceAccount(lister("", "serviceaccounts")),
         NodeRestriction(context),

@@ -81,9 +81,10 @@ async def test_those_listed_as_implemented_are_those_that_are_built(store: Embed
 
         known = KNOWN - REMOVED.keys()
         assert [*built(*known)] == [*IN_ORDER, "", ""], "each once, in kube-apiserver's order"
-        after = IN_ORDER.index("PodSecurity") + 1
-        older = (*IN_ORDER[:after], "PodSecurityPolicy", *IN_ORDER[after:])
-        assert [*built(*KNOWN, minor=24)] == [*older, "", ""], "with those that later releases do not have"
+        older = [*IN_ORDER, "", ""]
+        older.insert(older.index("PodSecurity") + 1, "PodSecurityPolicy")
+        older.insert(older.index("LimitRanger"), "PodPreset")
+        assert [*built(*KNOWN, minor=19)] == older, "with those that later releases do not have"
         assert {*IN_ORDER, AUTO_PROVISION} == IMPLEMENTED
         assert built("Priority", "PodSecurity") == ["PodSecurity", "Priority", "", ""], "in their own order"
         assert built() == ["", ""], "who may use parameters of policies, and who issues certificates of pods"
@@ -159,12 +160,13 @@ def test_to_disable_one_that_is_not_implemented_is_no_reason_to_warn() -> None:
     assert parse(["--disable-admission-plugins=NodeDeclaredFeatureValidator"]).warnings == ()
 
 
-def test_t11_a_plugin_that_later_releases_have_not_is_off_by_default() -> None:
-    release = "--emulated-version=1.24"
-    assert not parse([release]).runs_admission_plugin("PodSecurityPolicy")
-    named = parse([release, "--enable-admission-plugins=PodSecurityPolicy"])
-    assert named.runs_admission_plugin("PodSecurityPolicy")
-    assert not [each for each in named.warnings if "PodSecurityPolicy" in each]
+@pytest.mark.parametrize("plugin", REMOVED)
+def test_t11_a_plugin_that_later_releases_have_not_is_off_by_default(plugin: str) -> None:
+    release = f"--emulated-version=1.{REMOVED[plugin] - 1}"
+    assert not parse([release]).runs_admission_plugin(plugin)
+    named = parse([release, f"--enable-admission-plugins={plugin}"])
+    assert named.runs_admission_plugin(plugin)
+    assert not [each for each in named.warnings if plugin in each]
 
 
 REFUSED: Final = {
@@ -175,6 +177,10 @@ REFUSED: Final = {
     "T11 one that is gone, disabled": (
         ["--disable-admission-plugins=PodSecurityPolicy"],
         "--disable-admission-plugins: Kubernetes 1.36 has no admission plugin 'PodSecurityPolicy'",
+    ),
+    "one that went with its API": (
+        ["--emulated-version=1.20", "--enable-admission-plugins=PodPreset"],
+        "--enable-admission-plugins: Kubernetes 1.20 has no admission plugin 'PodPreset'",
     ),
     "one that nobody knows": (["--enable-admission-plugins=Garbage"], "'Garbage' is not an admission plugin"),
     "in lower case": (["--disable-admission-plugins=priority"], "'priority' is not an admission plugin"),
