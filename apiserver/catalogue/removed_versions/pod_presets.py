@@ -48,4 +48,4 @@ def validate_pod_preset(document: Document) -> Errors:
 
 def _keep_spec(new: Document, old: Document) -> None:
     """Leaves the spec as it is, without a word, as Kubernetes does."""
-    new["spec"] = old["spec"]
+    new["spec"] = old.get("spec", {})

@@ -145,3 +145,8 @@ def test_a_spec_stays_as_it_is(spec: Any) -> None:
     assert updated.texts == []
     assert updated.document["spec"] == PRESET.completed()["spec"]
     assert updated.document["metadata"]["labels"] == {"a": "b"}
+
+
+def test_one_that_was_stored_without_a_spec_is_invalid_when_it_is_updated() -> None:
+    (text,) = PRESET.update({"metadata.labels": {"a": "b"}}, old={"spec": None}).texts
+    assert text == "spec.volumes.env.envFrom.volumeMounts: Required value: must specify at least one"
