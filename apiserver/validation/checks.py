@@ -120,6 +120,32 @@ def cidr(path: str, value: str | None) -> Errors:
     return []
 
 
+_LEADING_ZEROS: Final = re.compile(r"(?<![0-9])0+(?=[0-9])")
+
+
+def interface_address(path: str, value: str) -> Errors:
+    """The address of a network interface and the length of its prefix, in canonical form: `10.9.8.7/24`.
+
+    Source: k8s.io/apimachinery, pkg/util/validation/ip.go, IsValidInterfaceAddress.
+    """
+    host, slash, length = value.partition("/")
+    try:
+        # Leading zeros are read, and are then not canonical.
+        address = ipaddress.ip_address(host if ":" in host else _LEADING_ZEROS.sub("", host))
+        if not slash or "%" in host or not (length.isascii() and length.isdigit()):
+            raise ValueError
+        bits = int(length)
+        if bits > address.max_prefixlen:
+            raise ValueError
+    except ValueError:
+        text = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
+        return [invalid(path, value, text)]
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        address, bits = address.ipv4_mapped, bits - 96 if bits > 32 else bits
+    canonical = f"{address}/{bits}"
+    return [] if value == canonical else [invalid(path, value, f'must be in canonical form ("{canonical}")')]
+
+
 def quantity_of(value: Any) -> Quantity:
     """A quantity in a document that has passed its schema; absent is zero."""
     return parse_quantity(str(value)) if value is not None else parse_quantity("0")

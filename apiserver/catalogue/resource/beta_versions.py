@@ -12,6 +12,7 @@ from typing import Any, Final
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.other_versions import hub_of, other_version
 from apiserver.catalogue.resource.device_requests import complete_request
+from apiserver.catalogue.resource.devices import complete_device
 from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
@@ -38,7 +39,12 @@ def types(current: Iterable[BuiltinType]) -> tuple[BuiltinType, ...]:
             adds=completions,
             hub=hub_of(templates, template_to_v1, template_to_v1beta1),
         ),
-        other_version(slices, "v1beta1", hub=hub_of(slices, slice_to_v1, slice_to_v1beta1)),
+        other_version(
+            slices,
+            "v1beta1",
+            adds={"BasicDevice": complete_device},
+            hub=hub_of(slices, slice_to_v1, slice_to_v1beta1),
+        ),
     )
 
 

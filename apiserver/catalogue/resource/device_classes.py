@@ -12,7 +12,8 @@ from apiserver.catalogue.resource.device_requests import (
 )
 from apiserver.field_errors import Errors, invalid
 from apiserver.meta.table import AGE, columns
-from apiserver.registry.strategy import Strategy
+from apiserver.registry.strategy import Strategy, UpdateStrategy
+from apiserver.validation.checks import without_nulls
 from apiserver.vocabulary import Document
 
 
@@ -24,16 +25,43 @@ def builtin_type() -> BuiltinType:
         "DeviceClass",
         "io.k8s.api.resource.v1.DeviceClass",
         is_namespaced=False,
-        strategy=Strategy(validate=validate_device_class, has_generation=True),
+        strategy=Strategy(
+            validate_create=validate_device_class,
+            update=UpdateStrategy(validate=validate_device_class_update),
+            has_generation=True,
+        ),
         columns=columns(AGE),
     )
 
 
 def validate_device_class(document: Document) -> Errors:
     spec = document.get("spec", {})
-    errors = validate_selectors("spec", spec)
-    errors += validate_items("spec", spec, "config", LIST_MAX, validate_configuration)
-    if (name := spec.get("extendedResourceName")) is not None and not is_extended_resource(name):
-        text = "must be a valid extended resource name"
-        errors.append(invalid("spec.extendedResourceName", name, text))
-    return errors
+    return _selectors(spec) + _configuration(spec) + _extended_resource(spec)
+
+
+def validate_device_class_update(new: Document, old: Document) -> Errors:
+    """Selectors and configuration that stay as they are stored may be longer than new ones."""
+    spec, before = new.get("spec", {}), old.get("spec", {})
+    errors = [] if _is_same("selectors", spec, before) else _selectors(spec)
+    if not _is_same("config", spec, before):
+        errors += _configuration(spec)
+    return errors + _extended_resource(spec)
+
+
+def _is_same(field: str, spec: Document, before: Document) -> bool:
+    return bool(without_nulls(spec.get(field) or None) == without_nulls(before.get(field) or None))
+
+
+def _selectors(spec: Document) -> Errors:
+    return validate_selectors("spec", spec)
+
+
+def _configuration(spec: Document) -> Errors:
+    return validate_items("spec", spec, "config", LIST_MAX, validate_configuration)
+
+
+def _extended_resource(spec: Document) -> Errors:
+    name = spec.get("extendedResourceName")
+    if name is None or is_extended_resource(name):
+        return []
+    return [invalid("spec.extendedResourceName", name, "must be a valid extended resource name")]

@@ -1,7 +1,7 @@
 """What claims ask for: devices, constraints on them and their configuration.
 
-Source: pkg/apis/resource/validation, pkg/apis/resource/v1/defaults.go. Expressions are checked for their
-length only.
+Source: pkg/apis/resource/validation, pkg/apis/resource/v1/defaults.go (release 1.36). Expressions are checked
+for their length only.
 """
 
 from __future__ import annotations
@@ -10,12 +10,15 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import orjson
+
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
+from apiserver.catalogue.resource.device_taints import validate_toleration
 from apiserver.field_errors import Errors, duplicate, invalid, not_supported, required, too_long, too_many
 from apiserver.meta import names
 from apiserver.meta.names import byte_length
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import named, one_of
+from apiserver.validation.checks import named
 from apiserver.validation.defaults import in_turn, setting
 from apiserver.validation.documents import items
 from apiserver.vocabulary import Document
@@ -24,6 +27,7 @@ _PACKAGE: Final = "io.k8s.api.resource.v1."
 LIST_MAX: Final = 32
 _ALTERNATIVES_MAX: Final = 8
 _EXPRESSION_BYTES_MAX: Final = 10 * 1024
+_PARAMETERS_BYTES_MAX: Final = 10 * 1024
 _MODES: Final = ("All", "ExactCount")
 
 
@@ -47,8 +51,7 @@ def validate_claim_spec(path: str, spec: Document) -> Errors:
     devices, where = spec.get("devices", {}), f"{path}.devices"
     known = request_names(devices)
     return [
-        *validate_items(where, devices, "requests", LIST_MAX, _request),
-        *validate_unique(where, devices, "requests", lambda request: request.get("name", "")),
+        *validate_set(where, devices, "requests", LIST_MAX, _request, _name),
         *validate_items(
             where, devices, "constraints", LIST_MAX, lambda at, each: _constraint(at, each, known)
         ),
@@ -56,6 +59,10 @@ def validate_claim_spec(path: str, spec: Document) -> Errors:
             where, devices, "config", LIST_MAX, lambda at, each: validate_claim_configuration(at, each, known)
         ),
     ]
+
+
+def _name(value: Document) -> str:
+    return str(value.get("name", ""))
 
 
 def request_names(devices: Document) -> RequestNames:
@@ -79,8 +86,7 @@ def _request(path: str, request: Document) -> Errors:
     elif exactly is not None:
         errors += _devices(f"{path}.exactly", exactly)
     else:
-        errors += validate_items(path, request, "firstAvailable", _ALTERNATIVES_MAX, _alternative)
-        errors += validate_unique(path, request, "firstAvailable", lambda each: each.get("name", ""))
+        errors += validate_set(path, request, "firstAvailable", _ALTERNATIVES_MAX, _alternative, _name)
     return errors
 
 
@@ -100,28 +106,7 @@ def _devices(path: str, request: Document) -> Errors:
         errors.append(invalid(f"{path}.count", count, text))
     elif mode == "ExactCount" and count <= 0:
         errors.append(invalid(f"{path}.count", count, "must be greater than zero"))
-    for where, toleration in items(request, "tolerations", path):
-        errors += _toleration(where, toleration)
-    return errors
-
-
-_OPERATORS: Final = ("Equal", "Exists")
-_EFFECTS: Final = ("NoExecute", "NoSchedule")
-
-
-def _toleration(path: str, toleration: Document) -> Errors:
-    key, value, effect = toleration.get("key", ""), toleration.get("value", ""), toleration.get("effect", "")
-    errors = named(f"{path}.key", key, names.qualified_name, is_required=False)
-    operator = toleration.get("operator", "")
-    if operator not in _OPERATORS:
-        errors.append(not_supported(f"{path}.operator", operator, _OPERATORS))
-    elif operator == "Exists" and value:
-        errors.append(invalid(f"{path}.value", value, "must be empty for operator `Exists`"))
-    elif operator == "Equal":
-        errors += [invalid(f"{path}.value", value, problem) for problem in names.label_value(value)]
-    if operator == "Equal" and not key:
-        errors.append(required(f"{path}.key"))
-    return errors + (one_of(f"{path}.effect", effect, _EFFECTS) if effect else [])
+    return errors + validate_items(path, request, "tolerations", None, validate_toleration)
 
 
 def validate_selectors(path: str, value: Document) -> Errors:
@@ -137,14 +122,18 @@ def _selector(path: str, selector: Document) -> Errors:
     return []
 
 
+_NO_ATTRIBUTE: Final = (
+    'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
+)
+
+
 def _constraint(path: str, constraint: Document, known: RequestNames) -> Errors:
+    """Checks a constraint. As in Kubernetes, of two attributes only the one that has to match counts."""
     errors = _references(path, constraint, known)
-    attributes = [field for field in ("matchAttribute", "distinctAttribute") if constraint.get(field)]
-    if not attributes:
-        errors.append(required(f"{path}.matchAttribute"))
-    for field in attributes:
-        errors += _full_attribute_name(f"{path}.{field}", constraint[field])
-    return errors
+    for field in ("matchAttribute", "distinctAttribute"):
+        if (name := constraint.get(field)) is not None:
+            return errors + _full_attribute_name(f"{path}.{field}", name)
+    return [*errors, required(path, _NO_ATTRIBUTE)]
 
 
 _REFERENCE_TEXT: Final = (
@@ -153,10 +142,14 @@ _REFERENCE_TEXT: Final = (
 
 
 def _references(path: str, value: Document, known: RequestNames) -> Errors:
-    errors = validate_items(
-        path, value, "requests", LIST_MAX, lambda at, name: validate_request_reference(at, name, known)
+    return validate_set(
+        path,
+        value,
+        "requests",
+        LIST_MAX,
+        lambda at, name: validate_request_reference(at, name, known),
+        lambda name: name,
     )
-    return errors + validate_unique(path, value, "requests", lambda name: name)
 
 
 def validate_request_reference(path: str, name: str, known: RequestNames) -> Errors:
@@ -178,9 +171,14 @@ def validate_configuration(path: str, value: Document) -> Errors:
     if opaque is None:
         return [required(f"{path}.opaque")]
     errors = validate_csi_driver_name(f"{path}.opaque.driver", opaque.get("driver", ""))
-    if opaque.get("parameters") is None:
-        errors.append(required(f"{path}.opaque.parameters"))
-    return errors
+    if (parameters := opaque.get("parameters")) is None:
+        return [*errors, required(f"{path}.opaque.parameters")]
+    return errors + validate_size(f"{path}.opaque.parameters", parameters, _PARAMETERS_BYTES_MAX)
+
+
+def validate_size(path: str, value: Any, bytes_max: int) -> Errors:
+    """Checks how long an object of any content is, as JSON without blanks."""
+    return [too_long(path, bytes_max)] if len(orjson.dumps(value)) > bytes_max else []
 
 
 # ---- names
@@ -212,19 +210,24 @@ def validate_pool_name(path: str, name: str) -> Errors:
 
 def validate_attribute_name(path: str, name: str) -> Errors:
     """Checks a name like `identifier` or `domain/identifier`."""
-    domain, slash, identifier = name.rpartition("/")
-    errors: Errors = []
-    if slash and not domain:
+    domain, slash, identifier = name.partition("/")
+    if not slash:
+        return _identifier(path, name)
+    if "/" in identifier:
+        return [invalid(path, name, "must not contain more than one slash")]
+    errors = validate_csi_driver_name(path, domain) if domain else []
+    if not domain:
         errors.append(invalid(path, "", "the domain must not be empty"))
-    elif slash:
-        errors += validate_csi_driver_name(path, domain)
-    if slash and not identifier:
+    if not identifier:
         return [*errors, invalid(path, "", "the name must not be empty")]
-    if byte_length(identifier) > _ID_BYTES_MAX:
-        errors.append(too_long(path, _ID_BYTES_MAX))
-    return (
-        errors if _is_c_identifier(identifier) else [*errors, invalid(path, identifier, _C_IDENTIFIER_TEXT)]
-    )
+    return errors + _identifier(path, identifier)
+
+
+def _identifier(path: str, identifier: str) -> Errors:
+    errors: Errors = [too_long(path, _ID_BYTES_MAX)] if byte_length(identifier) > _ID_BYTES_MAX else []
+    if not _is_c_identifier(identifier):
+        errors.append(invalid(path, identifier, _C_IDENTIFIER_TEXT))
+    return errors
 
 
 def _full_attribute_name(path: str, name: str) -> Errors:
@@ -239,17 +242,27 @@ def _full_attribute_name(path: str, name: str) -> Errors:
 
 
 def validate_items(
-    path: str, value: Document, field: str, limit: int, check: Callable[[str, Any], Errors]
+    path: str, value: Document, field: str, limit: int | None, check: Callable[[str, Any], Errors]
 ) -> Errors:
     """Checks all items of a list; if there are more than `limit`, the answer is only that."""
     count = len(value.get(field) or ())
-    if count > limit:
+    if limit is not None and count > limit:
         return [too_many(f"{path}.{field}", count, limit)]
     return [error for where, item in items(value, field, path) for error in check(where, item)]
 
 
-def validate_unique(path: str, value: Document, field: str, key: Callable[[Any], str]) -> Errors:
-    errors: Errors = []
+def validate_set(
+    path: str,
+    value: Document,
+    field: str,
+    limit: int | None,
+    check: Callable[[str, Any], Errors],
+    key: Callable[[Any], str],
+) -> Errors:
+    """Checks all items of a list as `validate_items` does, and that no two have the same key."""
+    errors = validate_items(path, value, field, limit, check)
+    if limit is not None and len(value.get(field) or ()) > limit:
+        return errors
     seen: set[str] = set()
     for where, item in items(value, field, path):
         identity = key(item)

@@ -13,8 +13,8 @@ from apiserver.catalogue.builtin_type import BuiltinType, clear_status
 from apiserver.catalogue.common.other_versions import other_version
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
 from apiserver.catalogue.resource.device_requests import validate_label, validate_pool_name
-from apiserver.field_errors import Errors, invalid, not_supported, required, too_many
-from apiserver.meta import names
+from apiserver.catalogue.resource.device_taints import validate_taint
+from apiserver.field_errors import Errors, too_many
 from apiserver.meta.table import AGE, columns
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import (
@@ -30,7 +30,6 @@ from apiserver.vocabulary import Document
 
 # Rules had a gate together with all else about taints until 1.34.
 GATES: Final = ("DRADeviceTaints", "DRADeviceTaintRules")
-_EFFECTS: Final = ("NoExecute", "NoSchedule", "None")
 _CONDITIONS_MAX: Final = 8
 
 
@@ -103,7 +102,7 @@ def validate_rule_update(new: Document, old: Document) -> Errors:
 def _rule(document: Document, old_effect: str | None) -> Errors:
     spec = document.get("spec", {})
     errors = _selector("spec.deviceSelector", spec.get("deviceSelector") or {})
-    return errors + _checked_taint("spec.taint", spec.get("taint") or {}, old_effect)
+    return errors + validate_taint("spec.taint", spec.get("taint") or {}, old_effect)
 
 
 def _selector(path: str, selector: Document) -> Errors:
@@ -116,17 +115,6 @@ def _selector(path: str, selector: Document) -> Errors:
         if (name := selector.get(field)) is not None:
             errors += check(f"{path}.{field}", name)
     return errors
-
-
-def _checked_taint(path: str, taint: Document, old_effect: str | None) -> Errors:
-    key, value, effect = (taint.get(field) or "" for field in ("key", "value", "effect"))
-    errors = [invalid(f"{path}.key", key, problem) for problem in names.qualified_name(key)]
-    errors += [invalid(f"{path}.value", value, problem) for problem in names.label_value(value)]
-    if effect == old_effect:
-        return errors
-    if not effect:
-        return [*errors, required(f"{path}.effect")]
-    return errors if effect in _EFFECTS else [*errors, not_supported(f"{path}.effect", effect, _EFFECTS)]
 
 
 def validate_status(new: Document, old: Document) -> Errors:

@@ -12,7 +12,7 @@ from typing import Final
 from apiserver.catalogue.builtin_type import BuiltinType, field_texts
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
 from apiserver.catalogue.resource.classic_claims import named_resources, validate_reference
-from apiserver.catalogue.resource.resource_slices import is_semver
+from apiserver.catalogue.resource.devices import is_semver
 from apiserver.field_errors import Errors, duplicate, invalid, required
 from apiserver.meta import names
 from apiserver.meta.table import AGE, Column, Columns, columns, field_cell

@@ -1,10 +1,14 @@
-"""ResourceClaims: who gets which devices. Source: pkg/apis/resource/validation, ValidateResourceClaim."""
+"""ResourceClaims: who gets which devices.
+
+Source: pkg/apis/resource/validation, ValidateResourceClaim, and pkg/registry/resource/resourceclaim (release
+1.36).
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
-from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_without_metadata
+from apiserver.catalogue.builtin_type import BuiltinType, clear_status
 from apiserver.catalogue.pod_specs.scheduling import validate_node_selector
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
 from apiserver.catalogue.resource.device_requests import (
@@ -18,15 +22,25 @@ from apiserver.catalogue.resource.device_requests import (
     validate_label,
     validate_pool_name,
     validate_request_reference,
-    validate_unique,
+    validate_set,
 )
-from apiserver.field_errors import (
-    Errors,
-    forbidden,
-    required,
+from apiserver.catalogue.resource.device_status import (
+    drop_deallocated_devices,
+    validate_device_statuses,
+    validate_share_id,
 )
+from apiserver.catalogue.resource.device_taints import validate_toleration
+from apiserver.catalogue.resource.devices import validate_binding_conditions
+from apiserver.field_errors import Errors, forbidden, required
 from apiserver.meta.table import AGE, Column, columns
-from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.registry.served_resource import Subresource
+from apiserver.registry.strategy import (
+    STATUS_ALONE,
+    Strategy,
+    UpdateStrategy,
+    keep_status,
+    only_status_without_metadata,
+)
 from apiserver.validation.checks import immutable, one_of
 from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
@@ -40,7 +54,12 @@ def builtin_type() -> BuiltinType:
         "ResourceClaim",
         "io.k8s.api.resource.v1.ResourceClaim",
         defaults=DEFAULTS,
-        subresources=(status_without_metadata(validate_claim_status_update),),
+        subresources=(
+            Subresource(
+                "status",
+                update=UpdateStrategy(_prepare_status, validate_claim_status_update, writes=STATUS_ALONE),
+            ),
+        ),
         strategy=Strategy(
             prepare_create=clear_status,
             validate_create=validate_claim_create,
@@ -67,12 +86,19 @@ def validate_resource_claim_update(new: Document, old: Document) -> Errors:
 # ---- the status of a claim
 
 
+def _prepare_status(new: Document, old: Document) -> None:
+    only_status_without_metadata(new, old)
+    drop_deallocated_devices(new, old)
+
+
 def validate_claim_status_update(new: Document, old: Document) -> Errors:
     status, before = new.get("status") or {}, old.get("status") or {}
     allocation, consumers = status.get("allocation"), status.get("reservedFor") or []
     path = "status.reservedFor"
-    errors = validate_items("status", status, "reservedFor", _CONSUMERS_MAX, validate_consumer)
-    errors += validate_unique("status", status, "reservedFor", lambda consumer: consumer.get("uid", ""))
+    errors = validate_set(
+        "status", status, "reservedFor", _CONSUMERS_MAX, validate_consumer, lambda each: each.get("uid", "")
+    )
+    errors += validate_device_statuses("status", status)
     if consumers and allocation is None:
         errors.append(forbidden(path, "may not be specified when `allocated` is not set"))
     elif "deletionTimestamp" in new["metadata"] and any(
@@ -112,6 +138,9 @@ def _result(path: str, result: Document, known: RequestNames) -> Errors:
         *validate_csi_driver_name(f"{path}.driver", result.get("driver", "")),
         *validate_pool_name(f"{path}.pool", result.get("pool", "")),
         *validate_label(f"{path}.device", result.get("device", "")),
+        *validate_binding_conditions(path, result),
+        *validate_items(path, result, "tolerations", None, validate_toleration),
+        *validate_share_id(path, result),
     ]
 
 

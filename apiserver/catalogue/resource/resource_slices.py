@@ -1,27 +1,28 @@
-"""ResourceSlices: the devices that drivers have. Source: pkg/apis/resource/validation."""
+"""ResourceSlices: the devices that drivers have.
+
+Source: pkg/apis/resource/validation, ValidateResourceSlice; pkg/apis/resource/v1/defaults.go (release 1.36).
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType, field_texts
 from apiserver.catalogue.pod_specs.scheduling import validate_node_selector
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
-from apiserver.catalogue.resource.device_requests import (
-    validate_attribute_name,
-    validate_label,
-    validate_pool_name,
-)
-from apiserver.field_errors import Errors, duplicate, invalid, required, too_long, too_many
+from apiserver.catalogue.resource.device_requests import validate_pool_name, validate_set
+from apiserver.catalogue.resource.devices import LISTS, complete_device, validate_counters, validate_device
+from apiserver.field_errors import Errors, invalid, required
 from apiserver.meta import names
-from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, columns, field_cell
-from apiserver.registry.strategy import Strategy, UpdateStrategy
+from apiserver.registry.strategy import Strategy, UpdateStrategy, WriteContext
+from apiserver.schema.compile import Default
 from apiserver.validation.checks import immutable
-from apiserver.validation.documents import at, items
+from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
+
+_DEFAULTS: Final[Mapping[str, Default]] = {"io.k8s.api.resource.v1.Device": complete_device}
 
 
 def builtin_type() -> BuiltinType:
@@ -32,9 +33,14 @@ def builtin_type() -> BuiltinType:
         "ResourceSlice",
         "io.k8s.api.resource.v1.ResourceSlice",
         is_namespaced=False,
+        defaults=_DEFAULTS,
         strategy=Strategy(
-            validate=validate_slice,
-            update=UpdateStrategy(validate=validate_slice_update),
+            stamp_create=_date_taints,
+            validate_create=validate_new_slice,
+            update=UpdateStrategy(
+                validate=validate_slice_update,
+                stamp=lambda context, new, old: _date_taints(context, new),
+            ),
             has_generation=True,
         ),
         columns=columns(
@@ -47,31 +53,86 @@ def builtin_type() -> BuiltinType:
     )
 
 
+def _date_taints(context: WriteContext, document: Document) -> None:
+    """Sets the time of taints that have none."""
+    for device in at(document, "spec", "devices") or ():
+        for taint in device.get("taints") or ():
+            taint["timeAdded"] = taint.get("timeAdded") or context.now
+
+
 _DEVICES_MAX: Final = 128
-_ATTRIBUTES_MAX: Final = 32
-_VALUE_BYTES_MAX: Final = 64
+# Those whose devices have taints, take from shared counters, or have attributes with several values.
+_ADVANCED_DEVICES_MAX: Final = 64
+_COUNTER_SETS_MAX: Final = 8
 
 
-def validate_slice(document: Document) -> Errors:
-    spec = document.get("spec", {})
-    pool = spec.get("pool", {})
-    errors = validate_csi_driver_name("spec.driver", spec.get("driver", ""))
-    errors += validate_pool_name("spec.pool.name", pool.get("name", ""))
-    if (count := pool.get("resourceSliceCount", 0)) <= 0:
-        errors.append(invalid("spec.pool.resourceSliceCount", count, "must be greater than zero"))
-    if (generation := pool.get("generation", 0)) < 0:
-        text = "must be greater than or equal to zero"
-        errors.append(invalid("spec.pool.generation", generation, text))
-    return errors + _nodes(spec) + _devices(spec)
+def validate_new_slice(document: Document) -> Errors:
+    return _slice(document.get("spec", {}), None)
 
 
 def validate_slice_update(new: Document, old: Document) -> Errors:
-    return [
-        error
-        for path in (("pool", "name"), ("driver",), ("nodeName",))
-        for error in immutable(f"spec.{'.'.join(path)}", at(new, "spec", *path), at(old, "spec", *path))
-    ]
+    return _slice(new.get("spec", {}), old.get("spec", {}))
 
+
+def _slice(spec: Document, old: Document | None) -> Errors:
+    """Checks a slice. old: what is stored; None if it is new."""
+    errors = validate_csi_driver_name("spec.driver", spec.get("driver", ""))
+    errors += _pool("spec.pool", spec.get("pool", {}))
+    if old is not None:
+        for path in (("pool", "name"), ("driver",), ("nodeName",)):
+            errors += immutable(f"spec.{'.'.join(path)}", at(spec, *path), at(old, *path))
+    errors += _nodes(spec)
+    if spec.get("sharedCounters") is not None and spec.get("devices") is not None:
+        errors.append(invalid("spec", "", "only one of `sharedCounters` or `devices` is allowed"))
+    errors += _devices(spec, old)
+    return errors + validate_set(
+        "spec",
+        spec,
+        "sharedCounters",
+        _COUNTER_SETS_MAX,
+        lambda where, each: validate_counters(where, each, "name"),
+        _name,
+    )
+
+
+def _pool(path: str, pool: Document) -> Errors:
+    errors = validate_pool_name(f"{path}.name", pool.get("name", ""))
+    if (count := pool.get("resourceSliceCount", 0)) <= 0:
+        errors.append(invalid(f"{path}.resourceSliceCount", count, "must be greater than zero"))
+    if (generation := pool.get("generation", 0)) < 0:
+        text = "must be greater than or equal to zero"
+        errors.append(invalid(f"{path}.generation", generation, text))
+    return errors
+
+
+def _devices(spec: Document, old: Document | None) -> Errors:
+    # Of several of one name the first counts.
+    before = {_name(each): each for each in reversed(at(old or {}, "devices") or ())}
+    has_own_place = bool(spec.get("perDeviceNodeSelection"))
+    return validate_set(
+        "spec",
+        spec,
+        "devices",
+        _ADVANCED_DEVICES_MAX if any(map(_is_advanced, spec.get("devices") or ())) else _DEVICES_MAX,
+        lambda where, each: validate_device(
+            where, each, before.get(_name(each)), has_own_place=has_own_place
+        ),
+        _name,
+    )
+
+
+def _is_advanced(device: Document) -> bool:
+    if device.get("taints") or device.get("consumesCounters"):
+        return True
+    attributes: Mapping[str, Document] = device.get("attributes") or {}
+    return any(each.get(field) is not None for each in attributes.values() for field in LISTS)
+
+
+def _name(value: Document) -> str:
+    return str(value.get("name", ""))
+
+
+# ---- where the devices are
 
 _PLACES: Final = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
 _ONE_PLACE: Final = (
@@ -103,58 +164,4 @@ def _nodes(spec: Document) -> Errors:
     elif len(chosen) > 1:
         text = f"{_ONE_PLACE}, but multiple fields are set"
         errors.append(invalid("spec", f"{{{', '.join(chosen)}}}", text))
-    return errors
-
-
-def _devices(spec: Document) -> Errors:
-    count = len(spec.get("devices") or ())
-    if count > _DEVICES_MAX:
-        return [too_many("spec.devices", count, _DEVICES_MAX)]
-    errors: Errors = []
-    seen: set[str] = set()
-    for where, device in items(spec, "devices", "spec"):
-        name = device.get("name", "")
-        errors += validate_label(f"{where}.name", name) + _features(where, device)
-        if name in seen:
-            errors.append(duplicate(where, name))
-        seen.add(name)
-    return errors
-
-
-def _features(path: str, device: Document) -> Errors:
-    attributes: Mapping[str, Any] = device.get("attributes") or {}
-    capacity: Mapping[str, Any] = device.get("capacity") or {}
-    total = len(attributes) + len(capacity)
-    if total > _ATTRIBUTES_MAX:
-        text = f"the total number of attributes and capacities must not exceed {_ATTRIBUTES_MAX}"
-        return [invalid(path, total, text)]
-    errors: Errors = []
-    for key, value in attributes.items():
-        where = f"{path}.attributes[{key}]"
-        errors += validate_attribute_name(where, key) + _attribute(where, value)
-    for key in capacity:
-        errors += validate_attribute_name(f"{path}.capacity[{key}]", key)
-    return errors
-
-
-_KINDS: Final = ("bool", "int", "string", "version")
-_NUMBER: Final = r"(0|[1-9][0-9]*)"
-_PRERELEASE: Final = r"(0|[1-9][0-9]*|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*)"
-is_semver = re.compile(
-    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(-{_PRERELEASE}(\.{_PRERELEASE})*)?"
-    r"(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?"
-).fullmatch
-
-
-def _attribute(path: str, value: Document) -> Errors:
-    errors: Errors = []
-    for field in ("string", "version"):
-        if byte_length(value.get(field) or "") > _VALUE_BYTES_MAX:
-            errors.append(too_long(f"{path}.{field}", _VALUE_BYTES_MAX))
-    version = (value.get("version") or "")[: _VALUE_BYTES_MAX + 1]
-    if "version" in value and not is_semver(version):
-        text = "must be a string compatible with semver.org spec 2.0.0"
-        errors.append(invalid(f"{path}.version", version, text))
-    if sum(value.get(kind) is not None for kind in _KINDS) != 1:
-        errors.append(invalid(path, value or "", "exactly one value must be specified"))
     return errors

@@ -1,4 +1,4 @@
-"""The group resource.k8s.io. Source: pkg/apis/resource/{validation,v1} (release 1.34)."""
+"""The group resource.k8s.io. Source: pkg/apis/resource/{validation,v1} (release 1.36)."""
 
 from __future__ import annotations
 
@@ -118,6 +118,63 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
             )
         ],
     ),
+    "a constraint is about an attribute": (
+        {"spec.devices.constraints": [{"requests": ["r"]}]},
+        [
+            (
+                'spec.devices.constraints[0]: Required value: exactly one of "matchAttribute" or '
+                '"distinctAttribute" is required, but multiple fields are set'
+            )
+        ],
+    ),
+    "an attribute has a name": (
+        {"spec.devices.constraints": [{"distinctAttribute": "a.b/c/d"}]},
+        [
+            (
+                'spec.devices.constraints[0].distinctAttribute: Invalid value: "a.b/c/d": must not contain '
+                "more than one slash"
+            )
+        ],
+    ),
+    "an operator is one of two": (
+        request(exactly={"deviceClassName": "c", "tolerations": [{"operator": "In", "key": "a"}]}),
+        [
+            (
+                f'{_REQUEST}.exactly.tolerations[0].operator: Unsupported value: "In": supported values: '
+                '"Equal", "Exists"'
+            )
+        ],
+    ),
+    "a toleration is of any value or of one": (
+        request(
+            exactly={
+                "deviceClassName": "c",
+                "tolerations": [{"operator": "Exists", "value": "v"}, {"operator": "Equal", "value": "-"}],
+            }
+        ),
+        [
+            (
+                f'{_REQUEST}.exactly.tolerations[0].value: Invalid value: "v": must be empty for operator '
+                "`Exists`"
+            ),
+            (
+                f'{_REQUEST}.exactly.tolerations[1].value: Invalid value: "-": a valid label must be '
+                "an empty "
+                "string or consist of alphanumeric characters, '-', '_' or '.', and must start and end "
+                "with an "
+                "alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for "
+                "validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+            ),
+        ],
+    ),
+    "names that are too many are not compared": (
+        {"spec.devices.requests": [REQUEST] * 33},
+        ["spec.devices.requests: Too many: 33: must have at most 32 items"],
+    ),
+    "a configuration is not long": (
+        {"spec.devices.config": [{"opaque": {"driver": "d", "parameters": {"a": "x" * 10_240}}}]},
+        ["spec.devices.config[0].opaque.parameters: Too long: may not be more than 10240 bytes"],
+    ),
     "a configuration is some driver's": (
         {"spec.devices.config": [{}]},
         ["spec.devices.config[0].opaque: Required value"],
@@ -141,6 +198,23 @@ def test_alternatives_are_referred_to_by_two_names() -> None:
     assert CLAIM.create(changes).texts == [
         f'spec.devices.constraints[0].requests[1]: Invalid value: "r/x": {_REFERENCE}'
     ]
+
+
+def test_what_may_be_asked_for() -> None:
+    """Attributes that differ, parts of capacities, and tolerations of any effect and without a key."""
+    asked = {
+        "deviceClassName": "c",
+        "capacity": {"requests": {"ram": "1Gi"}},
+        "tolerations": [{"effect": "None"}, {"operator": "Exists"}],
+    }
+    changes = {
+        **request(exactly=asked),
+        "spec.devices.constraints": [
+            {"distinctAttribute": "d.example.com/numa"},
+            {"matchAttribute": "d.example.com/model", "distinctAttribute": "not looked at"},
+        ],
+    }
+    assert CLAIM.create(changes).texts == []
 
 
 ASKED: Final = {"claim": (CLAIM, "spec.devices"), "template": (TEMPLATE, "spec.spec.devices")}
@@ -220,6 +294,27 @@ def test_a_class_may_stand_for_an_extended_resource() -> None:
     assert CLASS.create({"spec.extendedResourceName": "example.com/gpu"}).errors == []
     (text,) = CLASS.create({"spec.extendedResourceName": "cpu"}).texts
     assert text == 'spec.extendedResourceName: Invalid value: "cpu": must be a valid extended resource name'
+
+
+LONG: Final = [{"opaque": {"driver": "d", "parameters": {"a": "x" * 10_240}}}]
+# What changes of a class that is stored with selectors and a configuration that are too long.
+CLASS_CHANGES: Final[dict[str, tuple[Changes, list[str]]]] = {
+    "nothing of them": ({"spec.extendedResourceName": "example.com/gpu"}, []),
+    "a selector": (
+        {"spec.selectors": [{"cel": {"expression": "y" * 10_241}}]},
+        ["spec.selectors[0].cel.expression: Too long: may not be more than 10240 bytes"],
+    ),
+    "the configuration": (
+        {"spec.config": [*LONG, *LONG]},
+        [f"spec.config[{i}].opaque.parameters: Too long: may not be more than 10240 bytes" for i in range(2)],
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "texts"), CLASS_CHANGES.values(), ids=CLASS_CHANGES)
+def test_what_stays_of_a_class_may_be_long(changes: Changes, texts: list[str]) -> None:
+    old = {"spec.selectors": [{"cel": {"expression": "x" * 10_241}}], "spec.config": LONG}
+    assert CLASS.update(changes, old=old).texts == texts
 
 
 STATES: Final[dict[str, tuple[Changes, str]]] = {

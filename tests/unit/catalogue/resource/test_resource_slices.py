@@ -1,4 +1,4 @@
-"""ResourceSlices. Source: pkg/apis/resource/validation (release 1.34)."""
+"""ResourceSlices. Source: pkg/apis/resource/validation (release 1.36)."""
 
 from __future__ import annotations
 

@@ -1,0 +1,153 @@
+"""What drivers say in the status of a ResourceClaim of the devices that it has.
+
+Source: pkg/apis/resource/validation, validateDeviceStatus; pkg/registry/resource/resourceclaim/strategy.go,
+dropDeallocatedStatusDevices; KEP-4817 (release 1.36).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
+from apiserver.catalogue.resource.device_requests import (
+    validate_label,
+    validate_pool_name,
+    validate_set,
+    validate_size,
+)
+from apiserver.field_errors import Errors, duplicate, invalid, too_long, too_many
+from apiserver.golang.quoting import go_quote
+from apiserver.meta.names import byte_length
+from apiserver.validation.checks import interface_address
+from apiserver.validation.conditions import validate_conditions
+from apiserver.validation.documents import at, items
+from apiserver.vocabulary import Document
+
+_CONDITIONS_MAX: Final = 8
+_DATA_BYTES_MAX: Final = 10 * 1024
+_INTERFACE_NAME_BYTES_MAX: Final = 256
+_HARDWARE_ADDRESS_BYTES_MAX: Final = 128
+_IPS_MAX: Final = 16
+
+# Fields that identify a device, and those that identify a share of one.
+_DEVICE: Final = ("driver", "pool", "device")
+_SHARE: Final = (*_DEVICE, "shareID")
+
+
+def drop_deallocated_devices(new: Document, old: Document) -> None:
+    """Forgets the status of devices that the claim had and has not any more."""
+    status = new.get("status") or {}
+    found = status.get("devices")
+    if not found:
+        return
+    gone = {_identity(each, _DEVICE) for each in _allocated(old.get("status") or {})}
+    gone -= {_identity(each, _DEVICE) for each in _allocated(status)}
+    if not gone:
+        return
+    left = [each for each in found if _identity(each, _DEVICE) not in gone]
+    rest = {field: value for field, value in status.items() if field != "devices"}
+    new["status"] = {**rest, "devices": left} if left else rest
+
+
+def validate_device_statuses(path: str, status: Document) -> Errors:
+    """Checks what is said of devices: each is one that the claim has. path: of the status."""
+    allocated = {_identity(each, _SHARE) for each in _allocated(status)}
+    errors: Errors = []
+    for where, device in items(status, "devices", path):
+        errors += _device(where, device, is_allocated=_identity(device, _SHARE) in allocated)
+    seen: set[tuple[str, ...]] = set()
+    for where, device in items(status, "devices", path):
+        identity = _identity(device, _SHARE)
+        if identity in seen:
+            errors.append(duplicate(where, _told(identity)))
+        seen.add(identity)
+    return errors
+
+
+def _allocated(status: Document) -> Iterable[Document]:
+    found: list[Document] | None = at(status, "allocation", "devices", "results")
+    return found or ()
+
+
+def _identity(device: Document, fields: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(device.get(field) or "" for field in fields)
+
+
+def _told(identity: tuple[str, ...]) -> Document:
+    return dict(zip(("Driver", "Pool", "Device", "ShareID"), identity, strict=True))
+
+
+def _device(path: str, device: Document, *, is_allocated: bool) -> Errors:
+    errors = validate_csi_driver_name(f"{path}.driver", device.get("driver", ""))
+    errors += validate_pool_name(f"{path}.pool", device.get("pool", ""))
+    errors += validate_label(f"{path}.device", device.get("device", ""))
+    errors += validate_share_id(path, device)
+    if not is_allocated:
+        told = _told(_identity(device, _SHARE))
+        errors.append(invalid(path, told, "must be an allocated device in the claim"))
+    if (count := len(device.get("conditions") or ())) > _CONDITIONS_MAX:
+        errors.append(too_many(f"{path}.conditions", count, _CONDITIONS_MAX))
+    errors += validate_conditions(device, path)
+    if (data := device.get("data")) is not None:
+        errors += validate_size(f"{path}.data", data, _DATA_BYTES_MAX)
+    if (network := device.get("networkData")) is not None:
+        errors += _network(f"{path}.networkData", network)
+    return errors
+
+
+def _network(path: str, network: Document) -> Errors:
+    errors: Errors = [
+        too_long(f"{path}.{field}", most)
+        for field, most in (
+            ("interfaceName", _INTERFACE_NAME_BYTES_MAX),
+            ("hardwareAddress", _HARDWARE_ADDRESS_BYTES_MAX),
+        )
+        if byte_length(network.get(field) or "") > most
+    ]
+    return errors + validate_set(path, network, "ips", _IPS_MAX, interface_address, lambda address: address)
+
+
+# ---- shares
+
+
+_IN_LOWER_CASE: Final = (
+    "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase "
+    "hexadecimal characters"
+)
+_URN: Final = "urn:uuid:"
+_is_uuid = re.compile("[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}").fullmatch
+_is_hex = re.compile("[0-9a-fA-F]+").fullmatch
+
+
+def validate_share_id(path: str, device: Document) -> Errors:
+    """Checks which share of a device it is, if several allocations may share it. path: of the device."""
+    uid: Any = device.get("shareID")
+    if uid is None:
+        return []
+    if problem := _uuid_problem(uid):
+        return [invalid(f"{path}.shareID", uid, f"error validating uid: {problem}")]
+    if len(uid) != 36 or uid != uid.lower():
+        return [invalid(f"{path}.shareID", uid, _IN_LOWER_CASE)]
+    return []
+
+
+def _uuid_problem(uid: str) -> str:
+    """Returns what is wrong with a UUID in any of its forms, in the words of github.com/google/uuid."""
+    bare = uid
+    match length := byte_length(uid):
+        case 36 | 32:
+            pass
+        case 45:
+            if uid[:9].lower() != _URN:
+                return f"invalid urn prefix: {go_quote(uid[:9])}"
+            bare = uid[9:]
+        case 38:
+            if not (uid.startswith("{") and uid.endswith("}")):
+                return "invalid bracketed UUID format"
+            bare = uid[1:-1]
+        case _:
+            return f"invalid UUID length: {length}"
+    is_right = _is_hex(bare) if length == 32 else _is_uuid(bare)
+    return "" if is_right else "invalid UUID format"

@@ -1,0 +1,42 @@
+"""Taints of devices, and what tolerates them.
+
+Source: pkg/apis/resource/validation, validateDeviceTaint and validateDeviceToleration.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from apiserver.field_errors import Errors, invalid
+from apiserver.meta import names
+from apiserver.validation.checks import named, one_of
+from apiserver.vocabulary import Document
+
+_EFFECTS: Final = ("NoExecute", "NoSchedule", "None")
+_OPERATORS: Final = ("Equal", "Exists")
+
+
+def validate_taint(path: str, taint: Document, old_effect: str | None = None) -> Errors:
+    """Checks a taint. old_effect: what it was; an effect that stays may be one that a later release has."""
+    key, value, effect = (taint.get(field) or "" for field in ("key", "value", "effect"))
+    errors = [invalid(f"{path}.key", key, problem) for problem in names.qualified_name(key)]
+    errors += _value(path, value)
+    if effect == old_effect:
+        return errors
+    return errors + one_of(f"{path}.effect", effect, _EFFECTS, required_text="")
+
+
+def validate_toleration(path: str, toleration: Document) -> Errors:
+    value, operator, effect = (toleration.get(field) or "" for field in ("value", "operator", "effect"))
+    errors = named(f"{path}.key", toleration.get("key"), names.qualified_name, is_required=False)
+    if operator == "Equal":
+        errors += _value(path, value)
+    elif operator != "Exists":
+        errors += one_of(f"{path}.operator", operator, _OPERATORS, required_text="")
+    elif value:
+        errors.append(invalid(f"{path}.value", value, "must be empty for operator `Exists`"))
+    return errors + (one_of(f"{path}.effect", effect, _EFFECTS) if effect else [])
+
+
+def _value(path: str, value: str) -> Errors:
+    return [invalid(f"{path}.value", value, problem) for problem in names.label_value(value)]

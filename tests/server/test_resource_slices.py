@@ -1,0 +1,41 @@
+"""Devices that several allocations share, over HTTP."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tests.support.api import Api
+
+GROUP: Final = "/apis/resource.k8s.io"
+
+
+def slice_of(policy: dict[str, Any], **device: Any) -> dict[str, Any]:
+    capacity = {"ram": {"value": "8Gi", "requestPolicy": policy}}
+    devices = [{"name": "d", "allowMultipleAllocations": True, "capacity": capacity, **device}]
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "d.example.com", "pool": pool, "nodeName": "n", "devices": devices}
+    return {"metadata": {"name": "shared"}, "spec": spec}
+
+
+def test_a_device_tells_how_much_of_it_may_be_asked_for(api: Api) -> None:
+    slices = f"{GROUP}/v1/resourceslices"
+    wrong = {"default": "3Gi", "validRange": {"min": "1Gi", "max": "16Gi", "step": "0"}}
+    refused = api.post(slices, slice_of(wrong))
+    where = "spec.devices[0].capacity[ram].requestPolicy.validRange"
+    assert (refused.status, refused.causes) == (
+        422,
+        [("FieldValueInvalid", f"{where}.max"), ("FieldValueInvalid", f"{where}.step")],
+    )
+    right = {"default": "3Gi", "validRange": {"min": "1Gi", "step": "1Gi"}}
+    created = api.post(slices, slice_of(right, taints=[{"key": "a", "effect": "None"}])).ok()
+    (device,) = created["spec"]["devices"]
+    assert device["taints"][0]["timeAdded"] >= created["metadata"]["creationTimestamp"]
+    value = "/spec/devices/0/capacity/ram/value"
+
+    def resize(to: str) -> Any:
+        patch = [{"op": "replace", "path": value, "value": to}]
+        return api.send("PATCH", f"{slices}/shared", patch, type="application/json-patch+json")
+
+    assert resize("1Gi").causes == [("FieldValueInvalid", f"{where}.step")]
+    assert resize("4Gi").ok()["metadata"]["generation"] == 2
+    api.delete(f"{slices}/shared").ok()
