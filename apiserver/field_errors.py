@@ -83,6 +83,11 @@ def too_long(field: str, limit_bytes: int) -> FieldError:
     return FieldError(field, "FieldValueTooLong", f"Too long: may not be more than {limit_bytes} bytes")
 
 
+def longer_than(field: str, limit: int) -> FieldError:
+    """The error that Kubernetes had until 1.31 for long texts and long lists alike: TooLongMaxLength."""
+    return FieldError(field, "FieldValueTooLong", f"Too long: may not be longer than {limit}")
+
+
 def too_many(field: str, count: int, limit: int) -> FieldError:
     return FieldError(field, "FieldValueTooMany", f"Too many: {count}: must have at most {limit} items")
 

@@ -9,7 +9,7 @@ Source: pkg/apis/resource/{validation,v1alpha1,v1alpha2}, pkg/registry/resource 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_without_metadata
 from apiserver.catalogue.pod_specs.scheduling import validate_node_selector
@@ -17,13 +17,13 @@ from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
 from apiserver.catalogue.resource.device_requests import validate_items
 from apiserver.catalogue.resource.resource_claim_templates import validate_template_metadata
 from apiserver.catalogue.resource.resource_claims import claim_state, validate_consumer
-from apiserver.field_errors import Errors, duplicate, forbidden, invalid, required, too_long
+from apiserver.field_errors import Errors, duplicate, forbidden, invalid, longer_than, required
 from apiserver.meta import names
 from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import immutable, named, one_of, unique
+from apiserver.validation.checks import immutable, named, one_of
 from apiserver.validation.defaults import setting
 from apiserver.validation.documents import at, items, join
 from apiserver.vocabulary import Document
@@ -150,14 +150,24 @@ def validate_claim_status(new: Document, old: Document) -> Errors:
     elif allocation is not None:
         errors.append(required("status.driverName", "must be specified when `allocation` is set"))
     errors += _allocation("status.allocation", allocation or {})
-    errors += validate_items("status", status, "reservedFor", _CONSUMERS_MAX, validate_consumer)
-    errors += unique(
-        "status.reservedFor", status.get("reservedFor") or (), lambda consumer: consumer.get("uid", ""), "uid"
-    )
+    errors += _consumers("status", status)
     errors += _reservations(new, status, before)
     if allocation is not None and before.get("allocation") is not None:
         errors += immutable("status.allocation", allocation, before["allocation"])
     return errors + _deallocation(status, before)
+
+
+def _consumers(path: str, status: Document) -> Errors:
+    seen: set[str] = set()
+
+    def check(where: str, consumer: Document) -> Errors:
+        uid = consumer.get("uid", "")
+        if uid in seen:
+            return [duplicate(f"{where}.uid", uid)]
+        seen.add(uid)
+        return validate_consumer(where, consumer)
+
+    return _items(path, status, "reservedFor", _CONSUMERS_MAX, check)
 
 
 def _reservations(new: Document, status: Document, before: Document) -> Errors:
@@ -195,8 +205,8 @@ def _allocation(path: str, allocation: Document) -> Errors:
     errors: Errors = []
     # v1alpha1 has one handle, a text.
     if byte_length(allocation.get("resourceHandle", "")) > _HANDLE_BYTES_MAX:
-        errors.append(too_long(f"{path}.resourceHandle", _HANDLE_BYTES_MAX))
-    errors += validate_items(path, allocation, "resourceHandles", _HANDLES_MAX, _handle)
+        errors.append(longer_than(f"{path}.resourceHandle", _HANDLE_BYTES_MAX))
+    errors += _items(path, allocation, "resourceHandles", _HANDLES_MAX, _handle)
     if (selector := allocation.get("availableOnNodes")) is not None:
         errors += validate_node_selector(f"{path}.availableOnNodes", selector)
     return errors
@@ -206,7 +216,7 @@ def _handle(path: str, handle: Document) -> Errors:
     errors = validate_csi_driver_name(f"{path}.driverName", handle.get("driverName", ""))
     data, structured = handle.get("data", ""), handle.get("structuredData")
     if byte_length(data) > _HANDLE_BYTES_MAX:
-        errors.append(too_long(f"{path}.data", _HANDLE_BYTES_MAX))
+        errors.append(longer_than(f"{path}.data", _HANDLE_BYTES_MAX))
     if structured is None:
         return errors
     where = f"{path}.structuredData"
@@ -309,4 +319,15 @@ def _nodes(path: str, value: Document, field: str) -> Errors:
         seen.add(node)
         return [invalid(where, node, problem) for problem in names.dns_subdomain(node)]
 
-    return validate_items(path, value, field, _NODES_MAX, check)
+    return _items(path, value, field, _NODES_MAX, check)
+
+
+# ---- lists
+
+
+def _items(path: str, value: Document, field: str, limit: int, check: Callable[[str, Any], Errors]) -> Errors:
+    """Checks all items of a list, and then whether there are more than `limit`."""
+    errors = validate_items(path, value, field, None, check)
+    if len(value.get(field) or ()) > limit:
+        errors.append(longer_than(f"{path}.{field}", limit))
+    return errors

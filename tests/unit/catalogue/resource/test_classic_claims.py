@@ -122,7 +122,15 @@ INVALID: Final[dict[str, tuple[OldKind, Changes, list[str]]]] = {
     "too many nodes": (
         SCHEDULING,
         {"spec.potentialNodes": [f"n{index}" for index in range(129)]},
-        ["spec.potentialNodes: Too many: 129"],
+        ["spec.potentialNodes: Too long: may not be longer than 128"],
+    ),
+    "too many nodes, one of them twice": (
+        SCHEDULING,
+        {"spec.potentialNodes": ["a", *(f"n{index}" for index in range(127)), "a"]},
+        [
+            'spec.potentialNodes[128]: Duplicate value: "a"',
+            "spec.potentialNodes: Too long: may not be longer than 128",
+        ],
     ),
     "no resources": (
         SLICE,
@@ -260,7 +268,29 @@ STATUSES: Final[dict[str, tuple[dict[str, Any], dict[str, Any], list[str]]]] = {
     "too much to tell": (
         {},
         {"driverName": "a.b", "allocation": {"resourceHandles": [{**HANDLE, "data": "x" * 16_385}]}},
-        ["status.allocation.resourceHandles[0].data: Too long: "],
+        ["status.allocation.resourceHandles[0].data: Too long: may not be longer than 16384"],
+    ),
+    "too many devices": (
+        {},
+        {"driverName": "a.b", "allocation": {"resourceHandles": [HANDLE] * 33}},
+        ["status.allocation.resourceHandles: Too long: may not be longer than 32"],
+    ),
+    "reserved for too many, one of them twice": (
+        ALLOCATED,
+        {**ALLOCATED, "reservedFor": [{**POD, "uid": str(i % 33)} for i in range(34)]},
+        [
+            'status.reservedFor[33].uid: Duplicate value: "0"',
+            "status.reservedFor: Too long: may not be longer than 32",
+        ],
+    ),
+    "reserved twice for nobody": (
+        ALLOCATED,
+        {**ALLOCATED, "reservedFor": [{"uid": "1"}] * 2},
+        [
+            "status.reservedFor[0].resource: Required value",
+            "status.reservedFor[0].name: Required value",
+            'status.reservedFor[1].uid: Duplicate value: "1"',
+        ],
     ),
     "told in two ways": (
         {},
@@ -291,7 +321,7 @@ def test_a_claim_of_1_26_has_one_handle() -> None:
     update = OLD_CLAIM.resource.subresources["status"].update
     assert update is not None
     stored = OLD_CLAIM.create().document
-    for size, beginnings in ((16_384, []), (16_385, ["status.allocation.resourceHandle: Too long: "])):
+    for size, beginnings in ((16_384, []), (16_385, ["status.allocation.resourceHandle: Too long: may not"])):
         status = {"driverName": "a.b", "allocation": {"resourceHandle": "x" * size}}
         errors = update.validate({**stored, "status": status}, stored)
         assert_told([str(error) for error in errors], beginnings)
