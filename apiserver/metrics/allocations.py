@@ -15,7 +15,7 @@ from typing import Final
 
 from apiserver.metrics.histograms import Histogram
 from apiserver.metrics.series import Family, histogram_family, values
-from apiserver.registry.allocations import Allocation, AllocationKey, AllocationKeys
+from apiserver.registry.allocations import AddressRange, Allocation, AllocationKey, AllocationKeys
 from apiserver.vocabulary import IPNetwork
 
 _CLUSTER_IP: Final = "clusterip"
@@ -66,7 +66,8 @@ class AllocationMetrics:
         scope = _SCOPES[is_static]
         if allocation.kind == _NODE_PORT:
             self._node_port_errors[scope] += 1
-        elif cidr := self._network_of(allocation.value) or self._first_like(allocation.value):
+        elif cidr := self._network_of(allocation.value):
+            # As in kube-apiserver, an address that is of no network is no error of any.
             self._ip_errors[cidr, scope] += 1
 
     # ---- what there is
@@ -192,14 +193,16 @@ class AllocationMetrics:
             del self._durations[cidr]
 
     def _network_of(self, address: str) -> str:
-        """Returns the first network that an address is of; empty if it is of none."""
+        """Returns the first network of which an address may be given; empty if there is none."""
         ip = _parsed(address)
-        return next((str(each) for each in self._networks() if ip is not None and ip in each), "")
-
-    def _first_like(self, address: str) -> str:
-        """Returns the first network of the family of an address; empty if there is none."""
-        is_ipv6 = ":" in address
-        return next((str(each) for each in self._networks() if (each.version == 6) == is_ipv6), "")
+        return next(
+            (
+                str(each)
+                for each in self._networks()
+                if ip is not None and ip.version == each.version and AddressRange.of(each).has(ip)
+            ),
+            "",
+        )
 
 
 def _parsed(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
@@ -210,5 +213,4 @@ def _parsed(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | Non
 
 
 def _size(network: IPNetwork) -> int:
-    """Returns how many addresses may be given of it: not its own, nor its last one."""
-    return min(max(0, network.num_addresses - 2), ADDRESSES_MAX)
+    return min(AddressRange.of(network).size, ADDRESSES_MAX)

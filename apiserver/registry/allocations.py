@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from apiserver.field_errors import FieldError
 from apiserver.meta import timestamps
 from apiserver.registry.stored_object import encode, head_of
-from apiserver.vocabulary import Document, GroupResource
+from apiserver.vocabulary import Document, GroupResource, IPAddress, IPNetwork
 from storage.interface import TRANSACTION_WRITES_MAX, Condition, Delete, Put, Storage
 from storage.keys import INTERNAL_GROUP, prefix_range, resource_prefix
 
@@ -43,6 +43,30 @@ class AllocationKey(NamedTuple):
 
     kind: str
     value: str
+
+
+class AddressRange(NamedTuple):
+    """The addresses of a network that objects may be given, as numbers. There are none if `last` comes first.
+
+    A network's own address is none of them, and neither is the broadcast address of IPv4. IPv6 has none.
+    Source: pkg/registry/core/service/ipallocator/ipallocator.go, NewIPAllocator and hostsPerNetwork.
+    """
+
+    first: int
+    last: int
+
+    @classmethod
+    def of(cls, network: IPNetwork) -> AddressRange:
+        has_broadcast = network.version == 4
+        return cls(int(network.network_address) + 1, int(network.broadcast_address) - has_broadcast)
+
+    @property
+    def size(self) -> int:
+        return max(0, self.last - self.first + 1)
+
+    def has(self, address: IPAddress) -> bool:
+        """Whether it is one of them. address: of the network's family."""
+        return self.first <= int(address) <= self.last
 
 
 class Record(NamedTuple):

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
-from apiserver.field_errors import Errors, duplicate, invalid, not_supported, required
+from apiserver.field_errors import Errors, invalid, not_supported, required
 from apiserver.meta import names
 from apiserver.meta.names import NameRule
 from apiserver.meta.quantity import Quantity, parse_quantity
-from apiserver.vocabulary import Document
 
 IMMUTABLE: Final = "field is immutable"
 # Origins of errors, see `FieldError`.
@@ -171,15 +170,3 @@ def without_nulls(value: Any) -> Any:
     if isinstance(value, list):
         return [without_nulls(each) for each in value]
     return value
-
-
-def unique(path: str, values: Sequence[Document], key: Callable[[Document], Any], field: str) -> Errors:
-    """No two items of a list have the same value of a field; told of all but the first."""
-    seen: set[Any] = set()
-    errors: Errors = []
-    for index, value in enumerate(values):
-        identity = key(value)
-        if identity in seen:
-            errors.append(duplicate(f"{path}[{index}].{field}", identity))
-        seen.add(identity)
-    return errors

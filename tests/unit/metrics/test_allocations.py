@@ -5,6 +5,8 @@ from __future__ import annotations
 import ipaddress
 from typing import Final
 
+import pytest
+
 from apiserver.metrics.allocations import ADDRESSES_MAX, AllocationMetrics
 from apiserver.registry.allocations import Allocation, AllocationKeys
 from apiserver.vocabulary import IPNetwork
@@ -62,7 +64,9 @@ def test_what_is_given_and_refused_is_counted() -> None:
     metrics.allocated(ip("10.0.0.1"), 0.02, is_static=True)
     metrics.allocated(ip("10.0.0.2"), 0.02, is_static=False)
     metrics.failed(ip("10.0.0.1"), is_static=True)
-    metrics.failed(ip("192.168.0.1"), is_static=True)  # out of range
+    metrics.failed(ip("10.0.0.1"), is_static=True)
+    for of_no_network in ("192.168.0.1", "10.0.0.0", "10.0.0.255", "fd00::1", "no address"):
+        metrics.failed(ip(of_no_network), is_static=True)
     metrics.allocated(port("30001"), 0.02, is_static=False)
     metrics.failed(port("30001"), is_static=True)
     cidr = 'cidr="10.0.0.0/24"'
@@ -75,6 +79,31 @@ def test_what_is_given_and_refused_is_counted() -> None:
         f'{PORTS}allocation_total{{scope="dynamic"}} 1',
         f'{PORTS}allocation_errors_total{{scope="static"}} 1',
     }
+
+
+# Networks, and how many addresses of each Services may have.
+SIZES: Final = {
+    "10.0.0.0/8": 2**24 - 2,
+    "10.0.0.0/24": 254,
+    "10.0.0.0/30": 2,
+    "10.0.0.0/31": 0,
+    "10.0.0.0/32": 0,
+    "fd00::/64": ADDRESSES_MAX,
+    "fd00::/65": ADDRESSES_MAX,
+    "fd00::/66": 2**62 - 1,
+    "fd00::/112": 65_535,
+    "fd00::/126": 3,
+    "fd00::/127": 1,
+    "fd00::/128": 0,
+}
+
+
+@pytest.mark.parametrize(("cidr", "size"), SIZES.items(), ids=SIZES)
+def test_a_network_has_addresses(cidr: str, size: int) -> None:
+    """Source: pkg/registry/core/service/ipallocator, hostsPerNetwork and Free."""
+    network = ipaddress.ip_network(cidr)
+    metrics = AllocationMetrics(KEYS, lambda: [network], (30_000, 30_009))
+    assert f'{IPS}available_ips{{cidr="{cidr}"}} {size}' in lines(metrics)
 
 
 def test_networks_that_overlap_have_the_same_addresses_each() -> None:

@@ -23,7 +23,7 @@ from apiserver.catalogue.core.services.addresses import (
     normalized_ip,
 )
 from apiserver.field_errors import FieldError, invalid, too_many
-from apiserver.registry.allocations import ALLOCATIONS_MAX, Allocation, AllocationKey, Record
+from apiserver.registry.allocations import ALLOCATIONS_MAX, AddressRange, Allocation, AllocationKey, Record
 from apiserver.vocabulary import Document, GroupResource, IPNetwork
 
 AllocationKind: TypeAlias = Literal["clusterip", "nodeport"]
@@ -128,6 +128,26 @@ RANDOM_ATTEMPTS_MAX: Final = 64
 SEARCHED_MAX: Final = 1 << 16
 
 
+class StaticBand(NamedTuple):
+    """How many numbers at the start of a range are chosen last: one in `step`, 16 or more, `most` or less.
+
+    A range of 16 numbers or fewer has none. Source: calculateRangeOffset in pkg/registry/core/service, of
+    ipallocator/bitmap.go (KEP-3070) and portallocator/allocator.go (KEP-3668).
+    """
+
+    step: int
+    most: int
+
+    def size(self, count: int) -> int:
+        """count: of the numbers of the range."""
+        return min(max(_BAND_MIN, count // self.step), self.most) if count > _BAND_MIN else 0
+
+
+_BAND_MIN: Final = 16
+_ADDRESS_BAND: Final = StaticBand(step=16, most=256)
+_PORT_BAND: Final = StaticBand(step=32, most=128)
+
+
 class FurtherNetworks:
     """Networks that extend those of the command line: whoever allocates asks, and whoever hears of some sets.
 
@@ -196,8 +216,7 @@ class ServiceAllocator:
 
     def choose(self, request: AllocationRequest, taken: Container[AllocationKey]) -> Allocation | None:
         """Chooses from the upper band first, as kube-apiserver does: people ask for low numbers."""
-        for first, last in self._ranges(request):
-            upper = first + _static_band_size(last - first + 1)
+        for first, upper, last in self._ranges(request):
             for number in itertools.chain(self._candidates(upper, last), self._candidates(first, upper - 1)):
                 value = self._text(request, number)
                 if AllocationKey(request.kind, value) not in taken:
@@ -210,9 +229,9 @@ class ServiceAllocator:
             in_range = low <= int(allocation.value) <= high
             return None if in_range else refusal(document, allocation, port_out_of_range(low, high))
         address = ipaddress.ip_address(allocation.value)
-        for network in self._networks_of(f"IPv{address.version}"):
-            if int(network[0]) < int(address) < int(network[-1]):
-                return None
+        networks = self._networks_of(f"IPv{address.version}")
+        if any(AddressRange.of(network).has(address) for network in networks):
+            return None
         return refusal(document, allocation, IP_OUT_OF_RANGE)
 
     def conflict(self, document: Document, allocation: Allocation) -> FieldError:
@@ -233,13 +252,16 @@ class ServiceAllocator:
                 yield self.randint(low, high)
             yield from range(low, min(high + 1, low + SEARCHED_MAX))
 
-    def _ranges(self, request: AllocationRequest) -> Iterator[tuple[int, int]]:
-        """Yields first and last numbers; of a network without its own address and its last one."""
+    def _ranges(self, request: AllocationRequest) -> Iterator[tuple[int, int, int]]:
+        """Yields ranges of numbers: the first, the first of the upper band, and the last."""
         if request.kind == "nodeport":
-            yield self.node_ports
+            low, high = self.node_ports
+            yield low, low + _PORT_BAND.size(high - low + 1), high
             return
         for network in self._networks_of(request.family):
-            yield int(network[0]) + 1, int(network[-1]) - 1
+            first, last = AddressRange.of(network)
+            # Of all addresses of the network, as in Kubernetes, and not of those that may be given.
+            yield first, first + _ADDRESS_BAND.size(network.num_addresses), last
 
     def all_networks(self) -> Sequence[IPNetwork]:
         """Returns the networks of which addresses may be given, each once: ServiceCIDRs repeat the first."""
@@ -252,8 +274,3 @@ class ServiceAllocator:
 
     def _text(self, request: AllocationRequest, number: int) -> str:
         return str(number) if request.kind == "nodeport" else str(ipaddress.ip_address(number))
-
-
-def _static_band_size(size: int) -> int:
-    """Returns how many numbers at the start of a range are chosen last. Source: KEP-3070, KEP-3668."""
-    return min(max(16, size // 16), 256) if size > 16 else 0

@@ -5,6 +5,8 @@ Source: pkg/registry/core/service/storage, alloc.go.
 
 from __future__ import annotations
 
+import ipaddress
+from collections.abc import Iterable
 from typing import Any, Final
 
 import pytest
@@ -14,13 +16,14 @@ from apiserver.catalogue.core.services.allocation import (
     IP_TAKEN,
     PORT_TAKEN,
     AllocationRequest,
+    ServiceAllocator,
     allocation_requests,
     allocations,
     assign,
     port_out_of_range,
     refusal,
 )
-from apiserver.registry.allocations import Allocation
+from apiserver.registry.allocations import Allocation, AllocationKey
 from apiserver.vocabulary import Document
 from tests.unit.catalogue.served_kinds import ServedKind, least
 
@@ -139,3 +142,92 @@ def test_refusals_say_what_and_why() -> None:
     assert str(refusal(document, port, port_out_of_range(30000, 32767))) == (
         f"{said}not in the valid range. The range of valid ports is 30000-32767"
     )
+
+
+# ---- which addresses and ports there are
+
+
+def allocator(network: str = "10.0.0.0/24", ports: tuple[int, int] = (30_000, 32_767)) -> ServiceAllocator:
+    """Returns one that tries the lowest number first."""
+    return ServiceAllocator.for_networks([ipaddress.ip_network(network)], ports, lambda low, high: low)
+
+
+# Networks: the first address that may be given, the last one, and the first of the upper band. Those beside
+# them may not be given. Source: pkg/registry/core/service/ipallocator/ipallocator.go, NewIPAllocator.
+NETWORKS: Final = {
+    "10.0.0.0/8": ("10.0.0.1", "10.255.255.254", "10.0.1.1"),
+    "10.0.0.0/20": ("10.0.0.1", "10.0.15.254", "10.0.1.1"),
+    "10.0.0.0/23": ("10.0.0.1", "10.0.1.254", "10.0.0.33"),
+    "10.0.0.0/24": ("10.0.0.1", "10.0.0.254", "10.0.0.17"),
+    "10.0.0.0/27": ("10.0.0.1", "10.0.0.30", "10.0.0.17"),
+    "10.0.0.0/28": ("10.0.0.1", "10.0.0.14", "10.0.0.1"),
+    "10.0.0.0/30": ("10.0.0.1", "10.0.0.2", "10.0.0.1"),
+    "fd00::/64": ("fd00::1", "fd00::ffff:ffff:ffff:ffff", "fd00::101"),
+    "fd00::/112": ("fd00::1", "fd00::ffff", "fd00::101"),
+    "fd00::/119": ("fd00::1", "fd00::1ff", "fd00::21"),
+    "fd00::/123": ("fd00::1", "fd00::1f", "fd00::11"),
+    "fd00::/124": ("fd00::1", "fd00::f", "fd00::1"),
+    "fd00::/126": ("fd00::1", "fd00::3", "fd00::1"),
+    "fd00::/127": ("fd00::1", "fd00::1", "fd00::1"),
+}
+
+
+@pytest.mark.parametrize(("cidr", "addresses"), NETWORKS.items(), ids=NETWORKS)
+def test_which_addresses_of_a_network_may_be_given(cidr: str, addresses: tuple[str, str, str]) -> None:
+    first, last, upper = map(ipaddress.ip_address, addresses)
+    services = allocator(cidr)
+    request = AllocationRequest("clusterip", f"IPv{first.version}", (0,))
+
+    def refused(address: object) -> bool:
+        allocation = Allocation("clusterip", str(address), "spec.clusterIPs")
+        return services.refusal({"spec": {"clusterIPs": [str(address)]}}, allocation) is not None
+
+    assert [refused(each) for each in (first - 1, first, last, last + 1)] == [True, False, False, True]
+    assert services.choose(request, frozenset()) == Allocation("clusterip", str(upper), "")
+
+
+# Small networks, and all of their addresses that may be given, in the order in which they are.
+SMALL: Final[dict[str, list[str]]] = {
+    "10.0.0.0/30": ["10.0.0.1", "10.0.0.2"],
+    "10.0.0.0/31": [],
+    "10.0.0.0/32": [],
+    "fd00::/126": ["fd00::1", "fd00::2", "fd00::3"],
+    "fd00::/127": ["fd00::1"],
+    "fd00::/128": [],
+    "fd00::fff0/124": [f"fd00::fff{each}" for each in "123456789abcdef"],
+    "10.0.0.0/27": [f"10.0.0.{each}" for each in (*range(17, 31), *range(1, 17))],
+}
+
+
+@pytest.mark.parametrize(("cidr", "addresses"), SMALL.items(), ids=SMALL)
+def test_all_addresses_of_a_network_are_given(cidr: str, addresses: list[str]) -> None:
+    request = AllocationRequest("clusterip", f"IPv{ipaddress.ip_network(cidr).version}", (0,))
+    assert list(_given(allocator(cidr), request)) == addresses
+
+
+def _given(services: ServiceAllocator, request: AllocationRequest) -> Iterable[str]:
+    taken: set[AllocationKey] = set()
+    while (chosen := services.choose(request, taken)) is not None:
+        taken.add(AllocationKey(chosen.kind, chosen.value))
+        yield chosen.value
+
+
+# Ranges of node ports, and the first of the upper band.
+# Source: pkg/registry/core/service/portallocator/allocator.go, calculateRangeOffset.
+PORTS: Final = {
+    "the default": ((30_000, 32_767), 30_086),
+    "very many": ((30_000, 39_999), 30_128),
+    "few": ((30_000, 30_099), 30_016),
+    "hardly more than the lower band": ((30_000, 30_016), 30_016),
+    "no more than it": ((30_000, 30_015), 30_000),
+    "one": ((30_000, 30_000), 30_000),
+}
+
+
+@pytest.mark.parametrize(("ports", "upper"), PORTS.values(), ids=PORTS)
+def test_node_ports_are_given_from_the_upper_band_first(ports: tuple[int, int], upper: int) -> None:
+    services, request = allocator(ports=ports), AllocationRequest("nodeport", "", ())
+    assert services.choose(request, frozenset()) == Allocation("nodeport", str(upper), "")
+    taken = {AllocationKey("nodeport", str(each)) for each in range(upper, ports[1] + 1)}
+    lower = Allocation("nodeport", str(ports[0]), "") if ports[0] < upper else None
+    assert services.choose(request, taken) == lower
