@@ -36,6 +36,8 @@ TURN_S: Final = 0.002
 # for its seat, or for the store. But they have no more than `TURN_S`, or requests that never cease would stop
 # lists.
 ROUNDS_BETWEEN: Final = 3
+# What is done by then need not wait for a turn: a twentieth of one.
+BRIEF_S: Final = 0.0001
 # One of so many turns goes to who has waited longest.
 OLDEST_EVERY: Final = 4
 
@@ -142,6 +144,22 @@ class Turn:
         self._taken += 1
         if not self._rounds.turn_ends_at:
             self._rounds.begin_turn()
+
+
+class LateTurn(Turn):
+    """The turns of work that is nearly always brief, and then waits for none: its first `BRIEF_S` count for none.
+
+    Whoever waits for a turn waits for all the long work that has had as few of them, and has come before.
+    """
+
+    __slots__ = ("_is_brief_until",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._is_brief_until = monotonic() + BRIEF_S
+
+    def is_over(self) -> bool:
+        return monotonic() > self._is_brief_until and super().is_over()
 
 
 async def in_turns(items: Iterable[T]) -> AsyncIterator[T]:

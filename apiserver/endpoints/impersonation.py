@@ -21,7 +21,7 @@ from apiserver.endpoints.middleware import authorizer_attributes
 from apiserver.errors import Forbidden
 from apiserver.metrics.impersonation import ImpersonationMetrics
 from apiserver.vocabulary import UserInfo
-from storage.turns import Turn
+from storage.turns import LateTurn
 
 # Returns the user as whom a request is handled, and the constraint by which the caller may be that user.
 ImpersonationCheck: TypeAlias = Callable[[ApiCall, UserInfo], Awaitable[tuple[UserInfo, str]]]
@@ -86,7 +86,7 @@ class ConstrainedImpersonation:
         if last is not None:
             modes = (last, *(mode for mode in modes if mode is not last))
         refusal: Forbidden | None = None
-        turn = Turn()
+        turn = LateTurn()
         for mode in modes:
             if not mode.applies(request):
                 continue
@@ -102,7 +102,7 @@ class ConstrainedImpersonation:
         assert refusal is not None  # The legacy mode applies to everybody.
         raise refusal
 
-    async def _require(self, requirement: Requirement, mode: ImpersonationMode, turn: Turn) -> None:
+    async def _require(self, requirement: Requirement, mode: ImpersonationMode, turn: LateTurn) -> None:
         """Raises Forbidden."""
         if requirement.instead is not None and await self._problem(requirement.instead, mode) is None:
             return

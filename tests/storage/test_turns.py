@@ -8,7 +8,7 @@ import itertools
 import statistics
 from time import monotonic
 
-from storage.turns import OLDEST_EVERY, TURN_S, Turn
+from storage.turns import OLDEST_EVERY, TURN_S, LateTurn, Turn
 
 
 def work_for_a_turn() -> None:
@@ -148,3 +148,17 @@ async def test_work_that_is_short_does_not_wait() -> None:
     await asyncio.sleep(0)  # A round in which nobody has had a turn.
     turn = Turn()
     assert not turn.is_over()
+
+
+async def test_brief_work_waits_for_no_turn_and_long_work_that_is_usually_brief_does() -> None:
+    turn = Turn()
+    assert not turn.is_over()
+    work_for_a_turn()
+    assert turn.is_over()
+    # More than one, as the machine may run something else just then.
+    assert not all(LateTurn().is_over() for _ in range(100))
+    late = LateTurn()
+    work_for_a_turn()
+    assert late.is_over()
+    await late.next()
+    assert not LateTurn().is_over()
