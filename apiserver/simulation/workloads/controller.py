@@ -283,6 +283,8 @@ class WorkloadController:
 
         Raises what is refused, and the storage's errors.
         """
+        if plan.adoptions and not await self._may_adopt(resource, owner):
+            return False
         component, uid = self._components[resource], owner["metadata"]["uid"]
         for kind, found, adopt in plan.adoptions:
             target = Target.of(self._cluster.resource(kind), found)
@@ -297,6 +299,21 @@ class WorkloadController:
             if is_terminating(written) or (controller_of(written) or {}).get("uid") != uid:
                 return False
         return True
+
+    async def _may_adopt(self, resource: GroupResource, owner: Document) -> bool:
+        """Whether a workload is there, and is not being deleted, as the store has it now.
+
+        The informer may not have told of its deletion yet: what a workload has orphaned just before it goes
+        would be collected with it, if it were adopted again.
+        Source: kubernetes, pkg/controller/controller_ref_manager.go, RecheckDeletionTimestamp.
+        """
+        meta, served = owner["metadata"], self._cluster.resource(resource)
+        try:
+            stored = await self._cluster.registry.get(served, meta["namespace"], meta["name"])
+        except NotFound:
+            return False
+        live = stored.document()
+        return bool(live["metadata"]["uid"] == meta["uid"]) and not is_terminating(live)
 
     async def _carry_out(self, resource: GroupResource, owner: Document, plan: Plan) -> ApiError | None:
         """Do what is planned. Returns why something could not be created, if so.
