@@ -237,7 +237,8 @@ def simulated_stages(text: str) -> tuple[Stage, ...]:
     try:
         return parse_stages(content)
     except InvalidStage as error:
-        raise argparse.ArgumentTypeError(f"{text}: {error}") from None
+        place = text if error.place is None else f"{text}:{error.place.line}:{error.place.column}"
+        raise argparse.ArgumentTypeError(f"{place}: {error}") from None
 
 
 def address(text: str) -> str:

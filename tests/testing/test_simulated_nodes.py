@@ -251,7 +251,12 @@ def test_stages_of_a_file(tmp_path: Path) -> None:
 
 
 BAD_FLAGS: Final = {
-    "a bad file": (["--simulate-nodes=1"], "stages: {}", "stages: must be a list"),
+    "a bad file": (["--simulate-nodes=1"], "stages: {}", r"stages\.yaml:1:1: stages: must be a list"),
+    "a contradiction": (
+        ["--simulate-nodes=1"],
+        "stages:\n- phase: Succeeded\n  exitCode: 3\n",
+        r"stages\.yaml:3:3: stages\[0\]\.exitCode: must be 0 where the phase is Succeeded, not 3",
+    ),
     "no nodes": ([], "stages: [{}]", "--simulate-stages requires --simulate-nodes"),
     "too many nodes": (["--simulate-nodes=1001"], "stages: []", "1001 is not between 0 and 1000"),
 }

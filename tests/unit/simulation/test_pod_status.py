@@ -11,7 +11,7 @@ import pytest
 
 from apiserver.meta import timestamps
 from apiserver.simulation.pod_status import Moment, next_step
-from apiserver.simulation.stages import Selection, Stage, stages_for
+from apiserver.simulation.stages import RUNS_ON, Selection, Stage, stages_for
 from apiserver.vocabulary import Document
 from tests.unit.simulation.pods import ADDRESSES, NOW_S, Life, of_job, phases, pod, state_of
 
@@ -85,7 +85,7 @@ LIVES: Final[dict[str, tuple[Document, tuple[Stage, ...], float, list[str], str]
     ),
     "a deadline": (
         of_job(pod()) | {"spec": pod(restartPolicy="Never", activeDeadlineSeconds=9)["spec"]},
-        (Stage(),),
+        (RUNS_ON,),
         9,
         ["Running", "Failed"],
         "terminated 137 x0",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, Final
 
 import pytest
@@ -17,6 +18,7 @@ from apiserver.simulation.stages import (
     stage_of,
     stages_for,
 )
+from apiserver.vocabulary import Document
 from tests.unit.simulation.pods import of_job, pod
 
 EVERYTHING: Final = """
@@ -26,7 +28,6 @@ stages:
   phase: Failed
   startDelay: 500ms
   readyDelay: 1s
-  ready: false
   duration: 2
   exitCode: 3
   reason: Error
@@ -38,8 +39,12 @@ stages:
 
 def test_a_file() -> None:
     selection = Selection(frozenset({"batch"}), {"app": "importer"}, frozenset({"Job"}), frozenset({"main"}))
-    stage = Stage("Failed", 2, 0.5, 1.0, False, 2.0, 3, "Error", "no input", 0.5, 60.0, selection)
+    stage = Stage("Failed", 2, 0.5, 1.0, True, 2.0, 3, "Error", "no input", 0.5, 60.0, selection)
     assert parse_stages(EVERYTHING.encode()) == (stage,)
+
+
+def test_what_is_never_ready() -> None:
+    assert parse_stages(b"stages: [{ready: false}]") == (Stage(ready=False),)
 
 
 @pytest.mark.parametrize("text", ["stages: []", "{stages: []}"])
@@ -48,7 +53,11 @@ def test_a_file_without_stages(text: str) -> None:
 
 
 BAD_FILES: Final = {
-    "no YAML": ("stages: [", "not YAML: while parsing"),
+    "no YAML": ("stages: [", "not YAML: expected the node content"),
+    "a control character": ("stages: \x01", "not YAML: unacceptable character #x0001"),
+    "deep": ("[" * 10_000, "not YAML: "),
+    "a key twice": ("stages: [{times: 1, times: 2}]", "not YAML: times is given twice"),
+    "in itself": ("stages: &a [*a]", "stages[0]: must be a mapping"),
     "a tag": ("stages: !!python/object:os.system {}", "not YAML: could not determine a constructor"),
     "empty": ("", "must be a mapping with the one key stages"),
     "another key": ("{stages: [], rules: []}", "must be a mapping with the one key stages"),
@@ -56,7 +65,7 @@ BAD_FILES: Final = {
     "no mapping": ("stages: [1]", "stages[0]: must be a mapping"),
     "an unknown field": (
         "stages: [{}, {delay: 1s}]",
-        "stages[1]: unknown field 'delay'; known are match, times,",
+        "stages[1].delay: unknown field; known are match, times,",
     ),
     "a phase that there is not": (
         "stages: [{phase: Done}]",
@@ -76,7 +85,8 @@ BAD_FILES: Final = {
         f"stages: [{{message: {'x' * 2000}}}]",
         "stages[0].message: must be a text of at most",
     ),
-    "an unknown match": ("stages: [{match: {names: [a]}}]", "stages[0].match: unknown field 'names'"),
+    "a field whose name is no text": ("stages: [{1: 2}]", "stages[0].1: unknown field"),
+    "an unknown match": ("stages: [{match: {names: [a]}}]", "stages[0].match.names: unknown field; known"),
     "labels as a list": ("stages: [{match: {labels: [a]}}]", "stages[0].match.labels: must be a mapping"),
     "a label that is no text": ("stages: [{match: {labels: {a: 1}}}]", "stages[0].match.labels: must be"),
     "namespaces as a text": (
@@ -93,6 +103,119 @@ def test_bad_files(text: str, why: str) -> None:
     with pytest.raises(InvalidStage) as refused:
         parse_stages(text.encode())
     assert str(refused.value).startswith(why)
+
+
+# A stage, and what contradicts itself in it.
+CONTRADICTIONS: Final = {
+    "a success with a failure's code": (
+        "{phase: Succeeded, exitCode: 3}",
+        "exitCode: must be 0 where the phase is Succeeded, not 3",
+    ),
+    "a failure with a success's code": (
+        "{phase: Failed, exitCode: 0}",
+        "exitCode: must not be 0 where the phase is Failed",
+    ),
+    "the code of what does not end": (
+        "{phase: Running, exitCode: 0}",
+        "exitCode: a run that stays Running has none",
+    ),
+    "the duration of what does not end": (
+        "{phase: Running, duration: 1s}",
+        "duration: a run that stays Running has none",
+    ),
+    "the reason of no end": ("{phase: Running, reason: Error}", "reason: a run that stays Running has none"),
+    "the start of what never starts": (
+        "{phase: Pending, startDelay: 1s}",
+        "startDelay: a run that stays Pending has none",
+    ),
+    "ready, and never started": ("{phase: Pending, ready: true}", "ready: a run that stays Pending has none"),
+    "ready later, and never": ("{ready: false, readyDelay: 1s}", "readyDelay: what is never ready has none"),
+    "restarts without any delay": (
+        "{phase: Failed, restartDelay: 0}",
+        "restartDelay: must not be 0 for all runs if they take no time: restarts would never cease",
+    ),
+}
+
+
+@pytest.mark.parametrize(("stage", "why"), CONTRADICTIONS.values(), ids=CONTRADICTIONS)
+def test_contradictions(stage: str, why: str) -> None:
+    with pytest.raises(InvalidStage) as refused:
+        parse_stages(f"stages: [{stage}]".encode())
+    assert str(refused.value) == f"stages[0].{why}"
+
+
+CONSISTENT: Final = {
+    "a failure with its code": "{phase: Failed, exitCode: 3}",
+    "a wait with its reason": "{phase: Pending, reason: ImagePullBackOff, message: not there}",
+    "some restarts without any delay": "{phase: Failed, times: 3, restartDelay: 0}",
+    "restarts of what takes some time": "{phase: Failed, duration: 1s, restartDelay: 0}",
+    "what has no phase of its own": "{startDelay: 1s, readyDelay: 1s}",
+}
+
+
+@pytest.mark.parametrize("stage", CONSISTENT.values(), ids=CONSISTENT)
+def test_what_does_not_contradict_itself(stage: str) -> None:
+    assert len(parse_stages(f"stages: [{stage}]".encode())) == 1
+
+
+# Two stages, and whether runs come to the second one.
+REACHED: Final = {
+    "nothing is left": ("{}", "{match: {labels: {app: a}}}", False),
+    "the same": ("{match: {owners: [Job]}}", "{match: {owners: [Job]}}", False),
+    "a part of the names": ("{match: {owners: [Job, Pod]}}", "{match: {owners: [Job]}}", False),
+    "another name": ("{match: {owners: [Job]}}", "{match: {owners: [Job, Pod]}}", True),
+    "fewer labels": ("{match: {labels: {a: x, b: y}}}", "{match: {labels: {a: x}}}", True),
+    "more labels": ("{match: {labels: {a: x}}}", "{match: {labels: {a: x, b: y}}}", False),
+    "another value": ("{match: {labels: {a: x}}}", "{match: {labels: {a: y}}}", True),
+    "another namespace": ("{match: {namespaces: [x]}}", "{match: {namespaces: [y]}}", True),
+    "what may be an init container": ("{}", "{match: {containers: [x]}}", True),
+    "all but init containers": ("{match: {containers: [x]}}", "{}", True),
+    "later runs": ("{times: 2}", "{}", True),
+    "one more run": ("{times: 2}", "{times: 3}", True),
+    "runs that are over": ("{times: 2}", "{times: 2}", False),
+}
+
+
+@pytest.mark.parametrize(("first", "second", "is_reached"), REACHED.values(), ids=REACHED)
+def test_whether_a_stage_is_reached(first: str, second: str, is_reached: bool) -> None:
+    text = f"stages:\n- {first}\n- {second}\n".encode()
+    if is_reached:
+        assert len(parse_stages(text)) == 2
+        return
+    with pytest.raises(InvalidStage) as refused:
+        parse_stages(text)
+    assert str(refused.value) == "stages[1]: no run comes to it: stages[0] selects the same ones before"
+    assert refused.value.place == (3, 3)
+
+
+def test_a_thousand_stages_are_read_at_once() -> None:
+    stages = "\n".join(f"- {{match: {{labels: {{app: a{number}}}}}}}" for number in range(1_000))
+    began = time.process_time()
+    assert len(parse_stages(f"stages:\n{stages}\n".encode())) == 1_000
+    assert time.process_time() - began < 5
+
+
+# A file, and the line and the column that its error has.
+PLACES: Final = {
+    "of a field": ("stages:\n- phase: Failed\n  times: 0\n", (3, 3)),
+    "of an unknown field": ("stages:\n- phase: Failed\n  tmies: 1\n", (3, 3)),
+    "of an unknown match": ("stages:\n- match:\n    label: {a: b}\n", (3, 5)),
+    "of an item": ("stages:\n- {}\n- 1\n", (3, 3)),
+    "of a contradiction": ("stages:\n- exitCode: 3\n  phase: Succeeded\n", (2, 3)),
+    "of what is merged": ("stages:\n- &a {times: 1}\n- {<<: *a, times: 0}\n", (3, 12)),
+    "of what is merged, and wrong": ("stages:\n- &a {times: 1}\n- {<<: *a, exitCode: 999}\n", (3, 12)),
+    "of what is no YAML": ("stages:\n- {times: 1\n", (3, 1)),
+    "of a key that is given twice": ("stages:\n- times: 1\n  times: 2\n", (3, 3)),
+    "of the whole": ("# nothing\nrules: []\n", (2, 1)),
+    "of nothing": ("", None),
+}
+
+
+@pytest.mark.parametrize(("text", "place"), PLACES.values(), ids=PLACES)
+def test_places(text: str, place: tuple[int, int] | None) -> None:
+    with pytest.raises(InvalidStage) as refused:
+        parse_stages(text.encode())
+    assert refused.value.place == place
 
 
 ANNOTATIONS: Final[dict[str, tuple[dict[str, str], Stage | None]]] = {
@@ -126,6 +249,10 @@ BAD_ANNOTATIONS: Final = {
     "no number": (
         {"exit-code": "one"},
         "metadata.annotations[simulate.apiserver/exit-code]: must be a whole",
+    ),
+    "a contradiction": (
+        {"phase": "Succeeded", "exit-code": "3"},
+        "metadata.annotations[simulate.apiserver/exit-code]: must be 0 where the phase is Succeeded",
     ),
 }
 
@@ -172,6 +299,22 @@ def test_init_containers_are_selected_by_their_names_alone() -> None:
 
     assert of_init(ONE) is SUCCEEDS
     assert of_init(NAMED) is NAMED
+
+
+DEFAULTS: Final = {
+    "a pod": (pod(), False, "Running"),
+    "a pod of a Job": (of_job(pod()), False, "Succeeded"),
+    "an init container": (pod(), True, "Succeeded"),
+}
+
+
+@pytest.mark.parametrize(("found", "is_init", "phase"), DEFAULTS.values(), ids=DEFAULTS)
+def test_a_stage_without_a_phase_gets_as_far_as_without_it(
+    found: Document, is_init: bool, phase: str
+) -> None:
+    delayed = Stage(start_delay_s=1.0, match=Selection(containers=frozenset({"c"})))
+    stage = stage_of(found, "c", stages=[delayed], restarts=0, is_init=is_init, is_sidecar=False)
+    assert (stage.phase, stage.start_delay_s) == (phase, 1.0)
 
 
 def test_sidecars_run_on() -> None:
