@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import replace
 from pathlib import Path
@@ -86,7 +86,10 @@ class Runner(Protocol):
         ...
 
     def begin_again(self, state: StateCopy, asked: str) -> None:
-        """Go on with other objects, at the same address. Raises ServerStopped, NotInThisProcess."""
+        """Go on with other objects, at the same address.
+
+        Raises ServerStopped, ServerDidNotStart, NotInThisProcess.
+        """
         ...
 
 
@@ -102,18 +105,23 @@ class ServerThread:
         self._config, self._time = config, time
         beginning = None if state is None else Beginning(state)
         self._host = replace(host, clock=time.clock, beginning=beginning)
-        # With what it begins again, once it has stopped, and who waits for that.
+        # With what it begins again, once it has ended, and who waits for that: one at a time.
         self._next: tuple[StateCopy, Future[str]] | None = None
+        self._beginning = threading.Lock()
         # A daemon: an interpreter that ends does not wait for servers that nobody has stopped.
         self._thread = threading.Thread(target=self._run, name="apiserver", daemon=True)
         self._ready: Future[str] = Future()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        # Held to give the loop something to do, and to have it take no more.
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None  # while it takes calls
+        self._is_stopping = False
         self._app: App | None = None
 
     def start(self) -> str:
+        ready = self._ready
         self._thread.start()
         try:
-            return self._ready.result(START_S_MAX)
+            return ready.result(START_S_MAX)
         except FutureTimeout:
             self.stop()
             raise ServerDidNotStart(f"it was not ready within {START_S_MAX:.0f} s") from None
@@ -122,25 +130,24 @@ class ServerThread:
             raise
 
     def stop(self) -> None:
-        loop, app = self._loop, self._app
-        if loop is not None and app is not None:
-            try:
-                loop.call_soon_threadsafe(app.stop, DRAIN_S)
-            except RuntimeError:  # It has ended by itself.
-                log.debug("the event loop of the server was closed already")
+        with self._lock:
+            self._is_stopping = True
+            if self._loop is not None:
+                self._loop.call_soon_threadsafe(self._stop_app)
         if self._thread.ident is not None:
             self._thread.join()
 
     def call(self, make: Callable[[], Coroutine[Any, Any, T]], asked: str) -> T:
-        if self._loop is None or not self._thread.is_alive():
-            raise ServerStopped(asked)
         coroutine = make()
-        try:
+        with self._lock:
+            if self._loop is None:
+                coroutine.close()
+                raise ServerStopped(asked)
             running = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
-        except RuntimeError:
-            coroutine.close()
+        try:
+            return running.result()
+        except CancelledError:  # The loop has ended meanwhile.
             raise ServerStopped(asked) from None
-        return running.result()
 
     def copy_state(self, asked: str) -> StateCopy:
         app = self._app
@@ -173,8 +180,13 @@ class ServerThread:
             self._next = state, ready
             self._app.stop(0)
 
-        self.call(stop, asked)
-        ready.result(START_S_MAX)
+        with self._beginning:
+            self.call(stop, asked)
+            ready.result(START_S_MAX)
+
+    def _stop_app(self) -> None:
+        if self._app is not None:
+            self._app.stop(DRAIN_S)
 
     def _run(self) -> None:
         try:
@@ -189,25 +201,39 @@ class ServerThread:
         self._fail(ServerDidNotStart("it was stopped before it was ready"))
 
     def _fail(self, error: BaseException) -> None:
-        if not self._ready.done():
-            self._ready.set_exception(error)
+        """Tell those who wait for the server to be ready, and for it to begin again."""
+        waiting = [self._ready] if self._next is None else [self._ready, self._next[1]]
+        for ready in waiting:
+            if not ready.done():
+                ready.set_exception(error)
 
     async def _serve(self) -> None:
-        """Serve until stopped, on the same sockets whenever it begins again. Raises CannotStart."""
-        self._loop = asyncio.get_running_loop()
-        host, ready = self._host, self._ready
+        """Serve until stopped. Raises CannotStart."""
+        with self._lock:
+            self._loop = asyncio.get_running_loop()
+        try:
+            await self._serve_on_sockets()
+        finally:
+            with self._lock:
+                self._loop = None
+            # The loop calls in order: what it was given before is a task after this, which is cancelled then.
+            await asyncio.sleep(0)
+
+    async def _serve_on_sockets(self) -> None:
+        """Serve on the same sockets whenever the server begins again."""
+        host = self._host
         with contextlib.ExitStack() as stack:
             sockets = [
                 stack.enter_context(bound)
                 for bound in bind(self._config, self._config.secure_port, reuse_port=False)
             ]
             host = replace(host, sockets=sockets)
-            while True:
+            while not self._is_stopping:
                 self._app = app = App(self._config, host=host)
-                await app.run(_announcing(ready))
-                if self._next is None:
+                await app.run(_announcing(self._ready))
+                if self._next is None or self._is_stopping:
                     return
-                (state, ready), self._next = self._next, None
+                (state, self._ready), self._next = self._next, None
                 host = replace(host, beginning=Beginning(state, after=app.last_revision + 1))
 
 
