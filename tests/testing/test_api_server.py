@@ -214,6 +214,7 @@ def test_the_process_stays_as_it_was() -> None:
     assert gc.get_freeze_count() <= frozen
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux is missing: open files are read from its /proc")
 def test_nothing_is_left_of_it() -> None:
     """Whatever its clients were doing."""
     with ApiServer():
@@ -310,16 +311,18 @@ def test_a_child_process_that_is_stopped_ends_its_shutdown() -> None:
 
 # In a process of its own: what other servers in that of the tests do meanwhile makes objects, too.
 ONE_AFTER_ANOTHER: Final = """
-import gc, os, sys, threading
+import gc, sys, threading
+import psutil
 from apiserver.testing import ApiServer
+
+process = psutil.Process()
 
 def state():
     gc.collect()
-    with open("/proc/self/statm") as file:
-        pages = int(file.read().split()[1])
-    held = pages * os.sysconf("SC_PAGE_SIZE"), len(gc.get_objects())
-    return *held, len(os.listdir("/proc/self/fd")), threading.active_count()
+    held = process.memory_info().rss, len(gc.get_objects())
+    return *held, process.num_fds(), threading.active_count()
 
+state()  # what it imports and keeps is there from now on
 first, last = map(int, sys.argv[1:])
 for number in range(1, last + 1):
     with ApiServer() as server:
@@ -352,12 +355,6 @@ def left_by_servers(first: int, last: int) -> tuple[Left, Left]:
     return at_first, at_last
 
 
-needs_proc = pytest.mark.skipif(
-    sys.platform != "linux", reason="Linux is missing: threads, open files and memory are read from its /proc"
-)
-
-
-@needs_proc
 def test_servers_one_after_another_leave_nothing() -> None:
     """But caches, which have bounds: of roles by their bytes, of URLs; the first servers fill them."""
     before, after = left_by_servers(20, 25)
@@ -367,7 +364,6 @@ def test_servers_one_after_another_leave_nothing() -> None:
 
 @pytest.mark.slow
 @pytest.mark.longest
-@needs_proc
 def test_a_thousand_servers_leak_nothing() -> None:
     at_10, at_1000 = left_by_servers(10, 1_000)
     assert (at_1000.files, at_1000.threads) == (at_10.files, at_10.threads)

@@ -17,6 +17,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import orjson
+import psutil
 import pytest
 import yaml
 
@@ -382,12 +383,12 @@ def _threads() -> tuple[int, int]:
 def test_nothing_is_left_of_forks(original: ApiServer, snapshot: Snapshot) -> None:
     with original.fork(snapshot):
         pass
-    (others, before), opened = _threads(), len(os.listdir("/proc/self/fd"))
+    (others, before), opened = _threads(), psutil.Process().num_fds()
     for _ in range(2 * EXECUTOR_THREADS_MAX):
         with original.fork(snapshot) as fork:
             names(fork)
     left, executors = _threads()
-    assert (left, len(os.listdir("/proc/self/fd"))) == (others, opened)
+    assert (left, psutil.Process().num_fds()) == (others, opened)
     assert executors <= before + EXECUTOR_THREADS_MAX
 
 
