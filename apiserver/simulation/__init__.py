@@ -13,8 +13,8 @@
     workloads        controllers of Deployments, Jobs and the like
 
 What they guarantee: clients see what a cluster would show them, in its order: a pod is bound, starts, is
-ready, ends. Nothing is kept outside of the objects: who becomes the leader, or starts again, goes on where
-another has stopped. What has settled is not written again, but for the Leases of nodes.
+ready, ends. Nothing is kept outside of the objects but delays: who becomes the leader, or starts again, goes
+on where another has stopped. What has settled is not written again, but for the Leases of nodes.
 
 Why this shape: what decides is pure and takes the time as an argument; the rest are controllers as those in
 `apiserver.controllers`, of which one is active among all servers on a store. They differ from these in two

@@ -143,6 +143,17 @@ def test_what_a_quota_refuses_is_told(server: ApiServer) -> None:
     assert find_condition(found, "ReplicaFailure") is None
 
 
+@pytest.mark.parametrize("kind", ["ReplicaSet", "Deployment"])
+def test_what_a_quota_refuses_is_not_tried_without_a_pause(server: ApiServer, kind: str) -> None:
+    """Each pod that is refused has another name, which is in the message."""
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}}
+    server.load({**quota, "spec": {"hard": {"pods": "0"}}})
+    server.wait_for("ResourceQuota", "q", "default", until=lambda it: "used" in it.get("status", {}))
+    server.load(workload(kind, "web", replicas=5))
+    server.wait_for(kind, "web", "default", until=lambda it: is_condition_true(it, "ReplicaFailure"))
+    server.assert_quiet("replicasets", "deployments", seconds=0.5)
+
+
 def test_a_job_that_fails(server: ApiServer) -> None:
     server.load(job("bad", {"exit-code": "3"}, backoffLimit=0))
     found = server.wait_for("Job", "bad", "default", until=lambda it: is_condition_true(it, "Failed"))

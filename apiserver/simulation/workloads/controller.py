@@ -34,6 +34,7 @@ from apiserver.simulation.workloads import jobs
 from apiserver.simulation.workloads.daemon_sets import plan_daemon_set
 from apiserver.simulation.workloads.deployments import plan_deployment
 from apiserver.simulation.workloads.endpoint_slices import is_selected, plan_slices, selects_pods
+from apiserver.simulation.workloads.failed_pods import FailedPods
 from apiserver.simulation.workloads.jobs import plan_job
 from apiserver.simulation.workloads.plans import Plan
 from apiserver.simulation.workloads.pods import is_terminating
@@ -110,6 +111,7 @@ class WorkloadController:
             )
             for each, account in _ACCOUNTS.items()
         }
+        self._failed_pods = FailedPods()
         self._informers: Sequence[Informer] = ()
         self.queue: WorkQueue[Key] = WorkQueue(NAME, BACKOFF)
 
@@ -248,7 +250,8 @@ class WorkloadController:
         if resource == DAEMON_SETS:
             revisions = self._candidates(REVISIONS, owner)
             nodes = list(self._indexes[NODES])
-            return plan_daemon_set(owner, self._candidates(PODS, owner), nodes, revisions, now)
+            candidates = self._candidates(PODS, owner)
+            return plan_daemon_set(owner, candidates, nodes, revisions, self._failed_pods, now)
         if resource == JOBS:
             return plan_job(owner, self._candidates(PODS, owner), now)
         if resource == PODS:
@@ -340,6 +343,8 @@ class WorkloadController:
                 self._indexes[kind].remove(deleted.found.document())
             else:
                 self._indexes[kind].put(deleted.found.document())
+        for place in plan.failed_at:
+            self._failed_pods.count(place, cluster.clock())
         for kind, document in plan.creates:
             served = cluster.resource(kind)
             try:

@@ -12,8 +12,10 @@ from typing import Any, Final
 
 from apiserver.simulation.resources import PODS, REVISIONS
 from apiserver.simulation.scheduling import may_stay, why_not
+from apiserver.simulation.workloads.failed_pods import DaemonPlace, FailedPods
 from apiserver.simulation.workloads.plans import Create, Delete, Plan
 from apiserver.simulation.workloads.pods import (
+    ENDED,
     available_in_s,
     claim,
     created,
@@ -26,6 +28,8 @@ from apiserver.simulation.workloads.pods import (
 from apiserver.simulation.workloads.revisions import HASH, current_revision, forget_old
 from apiserver.vocabulary import Document
 
+# Pods that are created, and that are deleted, at once; the others follow when that has been done.
+BURST_MAX: Final = 250
 GENERATION: Final = "pod-template-generation"
 _TOLERATED: Final = (
     ("not-ready", "NoExecute"),
@@ -43,11 +47,13 @@ def plan_daemon_set(
     pods: Sequence[Document],
     nodes: Sequence[Document],
     revisions: Sequence[Document],
+    failed_pods: FailedPods,
     now: float,
 ) -> Plan:
     """pods, revisions: Pods and ControllerRevisions that it manages, or might adopt.
 
-    now: seconds since 1970.
+    failed_pods: which have failed before; who carries the plan out adds those that it deletes
+    (`Plan.failed_at`). now: seconds since 1970.
     """
     plan = Plan()
     revisions = claim(owner, REVISIONS, revisions, plan)
@@ -63,9 +69,11 @@ def plan_daemon_set(
     if not is_terminating(owner):
         staying = {each["metadata"]["name"] for each in nodes if may_stay(template, each)}
         _delete_strays(by_node, staying.union(wanted), plan)
+        _delete_failed(owner, {node: by_node.get(node, []) for node in wanted}, failed_pods, plan, now)
         _place(owner, by_node, wanted, labels, plan)
         if _is_rolling(owner):
             _roll(owner, by_node, wanted, update.label, plan, now)
+        del plan.deletes[BURST_MAX:]
     plan.status = _status(owner, by_node, wanted, update.label, plan, now)
     used = {update.label, *((_revision(pod)) for listed in by_node.values() for pod in listed)}
     if not plan.changes_objects:
@@ -114,6 +122,28 @@ def _new_pod(owner: Document, labels: Document, node: str) -> Document:
     return pod
 
 
+def _delete_failed(
+    owner: Document,
+    by_node: Mapping[str, Sequence[Document]],
+    failed_pods: FailedPods,
+    plan: Plan,
+    now: float,
+) -> None:
+    """Have failed pods deleted that have been there long enough, one on each node; others follow them."""
+    meta = owner["metadata"]
+    for node, listed in by_node.items():
+        failed = [pod for pod in listed if phase_of(pod) == "Failed" and not is_terminating(pod)]
+        if not failed or len(plan.failed_at) == BURST_MAX:
+            continue
+        place = DaemonPlace(meta["uid"], meta.get("generation", 0), node)
+        wait_s = failed_pods.wait_s(place, now)
+        if wait_s > 0:
+            plan.look_again(wait_s)
+            continue
+        plan.deletes.append(Delete(PODS, failed[0]))
+        plan.failed_at.append(place)
+
+
 def _place(
     owner: Document,
     by_node: defaultdict[str, list[Document]],
@@ -122,14 +152,16 @@ def _place(
     plan: Plan,
 ) -> None:
     """Have one pod on each node that is wanted: the oldest one that has not ended."""
+    missing = []
     for node in wanted:
         listed = by_node.get(node, [])
         alive = [pod for pod in listed if not is_terminating(pod)]
-        ended = [pod for pod in alive if phase_of(pod) in ("Failed", "Succeeded")]
-        running = [pod for pod in alive if pod not in ended]
-        plan.deletes += [Delete(PODS, pod) for pod in (*ended, *running[1:])]
+        succeeded = [pod for pod in alive if phase_of(pod) == "Succeeded"]
+        running = [pod for pod in alive if phase_of(pod) not in ENDED]
+        plan.deletes += [Delete(PODS, pod) for pod in (*succeeded, *running[1:])]
         if not listed:
-            plan.creates.append(Create(PODS, _new_pod(owner, labels, node)))
+            missing.append(node)
+    plan.creates += [Create(PODS, _new_pod(owner, labels, node)) for node in missing[:BURST_MAX]]
 
 
 def _delete_strays(by_node: Mapping[str, Sequence[Document]], places: Container[str], plan: Plan) -> None:

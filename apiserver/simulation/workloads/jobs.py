@@ -348,18 +348,44 @@ def _scale(job: _Job) -> None:
 
 
 def _retry_in_s(job: _Job) -> float:
-    """Returns how long a failure is waited for before there is another pod; the delays double."""
-    ends = [
-        timestamps.from_text(each["state"]["terminated"].get("finishedAt") or "")
-        for pod in job.pods
-        if phase_of(pod) == "Failed"
-        for each in _ended(pod)
-    ]
-    known = [each for each in ends if each is not None]
-    if not known or not job.all_failed:
+    """Returns for how long there is no other pod after a failure: it doubles with each since a success.
+
+    Those that a failure policy ignores are failures here, too.
+    Source of the rules: kubernetes, pkg/controller/job/backoff_utils.go.
+    """
+    failed_at = [_finished_at(pod) for pod in job.pods if _has_failed(job, pod)]
+    last_success = max((_finished_at(pod) for pod in job.pods if phase_of(pod) == "Succeeded"), default=None)
+    if last_success is not None:
+        # Times have whole seconds: in the same one, either may have been the later.
+        failed_at = [each for each in failed_at if each >= last_success]
+    if not failed_at:
         return 0.0
-    delay_s = min(RETRY_DELAY_S * 2.0 ** min(job.all_failed - 1, 30), RETRY_DELAY_S_MAX)
-    return max(known) + delay_s - job.now
+    # Some may have been deleted since they failed.
+    failures = len(failed_at) if last_success is not None else max(len(failed_at), job.all_failed)
+    delay_s = min(RETRY_DELAY_S * 2.0 ** min(failures - 1, 30), RETRY_DELAY_S_MAX)
+    return max(failed_at) + delay_s - job.now
+
+
+def _has_failed(job: _Job, pod: Document) -> bool:
+    return phase_of(pod) == "Failed" or (
+        is_terminating(pod) and phase_of(pod) != "Succeeded" and not job.waits_for_ends
+    )
+
+
+def _finished_at(pod: Document) -> float:
+    """Returns when a pod has ended: its containers, or it was not ready any more, or was deleted."""
+    meta, status = pod["metadata"], pod.get("status") or {}
+    ended = [(each.get("state") or {}).get("terminated") for each in status.get("containerStatuses") or ()]
+    texts = [(each or {}).get("finishedAt") or "" for each in ended]
+    if texts and all(texts):
+        return max(timestamps.from_text(each) or 0.0 for each in texts)
+    ready = find_condition(pod, "Ready")
+    if ready is not None and ready.get("status") == "False" and ready.get("lastTransitionTime"):
+        return timestamps.from_text(ready["lastTransitionTime"]) or 0.0
+    if is_terminating(pod):
+        ends_at = timestamps.from_text(meta["deletionTimestamp"]) or 0.0
+        return ends_at - (meta.get("deletionGracePeriodSeconds") or 0)
+    return timestamps.from_text(meta.get("creationTimestamp") or "") or 0.0
 
 
 def _new_pod(job: _Job, index: int | None) -> Document:

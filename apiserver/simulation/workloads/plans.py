@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from apiserver.meta.conditions import set_condition
+from apiserver.simulation.workloads.failed_pods import DaemonPlace
 from apiserver.vocabulary import Document, GroupResource
 
 
@@ -35,6 +36,7 @@ class Plan:
     adoptions: of objects that all else counts as the workload's: if one of them fails, all is planned anew.
     status: as it has to be; None if it is not to be written. again_s: in how many seconds it may be another
     one by itself. failed_status: returns the status if something could not be created, given why.
+    failed_at: where pods of a DaemonSet are deleted that have failed.
     """
 
     adoptions: list[Update] = field(default_factory=list)
@@ -44,6 +46,7 @@ class Plan:
     status: Document | None = None
     again_s: float | None = None
     failed_status: Callable[[str], Document] | None = None
+    failed_at: list[DaemonPlace] = field(default_factory=list)
 
     def look_again(self, seconds: float | None) -> None:
         if seconds is not None:

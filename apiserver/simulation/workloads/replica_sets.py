@@ -23,7 +23,7 @@ from apiserver.simulation.workloads.pods import (
 )
 from apiserver.vocabulary import Document
 
-# Pods that are created at once; the others follow when these are there.
+# Pods that are created, or deleted, at once; the others follow when that has been done.
 BURST_MAX: Final = 500
 
 
@@ -38,18 +38,23 @@ def plan_replica_set(owner: Document, pods: Sequence[Document], now: float) -> P
             count = min(missing, BURST_MAX)
             plan.creates = [Create(PODS, new_pod(owner, spec["template"], {})) for _ in range(count)]
         elif missing < 0:
-            plan.deletes = [Delete(PODS, pod) for pod in sorted(found, key=_keep)[:-missing]]
+            plan.deletes = [Delete(PODS, pod) for pod in sorted(found, key=_keep)[: min(-missing, BURST_MAX)]]
     plan.status = _status(owner, found, now, plan)
     status = plan.status
-    plan.failed_status = lambda why: {
-        **status,
-        "conditions": with_condition(
-            conditions_of(owner),
-            {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": why},
-            timestamps.to_text(now),
-        ),
-    }
+    plan.failed_status = lambda why: {**status, "conditions": _failed(conditions_of(owner), why, now)}
     return plan
+
+
+def _failed(conditions: list[Document], why: str, now: float) -> list[Document]:
+    """Returns conditions with the one that pods cannot be created.
+
+    It is kept as it began: each attempt has another name in its message, and the next one would follow at
+    once on the change of the status.
+    """
+    if any(each.get("type") == "ReplicaFailure" for each in conditions):
+        return conditions
+    failure = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": why}
+    return with_condition(conditions, failure, timestamps.to_text(now))
 
 
 def _keep(pod: Document) -> tuple[Any, ...]:

@@ -21,6 +21,7 @@ from apiserver.simulation.resources import (
 )
 from apiserver.simulation.workloads.daemon_sets import plan_daemon_set
 from apiserver.simulation.workloads.deployments import plan_deployment
+from apiserver.simulation.workloads.failed_pods import FailedPods
 from apiserver.simulation.workloads.jobs import plan_job
 from apiserver.simulation.workloads.plans import Plan
 from apiserver.simulation.workloads.replica_sets import plan_replica_set
@@ -62,6 +63,7 @@ class Cluster:
     ) -> None:
         self.now = NOW_S
         self.nodes = list(nodes)
+        self.failed_pods = FailedPods()
         self.run = run
         self.objects: dict[GroupResource, dict[str, Document]] = {each: {} for each in _KINDS}
         self.log: list[str] = []
@@ -142,7 +144,7 @@ class Cluster:
         if resource == STATEFUL_SETS:
             return plan_stateful_set(found, pods, revisions, self.objects[CLAIMS], self.now)
         if resource == DAEMON_SETS:
-            return plan_daemon_set(found, pods, self.nodes, revisions, self.now)
+            return plan_daemon_set(found, pods, self.nodes, revisions, self.failed_pods, self.now)
         return plan_job(found, pods, self.now)
 
     def _carry_out(self, owner: Document, plan: Plan) -> None:
@@ -164,6 +166,8 @@ class Cluster:
                 live["metadata"]["deletionTimestamp"] = timestamps.to_text(self.now)
                 if resource != PODS:
                     self._remove_if_over(resource, live)
+        for place in plan.failed_at:
+            self.failed_pods.count(place, self.now)
         for create in plan.creates:
             self.writes += 1
             if create.document["metadata"].get("name") not in self.objects[create.resource]:

@@ -10,8 +10,9 @@ from typing import Any, Final
 import pytest
 
 from apiserver.simulation.resources import DAEMON_SETS, PODS, REVISIONS
+from apiserver.simulation.workloads.daemon_sets import BURST_MAX
 from apiserver.vocabulary import Document
-from tests.unit.simulation.workloads.cluster import Cluster, node, template
+from tests.unit.simulation.workloads.cluster import NOW_S, Cluster, node, template
 
 TAINT: Final = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
 
@@ -165,3 +166,51 @@ def test_revisions_number_the_templates() -> None:
     newest = max(revisions, key=lambda each: int(each["revision"]))
     label = "controller-revision-hash"
     assert pod["metadata"]["labels"][label] == newest["metadata"]["labels"][label]
+
+
+def test_pods_that_fail_at_once_are_replaced_less_and_less_often() -> None:
+    cluster = Cluster(nodes=[node("a")], run=lambda _: ("Failed", False))
+    agent = cluster.add(DAEMON_SETS, "agent")
+    pods_after = []
+    for _ in range(7):
+        cluster.settle()
+        pods_after.append(sum(line.startswith("create Pod") for line in cluster.log))
+        wait_s = cluster.plan(DAEMON_SETS, agent).again_s
+        assert wait_s is not None
+        cluster.now += wait_s
+    # The second one is there at once.
+    assert pods_after == [2, 3, 4, 5, 6, 7, 8]
+    assert cluster.now - NOW_S == pytest.approx(0.1 * (2**7 - 1))
+
+
+def test_a_change_of_the_daemon_set_begins_anew() -> None:
+    cluster = Cluster(nodes=[node("a")], run=lambda _: ("Failed", False))
+    agent = cluster.add(DAEMON_SETS, "agent")
+    cluster.settle()
+    cluster.run = lambda _: ("Running", True)
+    cluster.change(agent, template=template("other"))
+    cluster.settle()
+    assert agent["status"]["numberReady"] == 1
+
+
+def test_pods_on_other_nodes_do_not_wait() -> None:
+    cluster = Cluster(
+        nodes=[node("a"), node("b")],
+        run=lambda pod: ("Failed", False) if node_of(pod) == "a" else ("Running", True),
+    )
+    agent = cluster.add(DAEMON_SETS, "agent")
+    cluster.settle()
+    assert agent["status"]["numberReady"] == 1
+
+
+def test_a_step_creates_and_deletes_no_more_pods_than_are_allowed() -> None:
+    count = 2 * BURST_MAX + 1
+    cluster = Cluster(nodes=[node(str(number)) for number in range(count)])
+    agent = cluster.add(DAEMON_SETS, "agent")
+    assert sum(each.resource == PODS for each in cluster.plan(DAEMON_SETS, agent).creates) == BURST_MAX
+    cluster.settle()
+    assert agent["status"]["numberReady"] == count
+    cluster.nodes = []
+    assert len(cluster.plan(DAEMON_SETS, agent).deletes) == BURST_MAX
+    cluster.settle()
+    assert cluster.pods() == []

@@ -17,6 +17,7 @@ from apiserver.meta.conditions import find_condition
 from apiserver.simulation.resources import DEPLOYMENTS, PODS, REPLICA_SETS
 from apiserver.simulation.workloads.deployments import revision_of
 from apiserver.simulation.workloads.pods import is_ready, scaled
+from apiserver.simulation.workloads.replica_sets import BURST_MAX
 from apiserver.vocabulary import Document
 from tests.unit.simulation.workloads.cluster import Cluster, template
 
@@ -319,6 +320,28 @@ def test_what_cannot_be_created_is_told() -> None:
         "exceeded quota",
     )
     assert "conditions" not in (cluster.plan(REPLICA_SETS, replica_set).status or {})
+
+
+def test_another_name_in_the_reason_is_no_other_status() -> None:
+    """It would be tried again at once, since the status has changed."""
+    cluster = Cluster()
+    replica_set = cluster.add(REPLICA_SETS, "r", replicas=1)
+    plan = cluster.plan(REPLICA_SETS, replica_set)
+    assert plan.failed_status is not None
+    replica_set["status"] = plan.failed_status('pods "r-abcde" is forbidden')
+    plan = cluster.plan(REPLICA_SETS, replica_set)
+    assert plan.failed_status is not None
+    assert plan.failed_status('pods "r-fghij" is forbidden') == replica_set["status"]
+
+
+def test_a_step_deletes_no_more_pods_than_are_allowed() -> None:
+    cluster = Cluster()
+    replica_set = cluster.add(REPLICA_SETS, "r", replicas=BURST_MAX + 1)
+    cluster.settle()
+    cluster.change(replica_set, replicas=0)
+    assert len(cluster.plan(REPLICA_SETS, replica_set).deletes) == BURST_MAX
+    cluster.settle()
+    assert cluster.pods() == []
 
 
 # How clients have written the conditions of a Deployment that is rolled out, and of a ReplicaSet that fails.

@@ -9,11 +9,12 @@ from typing import Any, Final
 
 import pytest
 
+from apiserver.meta import timestamps
 from apiserver.meta.conditions import find_condition, is_condition_true
 from apiserver.simulation.resources import JOBS, PODS
 from apiserver.simulation.workloads.jobs import FINALIZER, INDEX, indexes_text, orphan_plan
 from apiserver.vocabulary import Document
-from tests.unit.simulation.workloads.cluster import Cluster, template
+from tests.unit.simulation.workloads.cluster import NOW_S, Cluster, template
 
 
 def succeed(_: Document) -> tuple[str, bool]:
@@ -340,3 +341,64 @@ TEXTS: Final = {
 @pytest.mark.parametrize(("indexes", "text"), TEXTS.values(), ids=TEXTS)
 def test_indexes(indexes: set[int], text: str) -> None:
     assert indexes_text(indexes) == text
+
+
+def retries_of(cluster: Cluster, job: Document, count: int) -> list[float]:
+    """Returns how long there is no other pod, each time that all that there are have failed."""
+    waits = []
+    for _ in range(count):
+        cluster.settle()
+        wait_s = cluster.plan(JOBS, job).again_s
+        assert wait_s is not None
+        waits.append(wait_s)
+        cluster.now += wait_s
+    return waits
+
+
+def test_retries_come_less_and_less_often() -> None:
+    cluster = Cluster(run=fail)
+    job = add_job(cluster, backoffLimit=100)
+    assert retries_of(cluster, job, 8) == [1, 2, 4, 8, 16, 32, 60, 60]
+
+
+def test_failures_that_are_ignored_are_waited_for_as_others() -> None:
+    cluster = Cluster(run=fail)
+    rules = [{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [1]}}]
+    job = add_job(cluster, podFailurePolicy={"rules": rules})
+    assert retries_of(cluster, job, 4) == [1, 2, 4, 8]
+    assert "failed" not in job["status"]
+
+
+def test_a_success_ends_the_delays() -> None:
+    outcomes = iter([fail, fail, succeed, fail, succeed])
+    cluster = Cluster(run=lambda pod: next(outcomes)(pod))
+    job = add_job(cluster, completions=2)
+    assert retries_of(cluster, job, 2) == [1, 2]
+    assert retries_of(cluster, job, 1) == [1]
+    cluster.settle()
+    assert is_condition_true(job, "SuccessCriteriaMet")
+
+
+# The status of a pod that has failed now, and that has no time of its containers' end.
+WITHOUT_END: Final[dict[str, Document]] = {
+    "evicted": {"phase": "Failed", "reason": "Evicted"},
+    "with a container that waits": {"phase": "Failed", "containerStatuses": [{"name": "c", "state": {}}]},
+    "without a state": {"phase": "Failed", "containerStatuses": [{"name": "c"}]},
+    "not ready": {
+        "phase": "Failed",
+        "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": timestamps.to_text(NOW_S)}],
+    },
+}
+
+
+@pytest.mark.parametrize("status", WITHOUT_END.values(), ids=WITHOUT_END)
+def test_a_pod_that_has_failed_without_its_containers_is_waited_for(status: Document) -> None:
+    cluster = Cluster(run=lambda _: ("Pending", False))
+    job = add_job(cluster)
+    cluster.settle()
+    (pod,) = cluster.pods()
+    pod["status"] = status
+    pod["metadata"]["creationTimestamp"] = timestamps.to_text(NOW_S)
+    cluster.settle()
+    assert len(cluster.pods()) == 1
+    assert cluster.plan(JOBS, job).again_s == 1
