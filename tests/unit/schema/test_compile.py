@@ -575,6 +575,9 @@ def test_removed_definitions_have_the_descriptions_of_what_has_replaced_them() -
 OLD_OBJECTS: Final[dict[str, tuple[str, str, str] | None]] = {
     "io.k8s.api.apps.v1beta1.Deployment": ("apps", "v1beta1", "Deployment"),
     "io.k8s.api.extensions.v1beta1.IngressList": ("extensions", "v1beta1", "IngressList"),
+    "io.k8s.api.auditregistration.v1alpha1.AuditSink": (
+        *("auditregistration.k8s.io", "v1alpha1", "AuditSink"),
+    ),
     "io.k8s.api.rbac.v1alpha1.ClusterRole": ("rbac.authorization.k8s.io", "v1alpha1", "ClusterRole"),
     "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1beta1.CustomResourceDefinition": (
         "apiextensions.k8s.io",
