@@ -88,6 +88,11 @@ def longer_than(field: str, limit: int) -> FieldError:
     return FieldError(field, "FieldValueTooLong", f"Too long: may not be longer than {limit}")
 
 
+def too_long_characters(field: str, limit: int) -> FieldError:
+    text = f"Too long: may not be more than {limit} characters"
+    return FieldError(field, "FieldValueTooLong", text)
+
+
 def too_many(field: str, count: int, limit: int) -> FieldError:
     return FieldError(field, "FieldValueTooMany", f"Too many: {count}: must have at most {limit} items")
 

@@ -58,7 +58,7 @@ def build_admission(core: Core, authorizers: Authorizers, caller_with: CallerFac
         caller_with,
         metrics,
         config.runs_admission_plugin,
-        config.release.minor,
+        config.gates,
     )
     return AdmissionChain(plugins, metrics)
 

@@ -30,6 +30,7 @@ from apiserver.catalogue import (
     discovery,
     events,
     flowcontrol,
+    lifecycle,
     networking,
     node,
     policy,
@@ -106,7 +107,7 @@ class Catalogue:
 
     What does not depend on the server is made once for all that are made with `for_server`.
     event_ttl_s: how long Events are kept. service_allocator: gives Services their addresses and ports.
-    gates: those that types need (`BuiltinType.feature_gates`); None if all are on.
+    gates: those that types need (`BuiltinType.feature_gates`), or some of their fields; None if all are on.
     """
 
     def __init__(
@@ -138,7 +139,7 @@ class Catalogue:
             *storage.types(),
             *admissionregistration.types(),
             *apiextensions.types(brand, schemas.get),
-            *scheduling.types(release),
+            *scheduling.types(release, gates),
             *coordination.types(),
             *node.types(),
             *discovery.types(),
@@ -146,6 +147,7 @@ class Catalogue:
             *flowcontrol.types(),
             *storagemigration.types(),
             *apiserverinternal.types(),
+            *lifecycle.types(),
         )
         self._has_removed = release.minor < REMOVED_BEFORE
         self._types = _in_order((*types, *self._removed(types))) if self._has_removed else types

@@ -30,7 +30,7 @@ from apiserver.catalogue.runtime_config import STABILITY_KEYS, RuntimeConfig
 from apiserver.cli import flag_values
 from apiserver.cli.authentication_files import read_authentication
 from apiserver.cli.authorization_configuration import parse_authorization_configuration
-from apiserver.cli.config import FEATURE_GATES, TYPE_GATES, Config
+from apiserver.cli.config import FEATURE_GATES, FIELD_GATES, TYPE_GATES, Config
 from apiserver.cli.encryption_configuration import read_encryption_configuration
 from apiserver.cli.flags import SECTIONS, UsageError, build_parser
 from apiserver.cli.kube_apiserver_flags import LIFECYCLES, NOT_NEEDED, REFUSED
@@ -92,6 +92,8 @@ def parse(arguments: Sequence[str]) -> Config:
     rehearsed = _rehearsed_release(values, release)
     gates = _feature_gates(release, dict(values.get("feature_gates", ())))
     values |= {field: gates.is_on(name) for name, field in FEATURE_GATES.items()}
+    of_fields = {name for name, since in FIELD_GATES.items() if since <= release.minor}
+    effective = FEATURE_GATES.keys() | TYPE_GATES | of_fields
     values["metrics"] = _metrics(values, release)
     values["runtime_config"] = _runtime_config(values.get("runtime_config", ()), release, brand)
     if values.pop("strict_kube_compat", False):
@@ -111,7 +113,7 @@ def parse(arguments: Sequence[str]) -> Config:
             *(
                 f"feature gate {name} has no effect on this server"
                 for name, _ in values.get("feature_gates", ())
-                if name not in FEATURE_GATES.keys() | TYPE_GATES and not gates.is_default(name)
+                if name not in effective and not gates.is_default(name)
             ),
             *plugin_names.warnings(
                 values.get("enable_admission_plugins", ()), values.get("disable_admission_plugins", ())

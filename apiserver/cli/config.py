@@ -46,14 +46,20 @@ FEATURE_GATES: Final[Mapping[str, str]] = MappingProxyType(
 TYPE_GATES: Final = frozenset(
     {
         "ClusterTrustBundle",
+        "CompositePodGroup",
         "DRAControlPlaneController",
         "DRADeviceTaintRules",
         "DRADeviceTaints",
         "DRAResourcePoolStatus",
         "DynamicResourceAllocation",
+        "EvictionRequestAPI",
         "GenericWorkload",
         "PodCertificateRequest",
     }
+)
+# The gates without which fields of some types are left out, and the first release of which that is so here.
+FIELD_GATES: Final[Mapping[str, int]] = MappingProxyType(
+    {"PodGroupPreemptionPolicy": 37, "TopologyAwareWorkloadScheduling": 37}
 )
 
 

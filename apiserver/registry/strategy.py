@@ -62,6 +62,7 @@ class UpdateStrategy:
     prepare: (new, old): takes over from `old` what this endpoint may not change.
     stamp: (context, new, old): writes in by whom, or when, the change is made.
     validate: (new, old): what is wrong with the change, beyond what is wrong with `new` itself.
+    validate_write: (context, new, old): likewise, where it matters who makes the change, or when.
     expressions: the rules of the type's schema that are expressions.
     raises_generation: whether a change counts in metadata.generation, if the type has that.
     resets, writes: the paths of what this endpoint leaves as it is, or of all that it writes; see
@@ -75,6 +76,7 @@ class UpdateStrategy:
     change_checks: int = 2
     object_checks: int = 4
     stamp: Callable[[WriteContext, Document, Document], None] | None = None
+    validate_write: Callable[[WriteContext, Document, Document], list[FieldError]] | None = None
     expressions: ExpressionRules | None = None
     raises_generation: bool = True
     resets: tuple[str, ...] | None = None

@@ -285,7 +285,7 @@ class WritePath:
             now = timestamps.to_text(self._clock())
             is_unchanged = await offload.run_begun(size, write_stages.prepare_update, request, new, old, now)
             findings = await offload.run_bounded(
-                size, partial(write_stages.validate_update, request, new, old, is_unchanged)
+                size, partial(write_stages.validate_update, request, new, old, now, is_unchanged)
             )
             warnings += _warnings(resource, request.name, findings)
             if admission is not None:

@@ -118,9 +118,12 @@ def prepare_update(request: WriteRequest, new: Document, old: Document, now: str
 
 
 def validate_update(
-    request: WriteRequest, new: Document, old: Document, is_unchanged: bool, is_bounded: bool
+    request: WriteRequest, new: Document, old: Document, now: str, is_unchanged: bool, is_bounded: bool
 ) -> Findings:
-    """Returns what is wrong with a change, or what its client should know. Raises TakesLong."""
+    """Returns what is wrong with a change, or what its client should know. Raises TakesLong.
+
+    now: as documents have it.
+    """
     resource, strategy = request.resource, request.resource.strategy
     if is_unchanged:
         # What is stored and stays as it is has been checked.
@@ -128,6 +131,8 @@ def validate_update(
     rules = request.update or strategy.update
     meta, old_meta = new["metadata"], old["metadata"]
     own = Findings(rules.validate(new, old))
+    if rules.validate_write is not None:
+        own = Findings([*own.errors, *rules.validate_write(WriteContext(request.user, now), new, old)])
     if rules.expressions is not None:
         own = rules.expressions(new, old, own.errors, is_bounded)
     errors: Sequence[FieldError] = [

@@ -11,8 +11,13 @@ from apiserver.field_errors import Errors, invalid, not_supported, required
 from apiserver.meta import names
 from apiserver.meta.names import NameRule
 from apiserver.meta.quantity import Quantity, parse_quantity
+from apiserver.vocabulary import Document
 
 IMMUTABLE: Final = "field is immutable"
+# Of fields that may be set, or not, and then stay so.
+CREATED: Final = "field cannot be set once created"
+CLEARED: Final = "field cannot be cleared once set"
+MODIFIED: Final = "field cannot be modified once set"
 # Origins of errors, see `FieldError`.
 MINIMUM: Final = "minimum"
 UNCHANGED: Final = "immutable"
@@ -46,6 +51,12 @@ def non_negative(path: str, value: int | None) -> Errors:
 def at_least(path: str, value: int | None, low: int) -> Errors:
     if value is not None and value < low:
         return [invalid(path, value, f"must be greater than or equal to {low}", origin=MINIMUM)]
+    return []
+
+
+def at_most(path: str, value: int | None, high: int) -> Errors:
+    if value is not None and value > high:
+        return [invalid(path, value, f"must be less than or equal to {high}")]
     return []
 
 
@@ -170,3 +181,14 @@ def without_nulls(value: Any) -> Any:
     if isinstance(value, list):
         return [without_nulls(each) for each in value]
     return value
+
+
+def exactly_one(path: str, document: Document, fields: Sequence[str]) -> Errors:
+    """One of some fields is set: the object at `path` is a union of them."""
+    every = ", ".join(f"`{each}`" for each in fields)
+    told = [f"`{each}`" for each in fields if document.get(each) is not None]
+    if not told:
+        return [invalid(path, "", f"must specify one of: {every}")]
+    if len(told) > 1:
+        return [invalid(path, f"{{{', '.join(told)}}}", f"must specify exactly one of: {every}")]
+    return []

@@ -63,6 +63,7 @@ from apiserver.admission.webhooks.plugins import (
     MutatingAdmissionWebhook,
     ValidatingAdmissionWebhook,
 )
+from apiserver.features.gates import FeatureGates
 from apiserver.metrics.admission import AdmissionMetrics
 from apiserver.webhooks.review_server import CallerFactory
 
@@ -73,12 +74,12 @@ def builtin_plugins(
     caller_with: CallerFactory,
     metrics: AdmissionMetrics,
     is_on: Callable[[str], bool],
-    minor: int,
+    gates: FeatureGates,
 ) -> Sequence[Plugin]:
     """Returns the plugins in the order in which they are called, which is kube-apiserver's.
 
     caller_with: of webhooks. is_on: whether the plugin of a name is enabled.
-    minor: of the release 1.`minor` that is served.
+    gates: of the release that is served.
     """
     brand, authorize, offload, lister = context.brand, context.authorize, context.offload, context.lister
     registration = brand.group("admissionregistration")
@@ -113,9 +114,13 @@ def builtin_plugins(
             else ()
         ),
         PodSecurity(context, configured.pod_security, metrics.pod_security),
-        *([PodSecurityPolicyAdmission(context, minor)] if is_on(PodSecurityPolicyAdmission.name) else ()),
+        *(
+            [PodSecurityPolicyAdmission(context, gates.minor)]
+            if is_on(PodSecurityPolicyAdmission.name)
+            else ()
+        ),
         PodNodeSelector(namespaces, configured.node_selectors),
-        Priority(lister(brand.group("scheduling"), "priorityclasses")),
+        Priority(lister(brand.group("scheduling"), "priorityclasses"), gates),
         DefaultTolerationSeconds(configured.not_ready_toleration_s, configured.unreachable_toleration_s),
         PodTolerationRestriction(namespaces, configured.tolerations, offload),
         EventRateLimit(configured.event_limits, brand),

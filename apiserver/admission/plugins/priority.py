@@ -1,4 +1,4 @@
-"""Sets the priority of pods from their PriorityClass, and refuses a second default class.
+"""Sets the priority of pods and of their groups from their PriorityClass, and refuses a second default class.
 
 Source: kubernetes, plugin/pkg/admission/priority.
 """
@@ -9,10 +9,14 @@ from typing import Any, Final
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.listers import Lister, refused
+from apiserver.features.gates import FeatureGates
 from apiserver.vocabulary import Document, GroupResource
 from storage.turns import in_turns
 
 _PODS: Final = GroupResource("", "pods")
+# Groups of pods, which have priorities since this release, and what errors call them.
+_GROUPS: Final = {"podgroups": "pod group", "compositepodgroups": "composite pod group"}
+_GROUPS_SINCE: Final = 37
 _PREEMPTS: Final = "PreemptLowerPriority"
 # Classes that exist even before they are stored.
 _SYSTEM_CLASSES: Final = {
@@ -25,26 +29,32 @@ _NO_CLASS: Final = {"metadata": {"name": ""}, "value": 0, "preemptionPolicy": _P
 class Priority(Plugin):
     name = "Priority"
 
-    def __init__(self, classes: Lister) -> None:
+    def __init__(self, classes: Lister, gates: FeatureGates) -> None:
         self._classes = classes
+        group, has_groups = classes.group_resource.group, gates.minor >= _GROUPS_SINCE
+        # What has a priority.
+        self._owners = {_PODS: "pod"} | {
+            GroupResource(group, resource): text for resource, text in _GROUPS.items() if has_groups
+        }
+        self._handled = frozenset({*self._owners, classes.group_resource})
+        self._groups_preempt = has_groups and gates.is_on("PodGroupPreemptionPolicy")
 
     def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         return (
-            resource in (_PODS, self._classes.group_resource)
+            resource in self._handled
             and not subresource
             and operation in (Operation.CREATE, Operation.UPDATE)
         )
 
     async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
-        if attributes.resource.stored_group_resource != _PODS or self._classes.served is None:
+        resource = attributes.resource.stored_group_resource
+        if (owner := self._owners.get(resource)) is None or self._classes.served is None:
             return
-        spec = new["spec"]
         if old is not None:
-            # Clients that replace a pod need not repeat what was added to it.
-            for field in ("priority", "preemptionPolicy"):
-                if spec.get(field) is None and old["spec"].get(field) is not None:
-                    spec[field] = old["spec"][field]
+            if resource == _PODS:
+                self._keep(new["spec"], old["spec"])
             return
+        spec = new.setdefault("spec", {})
         if name := spec.get("priorityClassName"):
             found: Any = await self._classes.get_document(name) or _SYSTEM_CLASSES.get(name)
             if found is None:
@@ -58,26 +68,34 @@ class Priority(Plugin):
             raise refused(
                 attributes,
                 new,
-                f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
+                f"the integer value of priority ({spec['priority']}) must not be provided in {owner} spec; "
                 f"priority admission controller computed {value} from the given PriorityClass name",
             )
         spec["priority"] = value
-        if policy is None:
+        if policy is None or (resource != _PODS and not self._groups_preempt):
             return
         if spec.get("preemptionPolicy") not in (None, policy):
             raise refused(
                 attributes,
                 new,
                 f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in "
-                f"pod spec; priority admission controller computed {policy} from the given PriorityClass "
+                f"{owner} spec; priority admission controller computed {policy} from the given PriorityClass "
                 "name",
             )
         spec["preemptionPolicy"] = policy
 
+    @staticmethod
+    def _keep(spec: Document, old: Document) -> None:
+        """Clients that replace a pod need not repeat what was added to it."""
+        for field in ("priority", "preemptionPolicy"):
+            if spec.get(field) is None and old.get(field) is not None:
+                spec[field] = old[field]
+
     async def validate(
         self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
     ) -> None:
-        if new is None or attributes.resource.stored_group_resource == _PODS or not new.get("globalDefault"):
+        resource = attributes.resource.stored_group_resource
+        if new is None or resource in self._owners or not new.get("globalDefault"):
             return
         default = await self._default()
         if default is not None and default["metadata"]["name"] != new["metadata"].get("name"):

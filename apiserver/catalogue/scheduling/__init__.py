@@ -6,13 +6,17 @@ from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.scheduling import pod_groups, priority_classes, release_37, workloads
+from apiserver.features.gates import FeatureGates
 from apiserver.releases.emulation import EmulatedRelease
 
 _NEW_FORMS_SINCE: Final = 37
 
 
-def types(release: EmulatedRelease) -> tuple[BuiltinType, ...]:
-    """Returns the types that a release has, and their versions that it reads."""
+def types(release: EmulatedRelease, gates: FeatureGates | None = None) -> tuple[BuiltinType, ...]:
+    """Returns the types that a release has, and their versions that it reads.
+
+    gates: those of features that add fields; None if all are on.
+    """
     if release.minor >= _NEW_FORMS_SINCE:
-        return (priority_classes.builtin_type(), *release_37.types())
+        return (priority_classes.builtin_type(), *release_37.types(gates))
     return (priority_classes.builtin_type(), pod_groups.builtin_type(), *workloads.types())

@@ -39,12 +39,7 @@ def builtin_type() -> BuiltinType:
         "podgroups",
         "PodGroup",
         "io.k8s.api.scheduling.v1alpha2.PodGroup",
-        subresources=(
-            Subresource(
-                "status",
-                update=UpdateStrategy(take_status, validate_status, resets=("metadata", "spec")),
-            ),
-        ),
+        subresources=(status_subresource(),),
         strategy=Strategy(
             prepare_create=prepare_new_group,
             validate=validate_group,
@@ -53,6 +48,11 @@ def builtin_type() -> BuiltinType:
         columns=table.DEFAULT,
         feature_gates=(GATE,),
     )
+
+
+def status_subresource() -> Subresource:
+    update = UpdateStrategy(take_status, validate_status, resets=("metadata", "spec"))
+    return Subresource("status", update=update)
 
 
 def prepare_new_group(document: Document) -> None:

@@ -28,6 +28,7 @@ from apiserver.authz.configuration import RBAC, of_modes
 from apiserver.brand import Brand
 from apiserver.cli.command_line import parse
 from apiserver.cli.flags import UsageError
+from apiserver.features.gates import FeatureGates
 from apiserver.metrics.admission import AdmissionMetrics
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedTable
@@ -75,7 +76,7 @@ async def test_those_listed_as_implemented_are_those_that_are_built(store: Embed
                 lambda _: NobodyAnswers(),
                 AdmissionMetrics(),
                 names.__contains__,
-                minor,
+                FeatureGates(minor),
             )
             return [plugin.name for plugin in plugins]
 

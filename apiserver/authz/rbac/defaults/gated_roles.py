@@ -88,6 +88,9 @@ _BY_GATE: Final[Mapping[str, GatedRoles]] = {
         },
         {f"{CONTROLLER_PREFIX}{_POOL_STATUS}": accounts(_POOL_STATUS)},
     ),
+    "CompositePodGroup": GatedRoles(
+        added_rules={"system:kube-scheduler": (RuleRow(READ, "scheduling.", "compositepodgroups"),)}
+    ),
     "GenericWorkload": GatedRoles(
         added_rules={"system:kube-scheduler": (RuleRow(READ, "scheduling.", "podgroups workloads"),)}
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from apiserver.brand import Brand
 from apiserver.catalogue.builtins import Catalogue
@@ -12,12 +12,15 @@ from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.stored_object import ObjectDecoder, encode, head_of
-from apiserver.registry.strategy import Strategy
+from apiserver.registry.strategy import Strategy, WriteContext
 from apiserver.releases.emulation import DEFAULT_MINOR, EmulatedRelease
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.vocabulary import Document
 from storage.interface import Stored
 from tests.unit.catalogue.served_kinds import CREATED, UID, Changes, Written, changed
+
+# When objects are changed.
+NOW: Final = "2024-05-07T00:00:00Z"
 
 
 @cache
@@ -80,14 +83,27 @@ class OldKind:
         self.strategy.prepare_create(new)
         return Written(new, self.strategy.validate_create(new) + self.strategy.validate(new))
 
-    def update(self, changes: Changes, subresource: str = "", *, old: Changes | None = None) -> Written:
-        """The valid object is stored, changed by `old`, and then changed; changes are of the old version."""
-        stored = self.create(old).document
+    def update(
+        self,
+        changes: Changes,
+        subresource: str = "",
+        *,
+        old: Changes | None = None,
+        stored: Document | None = None,
+    ) -> Written:
+        """The valid object is stored, changed by `old`, and then changed; changes are of the old version.
+
+        stored: fields that it has since, as its status.
+        """
+        stored = {**self.create(old).document, **copy.deepcopy(stored or {})}
         new = self.to_hub(changed(self.from_hub(stored), copy.deepcopy(changes)))
         rules = self.resource.subresources[subresource].update if subresource else self.strategy.update
         assert rules is not None
         rules.prepare(new, stored)
-        return Written(new, rules.validate(new, stored) + self.strategy.validate(new))
+        errors = rules.validate(new, stored)
+        if rules.validate_write is not None:
+            errors += rules.validate_write(WriteContext(None, NOW), new, stored)
+        return Written(new, errors + self.strategy.validate(new))
 
 
 def read_by_current(document: Document) -> Any:

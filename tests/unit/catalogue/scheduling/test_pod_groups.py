@@ -47,7 +47,7 @@ INVALID: Final[dict[str, tuple[OldKind, Changes, list[str]]]] = {
     "two policies": (
         POD_GROUP,
         {f"{POLICY}.basic": {}},
-        [f'{POLICY}: Invalid value: "{{`basic`, `gang`}}": exactly one of `basic`, `gang` is required, b'],
+        [f'{POLICY}: Invalid value: "{{`basic`, `gang`}}": must specify exactly one of: `basic`'],
     ),
     "no number of pods": (
         POD_GROUP,

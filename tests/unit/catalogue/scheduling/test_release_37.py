@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Final
 
 import pytest
 
+from apiserver.brand import Brand
+from apiserver.catalogue.builtins import Catalogue
+from apiserver.catalogue.runtime_config import RuntimeConfig
+from apiserver.features.gates import FeatureGates
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.stored_object import ObjectDecoder, encode, head_of
+from apiserver.releases.emulation import EmulatedRelease
+from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.validation.checks import without_nulls
 from apiserver.vocabulary import Document
 from storage.interface import Stored
@@ -57,7 +64,7 @@ INVALID: Final[dict[str, tuple[OldKind, Changes, list[str]]]] = {
     "two modes": (
         POD_GROUP,
         {"spec.disruptionMode": {"single": {}, "all": {}}},
-        ['spec.disruptionMode: Invalid value: "{`single`, `all`}": exactly one of `single`, `all` is requ'],
+        ['spec.disruptionMode: Invalid value: "{`single`, `all`}": must specify exactly one of: `single`'],
     ),
     "a priority that is too high": (
         POD_GROUP,
@@ -66,6 +73,31 @@ INVALID: Final[dict[str, tuple[OldKind, Changes, list[str]]]] = {
             'spec.priorityClassName: Invalid value: "A"',
             "spec.priority: Invalid value: 1000000001: must be less than or equal to 1000000000",
         ],
+    ),
+    "a preemption policy that is none": (
+        POD_GROUP,
+        {"spec.preemptionPolicy": "Always"},
+        ['spec.preemptionPolicy: Unsupported value: "Always": supported values: "Never", "Preempt'],
+    ),
+    "two topologies": (
+        POD_GROUP,
+        {"spec.schedulingConstraints": {"topology": [{"key": "a"}, {"key": "b"}]}},
+        ["spec.schedulingConstraints.topology: Too many: 2: must have at most 1 item"],
+    ),
+    "a topology that no label has": (
+        POD_GROUP,
+        {"spec.schedulingConstraints": {"topology": [{"key": "a-"}]}},
+        ['spec.schedulingConstraints.topology[0].key: Invalid value: "a-"'],
+    ),
+    "a parent that no group can be": (
+        POD_GROUP,
+        {"spec.parentCompositePodGroupName": ""},
+        ['spec.parentCompositePodGroupName: Invalid value: ""'],
+    ),
+    "templates of different priorities": (
+        WORKLOAD,
+        {f"{TEMPLATES}.0.priority": 1},
+        ["spec: Invalid value: null: detected multiple priority configurations"],
     ),
     "no templates": (
         WORKLOAD,
@@ -109,19 +141,75 @@ def test_invalid(kind: OldKind, changes: Changes, beginnings: list[str]) -> None
 
 def test_pods_of_a_group_are_disrupted_one_by_one() -> None:
     assert POD_GROUP.create().document["spec"] == {**GROUP_SPEC, "disruptionMode": {"single": {}}}
-    assert WORKLOAD.create().document["spec"] == WORKLOAD_SPEC
+    assert without_nulls(WORKLOAD.create().document["spec"]) == WORKLOAD_SPEC
 
 
-def test_what_needs_other_features_is_left_out() -> None:
-    """As with their gates off: topology, claims of groups, groups of groups."""
-    fields: dict[str, Any] = {"preemptionPolicy": "Never", "schedulingConstraints": {}, "resourceClaims": []}
-    changes: Changes = {f"spec.{field}": value for field, value in fields.items()}
-    group = POD_GROUP.create({**changes, "spec.parentCompositePodGroupName": "a"})
+# What groups and their templates have if some features are on; the last one is not here.
+FEATURES: Final[dict[str, Any]] = {
+    "preemptionPolicy": "Never",
+    "schedulingConstraints": {"topology": [{"key": "rack"}]},
+    "resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}],
+}
+COMPOSITE: Final = {
+    "name": "main",
+    "schedulingPolicy": {"gang": {"minGroupCount": 1}},
+    "podGroupTemplates": [TEMPLATE],
+}
+
+
+def with_features(path: str, **more: Any) -> Changes:
+    return {f"{path}.{field}": value for field, value in {**FEATURES, **more}.items()}
+
+
+def with_gates(kind: OldKind, *gates: str) -> OldKind:
+    """The same kind where some of the gates are on that add fields, and no other."""
+    on = FeatureGates(37, dict.fromkeys(("GenericWorkload", *gates), True))
+    catalogue = Catalogue(Brand(), BuiltinSchemas((1, 37)), release=EmulatedRelease.of(37), gates=on)
+    found = catalogue.resources(RuntimeConfig({"api/all": True})).find(
+        GROUP, "v1beta1", kind.resource.resource
+    )
+    assert found is not None
+    copied = copy.copy(kind)
+    copied.resource = found
+    return copied
+
+
+def test_features_that_are_off_add_no_fields() -> None:
+    """Topology, preemption, groups of groups. Claims of groups are not here in any case."""
+    kind = with_gates(POD_GROUP)
+    group = kind.create(with_features("spec", parentCompositePodGroupName="a"))
+    assert group.texts == []
     assert group.document["spec"] == POD_GROUP.create().document["spec"]
-    changes = {f"{TEMPLATES}.0.{field}": value for field, value in fields.items()}
-    composite = {"name": "a", "schedulingPolicy": {}}
-    workload = WORKLOAD.create({**changes, "spec.compositePodGroupTemplates": [composite]})
-    assert workload.document["spec"] == WORKLOAD_SPEC
+    kind = with_gates(WORKLOAD)
+    changes = with_features(f"{TEMPLATES}.0")
+    workload = kind.create({**changes, "spec.compositePodGroupTemplates": [COMPOSITE]})
+    assert workload.texts == []
+    assert without_nulls(workload.document["spec"]) == WORKLOAD_SPEC
+
+
+def test_features_that_are_on_add_fields() -> None:
+    kept = {field: value for field, value in FEATURES.items() if field != "resourceClaims"}
+    group = POD_GROUP.create(with_features("spec", parentCompositePodGroupName="a"))
+    assert group.texts == []
+    assert group.document["spec"].items() >= {**kept, "parentCompositePodGroupName": "a"}.items()
+    template = WORKLOAD.create(with_features(f"{TEMPLATES}.0")).document["spec"]["podGroupTemplates"][0]
+    assert template == {**TEMPLATE, **kept}
+
+
+def test_what_is_used_stays_when_its_feature_is_off() -> None:
+    """KEP-4330: as every field that is dropped."""
+    used = with_features("spec", parentCompositePodGroupName="a")
+    stored, off = POD_GROUP.create(used).document, with_gates(POD_GROUP)
+    changed = copy.deepcopy(stored)
+    changed["metadata"]["labels"] = {"a": "b"}
+    rules = off.strategy.update
+    rules.prepare(changed, stored)
+    assert changed["spec"] == stored["spec"]
+    stored = WORKLOAD.create(with_features(f"{TEMPLATES}.0")).document
+    changed, off = copy.deepcopy(stored), with_gates(WORKLOAD)
+    changed["spec"]["podGroupTemplates"][1]["preemptionPolicy"] = "Never"
+    off.strategy.update.prepare(changed, stored)
+    assert [each.get("preemptionPolicy") for each in changed["spec"]["podGroupTemplates"]] == ["Never"] * 2
 
 
 # A kind, what changes in it, and what is told.
@@ -135,6 +223,11 @@ CHANGES: Final[dict[str, tuple[OldKind, Changes, list[str]]]] = {
             f"{POLICY}.basic: Invalid value: {{}}: field is immutable",
             f"{POLICY}.gang: Invalid value: null: field cannot be cleared once set",
         ],
+    ),
+    "another parent": (
+        POD_GROUP,
+        {"spec.parentCompositePodGroupName": "a"},
+        ['spec.parentCompositePodGroupName: Invalid value: "a": field is immutable'],
     ),
     "another workload": (POD_GROUP, {"spec.workloadRef": None}, ["spec.workloadRef: Invalid value: "]),
     "another mode": (
@@ -194,6 +287,126 @@ def test_v1alpha3_is_the_same(kind: OldKind) -> None:
         document, served = each.completed(), each.resource
         again = {**document, **served.from_protobuf(served.to_protobuf(document))}
         assert without_nulls(again) == without_nulls(document)
+
+
+# The tree of a Workload's templates, and what is told of it.
+TREE: Final = "spec.compositePodGroupTemplates"
+TREES: Final[dict[str, tuple[list[Document], list[str]]]] = {
+    "one level": ([COMPOSITE], []),
+    "three levels": (
+        [
+            {
+                **COMPOSITE,
+                "podGroupTemplates": [],
+                "compositePodGroupTemplates": [
+                    {
+                        **COMPOSITE,
+                        "name": "b",
+                        "podGroupTemplates": [],
+                        "compositePodGroupTemplates": [{**COMPOSITE, "name": "c"}],
+                    }
+                ],
+            }
+        ],
+        [],
+    ),
+    "four levels": (
+        [
+            {
+                **COMPOSITE,
+                "compositePodGroupTemplates": [
+                    {
+                        **COMPOSITE,
+                        "name": "b",
+                        "compositePodGroupTemplates": [
+                            {
+                                **COMPOSITE,
+                                "name": "c",
+                                "compositePodGroupTemplates": [{**COMPOSITE, "name": "d"}],
+                            }
+                        ],
+                    }
+                ],
+            }
+        ],
+        [f"{TREE}[0]: Invalid value: [{{"],
+    ),
+    "too many in one level": (
+        [{**COMPOSITE, "podGroupTemplates": [{**TEMPLATE, "name": f"t{each}"} for each in range(9)]}],
+        [f"{TREE}[0].podGroupTemplates: Too many: 9: must have at most 8 items"],
+    ),
+    "a name twice in a list": (
+        [COMPOSITE, COMPOSITE],
+        [
+            f'{TREE}[1]: Duplicate value: "main"',
+            f'{TREE}[1].podGroupTemplates[0].name: Duplicate value: "workers"',
+        ],
+    ),
+    "a name twice in the tree": (
+        [{**COMPOSITE, "podGroupTemplates": [{**TEMPLATE, "name": "main"}]}],
+        [f'{TREE}[0].podGroupTemplates[0].name: Duplicate value: "main"'],
+    ),
+    "no groups": (
+        [{**COMPOSITE, "podGroupTemplates": []}],
+        [f'{TREE}[0]: Invalid value: "main": must have at least one child PodGroupTemplate or '],
+    ),
+    "different priorities": (
+        [{**COMPOSITE, "priority": 1}],
+        ["spec: Invalid value: null: all priority and priorityClassName values must be identical, detec"],
+    ),
+    "no number of groups": (
+        [{**COMPOSITE, "schedulingPolicy": {"gang": {"minGroupCount": 0}}}],
+        [f"{TREE}[0].schedulingPolicy.gang.minGroupCount: Required value"],
+    ),
+    "a group inside without a policy": (
+        [{**COMPOSITE, "podGroupTemplates": [{"name": "a"}]}],
+        [f"{TREE}[0].podGroupTemplates[0].schedulingPolicy: Invalid value: "],
+    ),
+}
+
+
+@pytest.mark.parametrize(("tree", "beginnings"), TREES.values(), ids=TREES)
+def test_trees_of_templates(tree: list[Document], beginnings: list[str]) -> None:
+    assert_told(WORKLOAD.create({TEMPLATES: None, TREE: tree}).texts, beginnings)
+
+
+# What changes in a tree, and what is told.
+TREE_CHANGES: Final[dict[str, tuple[Changes, list[str]]]] = {
+    "the number of groups": ({f"{TREE}.0.schedulingPolicy.gang.minGroupCount": 2}, []),
+    "the number of pods": ({f"{TREE}.0.podGroupTemplates.0.schedulingPolicy.gang.minCount": 2}, []),
+    "a mode": (
+        {f"{TREE}.0.disruptionMode": {"all": {}}},
+        [f"{TREE}[0].disruptionMode: Invalid value: "],
+    ),
+    "a topology": (
+        {f"{TREE}.0.schedulingConstraints": {"topology": [{"key": "rack"}]}},
+        [f"{TREE}[0].schedulingConstraints: Invalid value: "],
+    ),
+    "a group more": (
+        {f"{TREE}.0.podGroupTemplates": [TEMPLATE, {**TEMPLATE, "name": "more"}]},
+        [f"{TREE}[0].podGroupTemplates[1]: Forbidden: item may not be added"],
+    ),
+    "another group": (
+        {f"{TREE}.0.podGroupTemplates": [{**TEMPLATE, "name": "other"}]},
+        [
+            f"{TREE}[0].podGroupTemplates[0]: Forbidden: item may not be added",
+            f"{TREE}[0].podGroupTemplates: Forbidden: item may not be removed",
+        ],
+    ),
+    "plain groups beside the tree": (
+        {TEMPLATES: [{**TEMPLATE, "name": "plain"}]},
+        [
+            f"{TEMPLATES}[0]: Forbidden: item may not be added",
+            'spec: Invalid value: "{`podGroupTemplates`, `compositePodGroupTemplates`}": must specify exa',
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "beginnings"), TREE_CHANGES.values(), ids=TREE_CHANGES)
+def test_changes_of_trees(changes: Changes, beginnings: list[str]) -> None:
+    stored: Changes = {TEMPLATES: None, TREE: [COMPOSITE]}
+    assert_told(WORKLOAD.update(changes, old=stored).texts, beginnings)
 
 
 def read(document: Document) -> Any:

@@ -1,0 +1,14 @@
+"""The group `lifecycle.k8s.io`: pods that are to go, who asks for it, and who takes care of it (KEP-4563).
+
+A requester makes an EvictionRequest. kube-controller-manager makes Evictions of them, in whose status it and
+the responders of the pod tell each other how far they are; what each may write there is checked here.
+"""
+
+from __future__ import annotations
+
+from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.lifecycle import eviction_requests, evictions
+
+
+def types() -> tuple[BuiltinType, ...]:
+    return eviction_requests.builtin_type(), evictions.builtin_type()

@@ -1,0 +1,61 @@
+"""The fields that EvictionRequests and Evictions have in common.
+
+Source: the declarative rules of k8s.io/api/lifecycle/v1alpha1; k8s.io/apimachinery, pkg/api/validate (release
+1.37).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from apiserver.field_errors import Errors, invalid, too_many
+from apiserver.meta import names
+from apiserver.validation.checks import CLEARED, at_least, exactly_one, named
+from apiserver.validation.conditions import validate_conditions
+from apiserver.vocabulary import Document
+
+GATE: Final = "EvictionRequestAPI"
+# What a requester wants, in the order in which Kubernetes tells them.
+INTENTS: Final = ("Eviction", "Withdrawn")
+_CONDITIONS_MAX: Final = 100
+_is_uuid = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch
+
+
+def validate_target(path: str, target: Document) -> Errors:
+    errors = exactly_one(path, target, ("pod",))
+    if (pod := target.get("pod")) is not None:
+        errors += named(f"{path}.pod.name", pod.get("name"), names.dns_subdomain)
+        errors += named(f"{path}.pod.uid", pod.get("uid"), _uuid)
+    return errors
+
+
+def _uuid(text: str) -> list[str]:
+    return [] if _is_uuid(text) else ["must be a lowercase UUID in 8-4-4-4-12 format"]
+
+
+@names.cached
+def participant_name(name: str) -> list[str]:
+    """Returns what is wrong with the name of a requester or responder, as `acme.io/foo`: a label's key."""
+    if problems := names.qualified_name(name):
+        return problems
+    return [] if "/" in name else ["must include a prefix (e.g. 'example.com/key')"]
+
+
+def validate_progress(status: Document, before: Document) -> Errors:
+    """Checks how much of the object was seen, and its conditions. before: the status that there was."""
+    path, count = "status.conditions", len(status.get("conditions") or ())
+    errors = _validate_observed_generation(status.get("observedGeneration"), before.get("observedGeneration"))
+    if count > _CONDITIONS_MAX:
+        return [*errors, too_many(path, count, _CONDITIONS_MAX)]
+    return errors + validate_conditions(status, "status")
+
+
+def _validate_observed_generation(generation: int | None, before: int | None) -> Errors:
+    path = "status.observedGeneration"
+    if generation is None:
+        return [] if before is None else [invalid(path, None, CLEARED)]
+    errors = at_least(path, generation, 1)
+    if before is not None and generation < before:
+        errors.append(invalid(path, generation, f"may not be decreased from {before}"))
+    return errors

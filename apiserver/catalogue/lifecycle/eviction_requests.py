@@ -1,0 +1,92 @@
+"""EvictionRequests: somebody wants a pod to go, or no longer.
+
+Source: pkg/apis/lifecycle/v1alpha1/validation.go, and the declarative rules of k8s.io/api/lifecycle/v1alpha1;
+pkg/registry/lifecycle/evictionrequest (release 1.37).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from apiserver.catalogue.builtin_type import BuiltinType, clear_status
+from apiserver.catalogue.lifecycle.eviction_fields import (
+    GATE,
+    INTENTS,
+    participant_name,
+    validate_progress,
+    validate_target,
+)
+from apiserver.field_errors import Errors, invalid, required
+from apiserver.meta import table
+from apiserver.registry.served_resource import Subresource
+from apiserver.registry.strategy import (
+    Strategy,
+    UpdateStrategy,
+    keep_status,
+    only_status_without_metadata,
+)
+from apiserver.validation.checks import immutable, named, one_of
+from apiserver.vocabulary import Document
+
+# Domains whose names are of Kubernetes' own requesters, of which there are none yet.
+_RESERVED: Final = ("k8s.io", "kubernetes.io")
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "lifecycle.",
+        "v1alpha1",
+        "evictionrequests",
+        "EvictionRequest",
+        "io.k8s.api.lifecycle.v1alpha1.EvictionRequest",
+        subresources=(
+            Subresource(
+                "status",
+                update=UpdateStrategy(
+                    only_status_without_metadata, validate_status, resets=("metadata", "spec")
+                ),
+            ),
+        ),
+        strategy=Strategy(
+            prepare_create=clear_status,
+            validate_create=validate_request,
+            update=UpdateStrategy(keep_status, validate_request_update),
+            has_generation=True,
+            allows_unconditional_update=False,
+        ),
+        columns=table.DEFAULT,
+        feature_gates=(GATE,),
+    )
+
+
+def validate_request(document: Document) -> Errors:
+    spec = document.get("spec") or {}
+    errors = validate_target("spec.target", spec.get("target") or {})
+    errors += _requester("spec.requester", spec.get("requester") or "")
+    return errors + _intent(spec)
+
+
+def _requester(path: str, name: str) -> Errors:
+    domain = name.partition("/")[0].lower().strip().rstrip(".")
+    errors: Errors = []
+    if any(domain == each or domain.endswith(f".{each}") for each in _RESERVED):
+        text = f"domain names {', '.join(f'*.{each}' for each in _RESERVED)} are reserved"
+        errors.append(invalid(path, name, text))
+    return errors + named(path, name, participant_name)
+
+
+def _intent(spec: Document) -> Errors:
+    return one_of("spec.intent", spec.get("intent"), INTENTS, required_text="")
+
+
+def validate_request_update(new: Document, old: Document) -> Errors:
+    """A requester may change its mind, and nothing else."""
+    spec, before = new.get("spec") or {}, old.get("spec") or {}
+    path, requester = "spec.requester", spec.get("requester") or ""
+    errors = immutable("spec.target", spec.get("target") or {}, before.get("target") or {})
+    errors += immutable(path, requester, before.get("requester") or "")
+    return errors + ([] if requester else [required(path)]) + _intent(spec)
+
+
+def validate_status(new: Document, old: Document) -> Errors:
+    return validate_progress(new.get("status") or {}, old.get("status") or {})

@@ -1,0 +1,119 @@
+"""Evictions: a pod is to go, and responders take care of it, one after the other.
+
+Source: pkg/apis/lifecycle/validation, ValidateEvictionStatus, and the declarative rules of
+k8s.io/api/lifecycle/v1alpha1; pkg/registry/lifecycle/eviction (release 1.37).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from apiserver.catalogue.builtin_type import BuiltinType, clear_status
+from apiserver.catalogue.lifecycle.eviction_fields import (
+    GATE,
+    INTENTS,
+    participant_name,
+    validate_progress,
+    validate_target,
+)
+from apiserver.catalogue.lifecycle.responders import Progress, validate_responders, validate_turns
+from apiserver.field_errors import Errors, duplicate, invalid, too_many
+from apiserver.meta import table, timestamps
+from apiserver.registry.served_resource import Subresource
+from apiserver.registry.strategy import (
+    Strategy,
+    UpdateStrategy,
+    WriteContext,
+    keep_status,
+    only_status_without_metadata,
+)
+from apiserver.validation.checks import immutable, named, one_of, without_nulls
+from apiserver.validation.documents import at, items
+from apiserver.vocabulary import Document
+
+# The conditions with which an eviction ends.
+_ENDINGS: Final = ("TargetEvicted", "Failed")
+_REQUESTERS_MAX: Final = 100
+
+
+def builtin_type() -> BuiltinType:
+    return BuiltinType(
+        "lifecycle.",
+        "v1alpha1",
+        "evictions",
+        "Eviction",
+        "io.k8s.api.lifecycle.v1alpha1.Eviction",
+        subresources=(
+            Subresource(
+                "status",
+                update=UpdateStrategy(
+                    only_status_without_metadata,
+                    validate_write=validate_status,
+                    resets=("metadata", "spec"),
+                ),
+            ),
+        ),
+        strategy=Strategy(
+            prepare_create=clear_status,
+            validate_create=validate_eviction,
+            update=UpdateStrategy(keep_status, validate_eviction_update),
+            has_generation=True,
+            allows_unconditional_update=False,
+        ),
+        columns=table.DEFAULT,
+        feature_gates=(GATE,),
+    )
+
+
+def validate_eviction(document: Document) -> Errors:
+    return validate_target("spec.target", at(document, "spec", "target") or {})
+
+
+def validate_eviction_update(new: Document, old: Document) -> Errors:
+    target, before = (at(each, "spec", "target") or {} for each in (new, old))
+    return immutable("spec.target", target, before)
+
+
+def validate_status(context: WriteContext, new: Document, old: Document) -> Errors:
+    """Several write here: kube-controller-manager, and each responder. Nobody may spoil what others do."""
+    status, before = new.get("status") or {}, old.get("status") or {}
+    errors, has_ended = _endings(status, before)
+    progress = Progress(status, before, has_ended, timestamps.from_text(context.now) or 0.0)
+    return [
+        *validate_progress(status, before),
+        *errors,
+        *_requesters(status),
+        *validate_turns(progress),
+        *validate_responders(progress),
+    ]
+
+
+def _endings(status: Document, before: Document) -> tuple[Errors, bool]:
+    """Returns what is wrong with the conditions that end an eviction, and whether it has ended."""
+    path, conditions = "status.conditions", status.get("conditions") or []
+    now = {each.get("type"): each for each in reversed(conditions)}  # the first of each type
+    has_ended = any(now.get(kind, {}).get("status") == "True" for kind in _ENDINGS)
+    errors: Errors = []
+    for condition in before.get("conditions") or ():
+        kind = condition.get("type")
+        if kind in _ENDINGS and condition.get("status") == "True":
+            has_ended = True
+            if without_nulls(now.get(kind)) != without_nulls(condition):
+                errors.append(invalid(path, conditions, f"{kind} condition status cannot be reverted"))
+    return errors, has_ended
+
+
+def _requesters(status: Document) -> Errors:
+    path, count = "status.requesters", len(status.get("requesters") or ())
+    if count > _REQUESTERS_MAX:
+        return [too_many(path, count, _REQUESTERS_MAX)]
+    errors: Errors = []
+    seen: set[str] = set()
+    for where, requester in items(status, "requesters", "status"):
+        name = requester.get("name") or ""
+        if name in seen:
+            errors.append(duplicate(where, name))
+        seen.add(name)
+        errors += named(f"{where}.name", name, participant_name)
+        errors += one_of(f"{where}.intent", requester.get("intent"), INTENTS, required_text="")
+    return errors

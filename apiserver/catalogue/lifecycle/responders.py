@@ -1,0 +1,291 @@
+"""The responders of an Eviction: whose turn it is, and what each of them tells of itself.
+
+Two lists of the status have the same responders in the same order. In `targetResponders`
+kube-controller-manager gives them their turns: the first one is active, and when it has ended, the next one,
+until one has evicted the target. In `responders` the one that is active tells how far it is.
+
+Source: pkg/apis/lifecycle/validation, ValidateAllEvictionStatusResponderFields, and the declarative rules of
+k8s.io/api/lifecycle/v1alpha1 (release 1.37).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from apiserver.catalogue.lifecycle.eviction_fields import participant_name
+from apiserver.field_errors import (
+    Errors,
+    duplicate,
+    forbidden,
+    invalid,
+    quote,
+    required,
+    too_long_characters,
+    too_many,
+)
+from apiserver.meta import timestamps
+from apiserver.validation.checks import (
+    CLEARED,
+    IMMUTABLE,
+    MODIFIED,
+    UNCHANGED,
+    at_least,
+    at_most,
+    named,
+    one_of,
+    without_nulls,
+)
+from apiserver.vocabulary import Document
+
+_TARGETS: Final = "status.targetResponders"
+_RESPONDERS: Final = "status.responders"
+# Those of a pod, and one that Kubernetes adds.
+_RESPONDERS_MAX: Final = 11
+_PRIORITY_MAX: Final = 100_000
+_MESSAGE_CHARACTERS_MAX: Final = 4_000
+# How far a time that is said to be the present one may be from it.
+_SKEW_S_MAX: Final = 30
+# For so long a responder is left alone that tells nothing of itself.
+_HEARTBEAT_S_MAX: Final = 20 * 60
+_AHEAD_S_MAX: Final = 10 * 365 * 24 * 3_600
+_INACTIVE: Final = "Inactive"
+_ACTIVE: Final = "Active"
+_ENDED: Final = ("Canceled", "Completed", "Interrupted")
+# In the order in which Kubernetes tells them.
+_STATES: Final = (_ACTIVE, "Canceled", "Completed", _INACTIVE, "Interrupted")
+_PRESENT: Final = "must be set to the present time"
+
+
+class Progress(NamedTuple):
+    """An update of a status. before: the status that there was. has_ended: whether the eviction has.
+
+    now: in seconds since 1970.
+    """
+
+    status: Document
+    before: Document
+    has_ended: bool
+    now: float
+
+
+def _names(responders: Sequence[Document]) -> list[str]:
+    return [each.get("name") or "" for each in responders]
+
+
+def _by_name(responders: Sequence[Document]) -> dict[str, Document]:
+    """Returns responders by their names; of several, the first one."""
+    return {each.get("name") or "": each for each in reversed(responders)}
+
+
+def _validate_list(path: str, responders: Sequence[Document]) -> Errors:
+    """Checks a list, but for its items. Of one with an error nothing else is said."""
+    if len(responders) > _RESPONDERS_MAX:
+        return [too_many(path, len(responders), _RESPONDERS_MAX)]
+    seen: set[str] = set()
+    errors: Errors = []
+    for index, name in enumerate(_names(responders)):
+        if name in seen:
+            errors.append(duplicate(f"{path}[{index}]", name))
+        seen.add(name)
+    return errors
+
+
+# ---- whose turn it is
+
+
+def validate_turns(progress: Progress) -> Errors:
+    """Checks the field `targetResponders`."""
+    responders = progress.status.get("targetResponders") or []
+    before = progress.before.get("targetResponders") or []
+    if errors := _validate_list(_TARGETS, responders):
+        return errors
+    if before and _names(responders) != _names(before):
+        length = "" if len(responders) == len(before) else "the same length and "
+        return [invalid(_TARGETS, responders, f"must preserve {length}the same keys in the same order")]
+    errors, known = [], _by_name(before)
+    told: Sequence[Document] = progress.status.get("responders") or []
+    for index, (responder, turn) in enumerate(zip(responders, _turns(progress), strict=True)):
+        path, name = f"{_TARGETS}[{index}]", responder.get("name") or ""
+        errors += _validate_target(path, responder, known.get(name, {}))
+        if index < len(told) and (told[index].get("name") or "") == name:
+            errors += _validate_turn(f"{path}.state", responder, turn, told[index], progress)
+        else:
+            text = f"{quote(name)} has to be tracked in {_RESPONDERS} first"
+            errors.append(invalid(path, responder, text))
+    return errors
+
+
+class _Turn(NamedTuple):
+    """The states that a responder may have, and why."""
+
+    states: tuple[str, ...]
+    why: str
+
+
+def _turns(progress: Progress) -> Iterator[_Turn]:
+    """Yields what each responder may be now."""
+    states: list[Any] = [each.get("state") for each in progress.status.get("targetResponders") or ()]
+    before: list[Any] = [each.get("state") for each in progress.before.get("targetResponders") or ()]
+    active = before.index(_ACTIVE) if _ACTIVE in before else -1
+    is_over = active >= 0 and states[active] != _ACTIVE
+    next_one = 0 if not before else active + 1 if is_over else -1
+    for index in range(len(states)):
+        if index < active or (before and active < 0 and progress.has_ended):
+            yield _Turn((before[index],), "final state is immutable")
+        elif index == active and is_over:
+            yield _Turn(_ENDED, "this responder must reach a final state")
+        elif index == active and progress.has_ended:
+            yield _Turn(_ENDED, "the eviction request has finished processing")
+        elif index == active:
+            yield _Turn((_ACTIVE,), "the eviction request stays active")
+        elif index == next_one and progress.has_ended:
+            yield _Turn((_INACTIVE,), "the eviction request has finished processing")
+        elif index == next_one:
+            yield _Turn((_ACTIVE,), "this responder is next in line")
+        else:
+            yield _Turn((_INACTIVE,), "the previously active has not finished processing")
+
+
+def _validate_target(path: str, responder: Document, before: Document) -> Errors:
+    priority, was = responder.get("priority"), before.get("priority")
+    where = f"{path}.priority"
+    errors = named(f"{path}.name", responder.get("name"), participant_name)
+    if priority is None:
+        errors.append(required(where))
+    if was is not None and priority != was:
+        errors.append(invalid(where, None, CLEARED if priority is None else MODIFIED))
+    errors += at_least(where, priority, 0) + at_most(where, priority, _PRIORITY_MAX)
+    return errors + one_of(f"{path}.state", responder.get("state"), _STATES, required_text="")
+
+
+def _validate_turn(path: str, responder: Document, turn: _Turn, told: Document, progress: Progress) -> Errors:
+    """told: what the responder tells of itself."""
+    state, errors = responder.get("state") or "", Errors()
+    if state not in turn.states:
+        errors.append(invalid(path, state, f"must be one of: {', '.join(turn.states)}, because {turn.why}"))
+    if _ACTIVE in turn.states or progress.has_ended or _time(told, "completionTime") is not None:
+        return errors
+    start, heartbeat = _time(told, "startTime"), _time(told, "heartbeatTime")
+    seen = start if heartbeat is None else heartbeat
+    if start is not None and seen is not None and progress.now < seen + _HEARTBEAT_S_MAX - _SKEW_S_MAX:
+        text = (
+            "must stay Active because the responder is in progress and it should report "
+            f"{_RESPONDERS}.heartbeatTime or {_RESPONDERS}.completionTime"
+        )
+        errors.append(forbidden(path, text))
+    return errors
+
+
+# ---- what responders tell
+
+
+def validate_responders(progress: Progress) -> Errors:
+    """Checks the field `responders`."""
+    responders = progress.status.get("responders") or []
+    targets = progress.status.get("targetResponders") or []
+    if errors := _validate_list(_RESPONDERS, responders):
+        return errors
+    if len(responders) != len(targets):
+        text = f"must be the same length as {_TARGETS} and contain the same keys in the same order"
+        return [invalid(_RESPONDERS, responders, text)]
+    if _names(responders) != _names(targets):
+        text = f"must contain the same keys in the same order as {_TARGETS}"
+        return [invalid(_RESPONDERS, responders, text)]
+    errors, before = [], progress.before.get("responders") or []
+    for index, (responder, target) in enumerate(zip(responders, targets, strict=True)):
+        path = f"{_RESPONDERS}[{index}]"
+        was = before[index] if index < len(before) else None
+        is_active = target.get("state") == _ACTIVE
+        if was is not None and not is_active and without_nulls(responder) != without_nulls(was):
+            errors.append(invalid(path, responder, IMMUTABLE, origin=UNCHANGED))
+        else:
+            errors += named(f"{path}.name", responder.get("name"), participant_name)
+            errors += _Times(path, responder, was or {}, progress.now).errors(is_active)
+            if len(responder.get("message") or "") > _MESSAGE_CHARACTERS_MAX:
+                errors.append(too_long_characters(f"{path}.message", _MESSAGE_CHARACTERS_MAX))
+    return errors
+
+
+def _time(responder: Document, field: str) -> float | None:
+    text = responder.get(field)
+    return timestamps.from_text(text) if text else None
+
+
+class _Times:
+    """The times that a responder tells. now: in seconds since 1970."""
+
+    def __init__(self, path: str, responder: Document, before: Document, now: float) -> None:
+        self._path, self._responder, self._before, self._now = path, responder, before, now
+        self._start = _time(responder, "startTime")
+
+    def errors(self, is_active: bool) -> Errors:
+        return [
+            *self._started(is_active),
+            *self._heartbeat(),
+            *self._expected(),
+            *self._completed(),
+        ]
+
+    def _of(self, field: str) -> tuple[str, float | None, float | None]:
+        """Returns the path of a time, the time, and what it was before."""
+        return f"{self._path}.{field}", _time(self._responder, field), _time(self._before, field)
+
+    def _is_present(self, time: float) -> bool:
+        return abs(time - self._now) < _SKEW_S_MAX
+
+    def _told(self, field: str, text: str) -> Errors:
+        return [invalid(f"{self._path}.{field}", self._responder.get(field), text)]
+
+    def _changed_once_set(self, field: str) -> Errors:
+        path, time, was = self._of(field)
+        if was is None or time == was:
+            return []
+        return [invalid(path, None, CLEARED if time is None else MODIFIED)]
+
+    def _started(self, is_active: bool) -> Errors:
+        path, time, was = self._of("startTime")
+        if errors := self._changed_once_set("startTime"):
+            return errors
+        if time is None:
+            return [required(path, "is required for an active responder")] if is_active else []
+        return [] if time == was or self._is_present(time) else self._told("startTime", _PRESENT)
+
+    def _heartbeat(self) -> Errors:
+        field = "heartbeatTime"
+        path, time, was = self._of(field)
+        if time is None:
+            return [] if was is None else [required(path, "is required once set")]
+        if time == was:
+            return []
+        if self._start is None:
+            return self._told(field, f"cannot be set before {self._path}.startTime is set")
+        if was is not None and time < was:
+            return self._told(field, "cannot be decreased")
+        if time < self._start:
+            return self._told(field, f"must occur after {self._path}.startTime")
+        return [] if self._is_present(time) else self._told(field, _PRESENT)
+
+    def _expected(self) -> Errors:
+        field = "expectedCompletionTime"
+        _, time, was = self._of(field)
+        if time is None or time == was:
+            return []
+        if self._start is None:
+            return self._told(field, f"cannot be set before {self._path}.startTime is set")
+        if time < self._start:
+            return self._told(field, f"must occur after {self._path}.startTime")
+        if time < self._now - _SKEW_S_MAX:
+            return self._told(field, "cannot be set to the past time")
+        return self._told(field, "must complete within 10 years") if time > self._now + _AHEAD_S_MAX else []
+
+    def _completed(self) -> Errors:
+        field = "completionTime"
+        _, time, was = self._of(field)
+        if (errors := self._changed_once_set(field)) or time is None:
+            return errors
+        if self._start is None:
+            return self._told(field, f"cannot be set before {self._path}.startTime is set")
+        if time < self._start:
+            return self._told(field, f"must occur after {self._path}.startTime")
+        return [] if time == was or self._is_present(time) else self._told(field, _PRESENT)

@@ -1,0 +1,76 @@
+"""CompositePodGroups: groups of groups of pods, in a tree whose leaves are PodGroups.
+
+Source: k8s.io/api/scheduling/v1alpha3, the declarative rules; pkg/registry/scheduling/compositepodgroup;
+KEP-6012 (release 1.37).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.scheduling import pod_groups
+from apiserver.catalogue.scheduling.group_fields import (
+    COMPOSITE_GATE,
+    complete,
+    drop,
+    unchanged,
+    validate_group,
+    validate_parent,
+    validate_workload_reference,
+)
+from apiserver.catalogue.scheduling.scheduling_policies import MIN_GROUP_COUNT
+from apiserver.field_errors import Errors, required
+from apiserver.meta import table
+from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.vocabulary import Document
+
+_DEFINITION: Final = "io.k8s.api.scheduling.v1alpha3.CompositePodGroup"
+
+
+def builtin_type(disabled: frozenset[str]) -> BuiltinType:
+    """disabled: see `group_fields.disabled_fields`."""
+    return BuiltinType(
+        "scheduling.",
+        "v1alpha3",
+        "compositepodgroups",
+        "CompositePodGroup",
+        _DEFINITION,
+        subresources=(pod_groups.status_subresource(),),
+        defaults={f"{_DEFINITION}Spec": complete},
+        strategy=Strategy(
+            prepare_create=partial(_prepare_new, disabled),
+            validate=_validate,
+            update=UpdateStrategy(partial(_prepare, disabled), _validate_update),
+            allows_unconditional_update=False,
+        ),
+        columns=table.DEFAULT,
+        feature_gates=(COMPOSITE_GATE,),
+    )
+
+
+def _prepare_new(disabled: frozenset[str], document: Document) -> None:
+    document["status"] = {}
+    drop(document.get("spec") or {}, disabled)
+
+
+def _prepare(disabled: frozenset[str], new: Document, old: Document) -> None:
+    keep_status(new, old)
+    drop(new.get("spec") or {}, disabled, old.get("spec") or {})
+
+
+def _validate(document: Document) -> Errors:
+    spec = document.get("spec") or {}
+    errors, reference = validate_parent(spec), spec.get("workloadRef")
+    if reference is None:
+        errors.append(required("spec.workloadRef"))
+    else:
+        errors += validate_workload_reference("spec.workloadRef", reference)
+    return errors + validate_group("spec", spec, MIN_GROUP_COUNT)
+
+
+def _validate_update(new: Document, old: Document) -> Errors:
+    spec, before = new.get("spec") or {}, old.get("spec") or {}
+    fields = ("parentCompositePodGroupName", "workloadRef", "schedulingPolicy")
+    return unchanged("spec", spec, before, fields) + unchanged("spec", spec, before)

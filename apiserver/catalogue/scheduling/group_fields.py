@@ -1,0 +1,106 @@
+"""The fields that groups of pods, groups of such groups, and the templates of both have in common (1.37).
+
+Source: k8s.io/api/scheduling/v1alpha3, the declarative rules; pkg/registry/scheduling (release 1.37).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from apiserver.catalogue.scheduling.scheduling_policies import (
+    MIN_COUNT,
+    validate_policy,
+    validate_policy_update,
+)
+from apiserver.features.gates import FeatureGates
+from apiserver.field_errors import Errors, invalid, too_many
+from apiserver.meta import names
+from apiserver.validation.checks import at_most, exactly_one, immutable, named, one_of
+from apiserver.validation.documents import items
+from apiserver.vocabulary import Document
+
+COMPOSITE_GATE: Final = "CompositePodGroup"
+# Fields that objects have only if a feature is on.
+_OF_GATES: Final = {
+    "parentCompositePodGroupName": COMPOSITE_GATE,
+    "compositePodGroupTemplates": COMPOSITE_GATE,
+    "schedulingConstraints": "TopologyAwareWorkloadScheduling",
+    "preemptionPolicy": "PodGroupPreemptionPolicy",
+}
+# A field of a feature (DRAWorkloadResourceClaims) that this server does not have.
+_UNKNOWN: Final = "resourceClaims"
+_PRIORITY_MAX: Final = 1_000_000_000  # HighestUserDefinablePriority
+_TOPOLOGIES_MAX: Final = 1
+_MODES: Final = ("single", "all")
+_PREEMPTION_POLICIES: Final = ("Never", "PreemptLowerPriority")
+# What stays as it is, besides the policy.
+_IMMUTABLE: Final = (
+    *("schedulingConstraints", "disruptionMode", "priorityClassName", "priority", "preemptionPolicy"),
+)
+
+
+def disabled_fields(gates: FeatureGates | None) -> frozenset[str]:
+    """Returns the fields that are left out of objects. gates: None if all are on."""
+    off = (field for field, gate in _OF_GATES.items() if gates is not None and not gates.is_on(gate))
+    return frozenset({_UNKNOWN, *off})
+
+
+def drop(group: Document, fields: Iterable[str], old: Document | None = None) -> None:
+    """Removes some fields. old: what is stored, of which a group keeps what it has already."""
+    for field in fields:
+        if old is None or old.get(field) is None:
+            group.pop(field, None)
+
+
+def complete(spec: Document) -> None:
+    """Sets the default of a group, which templates do not have."""
+    if spec.get("disruptionMode") is None:
+        spec["disruptionMode"] = {"single": {}}
+
+
+def validate_group(path: str, group: Document, count: str = MIN_COUNT) -> Errors:
+    """count: see `scheduling_policies.validate_policy`."""
+    errors = validate_policy(f"{path}.schedulingPolicy", group.get("schedulingPolicy") or {}, count)
+    errors += _constraints(f"{path}.schedulingConstraints", group.get("schedulingConstraints") or {})
+    if (mode := group.get("disruptionMode")) is not None:
+        errors += exactly_one(f"{path}.disruptionMode", mode, _MODES)
+    class_name = group.get("priorityClassName")
+    errors += named(f"{path}.priorityClassName", class_name, names.dns_subdomain, is_required=False)
+    errors += at_most(f"{path}.priority", group.get("priority"), _PRIORITY_MAX)
+    if (policy := group.get("preemptionPolicy")) is not None:
+        errors += one_of(f"{path}.preemptionPolicy", policy, _PREEMPTION_POLICIES)
+    return errors
+
+
+def _constraints(path: str, constraints: Document) -> Errors:
+    if (count := len(constraints.get("topology") or ())) > _TOPOLOGIES_MAX:
+        return [too_many(f"{path}.topology", count, _TOPOLOGIES_MAX)]
+    return [
+        error
+        for where, each in items(constraints, "topology", path)
+        for error in named(f"{where}.key", each.get("key"), names.qualified_name)
+    ]
+
+
+def validate_group_update(path: str, new: Document, old: Document) -> Errors:
+    policy, before = (each.get("schedulingPolicy") or {} for each in (new, old))
+    return validate_policy_update(f"{path}.schedulingPolicy", policy, before) + unchanged(path, new, old)
+
+
+def unchanged(path: str, new: Document, old: Document, fields: Iterable[str] = _IMMUTABLE) -> Errors:
+    return [
+        error for field in fields for error in immutable(f"{path}.{field}", new.get(field), old.get(field))
+    ]
+
+
+def validate_parent(spec: Document) -> Errors:
+    path, parent = "spec.parentCompositePodGroupName", spec.get("parentCompositePodGroupName")
+    if parent is None:
+        return []
+    return [invalid(path, parent, problem) for problem in names.dns_subdomain(parent)]
+
+
+def validate_workload_reference(path: str, reference: Document) -> Errors:
+    errors = named(f"{path}.workloadName", reference.get("workloadName"), names.dns_subdomain)
+    return errors + named(f"{path}.templateName", reference.get("templateName"), names.dns_label)
