@@ -60,13 +60,14 @@ def list_handler(registry: Registry, encoders: Encoders, brand: Brand, deviation
         """Returns the body of a list at one revision, which calls of the same list share."""
         prefix = registry.prefix_of(resource)
         for attempt in range(1, ATTEMPTS_MAX + 1):
-            at = ReadAt.exactly(await cache.revision_at(options.at, lists=prefix))
+            revision, is_late = await cache.revision_for_list(options.at, prefix)
+            answer = shared.body(
+                (encoder, gzip, namespace, options.labels, options.fields, options.limit, revision),
+                partial(registry.list, resource, namespace, replace(options, at=ReadAt.exactly(revision))),
+                partial(_list_body, encoder, gzip),
+            )
             try:
-                return await shared.body(
-                    (encoder, gzip, namespace, options.labels, options.fields, options.limit, at.revision),
-                    partial(registry.list, resource, namespace, replace(options, at=at)),
-                    partial(_list_body, encoder, gzip),
-                )
+                return await (cache.count_late_list(prefix, answer) if is_late else answer)
             except Expired:
                 # The store compacts faster than we list. The client named no revision: take a newer one.
                 if attempt == ATTEMPTS_MAX:

@@ -95,6 +95,7 @@ _CONSISTENT_LISTS: Final[tuple[tuple[str, str, _ValueOf], ...]] = (
     ("true", "false", lambda each: each.consistent_lists_total),
     ("true", "true", lambda each: each.late_lists_total),
     ("false", "false", lambda each: each.failed_lists_total),
+    ("false", "true", lambda each: each.failed_late_lists_total),
 )
 
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
@@ -39,6 +39,7 @@ from storage.watch_cache.watcher import Watcher
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 EVICTION_INTERVAL_S: Final = 5.0
 # Keys that a list looks at before it yields to the event loop: less than a millisecond.
@@ -61,6 +62,16 @@ class Listing(NamedTuple, Generic[T]):
     revision: int
     next_key: str | None  # where the next page starts; None when this was the last one
     remaining: int | None  # how many come after this page; None for the last, or when only some are selected
+
+
+class ListRevision(NamedTuple):
+    """The answer to `WatchCache.revision_for_list`.
+
+    is_late: the cache has not reached the newest state in time. Who lists then awaits `count_late_list`.
+    """
+
+    revision: int
+    is_late: bool
 
 
 class _Page(NamedTuple, Generic[T]):
@@ -287,13 +298,37 @@ class WatchCache(Generic[T]):
         """
         self._on_change.setdefault(resource_prefix, []).append(changed)
 
-    async def revision_at(self, at: ReadAt = MOST_RECENT, *, lists: str = "") -> int:
-        """The revision at which a read would be answered. Raises as `get` does.
+    async def revision_at(self, at: ReadAt = MOST_RECENT) -> int:
+        """The revision at which a read would be answered. Raises as `get` does."""
+        return self.revision if await self._wait_until_fresh(at) else await self._store.current_revision()
 
-        lists: where a range starts that is to be listed at that revision; it is counted as a list `at`.
+    async def revision_for_list(self, at: ReadAt, start: str) -> ListRevision:
+        """The revision at which a list would be answered, which is counted. Raises as `get` does.
+
+        start: of the range that will be listed, exactly at that revision.
         """
-        is_fresh = await (self._begin_list(at, lists) if lists else self._wait_until_fresh(at))
-        return self.revision if is_fresh else await self._store.current_revision()
+        is_counted = self._counts(at)
+        if await self._begin_list(at, start, is_counted):
+            return ListRevision(self.revision, is_late=False)
+        try:
+            return ListRevision(await self._store.current_revision(), is_late=is_counted)
+        except StorageError:
+            if is_counted:
+                self._resource_for(start).failed_late_lists_total += 1
+            raise
+
+    async def count_late_list(self, start: str, answer: Awaitable[R]) -> R:
+        """Counts a list for which the cache was late, once it is answered or has failed; returns its answer.
+
+        start: of the range that is listed.
+        """
+        try:
+            answered = await answer
+        except Exception:
+            self._resource_for(start).failed_late_lists_total += 1
+            raise
+        self._resource_for(start).late_lists_total += 1
+        return answered
 
     async def get(self, key: str, at: ReadAt = MOST_RECENT) -> KeyVersion[T] | None:
         """The version of `key`, if it has a value.
@@ -326,8 +361,10 @@ class WatchCache(Generic[T]):
         Raises as `get` does.
         """
         wanted = _Page(limit, predicate, counts_rest and predicate is None)
-        if not await self._begin_list(at, keys.start):
-            return await self._list_from_store(keys, at, wanted)
+        is_counted = self._counts(at)
+        if not await self._begin_list(at, keys.start, is_counted):
+            answer = self._list_from_store(keys, at, wanted)
+            return await (self.count_late_list(keys.start, answer) if is_counted else answer)
         is_exact = at.consistency is Consistency.EXACT
         if is_exact and not (self._options.serve_snapshots and at.revision >= self._compacted):
             return await self._list_from_store(keys, at, wanted)
@@ -451,19 +488,23 @@ class WatchCache(Generic[T]):
         stored = (await self._store.get(key, at)).stored
         return _version(stored, self._decode) if stored is not None else None
 
-    async def _begin_list(self, at: ReadAt, key: str) -> bool:
-        """As `_wait_until_fresh`, and counts lists of the newest state. key: where the range starts."""
-        if at.consistency is not Consistency.MOST_RECENT or not self.is_filled:
-            return await self._wait_until_fresh(at, key)
+    def _counts(self, at: ReadAt) -> bool:
+        """Whether a list is counted: one of the newest state, which the cache could answer."""
+        return at.consistency is Consistency.MOST_RECENT and self.is_filled
+
+    async def _begin_list(self, at: ReadAt, start: str, is_counted: bool) -> bool:
+        """As `_wait_until_fresh`. Counts the list, unless the cache is late: the store may fail yet.
+
+        start: of the range that is listed.
+        """
         try:
-            is_fresh = await self._wait_until_fresh(at, key)
+            is_fresh = await self._wait_until_fresh(at, start)
         except StorageError:
-            self._resource_for(key).failed_lists_total += 1
+            if is_counted:
+                self._resource_for(start).failed_lists_total += 1
             raise
-        if is_fresh:
-            self._resource_for(key).consistent_lists_total += 1
-        else:
-            self._resource_for(key).late_lists_total += 1
+        if is_counted and is_fresh:
+            self._resource_for(start).consistent_lists_total += 1
         return is_fresh
 
     async def _list_from_memory(self, keys: KeyRange, revision: int, wanted: _Page[T]) -> Listing[T]:

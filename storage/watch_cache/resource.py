@@ -49,9 +49,11 @@ class ResourceCache(Generic[T]):
         self.events_total = 0
         # Lists from memory: how many, of how many versions that were looked at, and that were returned.
         self.lists_total = self.scanned_total = self.listed_total = 0
-        # Lists of the newest state: those that found the cache up to date, those that the store answered
-        # because the cache was too late, and those that failed because the newest revision was not known.
-        self.consistent_lists_total = self.late_lists_total = self.failed_lists_total = 0
+        # Lists of the newest state: those that found the cache up to date, and those that failed because the
+        # newest revision was not known.
+        self.consistent_lists_total = self.failed_lists_total = 0
+        # Those for which the cache was too late: that the store has answered, or that have failed then.
+        self.late_lists_total = self.failed_late_lists_total = 0
         # Lists from the store instead: how many versions were tested, and how many were returned.
         self.store_tested_total = self.store_listed_total = 0
         # Events that watches began with: of the history, and those that tell of the state at their start.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -13,19 +13,25 @@ import pytest
 
 from storage.embedded import EmbeddedStore
 from storage.errors import StorageUnavailable
-from storage.interface import ANY, MOST_RECENT, ReadAt, Storage, Stored
+from storage.interface import ANY, MOST_RECENT, KeyRange, Page, ReadAt, Storage, Stored
 from storage.watch_cache import EVERYTHING, WatchCache, WatchCacheOptions
 from tests.support.cache_as_storage import PREFIX, UNCHECKED, watched
 from tests.support.resource_cache import ALL, P, no_history
 
 
 class AheadStore:
-    """A store that says that it is some revisions ahead of what its watches tell, or is down."""
+    """A store that says that it is some revisions ahead of what its watches tell, or is down.
+
+    ahead_once: only who asks first is told so. is_down: it does not even tell its revision; has_told: it has.
+    may_list: lists wait until it is set.
+    """
 
     def __init__(self, store: Storage) -> None:
         self._store = store
         self.ahead = 0
-        self.is_down = False
+        self.ahead_once = self.is_down = self.fails_lists = False
+        self.may_list, self.is_listing, self.has_told = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        self.may_list.set()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -33,7 +39,18 @@ class AheadStore:
     async def current_revision(self) -> int:
         if self.is_down:
             raise StorageUnavailable("down")
-        return await self._store.current_revision() + self.ahead
+        ahead = self.ahead
+        if self.ahead_once:
+            self.ahead = 0
+        self.has_told.set()
+        return await self._store.current_revision() + ahead
+
+    async def list(self, keys: KeyRange, at: ReadAt = MOST_RECENT, *, limit: int = 0) -> Page:
+        self.is_listing.set()
+        await self.may_list.wait()
+        if self.fails_lists:
+            raise StorageUnavailable("down")
+        return await self._store.list(keys, at, limit=limit)
 
 
 @asynccontextmanager
@@ -67,30 +84,90 @@ LISTS: Final[dict[str, tuple[ReadAt, int, bool, tuple[int, int, int]]]] = {
 }
 
 
-@pytest.mark.parametrize("asks_for_revision", [False, True], ids=["at once", "by its revision"])
+def counted(cache: WatchCache[Stored]) -> tuple[int, int, int, int]:
+    """Returns how many lists found the cache up to date, or late, or failed then, or failed before."""
+    found = cache.resources[P]
+    return (
+        found.consistent_lists_total,
+        found.late_lists_total,
+        found.failed_late_lists_total,
+        found.failed_lists_total,
+    )
+
+
+async def list_at(cache: WatchCache[Stored], at: ReadAt) -> None:
+    await cache.list(ALL, at)
+
+
+async def list_at_its_revision(cache: WatchCache[Stored], at: ReadAt) -> None:
+    """As the handler of lists does, whose calls share an answer at one revision."""
+    revision, is_late = await cache.revision_for_list(at, ALL.start)
+    answer = cache.list(ALL, ReadAt.exactly(revision))
+    await (cache.count_late_list(ALL.start, answer) if is_late else answer)
+
+
+BOTH_WAYS: Final = pytest.mark.parametrize(
+    "read", [list_at, list_at_its_revision], ids=["at once", "by its revision"]
+)
+Read = Callable[[WatchCache[Stored], ReadAt], Coroutine[Any, Any, None]]
+
+
+@BOTH_WAYS
 @pytest.mark.parametrize(("at", "ahead", "is_down", "counts"), LISTS.values(), ids=LISTS)
 async def test_lists_of_the_newest_state_are_counted(
-    tmp_path: Path,
-    at: ReadAt,
-    ahead: int,
-    is_down: bool,
-    counts: tuple[int, int, int],
-    asks_for_revision: bool,
+    tmp_path: Path, at: ReadAt, ahead: int, is_down: bool, counts: tuple[int, int, int], read: Read
 ) -> None:
     store = AheadStore(await EmbeddedStore.open(tmp_path / "data", durable=False))
     await store.create(P + "a", b"")
     async with running(store, [], replace(UNCHECKED, catch_up_wait_s=0.01)) as cache:
         store.ahead, store.is_down = ahead, is_down
+        store.ahead_once = True
         try:
-            await (cache.revision_at(at, lists=ALL.start) if asks_for_revision else cache.list(ALL, at))
+            await read(cache, at)
         except StorageUnavailable:
             assert is_down
-        found = cache.resources[P]
-        assert (
-            found.consistent_lists_total,
-            found.late_lists_total,
-            found.failed_lists_total,
-        ) == counts
+        up_to_date, late, failed_late, failed = counted(cache)
+        assert (up_to_date, late + failed_late, failed) == counts
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("fails", [False, True], ids=["answers", "fails"])
+async def test_a_late_list_is_counted_when_the_store_has_answered_it(
+    tmp_path: Path, fails: bool, read: Read
+) -> None:
+    """Source: k8s.io/apiserver, pkg/storage/cacher/delegator.go, GetList."""
+    store = AheadStore(await EmbeddedStore.open(tmp_path / "data", durable=False))
+    await store.create(P + "a", b"")
+    options = replace(UNCHECKED, catch_up_wait_s=0.01, serve_snapshots=False)
+    async with running(store, [], options) as cache:
+        store.may_list.clear()
+        store.is_listing.clear()
+        store.ahead, store.ahead_once = 1, True
+        reading = asyncio.create_task(read(cache, MOST_RECENT))
+        await store.is_listing.wait()
+        assert counted(cache) == (0, 0, 0, 0)
+        store.fails_lists = fails
+        store.may_list.set()
+        if fails:
+            with pytest.raises(StorageUnavailable):
+                await reading
+        else:
+            await reading
+        assert counted(cache) == (0, 0, 1, 0) if fails else (0, 1, 0, 0)
+
+
+async def test_a_late_list_fails_with_a_store_that_does_not_tell_its_revision(tmp_path: Path) -> None:
+    store = AheadStore(await EmbeddedStore.open(tmp_path / "data", durable=False))
+    await store.create(P + "a", b"")
+    async with running(store, [], replace(UNCHECKED, catch_up_wait_s=0.01)) as cache:
+        store.ahead = 1
+        store.has_told.clear()
+        asking = asyncio.create_task(cache.revision_for_list(MOST_RECENT, ALL.start))
+        await store.has_told.wait()
+        store.is_down = True
+        with pytest.raises(StorageUnavailable):
+            await asking
+        assert counted(cache) == (0, 0, 1, 0)
 
 
 async def test_reads_that_wait_tell_for_how_long(tmp_path: Path) -> None:
