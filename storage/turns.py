@@ -147,7 +147,7 @@ class Turn:
 
 
 class LateTurn(Turn):
-    """The turns of work that is nearly always brief, and then waits for none: its first `BRIEF_S` count for none.
+    """The turns of work that is nearly always brief, and then waits for none: until `BRIEF_S` it needs none.
 
     Whoever waits for a turn waits for all the long work that has had as few of them, and has come before.
     """

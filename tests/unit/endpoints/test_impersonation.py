@@ -440,7 +440,7 @@ def test_which_user_names_are_of_nodes(user_name: str, node: str | None) -> None
 
 
 async def test_who_is_impersonated_waits_for_no_list_that_is_being_made() -> None:
-    """One check after the other is brief: no turn of the event loop is waited for, though others have them all."""
+    """Checks are brief: no turn of the event loop is waited for, though others have them all."""
     turn, check = Turn(), checks(RecordingAuthorizer(LEGACY_JANE), ImpersonationMetrics())
     while not turn.is_over():
         pass
