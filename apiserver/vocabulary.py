@@ -19,6 +19,9 @@ UNAUTHENTICATED: Final = "system:unauthenticated"
 AUTHENTICATED: Final = "system:authenticated"
 MASTERS: Final = "system:masters"
 
+# The subresources whose requests are passed on to another server, for as long as client and server like.
+CONNECTING_SUBRESOURCES: Final = frozenset({"attach", "exec", "log", "portforward", "proxy"})
+
 
 class GroupVersion(NamedTuple):
     """An API group and version; the core group is the empty string."""

@@ -22,11 +22,21 @@ KEYS_PER_LEASE_MAX: Final = 1_000
 
 
 class LeaseManager:
-    """Grants leases for the TTLs that are asked for, and reuses them for a while."""
+    """Grants leases for the TTLs that are asked for, and reuses them for a while.
 
-    def __init__(self, store: Storage, *, clock: Callable[[], float] = time.monotonic) -> None:
+    replaced: called for each lease that is given up for the next one, with how often it was handed out.
+    """
+
+    def __init__(
+        self,
+        store: Storage,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        replaced: Callable[[int], None] | None = None,
+    ) -> None:
         self._store = store
         self._clock = clock
+        self._replaced = replaced
         self._current: dict[int, _SharedLease] = {}
         self._lock = asyncio.Lock()
 
@@ -38,6 +48,8 @@ class LeaseManager:
                 extra_s = min(REUSE_S_MAX, max(1, int(ttl_s * REUSE_FRACTION)))
                 granted_after = self._clock()
                 lease = await self._store.grant_lease(ttl_s + extra_s)
+                if shared is not None and self._replaced is not None:
+                    self._replaced(shared.keys)
                 shared = self._current[ttl_s] = _SharedLease(lease, granted_after + extra_s)
             shared.keys += 1
             return shared.lease

@@ -102,7 +102,7 @@ def build_service_allocations(core: Core, lifecycle: NamespaceLifecycle) -> Serv
         core.clock,
         component="ipallocator-repair-controller",
     )
-    return ServiceAllocationRepair(
+    repair = ServiceAllocationRepair(
         core.registry,
         core.served,
         core.store,
@@ -110,6 +110,8 @@ def build_service_allocations(core: Core, lifecycle: NamespaceLifecycle) -> Serv
         prefix=core.config.etcd_prefix,
         clock=core.clock,
     )
+    core.allocations.repair_failures = lambda: repair.failures
+    return repair
 
 
 def build_service_networks(core: Core) -> ServiceNetworks | None:

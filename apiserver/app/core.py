@@ -33,6 +33,7 @@ from apiserver.registry.storage_form import StorageForms
 from apiserver.registry.store import ObjectStorage, Registry
 from apiserver.registry.stored_object import ObjectDecoder
 from apiserver.registry.strategy import DeclaredChecks
+from apiserver.registry.transactions import WriteObservers
 from apiserver.registry.write_path import IsStale
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.serving import process_memory
@@ -111,14 +112,14 @@ def build_core(
         _declarative_validation(config, metrics.validation) if config.declarative_validation else None,
     )
     own_writes = OwnWrites()
-    decode = ObjectDecoder(own_writes, catalogue.other_version)
+    decode = ObjectDecoder(own_writes, catalogue.other_version, metrics.storage.count_decode_error)
     storage = ObjectStorage(
         store=store,
         cache=watch_cache(config, store, decode, metrics.storage, allocations),
         own_writes=own_writes,
         prefix=config.etcd_prefix,
         is_stale=is_stale,
-        allocation_observer=allocations,
+        observers=WriteObservers(allocations, metrics.storage.lease_objects.observe),
     )
     metrics.served_names.table = served = ServedTable(
         catalogue.resources(RuntimeConfig(config.runtime_config), config.emulate_removal)

@@ -40,6 +40,7 @@ def build_definitions(core: Core, webhooks: WebhookClient) -> DefinitionControll
                 core.metrics.conversion_webhooks,
                 definitions.group_of(core.brand),
             ),
+            timer=core.metrics.expressions,
         ),
         clock=core.clock,
     )

@@ -19,6 +19,7 @@ from apiserver.metrics.offload import OffloadMetrics
 from apiserver.metrics.process import ProcessMetrics
 from apiserver.metrics.refusals import RefusalMetrics
 from apiserver.metrics.registry import MetricRegistry
+from apiserver.metrics.request_filters import RequestFilterMetrics
 from apiserver.metrics.storage_size import StorageSizeMetric
 from apiserver.metrics.watch_cache import CacheMetrics
 
@@ -29,6 +30,13 @@ def build_exposition(
     """Returns what makes the text of /metrics in slices, of all workers if there are several."""
     metrics, serving, streams = core.metrics, core.serving, core.streams
     registry = MetricRegistry(core.config.metrics, core.config.release)
+    flow_control = None if fairness is None else FlowControlMetrics(fairness.control, monotonic)
+    filters = {
+        "authentication": metrics.authentication.durations,
+        "authorization": metrics.authorization.durations,
+        "constrainedimpersonation": metrics.impersonation.durations,
+        **({} if flow_control is None else {"priorityandfairness": flow_control.waits}),
+    }
     exposition = Exposition(
         (
             metrics.requests,
@@ -62,7 +70,10 @@ def build_exposition(
             ProcessMetrics(),
             BuildInfo(version_document(core.config.release)),
             FeatureGateMetrics(core.config.gates),
-            *(() if fairness is None else (FlowControlMetrics(fairness.control, monotonic),)),
+            *(() if flow_control is None else (flow_control,)),
+            RequestFilterMetrics(filters),
+            metrics.node_graph,
+            metrics.expressions,
             registry,
         ),
         registry,

@@ -115,7 +115,7 @@ def build_handlers(
             **_subresources(core, access, lifecycle, virtual, applier),
             **review_handlers(virtual, reviews),
         },
-        connect=connect_handler(requests, connectors),
+        connect=connect_handler(requests, connectors, core.metrics.requests),
     )
 
 

@@ -19,9 +19,11 @@ from apiserver.metrics.certificates import CertificateMetrics
 from apiserver.metrics.conversion_webhooks import ConversionWebhookMetrics
 from apiserver.metrics.encryption import EncryptionMetrics
 from apiserver.metrics.event_loop import EventLoopMonitor
+from apiserver.metrics.expressions import ExpressionMetrics
 from apiserver.metrics.garbage_collector import GarbageCollectorMetrics
 from apiserver.metrics.impersonation import ImpersonationMetrics
 from apiserver.metrics.leader_election import LeaderElectionMetrics
+from apiserver.metrics.node_graph import NodeGraphMetrics
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.metrics.resource_series import ServedNames
 from apiserver.metrics.storage import StorageMetrics, resources_of_keys
@@ -53,6 +55,8 @@ class Metrics:
     conversion_webhooks: ConversionWebhookMetrics
     storage_migrations: StorageMigrationMetrics
     validation: ValidationMetrics
+    expressions: ExpressionMetrics
+    node_graph: NodeGraphMetrics
     work_queues: WorkQueueMetrics
     leader_election: LeaderElectionMetrics
     garbage_collector: GarbageCollectorMetrics
@@ -79,6 +83,8 @@ def build_metrics(config: Config, serving: SecureServing) -> Metrics:
         conversion_webhooks=ConversionWebhookMetrics(),
         storage_migrations=StorageMigrationMetrics(),
         validation=ValidationMetrics(),
+        expressions=ExpressionMetrics(),
+        node_graph=NodeGraphMetrics(),
         work_queues=WorkQueueMetrics(),
         leader_election=LeaderElectionMetrics(),
         garbage_collector=GarbageCollectorMetrics(),

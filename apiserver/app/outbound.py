@@ -63,9 +63,7 @@ async def open_outbound(
         yield Outbound(
             webhooks=webhooks,
             fetcher=fetcher,
-            forwarder=Forwarder(
-                backends, IdentityHeaders.of(config.request_header_names), core.metrics.requests
-            ),
+            forwarder=Forwarder(backends, IdentityHeaders.of(config.request_header_names)),
             aggregation=aggregation,
             audit=audit,
         )

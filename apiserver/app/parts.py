@@ -293,5 +293,5 @@ def _authorization_informers(
     if (policy := access.authorizers.rbac_policy) is not None:
         rbac = RbacPolicyInformer(core.registry, table, brand.group(RBAC_GROUP), policy)
     if (graph := access.authorizers.node_graph) is not None:
-        node = NodeGraphInformer(core.registry, table, brand, graph)
+        node = NodeGraphInformer(core.registry, table, brand, graph, core.metrics.node_graph)
     return rbac, node

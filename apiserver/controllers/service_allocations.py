@@ -63,7 +63,7 @@ class _Changes(NamedTuple):
 
 
 class ServiceAllocationRepair:
-    """prefix: of all keys. clock: seconds since 1970."""
+    """prefix: of all keys. clock: seconds since 1970. failures: how many comparisons of all have failed."""
 
     def __init__(
         self,
@@ -81,6 +81,7 @@ class ServiceAllocationRepair:
         self._events = events
         self._keys = AllocationKeys(prefix)
         self._clock = clock
+        self.failures = 0
         self.queue: WorkQueue[Key] = WorkQueue("ipaddresses", BACKOFF)
 
     async def run(self, on_first: Callable[[], None]) -> None:
@@ -93,7 +94,7 @@ class ServiceAllocationRepair:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._events.run())
             tasks.create_task(Controller(self.queue, self._reconcile, informers=informers).run())
-            await keep_forever(self._registry, self.compare, INTERVAL_S, on_first)
+            await keep_forever(self._registry, self._compare, INTERVAL_S, on_first)
 
     def _on_address(self, notification: Notification) -> None:
         """Have the Service repaired that has an address, if the IPAddress is not as it should be."""
@@ -122,6 +123,13 @@ class ServiceAllocationRepair:
         )
 
     # ---- all of them
+
+    async def _compare(self) -> None:
+        try:
+            await self.compare()
+        except Exception:
+            self.failures += 1
+            raise
 
     async def compare(self) -> None:
         """Compare all Services with all claims and IPAddresses, and repair. Raises StorageError."""

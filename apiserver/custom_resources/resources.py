@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from apiserver.apiextensions import definitions
+from apiserver.apiextensions.schema_rules.rule_tree import UNTIMED, ExpressionTimer
 from apiserver.brand import Brand
 from apiserver.catalogue.builtin_type import field_texts
 from apiserver.catalogue.subresources import scale, text_at
@@ -64,6 +65,7 @@ class CustomResourceFactory:
     view_cache: holds the views of objects that differ from what is stored.
     offload: decides where large objects are worked on.
     webhook: makes a converter, given the name of the definition and its `spec.conversion.webhook`.
+    timer: of validation rules.
     """
 
     brand: Brand
@@ -72,6 +74,7 @@ class CustomResourceFactory:
     view_cache: ViewCache
     offload: Offload
     webhook: Callable[[str, Document], Converter]
+    timer: ExpressionTimer = UNTIMED
 
     def create(self, stored: StoredObject, definition: Document) -> DefinedResources:
         """stored: the definition as it is stored, of which `definition` is the document.
@@ -81,7 +84,9 @@ class CustomResourceFactory:
         spec = definition["spec"]
         source = DefinitionSource(stored)
         schemas = {
-            each["name"]: VersionSchema(source, each["name"], brand=self.brand, meta=self.meta)
+            each["name"]: VersionSchema(
+                source, each["name"], brand=self.brand, meta=self.meta, timer=self.timer
+            )
             for each in spec["versions"]
         }
         group_resource = GroupResource(spec["group"], spec["names"]["plural"])

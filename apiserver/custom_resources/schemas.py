@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from apiserver.apiextensions.schema_rules.rule_tree import ExpressionTimer
 from apiserver.apiextensions.schema_rules.validator import RuleValidator
 from apiserver.brand import Brand
 from apiserver.golang.regex import InvalidPattern, compile_pattern
@@ -130,16 +131,23 @@ class VersionSchema:
     """The schema of one version of a definition, and what is compiled from it.
 
     A `registry.served_resource.Preparation`: what is large is compiled in a thread.
-    meta: gets the schema of ObjectMeta.
+    meta: gets the schema of ObjectMeta. timer: of the validation rules in it.
     """
 
     def __init__(
-        self, source: DefinitionSource, version: str, *, brand: Brand, meta: Callable[[], Schema]
+        self,
+        source: DefinitionSource,
+        version: str,
+        *,
+        brand: Brand,
+        meta: Callable[[], Schema],
+        timer: ExpressionTimer,
     ) -> None:
         self._source = source
         self._version = version
         self.brand = brand
         self._meta = meta
+        self._timer = timer
 
     def decode(self) -> Document:
         """Returns the version as the definition has it, decoded anew; `schema` is the schema itself."""
@@ -201,7 +209,7 @@ class VersionSchema:
         extension = self.brand.extension("validations")
         if not any(each.get(extension) for each in all_schemas(self.custom.document)):
             return None
-        return RuleValidator(dict(self.custom.document), vendor=self.brand.vendor)
+        return RuleValidator(dict(self.custom.document), vendor=self.brand.vendor, timer=self._timer)
 
 
 # ---- published by OpenAPI

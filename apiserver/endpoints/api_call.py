@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from apiserver.audit.request_audit import RequestAudit
 from apiserver.endpoints.body_limits import BodyLimits, BodyRoom
@@ -19,6 +19,7 @@ from apiserver.metrics.requests import Ending
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import Query, UserInfo
+from apiserver.wire.media_types import APPLY_YAML
 
 
 @dataclass(slots=True, eq=False)
@@ -88,6 +89,11 @@ class ApiCall:
     @property
     def connection(self) -> Connection:
         return cast(Connection, self.request.protocol)
+
+    @property
+    def is_apply(self) -> bool:
+        """Whether it is a server-side apply, by the media type of its body."""
+        return self.request.headers.get(hdrs.CONTENT_TYPE) == APPLY_YAML
 
     async def take_slot(self) -> None:
         """Take a slot, or seats, if it has none yet: the work begins. Raises TooManyRequests."""

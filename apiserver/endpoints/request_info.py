@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, unquote
 from apiserver.meta import names
 from apiserver.meta.selectors import SelectorSyntaxError, parse_field_selector
 from apiserver.text_caches import text_cache
-from apiserver.vocabulary import Query
+from apiserver.vocabulary import CONNECTING_SUBRESOURCES, Query
 
 # Anybody can request any number of paths: only short ones are cached.
 CACHED_LENGTH_MAX: Final = 512
@@ -24,8 +24,6 @@ _NAMESPACE_SUBRESOURCES: Final = frozenset({"status", "finalize"})
 SELECTOR_LENGTH_MAX: Final = 1_024
 # As in Kubernetes not deletecollection: a single object can be deleted by its name.
 _SELECTING_VERBS: Final = frozenset({"list", "watch"})
-# Requests for these are passed on to another server, for as long as client and server like.
-_CONNECTING: Final = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 _PROXY: Final = "proxy"
 # Of requests that change nothing, unless they are passed on to another server.
 READ_VERBS: Final = frozenset({"get", "list", "watch", "head", "options"})
@@ -120,7 +118,7 @@ def _parse_target(method: str, raw_path: str, is_watch: bool) -> RequestInfo:
         name=name,
         subresource=subresource,
         rest=tuple(rest[3:]),
-        is_long_running=verb == "watch" or subresource in _CONNECTING,
+        is_long_running=verb == "watch" or subresource in CONNECTING_SUBRESOURCES,
         has_watch_prefix=has_watch_prefix,
         is_namespace_itself=is_namespace_itself,
     )

@@ -171,7 +171,7 @@ class WatchStream:
         self._call = call
         self._encoder = encoder
         self.resource = resource
-        self._metrics = streams.metrics
+        self._metrics, self._event_sizes = streams.metrics, streams.metrics.event_sizes(resource)
         self._flush_queue = streams.flush_queue
         self._view_predicate = view_predicate
         self._clock = streams.clock
@@ -307,17 +307,18 @@ class WatchStream:
             size += len(piece)
             is_turn_over = turn.is_over()
             if size >= SLICE_BYTES or is_turn_over:
+                self._event_sizes.observe_all(map(len, pieces))
                 self._stream.write_frames(b"".join(pieces))
                 pieces, size = [], 0
                 await self._stream.drain()
                 if is_turn_over:
                     await turn.next()
         if pieces:
+            self._event_sizes.observe_all(map(len, pieces))
             self._stream.write_frames(b"".join(pieces))
-        self._metrics.count_watch_events(self.resource, len(objects))
 
     async def _end_initial_events(self, stream: EventTransport, revision: int) -> None:
-        stream.write(self._encoder.bookmark(revision, ends_initial_events=True))
+        self._write_bookmark(stream, revision, ends_initial_events=True)
         self._metrics.observe_watch_list(self._call, self._clock() - self._call.received_at)
 
     def _framed_initial(self, obj: StoredObject) -> bytes:
@@ -385,7 +386,7 @@ class WatchStream:
                 pieces += more
         if pieces:
             stream.write_frames(b"".join(pieces))
-            self._metrics.count_watch_events(self.resource, len(pieces))
+            self._metrics.count_events(self._event_sizes, pieces)
 
     def _take(self, watcher: Watcher[StoredObject]) -> Sequence[Delivery[StoredObject]]:
         """Returns the next events that can be encoded now.
@@ -560,7 +561,12 @@ class WatchStream:
         if self._has_more(watcher):
             return
         if revision > watcher.after:
-            stream.write(self._encoder.bookmark(revision, ends_initial_events=False))
+            self._write_bookmark(stream, revision, ends_initial_events=False)
+
+    def _write_bookmark(self, stream: EventTransport, revision: int, *, ends_initial_events: bool) -> None:
+        bookmark = self._encoder.bookmark(revision, ends_initial_events=ends_initial_events)
+        stream.write(bookmark)
+        self._event_sizes.observe(len(bookmark))
 
 
 async def _select(
@@ -657,17 +663,16 @@ class WatchStreams:
     @contextmanager
     def open(self, stream: WatchStream) -> Iterator[None]:
         self._open.add(stream)
-        self.metrics.watches += 1
         if self._is_closing or stream.resource in self._withdrawn:
             stream.end()
         elif self._is_authorized is not None and stream.call.received_at <= self._asked_at:
             # The right to it may have been revoked since it was authorized.
             self._ask(stream, self._is_authorized)
         try:
-            yield
+            with self.metrics.long_running(stream.call):
+                yield
         finally:
             self._open.discard(stream)
-            self.metrics.watches -= 1
 
     def end_all_of(self, resources: Collection[ServedResource]) -> None:
         """End the watches of resources that are withdrawn or replaced: their clients begin again.

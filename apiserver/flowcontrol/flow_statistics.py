@@ -6,9 +6,12 @@ from collections import Counter
 from typing import Final
 
 from apiserver.metrics.histograms import Histogram
+from apiserver.metrics.request_filters import with_filter_buckets
 
 # kube-apiserver's buckets.
 DURATION_BUCKETS: Final = (0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30)  # seconds
+# Those of waits that end with a turn are more: to wait for it is a filter, too.
+_WAIT_BUCKETS: Final = with_filter_buckets(DURATION_BUCKETS)
 LENGTH_BUCKETS: Final = (0, 10, 25, 50, 100, 250, 500, 1000)
 SEAT_BUCKETS: Final = (1, 2, 4, 8, 16, 32, 64, 100)
 WATCH_BUCKETS: Final = (0, 1, 10, 100, 1000, 10000)
@@ -46,7 +49,7 @@ class FlowStatistics:
         self.level, self.schema = level, schema
         self.unwatched = self.waiting = self.waiting_seats = 0
         self.rejected: Counter[str] = Counter()
-        self.waits = Histogram(DURATION_BUCKETS)
+        self.waits = Histogram(_WAIT_BUCKETS)
         self.refused_waits = Histogram(DURATION_BUCKETS)
         self.durations = Histogram(DURATION_BUCKETS)
         self.watch_durations = Histogram(DURATION_BUCKETS)

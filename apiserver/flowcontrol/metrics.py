@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import Final, TypeAlias
 
 from apiserver.flowcontrol.flow_control import FlowControl, UnderWay
-from apiserver.flowcontrol.flow_statistics import FlowStatistics
+from apiserver.flowcontrol.flow_statistics import DURATION_BUCKETS, FlowStatistics
 from apiserver.flowcontrol.priority_levels import PriorityLevel
 from apiserver.metrics.histograms import Histogram
+from apiserver.metrics.request_filters import FILTER_BUCKETS
 from apiserver.metrics.series import Family, histogram_family, values
 
 _PREFIX: Final = "apiserver_flowcontrol_"
@@ -96,6 +97,17 @@ class FlowControlMetrics:
 
     def __init__(self, control: FlowControl, clock: Callable[[], float]) -> None:
         self._control, self._clock = control, clock
+
+    def waits(self) -> Iterator[Histogram]:
+        """Yields how long requests have waited for their turn, with the bounds of filters."""
+        control = self._control
+        under_way, at_once = control.under_way(), 0
+        for each in control.statistics:
+            waited = each.waits.count
+            at_once += _dispatched(each, under_way.get(each, _NOTHING)) - waited
+            if waited:
+                yield each.waits
+        yield _with_more(Histogram(FILTER_BUCKETS), 0, at_once)
 
     def families(self) -> Iterable[Family]:
         control, flows = self._control, self._control.statistics
@@ -213,7 +225,7 @@ def _of_flows(begun: Sequence[tuple[FlowStatistics, int]], with_queues: Set[str]
             for each, count in begun
             for execute, waits in (
                 # Most have not waited, and are not counted one by one.
-                ("true", _with_more(each.waits, 0, count - each.waits.count)),
+                ("true", _with_more(each.waits.with_bounds(DURATION_BUCKETS), 0, count - each.waits.count)),
                 ("false", each.refused_waits),
             )
             if any(waits.buckets)

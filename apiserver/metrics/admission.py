@@ -12,7 +12,7 @@ from apiserver.metrics.histograms import Histogram
 from apiserver.metrics.match_conditions import MatchConditionMetrics
 from apiserver.metrics.pod_security import PodSecurityMetrics
 from apiserver.metrics.policies import PolicyMetrics
-from apiserver.metrics.series import Family, histogram_family
+from apiserver.metrics.series import Family, histogram_family, summary_family
 from apiserver.metrics.webhooks import WebhookMetrics
 
 ADMIT: Final = "admit"
@@ -58,11 +58,18 @@ class AdmissionMetrics:
             ("name", *_STEP_LABELS),
             _by_outcome(self._plugins),
         )
+        steps = _by_outcome(self._steps)
         yield histogram_family(
             "apiserver_admission_step_admission_duration_seconds",
             "How long all admission plugins of a write took, by operation and step (admit or validate).",
             _STEP_LABELS,
-            _by_outcome(self._steps),
+            steps,
+        )
+        yield summary_family(
+            "apiserver_admission_step_admission_duration_seconds_summary",
+            "How long all admission plugins of a write took, by operation and step; without quantiles.",
+            _STEP_LABELS,
+            steps,
         )
         yield from self.webhooks.families()
         yield from self._conditions.families()

@@ -33,12 +33,15 @@ class AllocationMetrics:
 
     keys: tells claims. networks: returns those of which addresses are given; each has series of its own.
     node_ports: the first and the last.
+    repair_failures: returns how many repairs of all that Services have were given up; set when there is one
+        that repairs.
     """
 
     def __init__(
         self, keys: AllocationKeys, networks: Callable[[], Sequence[IPNetwork]], node_ports: tuple[int, int]
     ) -> None:
         self._keys, self._networks, self._node_ports = keys, networks, node_ports
+        self.repair_failures: Callable[[], int] = lambda: 0
         # By version, in order: how many there are of a network is the distance between two of them.
         self._addresses: dict[int, list[int]] = {4: [], 6: []}
         self._ports: set[str] = set()
@@ -151,6 +154,13 @@ class AllocationMetrics:
         yield from self._node_port_families()
 
     def _node_port_families(self) -> Iterable[Family]:
+        yield values(
+            "apiserver_nodeport_repair_reconcile_errors_total",
+            "counter",
+            "Comparisons of all Services with the node ports and cluster IPs given to them that failed.",
+            (),
+            [((), self.repair_failures())],
+        )
         prefix = "kube_apiserver_nodeport_allocator_"
         low, high = self._node_ports
         in_range = len(self._ports)

@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from apiserver.metrics.histograms import Histogram
+from apiserver.metrics.request_filters import with_filter_buckets
 from apiserver.metrics.series import Family, histogram_family, values
 
 # Seconds.
 _LATENCY_BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _CACHE_BUCKETS: Final = (*(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),)
 _ATTEMPT_BUCKETS: Final = tuple(0.001 * 2**exponent for exponent in range(15))
+_OBSERVED_BUCKETS: Final = with_filter_buckets(_ATTEMPT_BUCKETS)
 # Users whose requests are counted under their names. The others are as many as there are users.
 _NAMED_USERS: Final = frozenset(
     {"admin", "client", "kube_proxy", "kubelet", "system:serviceaccount:kube-system:default"}
@@ -52,7 +54,7 @@ class AuthenticationMetrics:
         # longer than was asked for, by whether that time was over.
         self.invalid_legacy_tokens = self.stale_tokens = self.valid_tokens = 0
         self._fetching = 0
-        self._attempts = {result: Histogram(_ATTEMPT_BUCKETS) for result in (SUCCESS, FAILURE, ERROR)}
+        self._attempts = {result: Histogram(_OBSERVED_BUCKETS) for result in (SUCCESS, FAILURE, ERROR)}
         self._users: Counter[str] = Counter()
 
     # ---- requests
@@ -67,6 +69,10 @@ class AuthenticationMetrics:
     def refused(self, result: str, seconds: float) -> None:
         """Count a request that was refused. result: FAILURE or ERROR."""
         self._attempts[result].observe(seconds)
+
+    def durations(self) -> Iterable[Histogram]:
+        """Returns how long requests were authenticated, with the bounds of filters."""
+        return self._attempts.values()
 
     # ---- issuers
 
@@ -163,7 +169,7 @@ class AuthenticationMetrics:
             "authentication_duration_seconds",
             "How long the authentication of requests took, by the result.",
             ("result",),
-            attempts,
+            [(labels, each.with_bounds(_ATTEMPT_BUCKETS)) for labels, each in attempts],
         )
         yield values(
             "authenticated_user_requests",

@@ -14,14 +14,17 @@ from typing import Final
 
 from apiserver.authz.attributes import ALLOW, Decision, DecisionCount, Verdict
 from apiserver.metrics.histograms import Histogram
+from apiserver.metrics.request_filters import with_filter_buckets
 from apiserver.metrics.series import Family, histogram_family, values
 
 # Seconds.
 _WEBHOOK_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _CONDITION_BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25)
 _ATTEMPT_BUCKETS: Final = tuple(0.001 * 2**exponent for exponent in range(15))
+_OBSERVED_BUCKETS: Final = with_filter_buckets(_ATTEMPT_BUCKETS)
 _REFUSALS: Final = {Decision.DENY: "denied", Decision.NO_OPINION: "no-opinion"}
-_RESULTS: Final = ("allowed", *_REFUSALS.values(), "error")
+_ALLOWED: Final = "allowed"
+_RESULTS: Final = (_ALLOWED, *_REFUSALS.values(), "error")
 _WEBHOOK: Final = "Webhook"
 _CONFIGURATION: Final = "apiserver_authorization_config_controller_"
 
@@ -39,7 +42,7 @@ class AuthorizationMetrics:
         self._reloads: Counter[str] = Counter()
         self._reloaded_at: dict[str, float] = {}
         self.counts: Callable[[], Sequence[DecisionCount]] = lambda: ()
-        self._attempts = {result: Histogram(_ATTEMPT_BUCKETS) for result in _RESULTS}
+        self._attempts = {result: Histogram(_OBSERVED_BUCKETS) for result in _RESULTS}
         self._durations: dict[tuple[str, str], Histogram] = {}
         self._failed_open: Counter[tuple[str, str]] = Counter()
         self._conditions: dict[str, Histogram] = {}
@@ -51,11 +54,15 @@ class AuthorizationMetrics:
     def decided(self, verdict: Verdict, seconds: float) -> None:
         """Count a request that was authorized, or refused."""
         if verdict.decision is ALLOW:
-            self._attempts["allowed"].observe(seconds)
+            self._attempts[_ALLOWED].observe(seconds)
         elif verdict.error:
             self._attempts["error"].observe(seconds)
         else:
             self._attempts[_REFUSALS[verdict.decision]].observe(seconds)
+
+    def durations(self) -> Iterable[Histogram]:
+        """Returns how long requests were authorized that may go on, with the bounds of filters."""
+        return (self._attempts[_ALLOWED],)
 
     # ---- webhooks: an `Observer` of their authorizers
 
@@ -103,7 +110,7 @@ class AuthorizationMetrics:
             "authorization_duration_seconds",
             "How long the authorization of requests took, by the result.",
             ("result",),
-            attempts,
+            [(labels, each.with_bounds(_ATTEMPT_BUCKETS)) for labels, each in attempts],
         )
         yield values(
             "apiserver_authorization_decisions_total",

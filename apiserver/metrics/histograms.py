@@ -6,7 +6,8 @@ prometheus-client's own histograms lock and loop: 3 µs for each observation, an
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from math import inf
 from typing import Final
 
 # The buckets of durations of requests are kube-apiserver's, so that rules written for it fit. Seconds.
@@ -31,9 +32,29 @@ class Histogram:
         self.sum = 0.0
         self.buckets = [0] * (len(bounds) + 1)
 
+    def with_bounds(self, bounds: Sequence[float]) -> Histogram:
+        """Returns the same values in fewer buckets. bounds: some of its own; others would be guesses."""
+        found = Histogram(bounds)
+        found.merge(self)
+        return found
+
+    def merge(self, other: Histogram) -> None:
+        """Add what another has observed, which has all bounds of this one, and may have more."""
+        self.sum += other.sum
+        for bound, count in zip((*other.bounds, inf), other.buckets, strict=True):
+            self.buckets[bisect_left(self.bounds, bound)] += count
+
     def observe(self, value: float) -> None:
         self.sum += value
         self.buckets[bisect_left(self.bounds, value)] += 1
+
+    def observe_all(self, values: Iterable[float], times: int = 1) -> None:
+        """Count several values, each as often as `times` says."""
+        bounds, buckets, total = self.bounds, self.buckets, 0.0
+        for value in values:
+            total += value
+            buckets[bisect_left(bounds, value)] += times
+        self.sum += total * times
 
     @property
     def count(self) -> int:

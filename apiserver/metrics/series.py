@@ -19,7 +19,10 @@ _INFINITE: Final = "+Inf"
 
 
 class Family(NamedTuple):
-    """A metric. kind: counter, gauge or histogram. series: the lines of each series, made one by one."""
+    """A metric.
+
+    kind: counter, gauge, histogram or summary. series: the lines of each series, made one by one.
+    """
 
     name: str
     kind: str
@@ -78,6 +81,20 @@ def histogram_family(
 ) -> Family:
     """Returns a metric with a histogram for each set of values of labels."""
     return histograms(name, text, ((label_text(labels, each), histogram) for each, histogram in by_values))
+
+
+def summary_family(
+    name: str, text: str, labels: Sequence[str], by_values: Iterable[tuple[Sequence[str], Histogram]]
+) -> Family:
+    """Returns a metric with the sum and the count of a histogram for each set of values of labels.
+
+    There are no quantiles: a histogram does not know them.
+    """
+    lines = (
+        f"{name}_sum{{{of}}} {number_text(each.sum)}\n{name}_count{{{of}}} {each.count}\n"
+        for of, each in ((label_text(labels, of), each) for of, each in by_values)
+    )
+    return Family(name, "summary", text, lines)
 
 
 def _histogram_lines(name: str, by_labels: Iterable[tuple[str, Histogram | None]]) -> Iterator[str]:

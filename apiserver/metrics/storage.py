@@ -1,4 +1,7 @@
-"""How long calls to the store take, by operation and resource."""
+"""How long calls to the store take, by operation and resource, and what is found in it.
+
+Source: k8s.io/apiserver, pkg/storage/etcd3/metrics.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from apiserver.metrics.histograms import Histogram
-from apiserver.metrics.resource_series import OTHER_RESOURCE, ResourceSeries, ServedNames
+from apiserver.metrics.requests import Count
+from apiserver.metrics.resource_series import OTHER_RESOURCE, ResourceSeries, ServedNames, Standing
 from apiserver.metrics.series import Family, histogram_family, values
 from apiserver.vocabulary import GroupResource
 from storage.interface import (
@@ -28,6 +32,8 @@ from storage.keys import CORE_GROUP, resource_of
 
 # How long reads wait for the watch cache. Seconds; kube-apiserver's.
 _WAIT_BUCKETS: Final = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3)
+# Objects of a lease.
+_LEASE_BUCKETS: Final = (10, 50, 100, 500, 1_000, 2_500, 5_000)
 # Prefixes of resources that are remembered with their labels. Whoever creates definitions makes any number.
 _PREFIXES_MAX: Final = 4_096
 
@@ -61,10 +67,23 @@ class _Listed:
 
 
 class StorageMetrics:
-    """Counts calls. resource_of: returns the resource that a key belongs to."""
+    """Counts calls. resource_of: returns the resource that a key belongs to.
+
+    lease_objects: how many objects the leases had that were given up for the next one.
+    """
 
     def __init__(self, resource_of: Callable[[str], GroupResource], names: ServedNames) -> None:
         self.resource_of = resource_of
+        self.lease_objects = Histogram(_LEASE_BUCKETS)
+        # By resource. Objects are read from the store before it is known what definitions there are.
+        self._decode_errors: ResourceSeries[GroupResource, Count] = ResourceSeries(
+            names,
+            lambda resource: (
+                Standing.BUILT_IN if names.of_resource(resource) is Standing.BUILT_IN else Standing.CUSTOM
+            ),
+            OTHER_RESOURCE,
+            lambda _resource: Count(),
+        )
         # By resource and operation.
         self._series: ResourceSeries[GroupResource, Histogram] = ResourceSeries(
             names, names.of_resource, OTHER_RESOURCE, lambda _resource, _operation: Histogram()
@@ -97,7 +116,14 @@ class StorageMetrics:
         waits = self._waits.by_key.get((resource,)) or self._waits.begin(resource)
         waits.observe(seconds)
 
+    def count_decode_error(self, key: str) -> None:
+        """Count a stored value that is no object."""
+        resource = self.resource_of(key)
+        errors = self._decode_errors.by_key.get((resource,)) or self._decode_errors.begin(resource)
+        errors.value += 1
+
     def forget(self, resource: GroupResource) -> None:
+        self._decode_errors.forget(resource)
         self._series.forget(resource)
         self._listed.forget(resource)
         self._waits.forget(resource)
@@ -133,6 +159,19 @@ class StorageMetrics:
             "How long reads waited for the watch cache, of those that had to.",
             _RESOURCE,
             [(resource, waits) for (resource,), waits in list(self._waits.by_key.items())],
+        )
+        yield values(
+            "apiserver_storage_decode_errors_total",
+            "counter",
+            "Values that were read from the store and are no objects.",
+            _RESOURCE,
+            [(resource, errors.value) for (resource,), errors in list(self._decode_errors.by_key.items())],
+        )
+        yield histogram_family(
+            "etcd_lease_object_counts",
+            "Objects of a lease when it was given up for the next one.",
+            (),
+            [((), self.lease_objects)],
         )
         yield histogram_family(
             "etcd_request_duration_seconds",

@@ -5,6 +5,7 @@ Source: k8s.io/apiserver, pkg/validation/metrics.go.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from threading import Lock
 
@@ -12,15 +13,23 @@ from prometheus_client.core import CounterMetricFamily, Metric
 
 
 class ValidationMetrics:
-    """mismatches: errors that only the checks, or only the declared rules of a type have found."""
+    """mismatches: errors that only the checks, or only the declared rules of a type have found.
+
+    They are counted by the kind and the operation, too, which are those of built-in types.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()  # Large documents are validated beside the event loop.
-        self.mismatches = self.panics = 0
+        self._mismatches: Counter[str] = Counter()
+        self.panics = 0
 
-    def count_mismatches(self, count: int) -> None:
+    @property
+    def mismatches(self) -> int:
+        return self._mismatches.total()
+
+    def count_mismatches(self, identifier: str, count: int) -> None:
         with self._lock:
-            self.mismatches += count
+            self._mismatches[identifier] += count
 
     def count_panic(self) -> None:
         with self._lock:
@@ -33,6 +42,14 @@ class ValidationMetrics:
             "Number of times declarative validation results differed from handwritten validation results.",
             value=self.mismatches,
         )
+        discrepancies = CounterMetricFamily(
+            f"{prefix}_parity_discrepancies",
+            "Number of discrepancies between declarative and handwritten validation, by kind and operation.",
+            labels=("validation_identifier",),
+        )
+        for identifier, count in list(self._mismatches.items()):
+            discrepancies.add_metric((identifier,), count)
+        yield discrepancies
         yield CounterMetricFamily(
             f"{prefix}_panic",
             "Number of times declarative validation has panicked during validation.",

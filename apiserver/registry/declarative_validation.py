@@ -20,7 +20,9 @@ LOGGED_MAX: Final = 10
 class ValidationCounts(Protocol):
     """Counts mismatches, and rules that failed. May be called from several threads."""
 
-    def count_mismatches(self, count: int) -> None: ...
+    def count_mismatches(self, identifier: str, count: int) -> None:
+        """identifier: of what was validated, as `pod_create` or `pod_update`."""
+        ...
 
     def count_panic(self) -> None: ...
 
@@ -54,7 +56,8 @@ class DeclarativeValidation:
             return errors
         found = differences(errors, declared, self._rules.covers)
         if found:
-            self._counts.count_mismatches(len(found))
+            operation = "create" if old is None else "update"
+            self._counts.count_mismatches(f"{self._kind.lower()}_{operation}", len(found))
             log.error(
                 "%s: the checks and the declared rules differ; the %s count: %s",
                 self._kind,

@@ -15,7 +15,6 @@ from apiserver.clock import SYSTEM_CLOCK, Clock
 from apiserver.errors import DAMAGED_CAUSES_MAX, NotFound, StorageReadError
 from apiserver.meta.options import ListOptions
 from apiserver.registry import chunks, version_codec
-from apiserver.registry.allocations import AllocationObserver
 from apiserver.registry.delete_path import DeletePath, DeleteRequest
 from apiserver.registry.object_keys import ObjectKeys
 from apiserver.registry.offload import Offload
@@ -25,7 +24,7 @@ from apiserver.registry.selection import Selection, select
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.storage_form import StorageForms
 from apiserver.registry.stored_object import DamagedObject, StoredObject
-from apiserver.registry.transactions import Transactions
+from apiserver.registry.transactions import NO_OBSERVERS, Transactions, WriteObservers
 from apiserver.registry.write_path import IsStale, WritePath
 from apiserver.registry.write_request import Draft, Transform, WriteRequest
 from storage.errors import RevisionCompacted
@@ -51,7 +50,7 @@ class ObjectStorage:
     cache: of what is in the store. own_writes: is told what is written. prefix: of all keys, as `/registry`.
     is_stale: see `write_path`; None if nothing is encrypted.
     forms: in which objects are stored, where that is not for the release alone to say.
-    allocation_observer: is told of what objects are given of pools.
+    observers: who is told of what writes take.
     """
 
     store: Storage
@@ -60,7 +59,7 @@ class ObjectStorage:
     prefix: str
     is_stale: IsStale | None = None
     forms: StorageForms = field(default_factory=StorageForms)
-    allocation_observer: AllocationObserver | None = None
+    observers: WriteObservers = NO_OBSERVERS
 
 
 class Registry:
@@ -83,7 +82,7 @@ class Registry:
             storage.forms,
             prefix=storage.prefix,
             clock=clock,
-            allocation_observer=storage.allocation_observer,
+            observers=storage.observers,
         )
         self._write_path = WritePath(cache, transactions, self._keys, offload, clock.time, storage.is_stale)
         self._delete_path = DeletePath(cache, transactions, self._keys, offload, clock.time)

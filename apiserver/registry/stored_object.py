@@ -261,15 +261,19 @@ _recent_labels: Final = _RecentLabels()
 class DamagedObject(StoredObject):
     """A stored value that is no object.
 
-    cause: why not. is_temporary: it could not be decrypted, and may well be later.
+    cause: why not. is_decrypted: whether it could be decrypted, or was not encrypted.
+    is_temporary: it could not be decrypted, and may well be later.
     """
 
-    __slots__ = ("cause", "is_temporary", "revision")
+    __slots__ = ("cause", "is_decrypted", "is_temporary", "revision")
 
-    def __init__(self, stored: Stored, cause: str, *, is_temporary: bool = False) -> None:
+    def __init__(
+        self, stored: Stored, cause: str, *, is_decrypted: bool = True, is_temporary: bool = False
+    ) -> None:
         super().__init__(stored.key, b"", b"")
         self.revision = stored.mod_revision
         self.cause = cause
+        self.is_decrypted = is_decrypted
         self.is_temporary = is_temporary
 
     @classmethod
@@ -279,7 +283,7 @@ class DamagedObject(StoredObject):
     @classmethod
     def undecrypted(cls, stored: Stored, cause: str, *, is_temporary: bool = False) -> DamagedObject:
         text = f"data from the storage is not transformable revision=0: {cause}"
-        return cls(stored, text, is_temporary=is_temporary)
+        return cls(stored, text, is_decrypted=False, is_temporary=is_temporary)
 
     @property
     def error(self) -> CorruptObject:
@@ -323,6 +327,7 @@ class ObjectDecoder:
     own_writes: values that are known to be objects.
     other_version: returns how objects with a head are converted; None for most. It is asked once for each.
     Versions of types are few; those of custom types may come and go, a few hundred bytes each.
+    count_error: called with the key of each value that is no object, but not if it cannot be decrypted.
     Damaged values are logged here.
     """
 
@@ -330,9 +335,11 @@ class ObjectDecoder:
         self,
         own_writes: OwnWrites,
         other_version: Callable[[bytes], OtherVersion | None] = no_other_versions,
+        count_error: Callable[[str], None] | None = None,
     ) -> None:
         self._own_writes = own_writes
         self._other_version = other_version
+        self._count_error = count_error
         self._damaged = 0
         self._heads: dict[bytes, bytes | OtherVersion] = {}
 
@@ -343,7 +350,7 @@ class ObjectDecoder:
         else:
             found = StoredObject.of(stored)
             if isinstance(found, DamagedObject):
-                self._log(found)
+                self._report(found)
                 return found
         head_or_version = self._heads.get(found.head)
         if head_or_version is None:
@@ -366,12 +373,14 @@ class ObjectDecoder:
             tail = with_revision(encode(document, head)[len(head) :], stored.mod_revision)
         except Exception as error:  # Whatever wrote it, the type's own conversion cannot read it.
             damaged = DamagedObject.undecodable(stored, f"{type(error).__name__}: {error}")
-            self._log(damaged)
+            self._report(damaged)
             return damaged
         return (StoredObject if version.is_written else ConvertedObject)(stored.key, head, tail)
 
-    def _log(self, found: DamagedObject) -> None:
+    def _report(self, found: DamagedObject) -> None:
         """Log a damaged value. Of many, as when a key is lost, one in so many is, with their number."""
+        if found.is_decrypted and self._count_error is not None:
+            self._count_error(found.key)
         self._damaged += 1
         if self._damaged <= DAMAGED_LOGGED_MAX or not self._damaged % DAMAGED_LOGGED_MAX:
             message = "the value of %s at revision %d is damaged: %s (%d so far)"

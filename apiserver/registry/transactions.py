@@ -7,6 +7,8 @@ writer of the object was faster, it is `write_path`, or `delete_path`, that begi
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from apiserver.clock import SYSTEM_CLOCK, Clock
 from apiserver.registry.allocations import AllocationObserver, ExtraWrites, ObjectAllocations
@@ -18,6 +20,21 @@ from apiserver.vocabulary import Document
 from storage.errors import LeaseNotFound, RevisionMismatch
 from storage.interface import NO_LEASE, Condition, Delete, Put, Storage, Stored
 from storage.lease_manager import LeaseManager
+
+
+@dataclass(frozen=True, slots=True)
+class WriteObservers:
+    """Who is told of what writes take.
+
+    allocations: of what objects are given of pools.
+    lease_replaced: of each lease that is given up for the next one, with how many keys were to have it.
+    """
+
+    allocations: AllocationObserver | None = None
+    lease_replaced: Callable[[int], None] | None = None
+
+
+NO_OBSERVERS: Final = WriteObservers()
 
 
 class Transactions:
@@ -34,15 +51,15 @@ class Transactions:
         *,
         prefix: str,
         clock: Clock = SYSTEM_CLOCK,
-        allocation_observer: AllocationObserver | None = None,
+        observers: WriteObservers = NO_OBSERVERS,
     ) -> None:
-        self._allocation_observer = allocation_observer
+        self._allocation_observer = observers.allocations
         self._store = store
         self._own_writes = own_writes
         self._forms = forms
         self._prefix = prefix
         self._clock = clock
-        self._leases = LeaseManager(store, clock=clock.monotonic)
+        self._leases = LeaseManager(store, clock=clock.monotonic, replaced=observers.lease_replaced)
 
     def allocations(self, resource: ServedResource, key: str) -> ObjectAllocations | None:
         """Returns the allocations of an object, for one write; None where objects have none."""

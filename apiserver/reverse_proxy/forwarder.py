@@ -18,7 +18,6 @@ from apiserver.endpoints.request_slots import holder_of
 from apiserver.endpoints.responses import TEXT, ForwardedAnswer, send
 from apiserver.endpoints.shared_pool import SharedPool
 from apiserver.errors import BadRequest, Forbidden, TooManyRequests
-from apiserver.metrics.requests import RequestMetrics
 from apiserver.reverse_proxy import headers
 from apiserver.reverse_proxy.backends import Backends
 from apiserver.reverse_proxy.errors import BackendUnreachable, RequestFailed
@@ -46,20 +45,18 @@ Upgrader: TypeAlias = Callable[[ApiCall, Backends, Target, headers.Headers], Awa
 class Forwarder:
     """Forwards requests.
 
-    identity: headers that are for this server alone. metrics: are told how many requests there are.
+    identity: headers that are for this server alone.
     """
 
     def __init__(
         self,
         backends: Backends,
         identity: headers.IdentityHeaders,
-        metrics: RequestMetrics,
         *,
         forwarded_max: int = FORWARDED_MAX,
     ) -> None:
         self.backends = backends
         self._identity = identity
-        self._metrics = metrics
         self._pool = SharedPool(forwarded_max)
         self._endless: set[asyncio.Task[object]] = set()
 
@@ -98,11 +95,9 @@ class Forwarder:
         holder = holder_of(call.user)
         if not self._pool.take(holder):
             raise TooManyRequests
-        self._metrics.forwarded += 1
         try:
             yield
         finally:
-            self._metrics.forwarded -= 1
             self._pool.give_back(holder)
 
     @contextmanager

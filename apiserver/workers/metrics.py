@@ -59,7 +59,7 @@ _SHARED: Final[Mapping[str, Callable[[float, float], float]]] = {
     "watch_cache_capacity": max,
     "workqueue_longest_running_processor_seconds": max,
 }
-_CUMULATIVE: Final = ("counter", "histogram")
+_CUMULATIVE: Final = ("counter", "histogram", "summary")
 # The metrics that name every resource that a worker knows, one of which may be hidden, and where a sample
 # names one.
 _OBJECTS: Final = ("apiserver_resource_objects", "apiserver_storage_objects")

@@ -191,6 +191,16 @@ def test_a_watch_ends_with_an_error_that_names_it(damaged: Damaged) -> None:
     assert_names(last["object"], PREFIX + min(DAMAGED))
 
 
+def test_damaged_objects_are_counted(damaged: Damaged) -> None:
+    """By their resource: each once, when the cache has read it; custom ones before they are served."""
+    found = damaged.api.get("/metrics").body.decode().splitlines()
+    name = "apiserver_storage_decode_errors_total"
+    assert sorted(line for line in found if line.startswith(f"{name}{{")) == [
+        f'{name}{{group="",resource="configmaps"}} {len(DAMAGED)}',
+        f'{name}{{group="{damaged.defined.group}",resource="widgets"}} 1',
+    ]
+
+
 def test_custom_resources(damaged: Damaged) -> None:
     api, defined = damaged.api, damaged.defined
     path = defined.objects()

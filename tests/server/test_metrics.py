@@ -19,7 +19,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.api import MERGE_PATCH, Api
-from tests.support.definitions import define, definition, new_group
+from tests.support.definitions import define, definition, new_group, version
 from tests.support.eventually import eventually, until
 from tests.support.server_process import ServerProcess
 
@@ -36,10 +36,18 @@ METRICS: Final[dict[str, tuple[str, set[str]]]] = {
     "apiserver_cache_list_returned_objects_total": ("counter", {"group", "resource"}),
     "process_virtual_memory_max_bytes": ("gauge", set()),
     "apiserver_current_inflight_requests": ("gauge", {"request_kind"}),
+    "apiserver_longrunning_requests": ("gauge", REQUEST - {"dry_run"}),
     "apiserver_watch_events_total": ("counter", {"group", "version", "resource"}),
+    "apiserver_watch_events_sizes": ("histogram", {"group", "version", "resource"}),
     "apiserver_watch_list_duration_seconds": ("histogram", {"group", "version", "resource", "scope"}),
     "apiserver_admission_controller_admission_duration_seconds": ("histogram", ADMISSION | {"name"}),
     "apiserver_admission_step_admission_duration_seconds": ("histogram", ADMISSION),
+    "apiserver_admission_step_admission_duration_seconds_summary": ("summary", ADMISSION),
+    "apiserver_cel_compilation_duration_seconds": ("histogram", set()),
+    "apiserver_cel_evaluation_duration_seconds": ("histogram", set()),
+    "apiserver_nodeport_repair_reconcile_errors_total": ("counter", set()),
+    "apiserver_request_filter_duration_seconds": ("histogram", {"filter"}),
+    "etcd_lease_object_counts": ("histogram", set()),
     "kubernetes_build_info": (
         "gauge",
         {
@@ -67,6 +75,7 @@ METRICS: Final[dict[str, tuple[str, set[str]]]] = {
     "workqueue_unfinished_work_seconds": ("gauge", {"name"}),
     "workqueue_longest_running_processor_seconds": ("gauge", {"name"}),
 }
+APPLY: Final = "application/apply-patch+yaml"
 INITIAL: Final = "sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan"
 # Both histograms', in Kubernetes. Seconds.
 BUCKETS: Final = {
@@ -151,6 +160,8 @@ def test_names_types_and_labels(api: Api, configmaps: str, name: str, expected: 
         assert set(sample.labels) - {"le"} == labels
 
 
+# Those of prometheus-client of Go, where Kubernetes names none.
+GO_BUCKETS: Final = {0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
 HISTOGRAMS: Final[dict[str, set[float]]] = {
     "apiserver_request_duration_seconds": BUCKETS,
     "etcd_request_duration_seconds": BUCKETS,
@@ -158,6 +169,13 @@ HISTOGRAMS: Final[dict[str, set[float]]] = {
     "apiserver_admission_controller_admission_duration_seconds": {0.005, 0.025, 0.1, 0.5, 1, 2.5},
     "apiserver_admission_step_admission_duration_seconds": {0.005, 0.025, 0.1, 0.5, 1, 2.5},
     "apiserver_watch_list_duration_seconds": BUCKETS - {0.005, 0.025, 1.25, 1.5, 3, 5},
+    "apiserver_watch_events_sizes": {1024.0 * 2**power for power in range(8)},
+    "apiserver_cel_compilation_duration_seconds": GO_BUCKETS,
+    "apiserver_cel_evaluation_duration_seconds": GO_BUCKETS,
+    "apiserver_request_filter_duration_seconds": {
+        *(0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 5.0, 10.0, 15.0, 30.0),
+    },
+    "etcd_lease_object_counts": {10, 50, 100, 500, 1000, 2500, 5000},
 }
 
 
@@ -283,6 +301,7 @@ CM: Final = {
     "component": "apiserver",
 }
 NEW: Final = {"metadata": {"name": "b"}}
+APPLIED: Final = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
 REQUESTS: Final[dict[str, tuple[str, str, Any, Mapping[str, str]]]] = {
     "get": ("GET", "/a", None, {"verb": "GET", "scope": "resource", "code": "200"}),
     "get of what is not there": ("GET", "/z", None, {"verb": "GET", "scope": "resource", "code": "404"}),
@@ -295,8 +314,15 @@ REQUESTS: Final[dict[str, tuple[str, str, Any, Mapping[str, str]]]] = {
         NEW,
         {"verb": "POST", "scope": "resource", "code": "201", "dry_run": "All"},
     ),
+    "invalid dry run": (
+        "POST",
+        "?dryRun=Some",
+        NEW,
+        {"verb": "POST", "scope": "resource", "code": "422", "dry_run": "invalid"},
+    ),
     "update": ("PUT", "/a", {"metadata": {"name": "a"}}, {"verb": "PUT", "scope": "resource", "code": "200"}),
     "patch": ("PATCH", "/a", {}, {"verb": "PATCH", "scope": "resource", "code": "200"}),
+    "apply": ("PATCH", "/a?fieldManager=m", APPLIED, {"verb": "APPLY", "scope": "resource", "code": "200"}),
     "delete": ("DELETE", "/a", None, {"verb": "DELETE", "scope": "resource", "code": "200"}),
     "deletecollection": (
         "DELETE",
@@ -314,7 +340,8 @@ def test_requests_are_counted(
     """Each once, by what it was about and how it ended; and timed."""
     labels = {"dry_run": "", **CM, **labels}
     before = Scrape(api)
-    api.send(method, configmaps + below, body, type=MERGE_PATCH if method == "PATCH" else "json")
+    patch = APPLY if body is APPLIED else MERGE_PATCH
+    api.send(method, configmaps + below, body, type=patch if method == "PATCH" else "json")
     after = Scrape(api)
     for name in ("apiserver_request_total", "apiserver_request_duration_seconds_count"):
         wanted = {k: v for k, v in labels.items() if k != "code" or name.endswith("_total")}
@@ -356,8 +383,10 @@ async def test_a_watch_is_counted_when_it_ends(api: Api, configmaps: str) -> Non
     labels = {**CM, "verb": "WATCH"}
     await eventually(lambda: Scrape(api).value("apiserver_longrunning_requests") == 0)
     before = Scrape(api)
+    open_ones = partial(counted, api, "apiserver_longrunning_requests", **labels, scope="namespace")
     with api.watch(f"{configmaps}?watch=1") as events:
         events.next()
+        assert open_ones() == 1
     await eventually(
         lambda: (
             Scrape(api).value("apiserver_request_total", **labels)
@@ -645,8 +674,52 @@ def test_admission_is_counted_by_plugin_and_step(api: Api, namespace: str) -> No
 
     assert change("controller", name="PodSecurity", **refused) == 1
     assert change("step", **refused) == 1
+    summary = "apiserver_admission_step_admission_duration_seconds_summary_count"
+    assert after.value(summary, **refused) - before.value(summary, **refused) == 1
     assert change("step", operation="CREATE", type="admit", rejected="false") == 1
     assert change("step") == 2
+
+
+def test_requests_in_filters(api: Api, configmaps: str) -> None:
+    """Each that goes on passes all of them; who may not, ends in one; who is unknown, in the first."""
+    name = "apiserver_request_filter_duration_seconds_count"
+    filters = ("authentication", "authorization", "priorityandfairness", "constrainedimpersonation")
+
+    def passed(act: Callable[[], object]) -> list[float]:
+        before = Scrape(api)
+        act()
+        after = Scrape(api)
+        # A scrape has passed them before it is told. It does not wait for its turn.
+        return [after.value(name, filter=each) - before.value(name, filter=each) for each in filters]
+
+    scrape = passed(lambda: None)
+    assert scrape == [1, 1, 0, 0]
+
+    def beside_the_scrape(act: Callable[[], object]) -> list[float]:
+        return [found - own for found, own in zip(passed(act), scrape, strict=True)]
+
+    assert beside_the_scrape(lambda: api.get(f"{configmaps}/a").ok()) == [1, 1, 1, 0]
+    with closing(api.as_caller("wrong")) as stranger:
+        assert beside_the_scrape(lambda: stranger.get(configmaps)) == [1, 0, 0, 0]
+    as_joe = {"Impersonate-User": "joe"}
+    assert beside_the_scrape(lambda: api.send("GET", configmaps, headers=as_joe)) == [1, 0, 0, 1]
+
+
+def test_rules_of_definitions(api: Api, namespace: str) -> None:
+    """They are compiled when the first object needs them, and evaluated for each."""
+    size = {"type": "integer", "x-kubernetes-validations": [{"rule": "self < 10"}]}
+    schema = {"type": "object", "properties": {"size": size}}
+    defined = define(api, definition(new_group(), version(schema=schema)))
+    names = [f"apiserver_cel_{what}_duration_seconds_count" for what in ("compilation", "evaluation")]
+
+    def act() -> None:
+        defined.create("a", size=1).ok()
+        assert defined.create("b", size=10).status == 422
+
+    before = Scrape(api)
+    act()
+    after = Scrape(api)
+    assert [after.value(name) - before.value(name) for name in names] == [1, 2]
 
 
 # ---- state
@@ -716,6 +789,8 @@ def test_events_are_counted(api: Api, configmaps: str) -> None:
         return after.value(name, **labels) - before.value(name, **labels)
 
     assert change("apiserver_watch_events_total") == 6
+    sizes = "apiserver_watch_events_sizes"
+    assert (change(f"{sizes}_count"), 100 < change(f"{sizes}_sum") / 6 < 10_000) == (6, True)
     assert change("apiserver_watch_cache_events_received_total") == 3
 
 

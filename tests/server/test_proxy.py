@@ -584,7 +584,10 @@ def test_forwarded_requests_hold_no_slot(api: Api, core: str, raw_pod: str, back
             assert alice.get(f"{core}/pods").status == 200
             assert alice.post(f"{core}/configmaps", {"metadata": {"name": "c"}}).status == 201
             # Those of tests before may be on their way out.
-            open_ones = f"apiserver_longrunning_requests {2 * SLOTS + 2}\n".encode()
+            open_ones = (
+                'apiserver_longrunning_requests{component="apiserver",group="",resource="pods",'
+                f'scope="resource",subresource="proxy",verb="CONNECT",version="v1"}} {2 * SLOTS + 2}\n'
+            ).encode()
             until(lambda: api.get("/metrics").body, lambda text: open_ones in text)
         finally:
             for opened in waiting:

@@ -119,7 +119,8 @@ async def test_five_thousand_watchers_of_one_type(server: ServerProcess) -> None
     assert (await asyncio.to_thread(api.get, "/readyz")).status == 200
     for watcher in watchers:
         watcher.transport.abort()
-    await eventually(lambda: b"apiserver_longrunning_requests 0\n" in api.get("/metrics").body)
+    none = b'resource="configmaps",scope="namespace",subresource="",verb="WATCH",version="v1"} 0\n'
+    await eventually(lambda: none in api.get("/metrics").body)
     api.close()
 
 

@@ -112,6 +112,26 @@ async def test_a_lease_has_no_more_keys_than_can_be_deleted_together(store: Gran
     assert [leases.count(lease) for lease in store.ends] == [KEYS_PER_LEASE_MAX, KEYS_PER_LEASE_MAX, 1]
 
 
+async def test_who_is_told_of_leases_that_are_given_up(store: Granting, clock: Clock) -> None:
+    """Of each once, when the next one is there: with how many keys it has. Of those of other TTLs, not."""
+    told: list[int] = []
+    manager = LeaseManager(store, clock=clock, replaced=told.append)
+    for _ in range(3):
+        await manager.lease_for(HOUR_S)
+    await manager.lease_for(60)
+    assert told == []
+    clock.now += REUSE_S_MAX + 0.01
+    await manager.lease_for(HOUR_S)
+    assert told == [3]
+    for _ in range(KEYS_PER_LEASE_MAX):
+        await manager.lease_for(HOUR_S)
+    assert told == [3, KEYS_PER_LEASE_MAX]
+    # One that the store no longer has is not given up, but lost.
+    manager.forget(await manager.lease_for(HOUR_S))
+    await manager.lease_for(HOUR_S)
+    assert told == [3, KEYS_PER_LEASE_MAX]
+
+
 async def test_concurrent_callers_share_a_lease(store: Granting, clock: Clock) -> None:
     manager = LeaseManager(store, clock=clock)
     leases = await asyncio.gather(*(manager.lease_for(HOUR_S) for _ in range(100)))

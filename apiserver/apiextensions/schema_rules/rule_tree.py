@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 from apiserver.apiextensions.schema_paths import InvalidSchemaPath, find_field
 from apiserver.apiextensions.schema_rules.compilation import (
@@ -28,6 +29,8 @@ from apiserver.schema.extensions import Extensions
 _CHARACTER_WORK: Final = 60
 _SCHEMA_WORK: Final = 50
 _SCHEMAS_COUNTED: Final = 10_000
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,11 +60,35 @@ class CompiledRules(NamedTuple):
     error: str | None = None
 
 
+class ExpressionTimer(Protocol):
+    """Calls what compiles or evaluates rules, measures how long it takes, and returns its result.
+
+    May be called from several threads.
+    """
+
+    def compiled(self, compile_rules: Callable[[], _T], /) -> _T: ...
+
+    def evaluated(self, evaluate: Callable[[], _T], /) -> _T: ...
+
+
+class Untimed:
+    """An `ExpressionTimer` that measures nothing."""
+
+    def compiled(self, compile_rules: Callable[[], _T], /) -> _T:
+        return compile_rules()
+
+    def evaluated(self, evaluate: Callable[[], _T], /) -> _T:
+        return evaluate()
+
+
+UNTIMED: Final = Untimed()
+
+
 class RuleTreeBuilder:
     """Builds the nodes of schemas with rules. A schema that is in several others has one node."""
 
-    def __init__(self, extensions: Extensions) -> None:
-        self.extensions, self.types = extensions, SchemaTypes(extensions)
+    def __init__(self, extensions: Extensions, timer: ExpressionTimer = UNTIMED) -> None:
+        self.extensions, self.types, self.timer = extensions, SchemaTypes(extensions), timer
         # By the schema's identity; the schema is kept so that no other takes it.
         self._found: dict[int, tuple[JSONSchema, RuleNode | None]] = {}
 
@@ -90,6 +117,7 @@ class RuleNode:
         "_extensions",
         "_is_root",
         "_name",
+        "_timer",
         "_types",
         "has_rules",
         "items",
@@ -103,7 +131,7 @@ class RuleNode:
     def __init__(self, schema: JSONSchema, name: str, builder: RuleTreeBuilder, *, is_root: bool) -> None:
         extensions = builder.extensions
         self.schema, self._name, self._types, self._extensions = schema, name, builder.types, extensions
-        self._is_root = is_root
+        self._is_root, self._timer = is_root, builder.timer
         self._compiled_rules: CompiledRules | None = None
         self.kind: str = schema.get("type", "")
         self.has_rules = bool(schema.get(extensions.validations))
@@ -134,7 +162,7 @@ class RuleNode:
     @property
     def compiled(self) -> CompiledRules:
         if self._compiled_rules is None:
-            self._compiled_rules = self._compile()
+            self._compiled_rules = self._timer.compiled(self._compile)
         return self._compiled_rules
 
     def _compile(self) -> CompiledRules:

@@ -7,7 +7,7 @@ pkg/apiserver/schema/cel/validation.go.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 from apiserver import field_errors
@@ -18,7 +18,13 @@ from apiserver.apiextensions.schema_rules.evaluation import (
     Evaluation,
     ValueChange,
 )
-from apiserver.apiextensions.schema_rules.rule_tree import RuleNode, RuleTreeBuilder, schema_work
+from apiserver.apiextensions.schema_rules.rule_tree import (
+    UNTIMED,
+    ExpressionTimer,
+    RuleNode,
+    RuleTreeBuilder,
+    schema_work,
+)
 from apiserver.field_errors import FieldError
 from apiserver.registry.findings import Findings, TakesLong
 from apiserver.schema.custom.correlation import Correlation
@@ -52,8 +58,8 @@ def blocking_error(errors: Iterable[FieldError]) -> FieldError | None:
 class RuleValidator:
     """Validates objects by the rules in one schema. The rules are compiled when they are first needed."""
 
-    def __init__(self, schema: JSONSchema, *, vendor: str) -> None:
-        self._schema, self._extensions = schema, Extensions(vendor)
+    def __init__(self, schema: JSONSchema, *, vendor: str, timer: ExpressionTimer = UNTIMED) -> None:
+        self._schema, self._extensions, self._timer = schema, Extensions(vendor), timer
 
     def validate(self, new: Document, old: Document | None = None, *, is_bounded: bool) -> Findings:
         """Evaluates all rules. Errors in values that an update does not change are warnings.
@@ -69,9 +75,10 @@ class RuleValidator:
             return Findings(())
         correlation = None if old is None else Correlation(new, old, self._schema, self._extensions)
         evaluation = Evaluation(work_max=BOUNDED_WORK_MAX if is_bounded else UNLIMITED)
-        evaluation.evaluate(self._root, new, old, None, ValueChange(correlation, None))
+        change = ValueChange(correlation, None)
+        self._timer.evaluated(partial(evaluation.evaluate, self._root, new, old, None, change))
         return Findings(evaluation.errors, [str(each) for each in evaluation.warnings])
 
     @cached_property
     def _root(self) -> RuleNode | None:
-        return RuleTreeBuilder(self._extensions).build(self._schema, SELF, is_root=True)
+        return RuleTreeBuilder(self._extensions, self._timer).build(self._schema, SELF, is_root=True)

@@ -13,13 +13,16 @@ from apiserver.admission.chain import Operation, SubresourceView
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.handlers.subresources.connect_options import options_kinds, read_options
 from apiserver.handlers.write_requests import WriteRequests
+from apiserver.metrics.requests import RequestMetrics
 from apiserver.vocabulary import Document
 
 # (call, options): connects, and passes on what comes until one side ends it.
 Connector: TypeAlias = Callable[[ApiCall, Document], Awaitable[None]]
 
 
-def connect_handler(requests: WriteRequests, connectors: Mapping[str, Connector]) -> Handler:
+def connect_handler(
+    requests: WriteRequests, connectors: Mapping[str, Connector], metrics: RequestMetrics
+) -> Handler:
     """Returns a handler of any verb. connectors: by resource and subresource, as `pods/exec`."""
     kinds = options_kinds()
 
@@ -34,6 +37,7 @@ def connect_handler(requests: WriteRequests, connectors: Mapping[str, Connector]
             options = read_options(call, kind)
             call.warnings += await admission.mutate(options, None)
             call.warnings += await admission.validate(options, None)
-        await connectors[f"{info.resource}/{info.subresource}"](call, options)
+        with metrics.long_running(call):
+            await connectors[f"{info.resource}/{info.subresource}"](call, options)
 
     return connect

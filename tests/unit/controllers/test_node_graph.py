@@ -13,6 +13,7 @@ import pytest
 from apiserver.authz.node.graph import NodeGraph
 from apiserver.brand import Brand
 from apiserver.controllers.node_graph import NodeGraphInformer
+from apiserver.metrics.node_graph import NodeGraphMetrics
 from apiserver.registry.size_class import LARGE_BYTES
 from apiserver.vocabulary import Document
 from storage.embedded import EmbeddedStore
@@ -34,10 +35,10 @@ def pod(name: str, node: str = "n1", **spec: Any) -> Document:
 
 
 @asynccontextmanager
-async def informed(store: EmbeddedStore) -> AsyncIterator[NodeGraph]:
-    graph = NodeGraph()
+async def informed(store: EmbeddedStore, metrics: NodeGraphMetrics | None = None) -> AsyncIterator[NodeGraph]:
+    graph, metrics = NodeGraph(), metrics or NodeGraphMetrics()
     async with server(store) as registry:
-        running = asyncio.create_task(NodeGraphInformer(registry, TABLE, Brand(), graph).run())
+        running = asyncio.create_task(NodeGraphInformer(registry, TABLE, Brand(), graph, metrics).run())
         yield graph
         running.cancel()
         await asyncio.wait([running])
@@ -136,6 +137,41 @@ async def test_other_objects(
         assert not graph.is_related("n2", *question)
         await store.compare_and_delete(f"{PREFIX}/{place}", expected=revision)
         await eventually(lambda: not graph.is_related("n1", *question))
+
+
+# What happens to an object of OBJECTS, by its kind as kube-apiserver names it.
+ACTIONS: Final = {
+    "persistentvolumes": "PV",
+    "volumeattachments": "VolumeAttachment",
+    "resourceslices": "ResourceSlice",
+}
+
+
+async def test_changes_of_the_graph_are_timed(store: EmbeddedStore) -> None:
+    """Source of the names: kubernetes, plugin/pkg/auth/authorizer/node/graph.go."""
+    metrics = NodeGraphMetrics()
+
+    def counts() -> dict[str, int]:
+        (family,) = metrics.families()
+        found = (line for line in "".join(family.series).splitlines() if "_count{" in line)
+        return {line.split('"')[1]: int(line.split()[-1]) for line in found}
+
+    async with informed(store, metrics) as graph:
+        await store.create(f"{PODS}/unbound", orjson.dumps(pod("unbound", node="")))
+        revision = await store.create(f"{PODS}/a", orjson.dumps(pod("a")))
+        await completed(graph)
+        assert counts() == {"AddPod": 1}
+        # Nothing that it refers to changes: that costs the graph nothing.
+        status = orjson.dumps(pod("a") | {"status": {"phase": "Running"}})
+        revision = await store.compare_and_put(f"{PODS}/a", status, expected=revision)
+        await store.compare_and_delete(f"{PODS}/a", expected=revision)
+        await eventually(lambda: counts() == {"AddPod": 1, "DeletePod": 1})
+        for place, document, _ in OBJECTS.values():
+            key = f"{PREFIX}/{place}"
+            revision = await store.create(key, orjson.dumps({"metadata": {"name": "o"}, **document}))
+            await store.compare_and_delete(key, expected=revision)
+        others = {f"{action}{kind}" for action in ("Add", "Delete") for kind in ACTIONS.values()}
+        await eventually(lambda: counts().keys() == {"AddPod", "DeletePod", *others})
 
 
 # So long that it is not decoded when it is read from the store.

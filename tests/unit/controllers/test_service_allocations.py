@@ -16,15 +16,18 @@ import pytest
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.controllers.service_allocations import ServiceAllocationRepair
 from apiserver.errors import Invalid
+from apiserver.metrics.resource_series import ServedNames
+from apiserver.metrics.storage import ObservedStorage, StorageMetrics, resources_of_keys
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.vocabulary import Document
 from storage.embedded import EmbeddedStore
-from storage.interface import Delete, Put
+from storage.errors import StorageUnavailable
+from storage.interface import MOST_RECENT, Delete, KeyRange, Page, Put, ReadAt, Storage
 from storage.keys import prefix_range
-from tests.support.eventually import eventually
+from tests.support.eventually import WITHIN_S, eventually
 from tests.support.in_process import PREFIX, TABLE, resource, server
 
 SERVICES: Final = resource("services", "")
@@ -41,7 +44,7 @@ OWNER: Final = f"{PREFIX}/core/services/default/a"
 class Cluster:
     """One server, and its store."""
 
-    def __init__(self, store: EmbeddedStore, registry: Registry) -> None:
+    def __init__(self, store: Storage, registry: Registry) -> None:
         self.store, self.registry = store, registry
         served = ServedTable(TABLE)
 
@@ -266,6 +269,38 @@ async def test_an_address_of_two_services_stays_with_one_and_the_other_is_told(c
     running.cancel()
     await asyncio.wait([running])
     assert await cluster.claims() == {IP_CLAIM: OWNER, PORT_CLAIM: OWNER}
+
+
+class Unavailable(ObservedStorage):
+    """A store that does not list while it is down."""
+
+    is_down = False
+
+    async def list(self, keys: KeyRange, at: ReadAt = MOST_RECENT, *, limit: int = 0) -> Page:
+        if self.is_down:
+            raise StorageUnavailable("it is down")
+        return await super().list(keys, at, limit=limit)
+
+
+async def test_repairs_that_fail_are_counted(store: EmbeddedStore) -> None:
+    """A store that does not answer does not end them."""
+    async with server(store) as registry:
+        unavailable = Unavailable(store, StorageMetrics(resources_of_keys(PREFIX), ServedNames()))
+        cluster = Cluster(unavailable, registry)
+        assert cluster.repair.failures == 0
+        unavailable.is_down = True
+        is_first = asyncio.Event()
+        running = asyncio.create_task(cluster.repair.run(is_first.set))
+        await eventually(lambda: cluster.repair.failures >= 1)
+        assert not is_first.is_set()
+        unavailable.is_down = False
+        async with asyncio.timeout(WITHIN_S):
+            await is_first.wait()
+        failures = cluster.repair.failures
+        await cluster.compare()
+        assert cluster.repair.failures == failures
+        running.cancel()
+        await asyncio.wait([running])
 
 
 async def test_an_ip_address_that_is_deleted_is_back_at_once(cluster: Cluster) -> None:

@@ -113,7 +113,7 @@ async def test_what_may_not_be_watched_any_more_ends_and_nothing_else() -> None:
         assert await readers["alice", "b"].read() == b""
         assert await watches.streams.end_unauthorized(lambda call: call.user != UserInfo("alice")) == 1
         assert await readers["alice", "a"].read() == b""
-        assert watches.streams.metrics.watches == 1
+        assert watches.streams.open_count == 1
         watches.streams.end_all()
 
 
@@ -134,7 +134,7 @@ async def test_a_watch_that_is_authorized_later_is_not_asked_again() -> None:
     await watches.streams.end_unauthorized(lambda call: False)
     async with watches.watching("alice", "a") as reader:
         await reader.readuntil(b"\r\n\r\n")
-        assert watches.streams.metrics.watches == 1
+        assert watches.streams.open_count == 1
         watches.streams.end_all()
 
 
@@ -182,7 +182,7 @@ async def test_watches_are_asked_about_again_and_again() -> None:
         state = 1
         assert await asyncio.wait_for(ending.read(), WITHIN_S) == b""
         assert watches.streams.unauthorized_total == 1
-        await eventually(lambda: watches.streams.metrics.watches == 1)
+        await eventually(lambda: watches.streams.open_count == 1)
         running.cancel()
         watches.streams.end_all()
 
@@ -292,6 +292,6 @@ async def test_a_webhook_that_hangs_does_not_keep_up_watches(policy: str) -> Non
         else:
             asked = webhook.asked
             await eventually(lambda: webhook.asked > asked + 1)
-            assert watches.streams.metrics.watches == 1
+            assert watches.streams.open_count == 1
         running.cancel()
         watches.streams.end_all()

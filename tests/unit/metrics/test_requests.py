@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from bisect import bisect_left
+from dataclasses import replace
 from typing import Final
 
 import pytest
@@ -24,8 +25,10 @@ from apiserver.endpoints.request_info import parse_target
 from apiserver.endpoints.responses import sent
 from apiserver.errors import Forbidden, NotFound, Timeout, TooManyRequests
 from apiserver.metrics.requests import Ending, RequestMetrics
+from apiserver.metrics.resource_series import ServedNames
+from apiserver.registry.served_resource import ResourceTable, ServedTable
 from apiserver.reverse_proxy.errors import BackendUnreachable
-from apiserver.vocabulary import GroupResource
+from apiserver.vocabulary import GroupResource, GroupVersion
 from tests.unit.endpoints.connections import connected
 from tests.unit.handlers import calls
 
@@ -105,6 +108,166 @@ def test_watches_have_no_duration_of_their_own() -> None:
     call.status = 200
     metrics.observe(call, 5)
     assert samples(metrics, "apiserver_request_sli_duration_seconds_count") == []
+
+
+def a_call(method: str, path: str, *, is_watch: bool = False) -> ApiCall:
+    call = calls.call(method, path)
+    call.info = parse_target(method, path, is_watch)
+    call.status = 200
+    return call
+
+
+# Method, path, whether it is a watch, and the labels that say what it is about.
+LONG_RUNNING: Final[dict[str, tuple[str, str, bool, dict[str, str]]]] = {
+    "a watch of a namespace": ("GET", PATH, True, {"verb": "WATCH", "scope": "namespace"}),
+    "of all namespaces": ("GET", "/api/v1/configmaps", True, {"verb": "WATCH", "scope": "cluster"}),
+    "of one object": ("GET", f"{PATH}/a", True, {"verb": "WATCH", "scope": "resource"}),
+    "of another group": (
+        "GET",
+        "/apis/apps/v1/deployments",
+        True,
+        {"verb": "WATCH", "scope": "cluster", "group": "apps", "resource": "deployments"},
+    ),
+    "a connection to a pod": (
+        "GET",
+        "/api/v1/namespaces/here/pods/p/proxy/x",
+        False,
+        {"verb": "CONNECT", "scope": "resource", "resource": "pods", "subresource": "proxy"},
+    ),
+    "whatever its method is": (
+        "POST",
+        "/api/v1/namespaces/here/pods/p/exec",
+        False,
+        {"verb": "CONNECT", "scope": "resource", "resource": "pods", "subresource": "exec"},
+    ),
+    "the log of a pod": (
+        "GET",
+        "/api/v1/namespaces/here/pods/p/log",
+        False,
+        {"verb": "CONNECT", "scope": "resource", "resource": "pods", "subresource": "log"},
+    ),
+}
+LONG: Final = "apiserver_longrunning_requests"
+
+
+def test_what_ends_with_an_error_is_open_no_more() -> None:
+    metrics = RequestMetrics()
+    with pytest.raises(RuntimeError, match="fault"), metrics.long_running(a_call("GET", PATH, is_watch=True)):
+        raise RuntimeError("fault")
+    assert [value for _, value in samples(metrics, LONG)] == [0]
+
+
+@pytest.mark.parametrize(("method", "path", "is_watch", "labels"), LONG_RUNNING.values(), ids=LONG_RUNNING)
+def test_what_runs_long_is_counted_while_it_does(
+    method: str, path: str, is_watch: bool, labels: dict[str, str]
+) -> None:
+    """Source: k8s.io/apiserver, pkg/endpoints/metrics, RecordLongRunning."""
+    metrics = RequestMetrics()
+    call = a_call(method, path, is_watch=is_watch)
+    assert samples(metrics, LONG) == []
+    with metrics.long_running(call):
+        assert samples(metrics, LONG) == [({**CREATES, **labels}, 1)]
+        with metrics.long_running(call):
+            assert samples(metrics, LONG) == [({**CREATES, **labels}, 2)]
+        assert samples(metrics, LONG) == [({**CREATES, **labels}, 1)]
+    assert samples(metrics, LONG) == [({**CREATES, **labels}, 0)]
+    # When it has ended it is counted as a request, under the same labels.
+    metrics.observe(call, 1)
+    ((total, count),) = samples(metrics, "apiserver_request_total")
+    assert (total, count) == ({**CREATES, **labels, "dry_run": "", "code": "200"}, 1)
+    assert samples(metrics, LONG) == [({**CREATES, **labels}, 0)]
+
+
+def test_what_is_served_no_more_is_not_counted_when_it_ends() -> None:
+    """Its series go with the definition, and its watches end after that."""
+    version = GroupVersion("example.com", "v1")
+    widgets = replace(calls.CONFIG_MAPS, group_version=version, resource="widgets", is_custom=True)
+    names = ServedNames()
+    names.table = ServedTable(ResourceTable([calls.CONFIG_MAPS]).changed((), [widgets]))
+    metrics = RequestMetrics(names)
+    call = a_call("GET", PATH, is_watch=True)
+    call.resource = widgets
+    with metrics.long_running(call):
+        assert [labels["resource"] for labels, _ in samples(metrics, LONG)] == ["widgets"]
+        metrics.forget((version, "widgets"))
+        assert samples(metrics, LONG) == []
+        with metrics.long_running(call):
+            assert [value for _, value in samples(metrics, LONG)] == [1], "it is defined again"
+    assert [value for _, value in samples(metrics, LONG)] == [0]
+
+
+DRY_RUNS: Final = {
+    "none": ("", ""),
+    "one": ("?dryRun=All", "All"),
+    "said twice": ("?dryRun=All&dryRun=All", "All"),
+    "J08, without a value": ("?dryRun", "All"),
+    "an empty value": ("?dryRun=", "All"),
+    "another value": ("?dryRun=some", "invalid"),
+    "one of several": ("?dryRun=All&dryRun=Some", "invalid"),
+    "in lower case": ("?dryRun=all", "invalid"),
+    "another parameter": ("?fieldManager=dryRun", ""),
+}
+
+
+@pytest.mark.parametrize(("query", "label"), DRY_RUNS.values(), ids=DRY_RUNS)
+def test_dry_runs(query: str, label: str) -> None:
+    """Whatever clients send, there are three values. Source: cleanDryRun of k8s.io/apiserver."""
+    metrics = RequestMetrics()
+    call = calls.call("POST", PATH + query)
+    call.status = 201
+    metrics.observe(call, 1)
+    ((total, _),) = samples(metrics, "apiserver_request_total")
+    assert total["dry_run"] == label
+
+
+def test_events_of_watches_are_counted_by_their_sizes() -> None:
+    metrics = RequestMetrics()
+    sizes = metrics.event_sizes(calls.CONFIG_MAPS)
+    sizes.observe(1)
+    sizes.observe_all([1024, 1025, 1 << 20])
+    assert metrics.event_sizes(calls.CONFIG_MAPS) is sizes
+    labels = {"group": "", "version": "v1", "resource": "configmaps"}
+    assert samples(metrics, "apiserver_watch_events_total") == [(labels, 4)]
+    assert samples(metrics, "apiserver_watch_events_sizes_sum") == [(labels, 2050 + (1 << 20))]
+    buckets = samples(metrics, "apiserver_watch_events_sizes_bucket")
+    assert {float(each["le"]): value for each, value in buckets} == {
+        1024: 2,
+        **{1024.0 * 2**power: 3 for power in range(1, 8)},
+        float("inf"): 4,
+    }
+
+
+BATCHES: Final = st.lists(st.sampled_from([b"", b"x" * 1_024, b"y" * 1_024, b"z" * 5_000]), max_size=3)
+
+
+@settings(max_examples=50)
+@given(st.lists(st.tuples(st.booleans(), BATCHES, st.integers(1, 3), st.booleans())))
+def test_events_that_many_watches_get_are_counted_for_each(
+    sent: list[tuple[bool, list[bytes], int, bool]],
+) -> None:
+    """Whichever watches get the same one after another, and whenever /metrics is read."""
+    metrics = RequestMetrics()
+    resources = (calls.CONFIG_MAPS, calls.NAMESPACES)
+    sizes = [metrics.event_sizes(each) for each in resources]
+    expected: dict[str, list[int]] = {each.resource: [] for each in resources}
+    for is_other, events, watches, is_read in sent:
+        for _ in range(watches):
+            metrics.count_events(sizes[is_other], [*events])
+            expected[resources[is_other].resource] += map(len, events)
+        if is_read:
+            samples(metrics, "apiserver_watch_events_total")
+    counts = samples(metrics, "apiserver_watch_events_total")
+    assert {labels["resource"]: count for labels, count in counts} == {
+        name: len(each) for name, each in expected.items()
+    }
+    assert {
+        (labels["resource"], float(labels["le"])): count
+        for labels, count in samples(metrics, "apiserver_watch_events_sizes_bucket")
+    }.items() >= {((name, 1024.0), sum(size <= 1024 for size in each)) for name, each in expected.items()}
+    sums = samples(metrics, "apiserver_watch_events_sizes_sum")
+    assert {labels["resource"]: value for labels, value in sums} == {
+        name: sum(each) for name, each in expected.items()
+    }
 
 
 async def ask(metrics: RequestMetrics, handle: Handler) -> None:

@@ -75,10 +75,32 @@ def test_rules_that_fail_are_counted(takes_over: bool, expected: list[str]) -> N
 
 def test_the_metrics_have_kubernetes_names() -> None:
     metrics = ValidationMetrics()
-    metrics.count_mismatches(2)
+    metrics.count_mismatches("pod_create", 2)
+    metrics.count_mismatches("pod_update", 1)
     metrics.count_panic()
-    found = {sample.name: sample.value for family in metrics.families() for sample in family.samples}
-    assert found == {
-        "apiserver_validation_declarative_validation_mismatch_total": 2,
-        "apiserver_validation_declarative_validation_panic_total": 1,
-    }
+    prefix = "apiserver_validation_declarative_validation_"
+    assert [
+        (sample.name.removeprefix(prefix), sample.labels, sample.value)
+        for family in metrics.families()
+        for sample in family.samples
+    ] == [
+        ("mismatch_total", {}, 3),
+        ("parity_discrepancies_total", {"validation_identifier": "pod_create"}, 2),
+        ("parity_discrepancies_total", {"validation_identifier": "pod_update"}, 1),
+        ("panic_total", {}, 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "identifier"), [(None, "thing_create"), ({"name": "a", "count": 1}, "thing_update")]
+)
+def test_mismatches_are_counted_by_kind_and_operation(old: Document | None, identifier: str) -> None:
+    """Source: k8s.io/apiserver, pkg/registry/rest/validate.go, metricIdentifier."""
+    counted = []
+
+    class Counts(ValidationMetrics):
+        def count_mismatches(self, identifier: str, count: int) -> None:
+            counted.append((identifier, count))
+
+    DeclarativeValidation("Thing", RULES, Counts(), takes_over=False)([], {"count": 7}, old)
+    assert counted == [(identifier, 1)]

@@ -302,6 +302,26 @@ def test_damaged_values_are_logged_with_their_keys(caplog: pytest.LogCaptureFixt
     assert record.getMessage().startswith("the value of /registry/configmaps/ns/a at revision 7 is damaged: ")
 
 
+# What is stored, and whether it counts as what cannot be decoded.
+UNREADABLE: Final = {
+    "cut off": (b"{", True),
+    "no object": (b"[]", True),
+    "empty": (b"", True),
+    "an object": (HEAD + b'{"name":"a"}}', False),
+    "encrypted, as an unknown key cannot decrypt it": (b"k8s:enc:aesgcm:v1:lost:", False),
+}
+
+
+@pytest.mark.parametrize(("value", "counts"), UNREADABLE.values(), ids=UNREADABLE)
+def test_which_values_count_as_undecodable(value: bytes, counts: bool) -> None:
+    """Source: k8s.io/apiserver, pkg/storage/etcd3/store.go: not what could not be transformed."""
+    keys: list[str] = []
+    decode = ObjectDecoder(OwnWrites(), count_error=keys.append)
+    for _ in range(2):
+        decode(Stored("/registry/core/configmaps/ns/a", value, 1, 7))
+    assert keys == ["/registry/core/configmaps/ns/a"] * 2 * counts
+
+
 # ---- any document
 
 _TEXT: Final = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.sampled_from(

@@ -81,6 +81,7 @@ def test_expositions_are_merged(texts: list[bytes], expected: bytes) -> None:
 def test_counters_and_histograms_outlive_their_worker() -> None:
     """What it did, not what it had."""
     kept = text("a_total", "counter", "a_total 1") + text("h", "histogram", "h_count 1")
+    kept += text("s", "summary", "s_sum 0.5", "s_count 1")
     assert render_exposition(cumulative(parse_exposition(kept + text("g", "gauge", "g 1")))) == kept
 
 
