@@ -62,7 +62,7 @@ class Controller(Generic[K]):
     reconcile: brings one key there. It is never called twice at a time for the same key. It returns None if
         nothing is left to do. What it raises is logged, and the key is retried with back-off. When it has to
         write what it wrote before, somebody has undone that; `UndoneWrites` says when it may do so again.
-    workers: how many keys are reconciled at the same time.
+    workers: how many keys are reconciled at the same time. Each is a task once all others have been busy.
     failure_cooldown_s: for how long a key that has failed is not reconciled, whatever changes: where to
         reconcile is costly, changes that come all the time must not have it fail all the time.
     informers: run together with the workers; their handlers add keys to the queue.
@@ -83,6 +83,8 @@ class Controller(Generic[K]):
         self._informers = informers
         self._failure_cooldown_s = failure_cooldown_s
         self._undone: UndoneWrites[K] = UndoneWrites(queue)
+        self._working: set[asyncio.Task[None]] = set()
+        self._idle = 0
 
     async def run(self) -> None:
         """Reconcile until cancelled, or until the queue is shut down."""
@@ -90,19 +92,30 @@ class Controller(Generic[K]):
         try:
             async with asyncio.TaskGroup() as tasks:
                 informers = [tasks.create_task(each.run(), name=name) for each in self._informers]
-                workers = [tasks.create_task(self._work(), name=name) for _ in range(self._workers)]
-                await asyncio.wait(workers)
+                self._start_worker(tasks)
+                while self._working:
+                    await asyncio.wait(self._working)
                 for informer in informers:
                     informer.cancel()
         finally:
             self._queue.shut_down()
 
-    async def _work(self) -> None:
+    def _start_worker(self, tasks: asyncio.TaskGroup) -> None:
+        """Most controllers of most servers have nothing to do: one worker waits, if there may be more."""
+        worker = tasks.create_task(self._work(tasks), name=self._queue.name)
+        self._working.add(worker)
+        worker.add_done_callback(self._working.discard)
+        self._idle += 1
+
+    async def _work(self, tasks: asyncio.TaskGroup) -> None:
         while True:
             try:
                 key = await self._queue.get()
             except ShutDown:
                 return
+            self._idle -= 1
+            if not self._idle and len(self._working) < self._workers:
+                self._start_worker(tasks)
             cooldown_s = self._failure_cooldown_s
             try:
                 cooldown_s = self._conclude(key, await self._reconcile(key))
@@ -112,6 +125,7 @@ class Controller(Generic[K]):
                 self._retry(key, error, is_expected=False)
             finally:
                 self._queue.done(key, cooldown_s=cooldown_s)
+                self._idle += 1
 
     def _conclude(self, key: K, outcome: Outcome) -> float:
         """Returns for how long the key has to cool down, in seconds."""

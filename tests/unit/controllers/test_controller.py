@@ -171,6 +171,26 @@ async def test_so_many_keys_are_reconciled_at_the_same_time(workers: int) -> Non
         assert most == workers
 
 
+async def test_workers_start_when_all_others_are_busy() -> None:
+    """A server has dozens of controllers that nearly never have anything to do."""
+    go_on = asyncio.Event()
+
+    async def reconcile(key: str) -> Outcome:
+        await go_on.wait()
+        return None
+
+    def waiting_or_busy() -> int:
+        return sum(each.get_name() == "test" for each in asyncio.all_tasks())
+
+    async with running(reconcile, FakeClock(), workers=3) as queue:
+        for key, workers in (("", 1), ("a", 2), ("b", 3), ("c", 3), ("d", 3)):
+            if key:
+                queue.add(key)
+            await settle()
+            assert waiting_or_busy() == workers
+        go_on.set()
+
+
 async def test_it_ends_with_its_queue() -> None:
     queue = WorkQueue[str]("test", BACKOFF, clock=FakeClock())
     reconcile = Reconciler()
