@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
@@ -291,12 +292,15 @@ class WatchCache(Generic[T]):
         resource = self._resources.get(resource_prefix)
         return self.fills_total, resource.history.newest if resource is not None else 0
 
-    def on_change(self, resource_prefix: str, changed: Callable[[], None]) -> None:
+    def on_change(self, resource_prefix: str, changed: Callable[[], None]) -> Callable[[], None]:
         """Have `changed` called whenever a resource has changed, or may have: the cache was filled anew.
 
         It is called when reads see the change, before any other task runs. It must not raise.
+        Returns what ends that, to be called once, and not by `changed`.
         """
-        self._on_change.setdefault(resource_prefix, []).append(changed)
+        called = self._on_change.setdefault(resource_prefix, [])
+        called.append(changed)
+        return partial(called.remove, changed)
 
     async def revision_at(self, at: ReadAt = MOST_RECENT) -> int:
         """The revision at which a read would be answered. Raises as `get` does."""

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from time import monotonic
 from typing import Final, NamedTuple
 
@@ -130,8 +131,11 @@ class GraphBuilder:
         # Objects with many owners are linked one after another; and the key of that which is being linked.
         self._linking = asyncio.Lock()
         self._linked_in_turns: str | None = None
-        self._informers: dict[str, Informer] = {}  # by the prefix of their keys
+        # By the prefix of their keys: of resources that have objects, or had; and what ends the wait for the
+        # first object of each other one. Most resources of most servers have none.
+        self._informers: dict[str, Informer] = {}
         self._informing: dict[str, asyncio.Task[None]] = {}
+        self._waits: dict[str, Callable[[], None]] = {}
         self._synced = asyncio.Event()
         self._progress = asyncio.Event()
         self._table_changed = asyncio.Event()
@@ -151,10 +155,17 @@ class GraphBuilder:
                 while True:
                     await self._table_changed.wait()
                     self._table_changed.clear()
-                    await self._follow_table(tasks)
+                    await self._follow_table()
         finally:
             unsubscribe()
             unsubscribe_elsewhere()
+            for end_wait in self._waits.values():
+                end_wait()
+            self._waits.clear()
+            informing = self._informing.values()
+            for task in informing:
+                task.cancel()
+            await asyncio.gather(*informing, return_exceptions=True)
 
     async def wait_until_complete(self) -> None:
         """Return when the graph has all that was stored at the start."""
@@ -185,19 +196,21 @@ class GraphBuilder:
 
     # ---- what is served
 
-    async def _follow_table(self, tasks: asyncio.TaskGroup) -> None:
+    async def _follow_table(self) -> None:
         """Inform about what is served now."""
+        await self._cache.wait_until_filled()
         resources = Resources(self._served.current, self._registry)
         self.resources = resources
+        for prefix in self._waits.keys() - resources.by_prefix.keys():
+            self._waits.pop(prefix)()
         for prefix in self._informers.keys() - resources.by_prefix.keys():
             del self._informers[prefix]
             self._informing.pop(prefix).cancel()
             self.queue.add(prefix)
         self._progress.set()
-        for prefix in resources.by_prefix:
-            if prefix not in self._informers:
-                self._informers[prefix] = informer = self._informer(prefix)
-                self._informing[prefix] = tasks.create_task(informer.run(), name="garbage-collector")
+        for prefix in resources.by_prefix.keys() - self._waits.keys():
+            self._waits[prefix] = self._cache.on_change(prefix, partial(self._inform, prefix))
+            self._inform(prefix)
         for informer in list(self._informers.values()):
             await informer.has_synced.wait()
         if not self._synced.is_set():
@@ -206,6 +219,12 @@ class GraphBuilder:
             self.queue.add("")
         await self._resolve()
         self._elsewhere_changed.set()
+
+    def _inform(self, prefix: str) -> None:
+        """Inform about a resource from now on, if it has objects."""
+        if prefix not in self._informers and not self._cache.is_empty(prefix):
+            self._informers[prefix] = informer = self._informer(prefix)
+            self._informing[prefix] = asyncio.create_task(informer.run(), name="garbage-collector")
 
     async def _note_elsewhere(self) -> None:
         """Have owners asked for elsewhere, when others may serve their kinds by now."""

@@ -112,6 +112,37 @@ async def test_an_object_is_looked_up_once_when_other_types_are_served(store: Em
         assert len(builder.graph.owners()) == UNKNOWN
 
 
+def informing() -> int:
+    return sum(each.get_name() == "garbage-collector" for each in asyncio.all_tasks())
+
+
+async def test_resources_are_followed_from_their_first_object_on(store: EmbeddedStore) -> None:
+    """Most resources of most servers have none: each that is followed is a task, and a watch."""
+    dependent = Name("n", "dependent")
+    async with cluster(store) as found:
+        await found.rest()
+        assert informing() == 0
+        owner = Name("", "owner")
+        await found.create(dependent, reference(owner, await found.create(owner)))
+        await found.rest()
+        assert informing() == 2
+        assert len(found.builder.graph.owners()) == 1
+        # A resource that is served no more, and then again.
+        table = found.served.current
+        found.served.replace(table.changed([dependent.resource], []))
+        await eventually(lambda: informing() == 1)
+        found.served.replace(table)
+        await eventually(lambda: informing() == 2)
+        await found.delete(owner)
+        await found.rest()
+        assert await found.left(["n"], "owner") == {}
+        await found.kill()
+        await create_namespace(found, "n")
+        await found.create(dependent)
+        await found.registry.cache.revision_at()
+        assert informing() == 0
+
+
 async def create_namespace(found: Cluster, name: str) -> None:
     document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
     await found.registry.create(WriteRequest(resource=NAMESPACE, namespace="", name=name), Draft(document))
