@@ -9,9 +9,9 @@ several types (`JSONSchemaPropsOrBool` and its like): the names of theirs are th
 
 The facts are those of release 1.36, from the field tags in the `types.go` files of k8s.io/api,
 k8s.io/apimachinery, k8s.io/apiextensions-apiserver and k8s.io/kube-aggregator. Fields that a former release
-had are kept, as a number is never given again. `other_go_fields.json` has the same facts about the
-definitions that former releases had (`builtin`), and those that a later one adds. `tests/support/go_types.py`
-reads the same facts from a kubectl, and checks these.
+had are kept, as a number is never given again, and those of 1.37 are there, too. `other_go_fields.json` has
+the same facts about the definitions that former releases had (`builtin`), and those that a later one adds.
+`tests/support/go_types.py` reads the same facts from a kubectl, and checks these.
 """
 
 from __future__ import annotations
