@@ -88,7 +88,8 @@ class Authorizers:
             rbac = RbacAuthorizer(self.rbac_policy, turns)
             self._local[RBAC] = rbac, rbac.rules
         if self.node_graph is not None:
-            node = NodeAuthorizer(self.node_graph, role_rules(brand, "system:node", is_on), brand.group)
+            rules = role_rules(brand, "system:node", is_on)
+            node = NodeAuthorizer(self.node_graph, rules, brand.group, tells_health=is_on("CSIVolumeHealth"))
             self._local[NODE] = node, node.rules_of
         self.configure(configured, make_webhook)
 

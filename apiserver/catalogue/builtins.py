@@ -136,7 +136,7 @@ class Catalogue:
             *networking.types(),
             *policy.types(),
             *rbac.types(brand),
-            *storage.types(),
+            *storage.types(release, gates),
             *admissionregistration.types(),
             *apiextensions.types(brand, schemas.get),
             *scheduling.types(release, gates),

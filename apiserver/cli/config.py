@@ -59,7 +59,7 @@ TYPE_GATES: Final = frozenset(
 )
 # The gates without which fields of some types are left out, and the first release of which that is so here.
 FIELD_GATES: Final[Mapping[str, int]] = MappingProxyType(
-    {"PodGroupPreemptionPolicy": 37, "TopologyAwareWorkloadScheduling": 37}
+    {"CSIVolumeHealth": 37, "PodGroupPreemptionPolicy": 37, "TopologyAwareWorkloadScheduling": 37}
 )
 
 

@@ -1,4 +1,4 @@
-"""Types that 1.37 adds, over HTTP, with their gates and versions switched on: groups of groups, evictions.
+"""What 1.37 adds, over HTTP, with gates and versions switched on: groups of groups, evictions, statuses.
 
 Their rules are told in `tests/unit/catalogue`. Rows H01, H09, S03.
 """
@@ -23,12 +23,14 @@ POD_GROUPS: Final = f"{SCHEDULING}/v1beta1/namespaces/default/podgroups"
 REQUESTS: Final = f"{LIFECYCLE}/namespaces/default/evictionrequests"
 EVICTIONS: Final = f"{LIFECYCLE}/namespaces/default/evictions"
 CLASSES: Final = f"{SCHEDULING}/v1/priorityclasses"
+CSI_NODES: Final = "/apis/storage.k8s.io/v1/csinodes"
 RELEASE: Final = "--emulated-version=1.37"
 VERSIONS: Final = (
     "scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true,lifecycle.k8s.io/v1alpha1=true"
 )
 GATES: Final = (
     *("CompositePodGroup", "EvictionRequestAPI", "GenericWorkload", "TopologyAwareWorkloadScheduling"),
+    "CSIVolumeHealth",
 )
 
 
@@ -38,7 +40,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
         RELEASE,
         f"--runtime-config={VERSIONS}",
         f"--feature-gates={','.join(f'{gate}=true' for gate in GATES)}",
-        "--authorization-mode=RBAC",
+        "--authorization-mode=Node,RBAC",
     )
     with ServerProcess(tmp_path_factory.mktemp("types"), *flags) as server, closing(Api(server)) as api:
         yield api
@@ -172,6 +174,37 @@ def test_groups_have_the_priorities_of_their_classes(api: Api) -> None:
         refused = made("own", priorityClassName="high", priority=8)
         assert refused.status == 403
         assert "the integer value of priority (8) must not be provided in " in refused.message
+
+
+def test_a_node_tells_what_is_wrong_with_its_storage(api: Api) -> None:
+    def as_node(name: str) -> dict[str, str]:
+        return {"Impersonate-User": f"system:node:{name}", "Impersonate-Group": "system:nodes"}
+
+    drivers = [{"name": "d.example.com", "nodeID": "n"}]
+    told: dict[str, Any] = {
+        "name": "d.example.com",
+        "healthConditions": [{"status": "StorageDegraded", "reason": "Slow"}],
+    }
+    body = {"metadata": {"name": "n1"}, "spec": {"drivers": drivers}, "status": {"storageHealth": [told]}}
+    assert api.post(CSI_NODES, body).ok()["status"] == {}
+    status = f"{CSI_NODES}/n1/status"
+    patch: dict[str, Any] = {"status": {"storageHealth": [told]}}
+    assert api.patch(status, patch, headers=as_node("n2")).status == 403
+    patched = api.patch(status, patch, headers=as_node("n1")).ok()["status"]["storageHealth"]
+    assert [each["name"] for each in patched] == ["d.example.com"]
+    as_protobuf = api.get(f"{CSI_NODES}/n1", headers={"Accept": "application/vnd.kubernetes.protobuf"})
+    assert b"StorageDegraded" in as_protobuf.body
+    for nothing in (None, {"name": "d.example.com", "healthConditions": [None]}):
+        null: dict[str, Any] = {**api.get(f"{CSI_NODES}/n1").ok(), "status": {"storageHealth": [nothing]}}
+        assert api.put(status, null).status == 422
+    told["healthConditions"].append({"status": "Lost"})
+    refused = api.patch(status, patch)
+    where = "status.storageHealth[0].healthConditions[1]"
+    assert refused.status == 422
+    assert refused.causes == [
+        ("FieldValueNotSupported", f"{where}.status"),
+        ("FieldValueRequired", f"{where}.reason"),
+    ]
 
 
 def test_the_scheduler_may_read_groups_of_groups(api: Api) -> None:

@@ -30,9 +30,17 @@ class NodeAuthorizer:
     """An `Authorizer`, and the `RuleResolver` (`rules_of`) that belongs to it.
 
     rules: of the role `system:node`. group: returns a group in the brand's domain.
+    tells_health: nodes write the status of their CSINodes (gate CSIVolumeHealth).
     """
 
-    def __init__(self, graph: NodeGraph, rules: Sequence[PolicyRule], group: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        graph: NodeGraph,
+        rules: Sequence[PolicyRule],
+        group: Callable[[str], str],
+        *,
+        tells_health: bool = False,
+    ) -> None:
         self._graph = graph
         self._rules = tuple(rules)
         related = self._related_object
@@ -45,7 +53,7 @@ class NodeAuthorizer:
             GroupResource(group("storage"), "volumeattachments"): related,
             GroupResource("", "serviceaccounts"): self._service_account,
             GroupResource(group("coordination"), "leases"): _lease,
-            GroupResource(group("storage"), "csinodes"): _csi_node,
+            GroupResource(group("storage"), "csinodes"): partial(_csi_node, tells_health),
             GroupResource(group("resource"), "resourceslices"): self._slice,
             GroupResource(group("certificates"), "podcertificaterequests"): self._pod_certificate_request,
             GroupResource("", "nodes"): _node,
@@ -183,10 +191,11 @@ def _lease(node: str, attributes: Attributes) -> Verdict:
     return _ALLOW
 
 
-def _csi_node(node: str, attributes: Attributes) -> Verdict:
+def _csi_node(tells_health: bool, node: str, attributes: Attributes) -> Verdict:
     if attributes.verb not in _OWN:
         return _no("can only get, create, update, patch, or delete a CSINode")
-    if attributes.subresource:
+    writes_health = tells_health and attributes.subresource == "status"
+    if attributes.subresource and not (writes_health and attributes.verb in ("update", "patch")):
         return _no("cannot authorize CSINode subresources")
     if attributes.verb != "create" and attributes.name != node:
         return _no("can only access CSINode with the same name as the requesting node")

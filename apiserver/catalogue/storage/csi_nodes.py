@@ -1,23 +1,58 @@
-"""CSINodes: the CSI drivers that a node has. Source: pkg/apis/storage/validation, ValidateCSINode."""
+"""CSINodes: the CSI drivers that a node has, and since 1.37 what is wrong with their storage.
+
+Source: pkg/apis/storage/validation, ValidateCSINode; pkg/registry/storage/csinode (release 1.37); of the
+status, what k8s.io/api/storage/v1 and KEP-1432 say.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
-from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.builtin_type import BuiltinType, clear_status
 from apiserver.catalogue.common.columns import list_length
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
-from apiserver.field_errors import Errors, duplicate, invalid, required
+from apiserver.features.gates import FeatureGates
+from apiserver.field_errors import Errors, duplicate, invalid, required, too_long, too_many
 from apiserver.meta import names
 from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, columns
-from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.validation.checks import immutable, non_negative
+from apiserver.registry.served_resource import Subresource
+from apiserver.registry.strategy import (
+    STATUS_ALONE,
+    Strategy,
+    UpdateStrategy,
+    keep_status,
+    only_status_without_metadata,
+)
+from apiserver.releases.emulation import EmulatedRelease
+from apiserver.validation.checks import immutable, non_negative, one_of
 from apiserver.validation.documents import at, items
 from apiserver.vocabulary import Document
 
+GATE: Final = "CSIVolumeHealth"
+_STATUS_SINCE: Final = 37
 
-def builtin_type() -> BuiltinType:
+
+def builtin_type(release: EmulatedRelease, gates: FeatureGates | None) -> BuiltinType:
+    """gates: None if all are on."""
+    return _with_status(gates) if release.minor >= _STATUS_SINCE else _without_status()
+
+
+def _with_status(gates: FeatureGates | None) -> BuiltinType:
+    former = _without_status()
+    has_health = gates is None or gates.is_on(GATE)
+    status = UpdateStrategy(partial(_only_status, has_health), validate_status, writes=STATUS_ALONE)
+    strategy = replace(
+        former.strategy,
+        prepare_create=clear_status,
+        update=UpdateStrategy(keep_status, validate_csi_node_update),
+    )
+    return replace(former, subresources=(Subresource("status", update=status),), strategy=strategy)
+
+
+def _without_status() -> BuiltinType:
     return BuiltinType(
         "storage.",
         "v1",
@@ -84,3 +119,55 @@ def validate_csi_node_update(new: Document, old: Document) -> Errors:
         if driver.get("name") in before
         for error in immutable("spec.drivers", driver, before[driver.get("name")])
     ]
+
+
+# ---- the status
+
+
+_CONDITIONS_MAX: Final = 16
+_REASON_BYTES_MAX: Final = 256
+_MESSAGE_BYTES_MAX: Final = 1024
+_STATUSES: Final = ("StorageDegraded", "StorageUnreachable")
+_ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+_VOLUME_MODES: Final = ("Block", "Filesystem")
+
+
+def _only_status(has_health: bool, new: Document, old: Document) -> None:
+    """Takes over all but the status. What is there already stays while the feature is off."""
+    only_status_without_metadata(new, old)
+    if not has_health and not at(old, "status", "storageHealth") and new.get("status"):
+        new["status"].pop("storageHealth", None)
+
+
+def validate_status(new: Document, old: Document) -> Errors:
+    errors: Errors = []
+    seen: set[str] = set()
+    for where, driver in items(new.get("status") or {}, "storageHealth", "status"):
+        name = driver.get("name") or ""
+        if not name:
+            errors.append(required(f"{where}.name"))
+        elif name in seen:
+            errors.append(duplicate(f"{where}.name", name))
+        seen.add(name)
+        conditions = driver.get("healthConditions") or ()
+        if len(conditions) > _CONDITIONS_MAX:
+            errors.append(too_many(f"{where}.healthConditions", len(conditions), _CONDITIONS_MAX))
+            continue
+        for path, condition in items(driver, "healthConditions", where):
+            errors += _health_condition(path, condition)
+    return errors
+
+
+def _health_condition(path: str, condition: Document) -> Errors:
+    errors = one_of(f"{path}.status", condition.get("status"), _STATUSES, required_text="")
+    reason, message = condition.get("reason") or "", condition.get("message") or ""
+    if not reason:
+        errors.append(required(f"{path}.reason"))
+    elif byte_length(reason) > _REASON_BYTES_MAX:
+        errors.append(too_long(f"{path}.reason", _REASON_BYTES_MAX))
+    if byte_length(message) > _MESSAGE_BYTES_MAX:
+        errors.append(too_long(f"{path}.message", _MESSAGE_BYTES_MAX))
+    for field, modes in (("accessMode", _ACCESS_MODES), ("volumeMode", _VOLUME_MODES)):
+        if (mode := condition.get(field)) is not None:
+            errors += one_of(f"{path}.{field}", mode, modes)
+    return errors

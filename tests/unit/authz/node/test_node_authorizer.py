@@ -282,6 +282,26 @@ def test_certificates_of_pods(request_: str, selector: str, is_allowed: bool) ->
     assert (verdict.decision is Decision.ALLOW) is is_allowed
 
 
+# What a node may do with CSINodes if their status tells what is wrong with their storage.
+HEALTH: Final = {
+    "patch csinodes:status n1": YES,
+    "update csinodes:status n1": YES,
+    "get csinodes:status n1": "cannot authorize CSINode subresources",
+    "patch csinodes:status n2": "can only access CSINode with the same name as the requesting node",
+    "patch csinodes:scale n1": "cannot authorize CSINode subresources",
+    "get csinodes n1": YES,
+}
+
+
+@pytest.mark.parametrize(("request_", "reason"), HEALTH.items(), ids=HEALTH)
+def test_health_of_storage(request_: str, reason: str | None) -> None:
+    rules = role_rules(Brand(), "system:node")
+    authorizer = NodeAuthorizer(graph(), rules, Brand().group, tells_health=True)
+    verb, _, what = request_.partition(" ")
+    decision = Decision.ALLOW if reason is YES else Decision.NO_OPINION
+    assert authorizer(asked(f"{verb} storage.k8s.io/{what}")) == Verdict(decision, reason or "")
+
+
 NOT_NODES: Final = {
     "no group": UserInfo("system:node:n1", ("system:authenticated",)),
     "another name": UserInfo("n1", ("system:nodes",)),
