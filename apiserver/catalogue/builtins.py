@@ -42,6 +42,7 @@ from apiserver.catalogue import (
 )
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
+from apiserver.catalogue.pod_specs import eviction_responders
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.catalogue.type_versions import TypeVersions, api_version_of, full_group, life_of
 from apiserver.features.gates import FeatureGates
@@ -149,6 +150,8 @@ class Catalogue:
             *apiserverinternal.types(),
             *lifecycle.types(),
         )
+        if eviction_responders.are_left_out(release, gates):
+            types = tuple(map(eviction_responders.without_responders, types))
         self._has_removed = release.minor < REMOVED_BEFORE
         self._types = _in_order((*types, *self._removed(types))) if self._has_removed else types
         self._by_version = {(api_version_of(each, brand), each.kind): each for each in reversed(self._types)}

@@ -207,6 +207,24 @@ def test_a_node_tells_what_is_wrong_with_its_storage(api: Api) -> None:
     ]
 
 
+PODS: Final = "/api/v1/namespaces/default/pods"
+POD: Final[dict[str, Any]] = {
+    "metadata": {"name": "responders"},
+    "spec": {
+        "containers": [{"name": "a", "image": "a"}],
+        "evictionResponders": [{"name": "a.b/c", "priority": 10_000}],
+    },
+}
+
+
+def test_pods_name_their_responders(api: Api) -> None:
+    assert api.post(PODS, POD).ok()["spec"]["evictionResponders"] == POD["spec"]["evictionResponders"]
+    one = f"{PODS}/responders"
+    assert api.get(one, headers={"Accept": "application/vnd.kubernetes.protobuf"}).status == 200
+    refused = api.patch(one, {"spec": {"evictionResponders": None}})
+    assert (refused.status, refused.causes) == (422, [("FieldValueForbidden", "spec")])
+
+
 def test_the_scheduler_may_read_groups_of_groups(api: Api) -> None:
     headers = {"Impersonate-User": "system:kube-scheduler"}
     assert api.get(COMPOSITES.replace("/namespaces/default", ""), headers=headers).status == 200
@@ -224,3 +242,5 @@ def test_both_flags_are_needed(tmp_path_factory: pytest.TempPathFactory, flags: 
     folder = tmp_path_factory.mktemp("off")
     with ServerProcess(folder, RELEASE, *flags) as server, closing(Api(server)) as api:
         assert {api.get(path).status for path, _ in OBJECTS.values()} == {404}
+        has_gate = "--feature-gates" in flags[0]
+        assert ("evictionResponders" in api.post(PODS, POD).ok()["spec"]) == has_gate

@@ -1,4 +1,4 @@
 """What kinds of several groups share: `workloads` has checks of those that run pods, `columns` has cells,
-`other_versions` declares versions that differ from others in little, and `annotation_values` reads what such
-versions keep in annotations.
+`other_versions` declares versions that differ from others in little, `annotation_values` reads what such
+versions keep in annotations, and `participants` checks the names of those that have a part in evictions.
 """

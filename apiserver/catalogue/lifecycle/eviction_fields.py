@@ -34,14 +34,6 @@ def _uuid(text: str) -> list[str]:
     return [] if _is_uuid(text) else ["must be a lowercase UUID in 8-4-4-4-12 format"]
 
 
-@names.cached
-def participant_name(name: str) -> list[str]:
-    """Returns what is wrong with the name of a requester or responder, as `acme.io/foo`: a label's key."""
-    if problems := names.qualified_name(name):
-        return problems
-    return [] if "/" in name else ["must include a prefix (e.g. 'example.com/key')"]
-
-
 def validate_progress(status: Document, before: Document) -> Errors:
     """Checks how much of the object was seen, and its conditions. before: the status that there was."""
     path, count = "status.conditions", len(status.get("conditions") or ())

@@ -6,17 +6,15 @@ pkg/registry/lifecycle/evictionrequest (release 1.37).
 
 from __future__ import annotations
 
-from typing import Final
-
 from apiserver.catalogue.builtin_type import BuiltinType, clear_status
+from apiserver.catalogue.common.participants import validate_own_name
 from apiserver.catalogue.lifecycle.eviction_fields import (
     GATE,
     INTENTS,
-    participant_name,
     validate_progress,
     validate_target,
 )
-from apiserver.field_errors import Errors, invalid, required
+from apiserver.field_errors import Errors, required
 from apiserver.meta import table
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import (
@@ -25,11 +23,8 @@ from apiserver.registry.strategy import (
     keep_status,
     only_status_without_metadata,
 )
-from apiserver.validation.checks import immutable, named, one_of
+from apiserver.validation.checks import immutable, one_of
 from apiserver.vocabulary import Document
-
-# Domains whose names are of Kubernetes' own requesters, of which there are none yet.
-_RESERVED: Final = ("k8s.io", "kubernetes.io")
 
 
 def builtin_type() -> BuiltinType:
@@ -62,17 +57,8 @@ def builtin_type() -> BuiltinType:
 def validate_request(document: Document) -> Errors:
     spec = document.get("spec") or {}
     errors = validate_target("spec.target", spec.get("target") or {})
-    errors += _requester("spec.requester", spec.get("requester") or "")
+    errors += validate_own_name("spec.requester", spec.get("requester") or "")
     return errors + _intent(spec)
-
-
-def _requester(path: str, name: str) -> Errors:
-    domain = name.partition("/")[0].lower().strip().rstrip(".")
-    errors: Errors = []
-    if any(domain == each or domain.endswith(f".{each}") for each in _RESERVED):
-        text = f"domain names {', '.join(f'*.{each}' for each in _RESERVED)} are reserved"
-        errors.append(invalid(path, name, text))
-    return errors + named(path, name, participant_name)
 
 
 def _intent(spec: Document) -> Errors:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType, clear_status
+from apiserver.catalogue.common.participants import participant_name
 from apiserver.catalogue.lifecycle.eviction_fields import (
     GATE,
     INTENTS,
-    participant_name,
     validate_progress,
     validate_target,
 )

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from apiserver.catalogue.lifecycle.eviction_fields import participant_name
+from apiserver.catalogue.common.participants import participant_name
 from apiserver.field_errors import (
     Errors,
     duplicate,

@@ -5,7 +5,12 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from apiserver.catalogue.pod_specs import resource_requirements, scheduling, security_contexts
+from apiserver.catalogue.pod_specs import (
+    eviction_responders,
+    resource_requirements,
+    scheduling,
+    security_contexts,
+)
 from apiserver.catalogue.pod_specs.containers import (
     PodContext,
     validate_containers,
@@ -113,6 +118,8 @@ def _scheduling(path: str, spec: Document, is_pod: bool) -> Errors:
         errors += scheduling.validate_readiness_gates(f"{path}.readinessGates", gates)
     if gates := spec.get("schedulingGates"):
         errors += scheduling.validate_scheduling_gates(f"{path}.schedulingGates", gates)
+    if spec.get(eviction_responders.FIELD):
+        errors += eviction_responders.validate_eviction_responders(path, spec)
     if constraints := spec.get("topologySpreadConstraints"):
         where = f"{path}.topologySpreadConstraints"
         errors += scheduling.validate_topology_spread(where, constraints, are_keys_merged=is_pod)
