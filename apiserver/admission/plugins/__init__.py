@@ -1,7 +1,7 @@
 """The admission plugins of this server, and their order, which is kube-apiserver's; and last, always, the
-checks of who may use parameters of policies, and who issues certificates of pods, and, with RBAC, the check
-for privilege escalation. Which of them are enabled by default, and which of kube-apiserver's are left out,
-is in `plugin_names`.
+checks of who may use parameters of policies, who issues certificates of pods, and which claims have access to
+devices in use, and, with RBAC, the check for privilege escalation. Which of them are enabled by default, and
+which of kube-apiserver's are left out, is in `plugin_names`.
 
 One that concerns a resource which is not served lets everything pass. To add one, write its module, build it
 in `builtin_plugins`, and list it in `plugin_names`. `NamespaceLifecycle` is not among them: see
@@ -28,6 +28,8 @@ from apiserver.admission.plugins.default_ingress_class import DefaultIngressClas
 from apiserver.admission.plugins.default_storage_class import DefaultStorageClass
 from apiserver.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
 from apiserver.admission.plugins.deny_service_external_ips import DenyServiceExternalIPs
+from apiserver.admission.plugins.device_admin_access import SINCE as ADMIN_ACCESS_SINCE
+from apiserver.admission.plugins.device_admin_access import DeviceAdminAccess
 from apiserver.admission.plugins.event_rate_limit import EventRateLimit
 from apiserver.admission.plugins.extended_resource_toleration import ExtendedResourceToleration
 from apiserver.admission.plugins.image_policy_webhook import ImagePolicyWebhook
@@ -154,6 +156,8 @@ def builtin_plugins(
     # These have no names by which they could be disabled.
     enabled.append(ParamAccess(context, params))
     enabled.append(PodCertificateSigning(authorize, brand, context.clock.time))
+    if gates.minor >= ADMIN_ACCESS_SINCE:
+        enabled.append(DeviceAdminAccess(context))
     if (policy := context.authorizers.rbac_policy) is not None:
         # It is called after all that change what is written.
         enabled.append(PrivilegeEscalationCheck(context, policy))

@@ -1,0 +1,77 @@
+"""Only in namespaces that are labelled for it, claims have access to devices that others use.
+
+Such access is for administrators, who monitor devices, or repair them. Who may label a namespace decides.
+This is not a plugin that can be disabled. Kubernetes checks in the storage of these types, from 1.34 on.
+Source: k8s.io/kubernetes, pkg/registry/resource/utils.go; KEP-5018.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.plugin_context import PluginContext
+from apiserver.errors import Invalid
+from apiserver.field_errors import forbidden
+from apiserver.validation.documents import at
+from apiserver.vocabulary import Document, GroupResource
+
+# The first release whose API server checks by default.
+SINCE: Final = 34
+_CLAIMS: Final = "resourceclaims"
+_TEMPLATES: Final = "resourceclaimtemplates"
+
+
+class DeviceAdminAccess(Plugin):
+    """The check. It has no name by which it could be disabled."""
+
+    def __init__(self, context: PluginContext) -> None:
+        self._group = context.brand.group("resource")
+        self._label = f"resource.{context.brand.vendor}.io/admin-access"
+        self._namespaces = context.lister("", "namespaces")
+
+    def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
+        if resource.group != self._group:
+            return False
+        if resource.resource == _CLAIMS and subresource == "status":
+            return operation is Operation.UPDATE
+        # What is asked for cannot be changed later.
+        is_created = operation is Operation.CREATE and not subresource
+        return is_created and resource.resource in (_CLAIMS, _TEMPLATES)
+
+    async def validate(
+        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
+    ) -> None:
+        """Raises Invalid, and the storage's errors."""
+        assert new is not None
+        if attributes.subresource:
+            path = "" if old is not None and _granted(old) else _granted(new)
+        else:
+            path = _asked(new)
+        if not path:
+            return
+        namespace = await self._namespaces.get_live_document(attributes.namespace)
+        if at(namespace or {}, "metadata", "labels", self._label) == "true":
+            return
+        text = f"admin access to devices requires the `{self._label}: true` label on the containing namespace"
+        name = new["metadata"].get("name", "")
+        raise Invalid(attributes.resource.group_kind, name, [forbidden(path, text)])
+
+
+def _asked(document: Document) -> str:
+    """Returns the field by which a claim, or a template of claims, asks for it; empty if none does."""
+    spec = document.get("spec") or {}
+    requests = at(spec, "devices", "requests") or at(spec, "spec", "devices", "requests") or ()
+    for index, request in enumerate(requests):
+        # v1beta1 has it in the request itself.
+        if (request.get("exactly") or request).get("adminAccess"):
+            return f"spec.devices.requests[{index}].adminAccess"
+    return ""
+
+
+def _granted(document: Document) -> str:
+    """Returns the field by which a claim has such access; empty if it has none."""
+    for index, result in enumerate(at(document, "status", "allocation", "devices", "results") or ()):
+        if result.get("adminAccess"):
+            return f"status.allocation.devices.results[{index}].adminAccess"
+    return ""
