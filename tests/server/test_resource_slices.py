@@ -1,4 +1,4 @@
-"""Devices that several allocations share, over HTTP."""
+"""Devices that several allocations share, and the expressions that select them, over HTTP."""
 
 from __future__ import annotations
 
@@ -39,3 +39,19 @@ def test_a_device_tells_how_much_of_it_may_be_asked_for(api: Api) -> None:
     assert resize("1Gi").causes == [("FieldValueInvalid", f"{where}.step")]
     assert resize("4Gi").ok()["metadata"]["generation"] == 2
     api.delete(f"{slices}/shared").ok()
+
+
+def test_a_class_selects_devices_by_an_expression(api: Api) -> None:
+    """Long expressions are checked beside the event loop, with the same result."""
+    classes = f"{GROUP}/v1/deviceclasses"
+    for much in (1, 100):
+        good = " && ".join(['device.driver == "a"'] * much)
+        path = f"{classes}?dryRun=All"
+        assert api.post(path, device_class(good)).status == 201
+        refused = api.post(path, device_class(f"{good} && device.none"))
+        assert refused.causes == [("FieldValueInvalid", "spec.selectors[0].cel.expression")]
+        assert "undefined field 'none'" in refused.message
+
+
+def device_class(expression: str) -> dict[str, Any]:
+    return {"metadata": {"name": "c"}, "spec": {"selectors": [{"cel": {"expression": expression}}]}}

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Final
+
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.pod_specs.resource_requirements import is_extended_resource
 from apiserver.catalogue.resource.device_requests import (
     LIST_MAX,
+    selectors_of,
     validate_configuration,
     validate_items,
     validate_selectors,
 )
+from apiserver.catalogue.resource.device_selectors import Selector, selector_rules
 from apiserver.field_errors import Errors, invalid
 from apiserver.meta.table import AGE, columns
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.validation.checks import without_nulls
 from apiserver.vocabulary import Document
+
+
+def _changed_selectors(new: Document, old: Document | None) -> Iterable[Selector]:
+    """Returns all expressions, or none if they are those that are stored."""
+    spec = new.get("spec", {})
+    if old is not None and _is_same("selectors", spec, old.get("spec", {})):
+        return ()
+    return selectors_of("spec", spec)
+
+
+_EXPRESSIONS: Final = selector_rules(_changed_selectors, "spec.selectors")
 
 
 def builtin_type() -> BuiltinType:
@@ -27,7 +43,8 @@ def builtin_type() -> BuiltinType:
         is_namespaced=False,
         strategy=Strategy(
             validate_create=validate_device_class,
-            update=UpdateStrategy(validate=validate_device_class_update),
+            expressions=_EXPRESSIONS,
+            update=UpdateStrategy(validate=validate_device_class_update, expressions=_EXPRESSIONS),
             has_generation=True,
         ),
         columns=columns(AGE),

@@ -1,18 +1,18 @@
 """What claims ask for: devices, constraints on them and their configuration.
 
-Source: pkg/apis/resource/validation, pkg/apis/resource/v1/defaults.go (release 1.36). Expressions are checked
-for their length only.
+Source: pkg/apis/resource/validation, pkg/apis/resource/v1/defaults.go (release 1.36).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import orjson
 
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
+from apiserver.catalogue.resource.device_selectors import EXPRESSION_BYTES_MAX, Selector
 from apiserver.catalogue.resource.device_taints import validate_toleration
 from apiserver.field_errors import Errors, duplicate, invalid, not_supported, required, too_long, too_many
 from apiserver.meta import names
@@ -26,7 +26,6 @@ from apiserver.vocabulary import Document
 _PACKAGE: Final = "io.k8s.api.resource.v1."
 LIST_MAX: Final = 32
 _ALTERNATIVES_MAX: Final = 8
-_EXPRESSION_BYTES_MAX: Final = 10 * 1024
 _PARAMETERS_BYTES_MAX: Final = 10 * 1024
 _MODES: Final = ("All", "ExactCount")
 
@@ -117,9 +116,31 @@ def _selector(path: str, selector: Document) -> Errors:
     cel = selector.get("cel")
     if cel is None:
         return [required(f"{path}.cel")]
-    if byte_length(cel.get("expression", "")) > _EXPRESSION_BYTES_MAX:
-        return [too_long(f"{path}.cel.expression", _EXPRESSION_BYTES_MAX)]
-    return []
+    is_long = byte_length(cel.get("expression", "")) > EXPRESSION_BYTES_MAX
+    return [too_long(f"{path}.cel.expression", EXPRESSION_BYTES_MAX)] if is_long else []
+
+
+def claim_selectors(path: str, spec: Document) -> Iterator[Selector]:
+    """Yields the expressions of what a claim asks for, without those that are not even looked at."""
+    for where, request in _bounded_items(f"{path}.devices", spec.get("devices", {}), "requests", LIST_MAX):
+        exactly, alternatives = request.get("exactly"), request.get("firstAvailable")
+        if exactly is None:
+            for each, alternative in _bounded_items(where, request, "firstAvailable", _ALTERNATIVES_MAX):
+                yield from selectors_of(each, alternative)
+        elif not alternatives:
+            yield from selectors_of(f"{where}.exactly", exactly)
+
+
+def selectors_of(path: str, holder: Document) -> Iterator[Selector]:
+    """Yields the expressions of a request's or a class's selectors. path: of the holder."""
+    for where, selector in _bounded_items(path, holder, "selectors", LIST_MAX):
+        expression = (selector.get("cel") or {}).get("expression", "")
+        if selector.get("cel") is not None and byte_length(expression) <= EXPRESSION_BYTES_MAX:
+            yield Selector(f"{where}.cel.expression", expression)
+
+
+def _bounded_items(path: str, value: Document, field: str, limit: int) -> Iterable[tuple[str, Document]]:
+    return items(value, field, path) if len(value.get(field) or ()) <= limit else ()
 
 
 _NO_ATTRIBUTE: Final = (

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.catalogue.resource.device_requests import DEFAULTS, validate_claim_spec
+from apiserver.catalogue.resource.device_requests import DEFAULTS, claim_selectors, validate_claim_spec
+from apiserver.catalogue.resource.device_selectors import selector_rules
 from apiserver.field_errors import Errors, invalid
 from apiserver.meta import names, object_meta
 from apiserver.meta.table import AGE, columns
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.validation.checks import immutable
+from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
 
@@ -22,6 +24,10 @@ def builtin_type() -> BuiltinType:
         defaults=DEFAULTS,
         strategy=Strategy(
             validate_create=validate_template_create,
+            expressions=selector_rules(
+                lambda new, old: claim_selectors("spec.spec", at(new, "spec", "spec") or {}),
+                "spec.spec.devices",
+            ),
             update=UpdateStrategy(validate=validate_template_update),
         ),
         columns=columns(AGE),

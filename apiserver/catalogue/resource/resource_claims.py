@@ -15,6 +15,7 @@ from apiserver.catalogue.resource.device_requests import (
     DEFAULTS,
     LIST_MAX,
     RequestNames,
+    claim_selectors,
     request_names,
     validate_claim_configuration,
     validate_claim_spec,
@@ -24,6 +25,7 @@ from apiserver.catalogue.resource.device_requests import (
     validate_request_reference,
     validate_set,
 )
+from apiserver.catalogue.resource.device_selectors import selector_rules
 from apiserver.catalogue.resource.device_status import (
     drop_deallocated_devices,
     validate_device_statuses,
@@ -63,6 +65,9 @@ def builtin_type() -> BuiltinType:
         strategy=Strategy(
             prepare_create=clear_status,
             validate_create=validate_claim_create,
+            expressions=selector_rules(
+                lambda new, old: claim_selectors("spec", new.get("spec", {})), "spec.devices"
+            ),
             update=UpdateStrategy(keep_status, validate_resource_claim_update),
         ),
         columns=columns(

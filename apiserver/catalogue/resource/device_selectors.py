@@ -1,0 +1,137 @@
+"""Expressions that select devices: what they may name, and what is wrong with one.
+
+The variable `device` has the name of its driver, and attributes and capacities by their domains and then by
+their identifiers: `device.attributes["gpu.example.com"].model == "a"`. Its sizes are bounded, so the worst
+case of what an expression costs is known.
+Source: k8s.io/dynamic-resource-allocation, cel/compile.go; validateCELExpression of
+pkg/apis/resource/validation (release 1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from apiserver.catalogue.admissionregistration.expressions import too_many_expressions
+from apiserver.cel import types
+from apiserver.cel.compiler import ProgramError
+from apiserver.cel.cost_estimate import estimate
+from apiserver.cel.environment import Environment
+from apiserver.cel.library.comprehensions import BINDINGS
+from apiserver.cel.library.kubernetes import COMPATIBLE_RELEASE, KUBERNETES
+from apiserver.cel.library.quantity import QUANTITY
+from apiserver.cel.syntax import InvalidExpression
+from apiserver.cel.types import BOOL, Field, Type, TypeKind
+from apiserver.field_errors import Errors, FieldError, forbidden, invalid
+from apiserver.registry.findings import Findings, TakesLong
+from apiserver.registry.strategy import ExpressionRules
+from apiserver.vocabulary import Document
+
+EXPRESSION_BYTES_MAX: Final = 10 * 1024
+_COST_MAX: Final = 1_000_000
+_ENTRIES_MAX: Final = 32
+# Claims of one kind of workload have the same expressions.
+_CHECKED_MAX: Final = 128
+# Of so many the check takes some milliseconds: 5 to 25 microseconds for each.
+_CHARACTERS_ON_LOOP_MAX: Final = 512
+
+# A text of at most so many characters, a number, a version, or true or false.
+_ATTRIBUTE: Final = Type(TypeKind.DYN, size_max=64)
+_DOMAIN: Final = Type(TypeKind.STRING, size_max=63)
+_IDENTIFIER: Final = Type(TypeKind.STRING, size_max=32)
+
+
+class _Attributes(Mapping[str, Field]):
+    """The fields by which an expression gets attributes: `.model` is `["model"]`."""
+
+    def __getitem__(self, name: str) -> Field:
+        return Field(name, _ATTRIBUTE)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+_ATTRIBUTES: Final = Type(
+    TypeKind.MAP, parameters=(_IDENTIFIER, _ATTRIBUTE), fields=_Attributes(), size_max=_ENTRIES_MAX
+)
+_CAPACITIES: Final = types.map_of(_IDENTIFIER, QUANTITY, size_max=_ENTRIES_MAX)
+DEVICE: Final = types.object_of(
+    "kubernetes.DRADevice",
+    {
+        name: Field(name, type_)
+        for name, type_ in (
+            ("driver", _DOMAIN),
+            ("attributes", types.map_of(_DOMAIN, _ATTRIBUTES, size_max=_ENTRIES_MAX)),
+            ("capacity", types.map_of(_DOMAIN, _CAPACITIES, size_max=_ENTRIES_MAX)),
+            # Kubernetes' own tests of costs have it count as of this size.
+            ("allowMultipleAllocations", replace(BOOL, size_max=1)),
+        )
+    },
+)
+
+
+@lru_cache(1)
+def environment() -> Environment:
+    """Returns what the expressions may name."""
+    return Environment({"device": DEVICE}, (*KUBERNETES, BINDINGS))
+
+
+class Selector(NamedTuple):
+    """An expression, and the field that has it."""
+
+    path: str
+    expression: str
+
+
+def selector_rules(
+    selectors_of: Callable[[Document, Document | None], Iterable[Selector]], path: str
+) -> ExpressionRules:
+    """Returns what checks the expressions of a type's selectors, beside the event loop if they are long.
+
+    selectors_of: (new, old, None for a new object): those that are to be checked.
+    path: of what has them all.
+    """
+
+    def check(
+        new: Document, old: Document | None, errors: Sequence[FieldError], is_bounded: bool
+    ) -> Findings:
+        selectors = list(selectors_of(new, old))
+        texts = [each.expression for each in selectors]
+        if is_bounded and sum(map(len, texts)) > _CHARACTERS_ON_LOOP_MAX:
+            raise TakesLong
+        found = too_many_expressions(path, texts, ())
+        if not found:
+            found = [error for each in selectors for error in validate_selector(each)]
+        return Findings([*errors, *found])
+
+    return check
+
+
+def validate_selector(selector: Selector) -> Errors:
+    """Checks an expression, whose length is checked elsewhere."""
+    return [replace(error, field=selector.path) for error in _errors(selector.expression)]
+
+
+@lru_cache(_CHECKED_MAX)
+def _errors(expression: str) -> tuple[FieldError, ...]:
+    """Returns what is wrong with an expression, wherever it is."""
+    try:
+        checked = environment().check(expression, release=COMPATIBLE_RELEASE)
+    except InvalidExpression as error:
+        return (invalid("", expression, f"compilation failed: {error}"),)
+    if checked.type.kind not in (TypeKind.BOOL, TypeKind.DYN):
+        text = f"must evaluate to bool or the unknown type, not {checked.type}"
+        return (invalid("", expression, text),)
+    try:
+        environment().program(checked)
+    except ProgramError as error:
+        text = f"Internal error: program instantiation failed: {error}"
+        return (FieldError("", "InternalError", text),)
+    if estimate(checked.node, DEVICE).high > _COST_MAX:
+        return (forbidden("", "too complex, exceeds cost limit"),)
+    return ()
