@@ -25,11 +25,12 @@ from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.errors import ApiError, NotFound
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import find_condition, is_condition_true, set_condition
+from apiserver.registry.allocations import AddressRange
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import Draft, WriteRequest
-from apiserver.vocabulary import Document, IPNetwork
+from apiserver.vocabulary import Document, IPAddress, IPNetwork
 from storage.interface import ANY
 from storage.keys import prefix_range
 from storage.turns import in_turns
@@ -244,7 +245,7 @@ class ServiceCidrController:
                 address = ipaddress.ip_address(version.key[len(keys.start) :])
             except ValueError:
                 continue
-            if any(address in each for each in own) and not any(address in each for each in others):
+            if _may_give(own, address) and not _may_give(others, address):
                 return True
         return False
 
@@ -305,6 +306,11 @@ class ServiceCidrController:
         found = self._served.hub(self._brand.group("networking"), resource)
         assert found is not None, "the controller runs only if they are served"
         return found
+
+
+def _may_give(networks: Iterable[IPNetwork], address: IPAddress) -> bool:
+    """Whether an address may be given from one of the networks."""
+    return any(each.version == address.version and AddressRange.of(each).has(address) for each in networks)
 
 
 def _has_network(networks: Iterable[IPNetwork], wanted: IPNetwork) -> bool:

@@ -157,6 +157,20 @@ async def test_one_whose_addresses_another_has_may_go(store: EmbeddedStore) -> N
         await eventually(lambda: cluster.readiness("larger") == ("False", "Terminating"))
 
 
+async def test_one_with_an_address_that_another_does_not_give_stays(store: EmbeddedStore) -> None:
+    """Source: pkg/api/servicecidr/servicecidr.go, PrefixContainsIP."""
+    async with running(store, lambda: time.time() + 60) as (cluster, _):
+        await cluster.add_cidr("wide", "10.9.0.0/16")
+        await eventually(cluster.networks)
+        await cluster.add_service("broadcast", "10.9.9.15")
+        await cluster.add_cidr("narrow", "10.9.9.0/28")
+        await eventually(lambda: cluster.readiness("narrow") == ("True", ""))
+        await cluster.delete_cidr("wide")
+        await eventually(lambda: cluster.readiness("wide") == ("False", "Terminating"))
+        await cluster.delete_service("broadcast")
+        await eventually(lambda: cluster.cidr("wide") is None)
+
+
 async def test_the_last_look_is_some_time_after_the_deletion(store: EmbeddedStore) -> None:
     async with running(store) as (cluster, controller):
         await cluster.add_cidr("more", "10.9.9.0/28")
