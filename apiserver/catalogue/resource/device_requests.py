@@ -231,6 +231,8 @@ def validate_pool_name(path: str, name: str) -> Errors:
 
 def validate_attribute_name(path: str, name: str) -> Errors:
     """Checks a name like `identifier` or `domain/identifier`."""
+    if len(name) <= _ID_BYTES_MAX and _is_c_identifier(name):
+        return []  # as nearly all are
     domain, slash, identifier = name.partition("/")
     if not slash:
         return _identifier(path, name)

@@ -39,7 +39,8 @@ _COUNTER_KEY_MAX: Final = 63
 
 # Fields of an attribute, of which one is set.
 _SINGLE: Final = ("bool", "int", "string", "version")
-LISTS: Final = ("bools", "ints", "strings", "versions")
+_LISTS: Final = ("bools", "ints", "strings", "versions")
+_LIST_FIELDS: Final = frozenset(_LISTS)
 
 
 def validate_device(path: str, device: Document, old: Document | None, *, has_own_place: bool) -> Errors:
@@ -51,14 +52,15 @@ def validate_device(path: str, device: Document, old: Document | None, *, has_ow
     errors += _features(path, device, old)
     if _is_changed("taints", device, old):
         errors += validate_items(path, device, "taints", _TAINTS_MAX, validate_taint)
-    errors += validate_set(
-        path,
-        device,
-        "consumesCounters",
-        _CONSUMPTIONS_MAX,
-        lambda where, each: validate_counters(where, each, "counterSet"),
-        lambda each: each.get("counterSet", ""),
-    )
+    if device.get("consumesCounters"):
+        errors += validate_set(
+            path,
+            device,
+            "consumesCounters",
+            _CONSUMPTIONS_MAX,
+            lambda where, each: validate_counters(where, each, "counterSet"),
+            lambda each: each.get("counterSet", ""),
+        )
     errors += _own_place(path, device) if has_own_place else _no_own_place(path, device)
     errors += validate_binding_conditions(path, device)
     return errors + _node_resources(f"{path}.nodeAllocatableResourceMappings", device)
@@ -80,7 +82,7 @@ def _features(path: str, device: Document, old: Document | None) -> Errors:
     if (total := len(attributes) + len(capacity)) > _FEATURES_MAX:
         text = f"the total number of attributes and capacities must not exceed {_FEATURES_MAX}"
         errors.append(invalid(path, total, text))
-    if (total := sum(map(_value_count, attributes.values()))) > _ATTRIBUTE_VALUES_MAX:
+    if (total := sum([_value_count(each) for each in attributes.values()])) > _ATTRIBUTE_VALUES_MAX:
         text = f"the total number of attribute values must not exceed {_ATTRIBUTE_VALUES_MAX}"
         errors.append(invalid(path, total, text))
     errors += _named_features(f"{path}.attributes", attributes, _attribute)
@@ -111,8 +113,16 @@ def _told_key(key: str, most: int) -> str:
     return f"{key[: (room + 1) // 2]}...{key[-(room // 2) :]}"
 
 
+def has_lists(attribute: Document) -> bool:
+    """Whether an attribute has a list of values, which may be empty."""
+    # Hardly any has, and a slice has many attributes.
+    return not _LIST_FIELDS.isdisjoint(attribute) and any(
+        attribute.get(field) is not None for field in _LISTS
+    )
+
+
 def _value_count(attribute: Document) -> int:
-    return sum(len(attribute.get(field) or ()) for field in LISTS) or 1
+    return (sum(len(attribute.get(field) or ()) for field in _LISTS) or 1) if has_lists(attribute) else 1
 
 
 _NUMBER: Final = r"(0|[1-9][0-9]*)"
@@ -129,15 +139,23 @@ def _attribute(path: str, value: Document) -> Errors:
         errors += _text(f"{path}.string", text)
     if (version := value.get("version")) is not None:
         errors += _version(f"{path}.version", version)
-    for field in LISTS:
+    count = sum([value.get(field) is not None for field in _SINGLE])
+    if len(value) > count and has_lists(value):
+        count += sum(value.get(field) is not None for field in _LISTS)
+        errors += _lists(path, value)
+    if count != 1:
+        errors.append(invalid(path, value or "", "exactly one value must be specified"))
+    return errors
+
+
+def _lists(path: str, value: Document) -> Errors:
+    errors: Errors = []
+    for field in _LISTS:
         found = value.get(field)
         if found is not None and not found:
             errors.append(invalid(f"{path}.{field}", found, "must not be empty if specified"))
     errors += validate_items(path, value, "strings", None, _text)
-    errors += validate_items(path, value, "versions", None, _version)
-    if sum(value.get(field) is not None for field in (*_SINGLE, *LISTS)) != 1:
-        errors.append(invalid(path, value or "", "exactly one value must be specified"))
-    return errors
+    return errors + validate_items(path, value, "versions", None, _version)
 
 
 def _text(path: str, text: str) -> Errors:
@@ -212,6 +230,8 @@ def _no_own_place(path: str, device: Document) -> Errors:
 def validate_binding_conditions(path: str, value: Document) -> Errors:
     """Checks the conditions that a device waits for, and those upon which it gives up: both or none."""
     met, failed = "bindingConditions", "bindingFailureConditions"
+    if not value.get(met) and not value.get(failed):
+        return []
     errors: Errors = []
     for field in (met, failed):
         errors += validate_items(path, value, field, _BINDING_CONDITIONS_MAX, _condition_name)
@@ -258,9 +278,9 @@ def complete_device(device: Document) -> None:
 
 def _node_resources(path: str, device: Document) -> Errors:
     """Checks which resources of nodes, as `cpu`, a device stands for, and how much of them."""
-    mappings, capacity = device.get("nodeAllocatableResourceMappings") or {}, device.get("capacity") or {}
+    capacity = device.get("capacity") or {}
     errors: Errors = []
-    for name, mapping in mappings.items():
+    for name, mapping in (device.get("nodeAllocatableResourceMappings") or {}).items():
         where, key = f"{path}[{name}]", mapping.get("capacityKey")
         multiplier = mapping.get("allocationMultiplier")
         if not is_native_resource(name):

@@ -12,7 +12,12 @@ from apiserver.catalogue.builtin_type import BuiltinType, field_texts
 from apiserver.catalogue.pod_specs.scheduling import validate_node_selector
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
 from apiserver.catalogue.resource.device_requests import validate_pool_name, validate_set
-from apiserver.catalogue.resource.devices import LISTS, complete_device, validate_counters, validate_device
+from apiserver.catalogue.resource.devices import (
+    complete_device,
+    has_lists,
+    validate_counters,
+    validate_device,
+)
 from apiserver.field_errors import Errors, invalid, required
 from apiserver.meta import names
 from apiserver.meta.table import AGE, Column, columns, field_cell
@@ -124,8 +129,7 @@ def _devices(spec: Document, old: Document | None) -> Errors:
 def _is_advanced(device: Document) -> bool:
     if device.get("taints") or device.get("consumesCounters"):
         return True
-    attributes: Mapping[str, Document] = device.get("attributes") or {}
-    return any(each.get(field) is not None for each in attributes.values() for field in LISTS)
+    return any(map(has_lists, (device.get("attributes") or {}).values()))
 
 
 def _name(value: Document) -> str:
