@@ -4,6 +4,7 @@
     pod_status       the next status of a pod
     nodes            the objects of nodes
     scheduling       which node a pod is bound to
+    waiting_pods     pods that wait for a node
     component        how all of them write: past HTTP, but not past admission
     object_index     what they know of objects, from informers
     resources        the resources that they work on

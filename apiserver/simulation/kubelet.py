@@ -17,9 +17,9 @@ from apiserver.meta import timestamps
 from apiserver.meta.conditions import set_condition
 from apiserver.simulation.component import ClusterAccess, Component, Target
 from apiserver.simulation.nodes import host_ip, is_simulated, number_of, place_of, pod_network
-from apiserver.simulation.object_index import Key, ObjectIndex
+from apiserver.simulation.object_index import ObjectIndex
 from apiserver.simulation.pod_status import Addresses, Moment, next_step
-from apiserver.simulation.resources import NODES, PODS
+from apiserver.simulation.resources import NODES, PODS, Key
 from apiserver.simulation.stages import InvalidStage, Stage, stages_for
 from apiserver.vocabulary import AUTHENTICATED, Document, UserInfo
 

@@ -12,9 +12,8 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 from apiserver.controllers.informer import Notification
 from apiserver.meta.owners import controller_of
+from apiserver.simulation.resources import Key
 from apiserver.vocabulary import Document
-
-Key = tuple[str, str]  # namespace and name
 
 
 class ObjectIndex:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeAlias
 
 from apiserver.vocabulary import GroupResource
+
+# The namespace and the name of an object of one of them.
+Key: TypeAlias = tuple[str, str]
 
 PODS: Final = GroupResource("", "pods")
 NODES: Final = GroupResource("", "nodes")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from apiserver.controllers.controller import Controller, Outcome
+from apiserver.controllers.controller import Controller, Outcome, Requeue
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.controllers.informer import Informer
 from apiserver.controllers.work_queue import Backoff, WorkQueue
@@ -17,8 +18,8 @@ from apiserver.meta.conditions import find_condition, set_condition
 from apiserver.registry.strategy import UpdateStrategy
 from apiserver.simulation.component import ClusterAccess, Component, Target
 from apiserver.simulation.nodes import is_simulated
-from apiserver.simulation.object_index import Key, ObjectIndex
-from apiserver.simulation.resources import NODES, PODS
+from apiserver.simulation.object_index import ObjectIndex
+from apiserver.simulation.resources import NODES, PODS, Key
 from apiserver.simulation.scheduling import (
     Needs,
     NodeUse,
@@ -27,6 +28,7 @@ from apiserver.simulation.scheduling import (
     refusal,
     unschedulable_message,
 )
+from apiserver.simulation.waiting_pods import WaitingPods
 from apiserver.vocabulary import AUTHENTICATED, Document, UserInfo
 from storage.turns import in_turns
 
@@ -36,10 +38,17 @@ USER: Final = UserInfo("system:kube-scheduler", (AUTHENTICATED,))
 # The rules of a binding: see `handlers.subresources.binding`.
 _BINDING: Final = UpdateStrategy(change_checks=0, object_checks=1, raises_generation=False)
 _ENDED: Final = ("Succeeded", "Failed")
+# When nodes have changed, pods are told anew why there is none for them: so many each time. To try one takes
+# some milliseconds where there are a thousand nodes, and with thousands of pods there would be no end to it.
+TELL_AGAIN_S: Final = 1.0
+TOLD_AGAIN_MAX: Final = 20
+
+
+_TELL_AGAIN: Final = ("", "")
 
 
 class SimulatedScheduler:
-    """Its keys are pods that wait for a node."""
+    """Its keys are pods that wait for a node, nodes that have changed, and `_TELL_AGAIN`."""
 
     def __init__(self, cluster: ClusterAccess, events: EventRecorder) -> None:
         self._cluster = cluster
@@ -49,7 +58,10 @@ class SimulatedScheduler:
         self._pods = ObjectIndex(self._on_pod)
         self._uses: dict[str, NodeUse] = {}
         # Those for which there was no node, and the one for which one is looked for.
-        self._unschedulable: set[Key] = set()
+        self._waiting = WaitingPods()
+        # Those that are to be told anew, and whether a node has changed since they were noted.
+        self._to_tell: deque[Key] = deque()
+        self._is_changed = False
         self._informers: Sequence[Informer] = ()
         self.queue: WorkQueue[Key] = WorkQueue(NAME, BACKOFF)
 
@@ -69,8 +81,10 @@ class SimulatedScheduler:
     # ---- what changes
 
     def _on_node(self, old: Document | None, new: Document | None) -> None:
-        if new is not None and (old is None or _as_seen(old) != _as_seen(new)):
-            self._try_again()
+        found = new if new is not None else old
+        assert found is not None
+        if old is None or new is None or _as_seen(old) != _as_seen(new):
+            self._look_at(found["metadata"]["name"])
 
     def _on_pod(self, old: Document | None, new: Document | None) -> None:
         found = new if new is not None else old
@@ -83,10 +97,10 @@ class SimulatedScheduler:
         if after and new is not None and (before != after or old is None or old["spec"] != new["spec"]):
             self._uses.setdefault(after, NodeUse()).add(meta["uid"], Needs.of(new))
         if new is not None and is_waiting(new):
-            if key not in self._unschedulable or old is None or _wishes(old) != _wishes(new):
+            if key not in self._waiting or old is None or old["spec"] != new["spec"]:
                 self.queue.add(key)
         else:
-            self._unschedulable.discard(key)
+            self._leave(key)
             self.queue.cancel(key)
 
     def _release(self, node: str, uid: str) -> None:
@@ -96,41 +110,80 @@ class SimulatedScheduler:
         use.remove(uid)
         if not use.pods:
             del self._uses[node]
-        self._try_again()
+        self._look_at(node)
 
-    def _try_again(self) -> None:
-        for key in self._unschedulable:
-            self.queue.add(key)
+    def _look_at(self, node: str) -> None:
+        """Have pods tried again for which there may be a node now."""
+        if len(self._waiting):
+            self.queue.add(("", node))
+
+    def _leave(self, key: Key) -> None:
+        """Take a pod from those that wait: there may be a node for the next one of its group, too."""
+        group = self._waiting.leave(key)
+        if group is not None and group.may_fit and group.first is not None:
+            self.queue.add(group.first)
 
     # ---- binding
 
     async def _reconcile(self, key: Key) -> Outcome:
         for each in self._informers:
             await each.has_synced.wait()
+        if key == _TELL_AGAIN:
+            return self._tell_again()
+        namespace, name = key
+        if not namespace:
+            await self._try_on(name)
+            return None
         pod = self._pods.get(*key)
         if pod is None or not is_waiting(pod):
-            self._unschedulable.discard(key)
+            self._leave(key)
             return None
         # Before it: nodes that have refused it may change while others are asked.
-        self._unschedulable.add(key)
-        name, refusals = await self._choose(pod)
+        group = self._waiting.join(key, pod)
         try:
-            if name:
-                await self._bind(pod, name)
-                self._unschedulable.discard(key)
-            else:
-                await self._tell(pod, unschedulable_message(refusals))
+            if not group.why_not:
+                node, refusals = await self._choose(pod, group.needs)
+                if node:
+                    await self._bind(pod, node)
+                    self._leave(key)
+                    return None
+                group.refuse(unschedulable_message(refusals))
+            await self._tell(pod, group.why_not)
         except NotFound:
-            pass
+            self._leave(key)
         return None
 
-    async def _choose(self, pod: Document) -> tuple[str, Sequence[str]]:
+    async def _try_on(self, name: str) -> None:
+        """Have the first pod of each group tried again that fits on a node that has changed."""
+        async for group in in_turns(self._waiting.groups()):
+            group.why_not = ""
+            node = self._nodes.get("", name)
+            if node is None or not is_simulated(node):
+                continue
+            fits = not refusal(group.example, group.needs, node, self._uses.get(name))
+            if fits and group.first is not None:
+                group.may_fit = True
+                self.queue.add(group.first)
+        if len(self._waiting):
+            self._is_changed = True
+            self.queue.add_after(_TELL_AGAIN, TELL_AGAIN_S)
+
+    def _tell_again(self) -> Outcome:
+        """Have some pods that wait told anew why they do. Returns when it is the turn of others."""
+        if not self._to_tell:
+            self._to_tell.extend(self._waiting)
+            self._is_changed = False
+        for _ in range(min(TOLD_AGAIN_MAX, len(self._to_tell))):
+            key = self._to_tell.popleft()
+            if key in self._waiting:
+                self.queue.add(key)
+        return Requeue(after_s=TELL_AGAIN_S) if self._to_tell or self._is_changed else None
+
+    async def _choose(self, pod: Document, needs: Needs) -> tuple[str, Sequence[str]]:
         """Returns the name of the node for a pod; or an empty one, and for each node why it does not fit.
 
-        All pods that wait are tried again at each change of a node, and each takes some milliseconds
-        where there are a thousand nodes: requests must not wait for all of them.
+        It takes some milliseconds where there are a thousand nodes, which requests must not wait for.
         """
-        needs = Needs.of(pod)
         refusals: list[str] = []
         async for name in in_turns(in_order(filter(is_simulated, self._nodes), self._uses)):
             node = self._nodes.get("", name)
@@ -172,14 +225,13 @@ class SimulatedScheduler:
         }
 
         def tell(found: Document) -> bool:
-            condition = find_condition(found, "PodScheduled")
-            if not is_waiting(found) or (
-                condition is not None and all(condition.get(name) == text for name, text in wanted.items())
-            ):
+            if not is_waiting(found) or _says(found, wanted):
                 return False
             set_condition(found, wanted, now)
             return True
 
+        if _says(pod, wanted):
+            return
         pods, meta = self._cluster.resource(PODS), pod["metadata"]
         written = await self._component.update(Target.of(pods, pod, "status"), tell)
         if written is not None:
@@ -212,7 +264,7 @@ def _as_seen(node: Document) -> object:
     )
 
 
-def _wishes(pod: Document) -> object:
-    """Returns what counts of a pod for scheduling and can change while it waits."""
-    spec = pod["spec"]
-    return spec.get("nodeSelector"), spec.get("affinity"), spec.get("tolerations")
+def _says(pod: Document, wanted: Document) -> bool:
+    """Whether a pod has a condition already."""
+    condition = find_condition(pod, wanted["type"])
+    return condition is not None and all(condition.get(name) == text for name, text in wanted.items())

@@ -82,7 +82,10 @@ def in_order(nodes: Iterable[Document], uses: Mapping[str, NodeUse]) -> list[str
 
 
 def refusal(pod: Document, needs: Needs, node: Document, use: NodeUse | None) -> str:
-    """Returns why a pod is not bound to a node now; empty if it is. needs: of the pod."""
+    """Returns why a pod is not bound to a node now; empty if it is. needs: of the pod.
+
+    Whatever is asked about the pod here is part of its signature (`waiting_pods.signature_of`).
+    """
     if not is_condition_true(node, "Ready"):
         return "node(s) were not ready"
     return why_not(pod, node) or _lack(needs, node, use or NodeUse())
@@ -148,12 +151,18 @@ def _is_selected(spec: Document, node: Document) -> bool:
     labels = node["metadata"].get("labels") or {}
     if any(labels.get(key) != value for key, value in (spec.get("nodeSelector") or {}).items()):
         return False
-    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    if required is None:
+    terms = required_terms(spec)
+    if terms is None:
         return True
     fields = {"metadata.name": node["metadata"]["name"]}
-    return any(_matches(term, labels, fields) for term in required.get("nodeSelectorTerms") or ())
+    return any(_matches(term, labels, fields) for term in terms)
+
+
+def required_terms(spec: Document) -> Sequence[Document] | None:
+    """Returns the terms of which a node has to match one; None if it need not. spec: of a pod."""
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    return None if required is None else required.get("nodeSelectorTerms") or ()
 
 
 def _matches(term: Document, labels: Mapping[str, str], fields: Mapping[str, str]) -> bool:

@@ -6,7 +6,6 @@ https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import re
 import resource
@@ -161,26 +160,58 @@ def test_a_pod_that_fits_nowhere_waits(server: ApiServer) -> None:
     assert pod["spec"]["nodeName"] == "simulated-1"
 
 
-def test_requests_do_not_wait_until_all_pods_that_fit_nowhere_are_tried_again() -> None:
-    pods, nodes = 100, 200
-    with ApiServer(flags=[f"--simulate-nodes={nodes}"]) as server:
-        server.wait_for("ServiceAccount", "default", "default")
-        until(lambda: len(server.request("GET", NODES)[1]["items"]) == nodes)
-        for number in range(pods):
-            add_pod(server, f"p-{number}", nodeSelector={"disk": "ssd"})
+def looked_at(server: ApiServer) -> int:
+    """How often the scheduler was to look at something."""
+    _, text = server.request("GET", "/metrics")
+    (count,) = re.findall(r'^workqueue_adds_total{name="simulated-scheduler"} (\d+)', text, re.MULTILINE)
+    return int(count)
 
-        def waiting() -> int:
-            _, text = server.request("GET", "/metrics")
-            (depth,) = re.findall(r'^workqueue_depth{name="simulated-scheduler"} (\d+)', text, re.MULTILINE)
-            return int(depth)
 
-        def waiting_after_a_change(number: int) -> int:
-            until(lambda: waiting() == 0)
-            patch(server, f"{NODES}/simulated-0", {"metadata": {"labels": {"change": str(number)}}})
-            return waiting()
+def await_told(server: ApiServer, name: str, what: str) -> None:
+    def is_told(found: dict[str, Any]) -> bool:
+        return what in (find_condition(found, "PodScheduled") or {}).get("message", "")
 
-        changes = itertools.count()
-        until(lambda: waiting_after_a_change(next(changes)) > 0)
+    server.wait_for("Pod", name, "default", until=is_told)
+
+
+def test_of_alike_pods_that_fit_nowhere_one_is_tried_when_a_node_changes(server: ApiServer) -> None:
+    for number in range(100):
+        add_pod(server, f"p-{number}", nodeSelector={"disk": "ssd"})
+    await_told(server, "p-99", "0/2 nodes are available: 2 node(s) didn't match")
+    before = looked_at(server)
+    patch(server, f"{NODES}/simulated-0", {"metadata": {"labels": {"disk": "hdd"}}})
+    # It comes after what the change has had tried.
+    add_pod(server, "later", nodeSelector={"disk": "none"})
+    await_told(server, "later", "0/2 nodes are available")
+    assert looked_at(server) - before < 50
+
+
+def test_each_pod_is_bound_for_which_there_is_room_then(server: ApiServer) -> None:
+    requests = {"requests": {"example.com/gpu": "1"}}
+    for number in range(5):
+        container = {"name": "c", "image": "i", "resources": {**requests, "limits": requests["requests"]}}
+        add_pod(server, f"p-{number}", containers=[container])
+    await_told(server, "p-4", "2 Insufficient example.com/gpu")
+    for room in (2, 4):
+        gpus = {"example.com/gpu": str(room)}
+        patch(server, f"{NODES}/simulated-1/status", {"status": {"capacity": gpus, "allocatable": gpus}})
+        until(lambda: len(bound(server)), room.__eq__)
+    assert server.request("DELETE", f"{PODS}/p-0", query={"gracePeriodSeconds": "0"})[0] == 200
+    until(lambda: bound(server) == {"p-1", "p-2", "p-3", "p-4"})
+
+
+def bound(server: ApiServer) -> set[str]:
+    pods = server.request("GET", PODS)[1]["items"]
+    return {pod["metadata"]["name"] for pod in pods if pod["spec"].get("nodeName")}
+
+
+def test_a_pod_is_told_anew_why_it_waits_when_nodes_change(server: ApiServer) -> None:
+    add_pod(server, "picky", nodeSelector={"disk": "ssd"})
+    await_told(server, "picky", "0/2 nodes are available: 2 node(s) didn't match")
+    patch(server, f"{NODES}/simulated-0", {"spec": {"unschedulable": True}})
+    await_told(server, "picky", "1 node(s) were unschedulable")
+    assert server.request("DELETE", f"{NODES}/simulated-0")[0] == 200
+    await_told(server, "picky", "0/1 nodes are available")
 
 
 def test_gates_and_other_schedulers_are_respected(server: ApiServer) -> None:

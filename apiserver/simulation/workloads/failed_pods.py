@@ -10,14 +10,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from apiserver.controllers.work_queue import Backoff
-
 # A tenth of Kubernetes'.
-BACKOFF: Final = Backoff(base_s=0.1, max_s=90.0)
+RETRY_DELAY_S: Final = 0.1
+RETRY_DELAY_S_MAX: Final = 90.0
 # Counting begins anew after so long without a failure: twice the longest delay, as in Kubernetes.
-FORGET_S: Final = 2 * BACKOFF.max_s
+FORGET_S: Final = 2 * RETRY_DELAY_S_MAX
 # Places that are remembered. Of more, the oldest may fail again without a delay.
 PLACES_MAX: Final = 10_000
+
+
+def doubled(first_s: float, failures: int, most_s: float) -> float:
+    """Returns a delay that is twice as long after each failure. failures: at least one."""
+    # 2**30 of any delay here are longer than the longest.
+    return min(first_s * 2.0 ** min(failures - 1, 30), most_s)
 
 
 class DaemonPlace(NamedTuple):
@@ -45,7 +50,7 @@ class FailedPods:
         found = self._known(place, now)
         if found is None:
             return 0.0
-        return max(found.last_at + BACKOFF.delay_s(found.count - 1) - now, 0.0)
+        return max(found.last_at + doubled(RETRY_DELAY_S, found.count, RETRY_DELAY_S_MAX) - now, 0.0)
 
     def count(self, place: DaemonPlace, now: float) -> None:
         """Take note that a failed pod was deleted."""

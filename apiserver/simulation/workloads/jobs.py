@@ -17,6 +17,7 @@ from apiserver.meta import timestamps
 from apiserver.meta.conditions import find_condition, is_condition_true
 from apiserver.meta.owners import controller_of
 from apiserver.simulation.resources import PODS
+from apiserver.simulation.workloads.failed_pods import doubled
 from apiserver.simulation.workloads.plans import Create, Delete, Plan, Update, conditions_of, with_condition
 from apiserver.simulation.workloads.pods import (
     ENDED,
@@ -362,8 +363,7 @@ def _retry_in_s(job: _Job) -> float:
         return 0.0
     # Some may have been deleted since they failed.
     failures = len(failed_at) if last_success is not None else max(len(failed_at), job.all_failed)
-    delay_s = min(RETRY_DELAY_S * 2.0 ** min(failures - 1, 30), RETRY_DELAY_S_MAX)
-    return max(failed_at) + delay_s - job.now
+    return max(failed_at) + doubled(RETRY_DELAY_S, failures, RETRY_DELAY_S_MAX) - job.now
 
 
 def _has_failed(job: _Job, pod: Document) -> bool:
