@@ -32,6 +32,7 @@ def build_simulation(
         field_managers=FieldManagers(core.served, config.deviations, core.clock),
         may_create=lifecycle.check_create,
         clock=core.clock,
+        offload=core.offload,
     )
 
     def events(component: str) -> EventRecorder:

@@ -19,6 +19,7 @@ from apiserver.meta.options import DeleteOptions, WriteOptions
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.guard import Guard
+from apiserver.registry.offload import Offload
 from apiserver.registry.results import Deleted
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
@@ -39,7 +40,7 @@ Change = Callable[[Document], bool]
 class ClusterAccess:
     """What all simulated components need of the server.
 
-    may_create: whether a namespace takes new objects. clock: seconds since 1970.
+    may_create: whether a namespace takes new objects. clock: seconds since 1970. offload: takes long work.
     """
 
     registry: Registry
@@ -49,6 +50,7 @@ class ClusterAccess:
     field_managers: FieldManagers
     may_create: MayCreate
     clock: Callable[[], float]
+    offload: Offload
 
     def serves(self, resource: GroupResource) -> bool:
         return self._hub(resource) is not None

@@ -17,7 +17,7 @@ from apiserver.vocabulary import Document
 
 
 class ObjectIndex:
-    """Nobody may change the documents that are in it.
+    """Nobody may change the documents that are in it. They are without managedFields.
 
     on_change: is told of each object that is new, has changed or is gone: as it was before, and as it is. One
         that has the name of another that is gone is told of as two: both were never the same object.
@@ -95,6 +95,8 @@ class ObjectIndex:
         before = self._objects.get(key)
         if before is not None and before[0] >= revision:
             return
+        # Nobody here looks at them, and they are a third of a pod: kube-controller-manager drops them, too.
+        document["metadata"].pop("managedFields", None)
         old = before[1] if before is not None else None
         if old is not None and old["metadata"].get("uid") != document["metadata"].get("uid"):
             self._take_out(key, old)

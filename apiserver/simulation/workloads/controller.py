@@ -15,6 +15,7 @@ from apiserver.controllers.informer import Informer
 from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.errors import AlreadyExists, ApiError, Conflict, NotFound
 from apiserver.meta.owners import controller_of
+from apiserver.registry.size_class import SizeClass
 from apiserver.simulation.component import ClusterAccess, Component, Target
 from apiserver.simulation.object_index import ObjectIndex
 from apiserver.simulation.resources import (
@@ -48,6 +49,8 @@ log = logging.getLogger(__name__)
 NAME: Final = "simulated-workloads"
 BACKOFF: Final = Backoff(base_s=0.05, max_s=10.0)
 WORKERS: Final = 8
+# Pods and nodes of a workload. A plan takes some 10 µs for each: with a thousand nodes, requests would wait.
+PLANNED_ON_LOOP_MAX: Final = 300
 # A timer of the event loop takes no time that is further away; it is looked at again then.
 WAIT_S_MAX: Final = 86_400.0
 NEEDS: Final = (
@@ -212,7 +215,7 @@ class WorkloadController:
         owner = self._indexes[key.resource].get(key.namespace, key.name)
         if owner is None:
             return None
-        plan = self._plan(key.resource, owner)
+        plan = await self._plan(key.resource, owner)
         if plan is None:
             return None
         if not await self._adopt(key.resource, owner, plan):
@@ -232,36 +235,49 @@ class WorkloadController:
         # Another controller of workloads must not have it written back and forth for ever.
         return Wrote(orjson.dumps(status)) if is_written else None
 
-    def _plan(self, resource: GroupResource, owner: Document) -> Plan | None:
-        """Returns what to do for a workload; None for nothing."""
+    async def _plan(self, resource: GroupResource, owner: Document) -> Plan | None:
+        """Returns what to do for a workload; None for nothing.
+
+        What takes long is planned in a thread; the documents that it is planned by stay as they are.
+        """
         namespace, now = owner["metadata"]["namespace"], self._cluster.clock()
-        if resource == REPLICA_SETS:
-            return plan_replica_set(owner, self._candidates(PODS, owner), now)
+        run = self._cluster.offload.run_begun
+        if resource == PODS:
+            return self._plan_orphan(owner)
+        if resource == SERVICES:
+            return await self._plan_slices(owner)
         if resource == DEPLOYMENTS:
             sets = self._candidates(REPLICA_SETS, owner)
             uids = [each["metadata"]["uid"] for each in sets]
-            pods = {uid: self._indexes[PODS].owned_by(uid) for uid in uids}
+            of_sets = {uid: self._indexes[PODS].owned_by(uid) for uid in uids}
             names = self._indexes[REPLICA_SETS].names_in(namespace)
-            return plan_deployment(owner, sets, names, pods, now)
-        if resource == STATEFUL_SETS:
-            claims = self._indexes[CLAIMS].names_in(namespace)
-            revisions = self._candidates(REVISIONS, owner)
-            return plan_stateful_set(owner, self._candidates(PODS, owner), revisions, claims, now)
-        if resource == DAEMON_SETS:
-            revisions = self._candidates(REVISIONS, owner)
-            nodes = list(self._indexes[NODES])
-            candidates = self._candidates(PODS, owner)
-            return plan_daemon_set(owner, candidates, nodes, revisions, self._failed_pods, now)
+            count = sum(map(len, of_sets.values()))
+            return await run(_size(count), plan_deployment, owner, sets, names, of_sets, now)
+        pods = self._candidates(PODS, owner)
+        if resource == REPLICA_SETS:
+            size = _size(max(len(pods), owner["spec"].get("replicas", 1)))
+            return await run(size, plan_replica_set, owner, pods, now)
         if resource == JOBS:
-            return plan_job(owner, self._candidates(PODS, owner), now)
-        if resource == PODS:
-            return self._plan_orphan(owner)
+            size = _size(len(pods) + owner["spec"].get("parallelism", 1))
+            return await run(size, plan_job, owner, pods, now)
+        revisions = self._candidates(REVISIONS, owner)
+        if resource == STATEFUL_SETS:
+            size = _size(max(len(pods), owner["spec"].get("replicas", 1)))
+            claims = self._indexes[CLAIMS].names_in(namespace)
+            return await run(size, plan_stateful_set, owner, pods, revisions, claims, now)
+        nodes, failed_pods = list(self._indexes[NODES]), self._failed_pods
+        size = _size(len(pods) + len(nodes))
+        return await run(size, plan_daemon_set, owner, pods, nodes, revisions, failed_pods, now)
+
+    async def _plan_slices(self, service: Document) -> Plan | None:
         if ENDPOINT_SLICES not in self._indexes:
             return None
-        slices = self._indexes[ENDPOINT_SLICES].owned_by(owner["metadata"]["uid"])
-        if not (slices or selects_pods(owner)):
+        meta = service["metadata"]
+        slices = self._indexes[ENDPOINT_SLICES].owned_by(meta["uid"])
+        if not (slices or selects_pods(service)):
             return None
-        return plan_slices(owner, self._indexes[PODS].in_namespace(namespace), slices)
+        pods = self._indexes[PODS].in_namespace(meta["namespace"])
+        return await self._cluster.offload.run_begun(_size(len(pods)), plan_slices, service, pods, slices)
 
     def _candidates(self, resource: GroupResource, owner: Document) -> list[Document]:
         """Returns what a workload manages, and what it might adopt."""
@@ -396,6 +412,11 @@ class WorkloadController:
             reason="FailedCreate",
             message=message,
         )
+
+
+def _size(count: int) -> SizeClass:
+    """Returns how much there is to plan. count: of pods, those that are wanted included, and nodes."""
+    return SizeClass.SMALL if count <= PLANNED_ON_LOOP_MAX else SizeClass.LARGE
 
 
 def _key(resource: GroupResource, found: Document) -> Key:

@@ -40,6 +40,14 @@ def test_objects_are_found_by_name_namespace_and_owner() -> None:
     assert len(index) == 3
 
 
+def test_who_owns_their_fields_is_not_kept() -> None:
+    index = ObjectIndex()
+    written = document("a", 1)
+    written["metadata"]["managedFields"] = [{"manager": "kubelet"}]
+    index.put(written)
+    assert index.get("default", "a") == document("a", 1)
+
+
 def test_an_owner_may_change() -> None:
     index = ObjectIndex()
     index.put(document("a", 1, "x"))

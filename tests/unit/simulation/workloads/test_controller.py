@@ -23,13 +23,15 @@ from apiserver.meta.options import DeleteOptions
 from apiserver.meta.owners import controller_of
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.field_managers import FieldManagers
+from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedResource, ServedTable
+from apiserver.registry.size_class import SizeClass
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.simulation.component import ClusterAccess
 from apiserver.simulation.object_index import ObjectIndex
 from apiserver.simulation.resources import REPLICA_SETS
-from apiserver.simulation.workloads.controller import Key, WorkloadController
+from apiserver.simulation.workloads.controller import PLANNED_ON_LOOP_MAX, Key, WorkloadController
 from apiserver.vocabulary import Document, GroupResource
 from storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
@@ -71,6 +73,7 @@ async def controlled(registry: Registry) -> AsyncIterator[tuple[Lagging, Workloa
         field_managers=FieldManagers(served, Deviations(), lambda: 0.0),
         may_create=anywhere,
         clock=lambda: 0.0,
+        offload=Offload(),
     )
     events = EventRecorder(registry, served, anywhere, lambda: 0.0, component="test")
     controller = WorkloadController(cluster, events)
@@ -94,9 +97,9 @@ def cached(registry: Registry, served: ServedResource, name: str) -> Document:
     return {"metadata": {}} if version is None or version.value is None else version.value.document()
 
 
-async def create_set(registry: Registry) -> Document:
+async def create_set(registry: Registry, replicas: int = 0) -> Document:
     template = {"metadata": {"labels": LABELS}, "spec": SPEC}
-    spec = {"replicas": 0, "selector": {"matchLabels": LABELS}, "template": template}
+    spec = {"replicas": replicas, "selector": {"matchLabels": LABELS}, "template": template}
     # It stays for a while when it is deleted.
     meta = {"name": "web", "finalizers": ["example.com/slow"]}
     return await create(registry, REPLICA_SET, {"metadata": meta, "spec": spec})
@@ -148,3 +151,13 @@ async def test_nothing_is_adopted_by_what_is_deleted_unnoticed(
 
         await eventually(has_tried)
         assert controller_of((await registry.get(POD, "default", "orphan")).document()) is None
+
+
+async def test_what_takes_long_is_planned_in_a_thread(store: EmbeddedStore) -> None:
+    async with server(store) as registry, controlled(registry) as (cluster, _):
+        in_thread = cluster.offload.lanes[SizeClass.LARGE]
+        await create_set(registry, replicas=PLANNED_ON_LOOP_MAX)
+        await eventually(lambda: registry.count(POD) == PLANNED_ON_LOOP_MAX)
+        before = in_thread.done_total
+        await create(registry, POD, {"metadata": {"name": "orphan", "labels": LABELS}, "spec": SPEC})
+        await eventually(lambda: in_thread.done_total > before)
