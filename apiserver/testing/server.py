@@ -49,7 +49,7 @@ from apiserver.testing.runners import ADVANCE, Runner, ServerChild, ServerThread
 from apiserver.testing.server_time import ServerTime
 from apiserver.testing.snapshots import Snapshot
 from apiserver.testing.timeline import Timeline, make_timeline
-from apiserver.testing.waiting import assert_quiet, wait_for
+from apiserver.testing.waiting import HIDES_ASSERTIONS, assert_quiet, wait_for
 from apiserver.vocabulary import MASTERS
 
 # What a server for tests has its own way of.
@@ -319,6 +319,7 @@ class ApiServer:
         kind: as `ConfigMap`, `configmaps`, `deployments.apps`, or `apps/v1/Deployment`.
         Raises NotInTime, which tells of the object's last changes, UnknownKind, and what `until` raises.
         """
+        __tracebackhide__ = HIDES_ASSERTIONS
         found = wait_for(self, find_resource(self, kind), name, namespace, until=until, timeout_s=timeout_s)
         assert found is not None
         return found
@@ -327,6 +328,7 @@ class ApiServer:
         self, kind: str, name: str, namespace: str = "", *, timeout_s: float = WAIT_S
     ) -> None:
         """Wait, over a watch, until there is no such object. Raises NotInTime, UnknownKind."""
+        __tracebackhide__ = HIDES_ASSERTIONS
         wait_for(self, find_resource(self, kind), name, namespace, until=None, timeout_s=timeout_s)
 
     def assert_quiet(self, *kinds: str, seconds: float, namespace: str = "") -> None:
@@ -334,6 +336,7 @@ class ApiServer:
 
         Raises NotQuiet, which tells what was written, and by whom, and UnknownKind.
         """
+        __tracebackhide__ = HIDES_ASSERTIONS
         assert_quiet(self, {kind: find_resource(self, kind) for kind in kinds}, namespace, seconds=seconds)
 
     def requests(

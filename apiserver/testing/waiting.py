@@ -8,6 +8,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
@@ -30,6 +31,10 @@ _LATE_S: Final = 1.0
 FIELDS_SHOWN: Final = 10
 # A watch that the server does not end in time is given up.
 _GRACE_S: Final = 5.0
+
+# pytest shows no line of a function with this `__tracebackhide__`, if an assertion fails in it: what the test
+# waited for is what its reader looks for. Errors of another kind are shown whole.
+HIDES_ASSERTIONS: Final = methodcaller("errisinstance", AssertionError)
 
 # What a name may have, as that of a Role, and a field selector has for itself.
 _SELECTED: Final = re.compile(r"[\\,=]")
@@ -76,6 +81,7 @@ def wait_for(
 
     Raises NotInTime, which tells of its last changes, RequestFailed, and what `until` raises.
     """
+    __tracebackhide__ = HIDES_ASSERTIONS
     changes, deadline = _Changes(), time.monotonic() + timeout_s
     selector = {"fieldSelector": f"metadata.name={_SELECTED.sub(_ESCAPED, name)}"}
     path = resource.path(namespace)
@@ -116,6 +122,7 @@ def assert_quiet(
 
     They begin when all resources are watched. What is written meanwhile is told, too.
     """
+    __tracebackhide__ = HIDES_ASSERTIONS
     written: list[str] = []
     with contextlib.ExitStack() as stack:
         opened = []

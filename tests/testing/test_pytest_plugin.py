@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -213,6 +214,41 @@ def test_a_failure_tells_who_wrote_what_and_what_happened(tmp_path: Path) -> Non
     assert "kubernetes-admin (OpenAPI-Generator/" in write
     assert "Warning Leaked Secret default/password: it was (3 times)" in events
     assert "s3cret" not in sections
+
+
+WAITED: Final = """
+import threading
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+
+def test_waits(kube):
+    kube.wait_for("ConfigMap", "a", "default", timeout_s=0.1)
+
+def test_waits_until_gone(kube):
+    kube.wait_until_gone("Namespace", "default", timeout_s=0.1)
+
+def test_is_quiet(kube):
+    writing = threading.Timer(0.5, kube.request, ("POST", CONFIG_MAPS, {"metadata": {"name": "a"}}))
+    writing.start()
+    kube.assert_quiet("ConfigMap", seconds=2)
+
+def test_asks_what_is_wrong(kube):
+    kube.wait_for("Namespace", "default", until=lambda it: it["nothing"])
+"""
+
+
+def test_a_failure_shows_the_line_of_the_test_that_waited(tmp_path: Path) -> None:
+    end = run(tmp_path, test_waited=WAITED)
+    failures = re.split(r"^_+ (\w+) _+$", end.stdout, flags=re.MULTILINE)[1:]
+    shown = dict(zip(failures[::2], failures[1::2], strict=True))
+    for name, line in (
+        ("test_waits", '>       kube.wait_for("ConfigMap"'),
+        ("test_waits_until_gone", ">       kube.wait_until_gone"),
+        ("test_is_quiet", ">       kube.assert_quiet"),
+    ):
+        assert line in shown[name], shown[name]
+        assert "waiting.py" not in shown[name]
+    assert "waiting.py" in shown["test_asks_what_is_wrong"]
 
 
 NOTHING: Final = """
