@@ -5,6 +5,10 @@ from __future__ import annotations
 import enum
 from typing import Final
 
+import orjson
+
+from apiserver.vocabulary import Document
+
 # Less is done sooner than handed over to a thread. Most objects are smaller.
 LARGE_BYTES: Final = 16 * 1024
 # More takes tens of milliseconds to seconds: what is merely large must not wait for it.
@@ -23,3 +27,14 @@ def size_class(size_bytes: int) -> SizeClass:
     if size_bytes <= LARGE_BYTES:
         return SizeClass.SMALL
     return SizeClass.LARGE if size_bytes <= HUGE_BYTES else SizeClass.HUGE
+
+
+def size_class_of_document(document: Document) -> SizeClass:
+    """Returns the size of a document that is not encoded yet; HUGE if it is nested too deeply to be.
+
+    It is encoded for that: to count in Python would take ten times as long, even if it ended at HUGE_BYTES.
+    """
+    try:
+        return size_class(len(orjson.dumps(document)))
+    except orjson.JSONEncodeError:
+        return SizeClass.HUGE

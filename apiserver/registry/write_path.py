@@ -31,7 +31,7 @@ from apiserver.registry.object_keys import ObjectKeys
 from apiserver.registry.offload import Offload
 from apiserver.registry.results import Written
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.size_class import SizeClass, size_class
+from apiserver.registry.size_class import SizeClass, size_class, size_class_of_document
 from apiserver.registry.stored_object import StoredObject, TooDeep
 from apiserver.registry.transactions import Transactions
 from apiserver.registry.uids import UidSource
@@ -102,31 +102,35 @@ class WritePath:
         try:
             await offload.run_begun(size, write_stages.place, request, draft, document)
             if request.admission is not None:
-                warnings += await self._mutated(request, request.admission, document, None, size)
+                told, size = await self._mutated(request, request.admission, document, None, size)
+                warnings += told
             meta = document["metadata"]
             if meta.get("name") or not meta.get("generateName"):
-                created = await self._create_once(request, document)
+                created = await self._create_once(request, document, size)
             else:
-                created = await self._create_named(request, document)
+                created = await self._create_named(request, document, size)
         except ApiError as refused:
             refused.add_warnings(warnings)
             raise
         return Written(created.found, [*warnings, *created.warnings])
 
-    async def _create_named(self, request: WriteRequest, document: Document) -> Written:
-        """Create an object under a name that is generated, until one is free."""
+    async def _create_named(self, request: WriteRequest, document: Document, size: SizeClass) -> Written:
+        """Create an object under a name that is generated, until one is free.
+
+        size: of the document as admission has made it.
+        """
         for attempt in range(1, NAME_ATTEMPTS_MAX + 1):
             document["metadata"]["name"] = ""
             try:
-                return await self._create_once(request, document)
+                return await self._create_once(request, document, size)
             except AlreadyExists:
                 if attempt == NAME_ATTEMPTS_MAX:
                     raise
         raise AssertionError("the last attempt returns or raises")
 
-    async def _create_once(self, request: WriteRequest, document: Document) -> Written:
+    async def _create_once(self, request: WriteRequest, document: Document, size: SizeClass) -> Written:
         resource, now = request.resource, timestamps.to_text(self._clock())
-        meta, size, offload = document["metadata"], _size(request), self._offload_of(request)
+        meta, offload = document["metadata"], self._offload_of(request)
         object_meta.prepare_create(meta, uid=self._new_uid(), now=now, generated_suffix=_random_suffix)
         await offload.run_begun(size, write_stages.prepare_create, request, document, now)
         findings = await offload.run_bounded(size, partial(write_stages.validate_create, request, document))
@@ -134,13 +138,15 @@ class WritePath:
         try:
             if request.admission is not None:
                 warnings += await request.admission.validate(document, None)
-            found = await self._allocate_and_put(request, document)
+            found = await self._allocate_and_put(request, document, size)
         except ApiError as refused:
             refused.add_warnings(warnings)
             raise
         return Written(await version_codec.view(resource.codec, found), warnings)
 
-    async def _allocate_and_put(self, request: WriteRequest, document: Document) -> StoredObject:
+    async def _allocate_and_put(
+        self, request: WriteRequest, document: Document, size: SizeClass
+    ) -> StoredObject:
         name = document["metadata"]["name"]
         key = self._keys.of(request.resource, request.namespace, name)
         allocations = self._transactions.allocations(request.resource, key)
@@ -148,7 +154,7 @@ class WritePath:
             return await self._put_new(request, key, document, NO_EXTRA_WRITES)
         try:
             while True:
-                filled = await self._offload_of(request).run_begun(_size(request), copy.deepcopy, document)
+                filled = await self._offload_of(request).run_begun(size, copy.deepcopy, document)
                 extra = await allocations.allocate(filled, None, is_dry_run=request.options.dry_run)
                 try:
                     found = await self._put_new(request, key, filled, extra)
@@ -193,19 +199,22 @@ class WritePath:
         new: Document,
         old: Document | None,
         size: SizeClass,
-    ) -> Sequence[str]:
-        """Let admission change a document. Returns warnings. Raises what it raises, and BadRequest.
+    ) -> tuple[Sequence[str], SizeClass]:
+        """Let admission change a document. Raises what it raises, and BadRequest.
 
-        size: of the larger document.
+        size: of the larger document, before.
+        Returns warnings, and the size after it: what was small may be thousands of times as large.
         """
         owners = new["metadata"].get("managedFields")
         warnings = await admission.mutate(new, old)
         if admission.may_mutate:
             write_stages.check_mutated(request, new, old)
+            if size is not SizeClass.HUGE:
+                size = max(size, size_class_of_document(new))
         if new["metadata"].get("managedFields") is owners:
-            return warnings
+            return warnings, size
         found = await self._offload_of(request).run_begun(size, write_stages.check_owners, new, owners)
-        return [*warnings, *found] if found else warnings
+        return [*warnings, *found] if found else warnings, size
 
     # ---- update
 
@@ -281,7 +290,8 @@ class WritePath:
         new, warnings, extra = draft.document, [*draft.warnings], NO_EXTRA_WRITES
         try:
             if admission is not None:
-                warnings += await self._mutated(request, admission, new, old, size)
+                told, size = await self._mutated(request, admission, new, old, size)
+                warnings += told
             now = timestamps.to_text(self._clock())
             is_unchanged = await offload.run_begun(size, write_stages.prepare_update, request, new, old, now)
             findings = await offload.run_bounded(

@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.admission.plugins.pod_preset import ADDED_BYTES_MAX
+from tests.hostile.support import longest_turn
 from tests.support.api import Answer, Api
 from tests.support.eventually import until
 from tests.support.server_process import ServerProcess
@@ -151,11 +152,32 @@ def test_who_creates_pods_needs_no_right_to_presets(api: Api, namespace: str) ->
 
 
 def test_what_presets_add_is_bounded(api: Api, namespace: str) -> None:
-    variables = [{"name": "A", "value": "x" * (ADDED_BYTES_MAX // 2)}]
-    put_preset(api, namespace, {"env": variables})
+    variables = [{"name": "A", "value": "x" * (ADDED_BYTES_MAX // 3)}]
+    for name in ("a", "b"):
+        put_preset(api, namespace, {"env": variables}, name)
     refused = api.post(pods(namespace), pod())
     assert (refused.status, refused.reason) == (403, "Forbidden")
-    assert refused.message.endswith("PodPresets may add 262144 bytes to its containers, and would add more")
+    assert refused.message.endswith("PodPresets may add 3145728 bytes to its containers, and would add more")
+
+
+def test_what_presets_add_does_not_hold_the_loop(api: Api, namespace: str) -> None:
+    """The pod that was sent is small."""
+    count = 12_000
+    put_preset(api, namespace, {"env": [{"name": f"V{number}", "value": "x"} for number in range(count)]})
+    with longest_turn(api) as turn:
+        created = api.post(pods(namespace), pod()).ok()
+    for container in (*created["spec"]["containers"], *created["spec"]["initContainers"]):
+        assert len(container["env"]) == count
+    assert turn.thread_cpu_s <= 0.02
+
+
+def test_the_metadata_of_presets_is_not_added(api: Api, namespace: str) -> None:
+    body = {"metadata": {"name": "db", "annotations": {"a": "x" * 200_000}}, "spec": {"env": SPEC["env"]}}
+    created = api.post(presets(namespace), body).ok()
+    assert api.get(f"{presets(namespace)}/db").ok() == created
+    sent = pod()
+    sent["spec"]["containers"] = [{"name": f"c{number}", "image": "i"} for number in range(20)]
+    assert added_to(api.post(pods(namespace), sent)).keys() == {"db"}
 
 
 def test_presets_are_kept_and_shown(api: Api, namespace: str) -> None:

@@ -16,6 +16,8 @@ import logging
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+import orjson
+
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.listers import Lister, refused
 from apiserver.admission.plugins.pod_presets import PresetConflict, merge, work_of_merge
@@ -24,18 +26,19 @@ from apiserver.registry.offload import Offload
 from apiserver.registry.size_class import size_class
 from apiserver.validation.label_selectors import selects
 from apiserver.vocabulary import Document, GroupResource
+from storage.interface import VALUE_BYTES_MAX
 from storage.turns import in_turns
 
 log = logging.getLogger(__name__)
 
 EXCLUDE: Final = "podpreset.admission.kubernetes.io/exclude"
-# By all presets together, as they are stored, to all containers. A pod that was small before admission is
-# worked on in the event loop after it, too, which takes nine milliseconds for this much.
-ADDED_BYTES_MAX: Final = 256 * 1024
+# By the specs of all presets together, to all containers: with much more no pod can be stored, and a pod of a
+# thousand containers would get a thousand times what a preset may have.
+ADDED_BYTES_MAX: Final = 2 * VALUE_BYTES_MAX
 
 
 class _Selecting(NamedTuple):
-    """The presets that select a pod. added_bytes: what they add to all its containers, as they are stored."""
+    """The presets that select a pod. added_bytes: of their specs, once for each of its containers."""
 
     presets: Sequence[Document]
     added_bytes: int
@@ -78,9 +81,10 @@ class PodPreset(Plugin):
         added_bytes, places = 0, max(1, sum(1 for _ in containers(pod["spec"])))
         async for each in in_turns(await self._presets.list(attributes.namespace)):
             preset = await offload.run_begun(size_class(len(each.tail)), each.document)
-            if selects((preset.get("spec") or {}).get("selector") or {}, labels):
+            spec = preset.get("spec") or {}
+            if selects(spec.get("selector") or {}, labels):
                 presets.append(preset)
-                added_bytes += len(each.tail) * places
+                added_bytes += len(orjson.dumps(spec)) * places
                 if added_bytes > ADDED_BYTES_MAX:
                     text = f"PodPresets may add {ADDED_BYTES_MAX} bytes to its containers, and would add more"
                     raise refused(attributes, pod, text)

@@ -1,0 +1,157 @@
+"""Small objects that become large on their way: by webhooks, policies, and what defaults multiply.
+
+A client sends a few hundred bytes. What is made of them is worked on beside the event loop all the same.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import orjson
+import pytest
+
+from tests.hostile.support import longest_turn
+from tests.support.api import Api
+from tests.support.server_process import ServerProcess
+from tests.support.webhook_server import Reply, Review, WebhookServer
+
+# Of the loop's thread.
+TURN_S: Final = 0.02
+APPLY: Final = "application/apply-patch+yaml"
+REGISTRATION: Final = "/apis/admissionregistration.k8s.io/v1"
+# Of a webhook's answer, which has at most 3 MiB, in base64.
+PATCH_BYTES: Final = 2_200_000
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    with ServerProcess(tmp_path_factory.mktemp("server") / "data") as server:
+        yield server
+
+
+class PatchingWebhook(WebhookServer):
+    """Answers every review with a patch. operations: those of the patch."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.operations: Sequence[dict[str, Any]] = ()
+
+    async def answer(self, path: str, review: Review) -> Reply:
+        response = {
+            "uid": review["request"]["uid"],
+            "allowed": True,
+            "patchType": "JSONPatch",
+            "patch": base64.b64encode(orjson.dumps(self.operations)).decode(),
+        }
+        return {"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response}
+
+
+@pytest.fixture(scope="module")
+def webhook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PatchingWebhook]:
+    with PatchingWebhook(tmp_path_factory.mktemp("webhook")) as webhook:
+        yield webhook
+
+
+def register(api: Api, namespace: str, webhook: PatchingWebhook, resource: str) -> None:
+    """Have a webhook asked about all writes to a resource of a namespace."""
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": [resource]}
+    hook = {
+        "name": "a.example.com",
+        "clientConfig": {"url": f"https://127.0.0.1:{webhook.port}/", "caBundle": webhook.ca_bundle},
+        "rules": [rule],
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    body = {"metadata": {"name": f"w-{namespace}"}, "webhooks": [hook]}
+    api.post(f"{REGISTRATION}/mutatingwebhookconfigurations", body).ok()
+
+
+def members(count: int) -> dict[str, str]:
+    return {f"k{number}": "" for number in range(count)}
+
+
+def owners(count: int) -> list[dict[str, Any]]:
+    fields: dict[str, Any] = {f"f:f{number}": {} for number in range(100)}
+    entry = {"operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": fields}
+    return [{"manager": f"m{number}", **entry} for number in range(count)]
+
+
+class Patched(NamedTuple):
+    """An object that is sent, and what a webhook makes of it.
+
+    path, value: what it adds. statuses: what may be answered to a create, and to a change.
+    """
+
+    resource: str
+    kind: str
+    spec: dict[str, Any]
+    path: str
+    value: Any
+    statuses: tuple[int, int]
+
+
+_CONTAINERS: Final = {"containers": [{"name": "c", "image": "i"}]}
+_PORTS: Final = {"ports": [{"port": 1}]}
+PATCHED: Final = {
+    "a long text": Patched("configmaps", "ConfigMap", {}, "/data", {"k": "x" * PATCH_BYTES}, (422, 422)),
+    "many texts": Patched("configmaps", "ConfigMap", {}, "/data", members(120_000), (201, 200)),
+    "many labels": Patched(
+        "configmaps", "ConfigMap", {}, "/metadata/labels", members(100_000), (201, 200)
+    ),
+    "many owners": Patched(
+        "configmaps", "ConfigMap", {}, "/metadata/managedFields", owners(800), (201, 200)
+    ),
+    "variables of a pod": Patched(
+        "pods",
+        "Pod",
+        _CONTAINERS,
+        "/spec/containers/0/env",
+        [{"name": f"V{number}", "value": "x"} for number in range(60_000)],
+        (413, 422),
+    ),
+    "tolerations of a pod": Patched(
+        "pods",
+        "Pod",
+        _CONTAINERS,
+        "/spec/tolerations",
+        [{"key": f"k{number}", "operator": "Exists"} for number in range(30_000)],
+        (201, 200),
+    ),
+    "ports of a Service": Patched(
+        "services",
+        "Service",
+        _PORTS,
+        "/spec/ports",
+        [{"name": f"p{number}", "port": number} for number in range(1, 40_000)],
+        (413, 413),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("verb", ["create", "update", "apply"])
+@pytest.mark.parametrize("patched", PATCHED.values(), ids=PATCHED)
+def test_what_webhooks_add_does_not_hold_the_loop(
+    api: Api, namespace: str, webhook: PatchingWebhook, patched: Patched, verb: str
+) -> None:
+    path = f"/api/v1/namespaces/{namespace}/{patched.resource}"
+    sent = {"apiVersion": "v1", "kind": patched.kind, "metadata": {"name": "a"}}
+    if patched.spec:
+        sent["spec"] = patched.spec
+    if verb == "update":
+        api.post(path, sent).ok()
+    webhook.operations = [{"op": "add", "path": patched.path, "value": patched.value}]
+    register(api, namespace, webhook, patched.resource)
+    with longest_turn(api) as turn:
+        match verb:
+            case "create":
+                answer = api.post(path, sent)
+            case "update":
+                answer = api.put(f"{path}/a", sent)
+            case _:
+                answer = api.patch(f"{path}/a?fieldManager=m", sent, APPLY)
+    assert answer.status == patched.statuses[verb == "update"], answer.body[:300]
+    assert turn.thread_cpu_s <= TURN_S

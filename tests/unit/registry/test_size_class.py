@@ -1,0 +1,37 @@
+"""The sizes of documents that are not encoded yet."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from apiserver.registry.size_class import HUGE_BYTES, LARGE_BYTES, SizeClass, size_class_of_document
+
+
+def document(size_bytes: int) -> dict[str, Any]:
+    """A document that has so many bytes when it is encoded."""
+    return {"a": "x" * (size_bytes - len(b'{"a":""}'))}
+
+
+def nested(levels: int) -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(levels):
+        value = {"a": value}
+    return value
+
+
+SIZES: Final = {
+    "nothing": ({}, SizeClass.SMALL),
+    "as much as is small": (document(LARGE_BYTES), SizeClass.SMALL),
+    "more": (document(LARGE_BYTES + 1), SizeClass.LARGE),
+    "as much as is large": (document(HUGE_BYTES), SizeClass.LARGE),
+    "more than that": (document(HUGE_BYTES + 1), SizeClass.HUGE),
+    "many short values": ({"a": [0] * HUGE_BYTES}, SizeClass.HUGE),
+    "what cannot be encoded": (nested(1_000), SizeClass.HUGE),
+}
+
+
+@pytest.mark.parametrize(("given", "size"), SIZES.values(), ids=SIZES)
+def test_the_size_of_a_document(given: dict[str, Any], size: SizeClass) -> None:
+    assert size_class_of_document(given) is size
