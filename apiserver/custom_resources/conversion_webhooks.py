@@ -86,22 +86,22 @@ class ConversionWebhook:
             review = ConversionReview(self._group, version, uid, batch, desired)
             began = time.perf_counter()
             try:
-                response = await self._post(review.document())
+                response, body = await self._post(review.document())
             except WebhookError as error:
                 self._metrics.called(time.perf_counter() - began, error.failure)
                 raise ConversionFailed(
                     f"conversion webhook for {conversion_reviews.gvk(batch[0])} failed: {error}"
                 ) from None
             try:
-                converted += review.converted(response)
+                converted += await self._http.work_on(body, review.converted, response)
             except WebhookError as error:
                 self._metrics.called(time.perf_counter() - began, error.failure)
                 raise ConversionFailed(str(error)) from None
             self._metrics.called(time.perf_counter() - began)
         return converted
 
-    async def _post(self, review: Document) -> Any:
-        """Raises WebhookError."""
+    async def _post(self, review: Document) -> tuple[Any, bytes]:
+        """Returns the answer, parsed and as it came. Raises WebhookError."""
         url = f"{self.url}{'&' if '?' in self.url else '?'}timeout={TIMEOUT_S}s"
         try:
             data = orjson.dumps(review)
@@ -119,7 +119,7 @@ class ConversionWebhook:
             document = None
         if answer.status >= 300:
             raise WebhookError(_error_message(answer.status, document))
-        return document
+        return document, answer.body
 
     def _tls(self) -> ssl.SSLContext:
         """Raises WebhookError for a CA bundle that cannot be loaded."""

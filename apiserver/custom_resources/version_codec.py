@@ -24,7 +24,7 @@ import orjson
 from apiserver.errors import Forbidden, NoSuchEndpoint, ServiceUnavailable
 from apiserver.registry.guard import Guard
 from apiserver.registry.offload import Offload
-from apiserver.registry.size_class import SizeClass, size_class
+from apiserver.registry.size_class import SizeClass, size_class, size_class_of_document
 from apiserver.registry.stored_object import StoredObject, TooDeep, encode, head_of, with_revision
 from apiserver.registry.version_codec import VersionCodec, view
 from apiserver.schema.compile import TypeMismatch
@@ -280,7 +280,9 @@ class CustomResourceCodec:
             return self._view_of_converted(stored, documents_of[stored])
 
         try:
-            views = await _in_turns(view_of, objects, offload)
+            views = await _in_turns(
+                view_of, objects, offload, lambda stored: size_class_of_document(documents_of[stored])
+            )
         except TooDeep:
             raise ServiceUnavailable(
                 f"conversion webhook for {self._versions.kind} returned an object that is nested too deeply"
@@ -331,6 +333,7 @@ class CustomResourceCodec:
         else:
             desired = versions.api_versions[versions.storage_version]
             [stored] = await versions.webhook.convert([stored], desired)
+            size = size_class_of_document(stored)
         await versions.offload.run_begun(size, versions.prune_and_default, versions.storage_version, stored)
         return stored
 
@@ -343,11 +346,15 @@ def _size(stored: StoredObject) -> SizeClass:
 
 
 async def _in_turns(
-    work: Callable[[StoredObject], _Out], objects: Sequence[StoredObject], offload: Offload | None = None
+    work: Callable[[StoredObject], _Out],
+    objects: Sequence[StoredObject],
+    offload: Offload | None = None,
+    size: Callable[[StoredObject], SizeClass] = _size,
 ) -> list[_Out]:
     """Returns the result of `work` for each object. Other tasks of the event loop have turns meanwhile.
 
     offload: where the work with large objects is done; None if there is none with them.
+    size: of the work with an object.
     """
     results: list[_Out] = []
     turn = Turn()
@@ -357,5 +364,5 @@ async def _in_turns(
         if offload is None:
             results.append(work(each))
         else:
-            results.append(await offload.run_begun(_size(each), work, each))
+            results.append(await offload.run_begun(size(each), work, each))
     return results

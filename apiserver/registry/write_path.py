@@ -285,7 +285,7 @@ class WritePath:
     ) -> _Attempt:
         """All stages before the commit. hub: the stored object in the hub version."""
         resource, admission, offload = request.resource, request.admission, self._offload_of(request)
-        size = max(_size(request), size_class(len(stored.tail)))
+        size = max(_size(request), size_class(len(hub.tail)))
         old, draft = await offload.run_begun(size, _drafted, request, transform, hub)
         new, warnings, extra = draft.document, [*draft.warnings], NO_EXTRA_WRITES
         try:

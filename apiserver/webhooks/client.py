@@ -8,9 +8,9 @@ import os
 import re
 import socket
 import ssl
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from aiohttp import ThreadedResolver
 from yarl import URL
@@ -44,6 +44,8 @@ _HEADERS: Final = (
     "Accept-Encoding: identity\r\n"
 )
 _HEADER_VALUE: Final = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 class Answer(NamedTuple):
@@ -150,8 +152,12 @@ class WebhookClient:
 
     async def parse(self, body: bytes) -> Any:
         """Returns the document of an answer. Raises ValueError: it is no JSON, or has too many values."""
-        # What has been received is better parsed than refused.
-        return await self._offload.run_begun(size_class(len(body)), json_text.load, body)
+        return await self.work_on(body, json_text.load, body)
+
+    async def work_on(self, body: bytes, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Returns or raises what `work` does with an answer, beside the event loop if its body is large."""
+        # What has been received is better read than refused.
+        return await self._offload.run_begun(size_class(len(body)), work, *args, **kwargs)
 
 
 def _lines(headers: Iterable[tuple[str, str]]) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pytest
 
+from tests.hostile.support import longest_turn
 from tests.support.api import Api
 from tests.support.conversion_webhook import ConversionWebhook, answer_to, honest
 from tests.support.definitions import Defined, define, definition, new_group, version
@@ -401,3 +402,45 @@ def test_without_a_webhook_versions_differ_in_their_schemas_alone(api: Api, name
     assert (found["apiVersion"], found["spec"]) == (f"{defined.group}/v2", {"note": "x"})
     with api.watch(f"{defined.objects(namespace, 'v2')}?watch=true") as stream:
         assert stream.next()["object"] == found
+
+
+# ---- answers that are large
+
+
+def many_texts() -> dict[str, str]:
+    return {f"k{number}": "" for number in range(90_000)}
+
+
+def enlarge_spec(document: dict[str, Any]) -> None:
+    document["spec"] = many_texts()
+
+
+def enlarge_labels(document: dict[str, Any]) -> None:
+    document["metadata"]["labels"] = many_texts()
+
+
+@pytest.mark.parametrize("enlarge", [enlarge_spec, enlarge_labels])
+def test_large_answers_about_small_objects_hold_up_nobody(
+    api: Api, webhook: ConversionWebhook, namespace: str, enlarge: Callable[[dict[str, Any]], None]
+) -> None:
+    """Row S02. Of reads and writes; the metadata that the webhook changes are checked, too."""
+
+    async def enlarging(review: Review) -> Review | bytes:
+        answer = answer_to(review)
+        for each in answer["response"]["convertedObjects"]:
+            enlarge(each)
+        return answer
+
+    spec = {"type": "object", "additionalProperties": {"type": "string"}}
+    schema = {"type": "object", "properties": {"spec": spec}}
+    v1, v2 = version("v1", schema=schema), version("v2", schema=schema, storage=False)
+    webhook.converting = honest
+    defined = define(api, definition(new_group(), v1, v2, conversion=webhook.conversion()))
+    path = defined.objects(namespace, "v2")
+    defined.create("a", namespace).ok()
+    webhook.converting = enlarging
+    with longest_turn(api) as turn:
+        api.get(f"{path}/a").ok()
+        defined.create("b", namespace, "v2").ok()
+        api.patch(f"{path}/a", {"metadata": {"annotations": {"a": "b"}}}).ok()
+    assert turn.thread_cpu_s <= 0.03
