@@ -55,9 +55,9 @@ def webhook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PatchingWebhoo
         yield webhook
 
 
-def register(api: Api, namespace: str, webhook: PatchingWebhook, resource: str) -> None:
-    """Have a webhook asked about all writes to a resource of a namespace."""
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["*"], "resources": [resource]}
+def register(api: Api, namespace: str, webhook: PatchingWebhook, resource: str, group: str = "") -> None:
+    """Have a webhook asked about all writes to a resource of a namespace, as of version v1."""
+    rule = {"apiGroups": [group], "apiVersions": ["v1"], "operations": ["*"], "resources": [resource]}
     hook = {
         "name": "a.example.com",
         "clientConfig": {"url": f"https://127.0.0.1:{webhook.port}/", "caBundle": webhook.ca_bundle},
@@ -154,4 +154,24 @@ def test_what_webhooks_add_does_not_hold_the_loop(
             case _:
                 answer = api.patch(f"{path}/a?fieldManager=m", sent, APPLY)
     assert answer.status == patched.statuses[verb == "update"], answer.body[:300]
+    assert turn.thread_cpu_s <= TURN_S
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_what_webhooks_add_in_another_version_does_not_hold_the_loop(
+    api: Api, namespace: str, webhook: PatchingWebhook, version: str
+) -> None:
+    """In v1 of HorizontalPodAutoscalers an annotation has the metrics, which is no version to work on."""
+    metric = {"type": "Resource", "resource": {"name": "cpu", "targetAverageUtilization": 50}}
+    annotation = orjson.dumps([metric] * 20_000).decode()
+    value = {"autoscaling.alpha.kubernetes.io/metrics": annotation}
+    webhook.operations = [{"op": "add", "path": "/metadata/annotations", "value": value}]
+    register(api, namespace, webhook, "horizontalpodautoscalers", "autoscaling")
+    target = {"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"}
+    with longest_turn(api) as turn:
+        answer = api.post(
+            f"/apis/autoscaling/{version}/namespaces/{namespace}/horizontalpodautoscalers?dryRun=All",
+            {"metadata": {"name": "a"}, "spec": {"maxReplicas": 3, "scaleTargetRef": target}},
+        )
+    assert answer.status == 201, answer.body[:300]
     assert turn.thread_cpu_s <= TURN_S

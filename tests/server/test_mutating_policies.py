@@ -748,6 +748,73 @@ def test_large_objects_hold_up_nobody(api: Api, namespace: str) -> None:
     assert turn.thread_cpu_s <= 0.05
 
 
+PUT_PARAMS: Final = "[JSONPatch{op: 'add', path: '/data', value: params.data}]"
+
+
+def add_annotation(number: int) -> str:
+    return f"JSONPatch{{op: 'add', path: '/metadata/annotations/k{number}', value: 'v'}}"
+
+
+MANY_MUTATIONS: Final = {
+    "merged": [apply(f"Object{{data: {{'k{number}': 'v'}}}}") for number in range(1_000)],
+    "patches": [patch(f"[{add_annotation(number)}]") for number in range(1_000)],
+}
+
+
+@pytest.mark.parametrize("mutations", MANY_MUTATIONS.values(), ids=MANY_MUTATIONS)
+def test_many_mutations_hold_up_nobody(api: Api, namespace: str, mutations: list[dict[str, Any]]) -> None:
+    """Each works on the whole object, which is small."""
+    bind(api, policy(namespace, *mutations))
+    body = config_map(**{f"m{number}": "v" for number in range(500)})
+    body["metadata"]["annotations"] = {"a": "b"}
+    # The first write compiles the expressions.
+    api.post(f"{config_maps(namespace)}?dryRun=All", body).ok()
+    with longest_turn(api) as turn:
+        api.post(config_maps(namespace), body).ok()
+    assert turn.thread_cpu_s <= 0.015
+
+
+def test_mutations_that_add_much_together_hold_up_nobody(api: Api, namespace: str) -> None:
+    """Each adds what is little by itself, to what those before it have made."""
+    spec = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    schema = {"type": "object", "properties": {"spec": spec}}
+    widgets = define(api, definition(new_group(), version(schema=schema)))
+    data = {f"k{number}": "" for number in range(1_000)}
+    api.post(config_maps(namespace), {"metadata": {"name": "params"}, "data": data}).ok()
+    puts = [f"[JSONPatch{{op: 'add', path: '/spec/p{each}', value: params.data}}]" for each in range(20)]
+    bind(
+        api,
+        policy(
+            namespace,
+            *map(patch, puts),
+            rules=[rule(widgets.group, "widgets")],
+            paramKind={"apiVersion": "v1", "kind": "ConfigMap"},
+        ),
+        paramRef={"name": "params", "namespace": namespace, "parameterNotFoundAction": "Deny"},
+    )
+    widgets.create("a", namespace, spec={"a": "b"}).ok()
+    with longest_turn(api) as turn:
+        created = widgets.create("b", namespace, spec={"a": "b"}).ok()
+    assert created["spec"] == {"a": "b", **{f"p{each}": data for each in range(20)}}
+    assert turn.thread_cpu_s <= 0.015
+
+
+@pytest.mark.parametrize("mutation", [apply("Object{data: params.data}"), patch(PUT_PARAMS)])
+def test_what_policies_add_holds_up_nobody(api: Api, namespace: str, mutation: dict[str, Any]) -> None:
+    """The object is small until then."""
+    data = {f"k{number}": "" for number in range(60_000)}
+    api.post(config_maps(namespace), {"metadata": {"name": "params"}, "data": data}).ok()
+    bind(
+        api,
+        policy(namespace, mutation, paramKind={"apiVersion": "v1", "kind": "ConfigMap"}),
+        paramRef={"name": "params", "namespace": namespace, "parameterNotFoundAction": "Deny"},
+    )
+    with longest_turn(api) as turn:
+        created = api.post(config_maps(namespace), config_map()).ok()
+    assert created["data"] == data
+    assert turn.thread_cpu_s <= 0.02
+
+
 def test_many_policies_that_do_not_match(api: Api, namespace: str) -> None:
     body = policy(namespace, counter("n"))
     body["spec"]["matchConstraints"]["objectSelector"] = {"matchLabels": {"never": "there"}}

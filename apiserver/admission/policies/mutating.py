@@ -23,10 +23,13 @@ from apiserver.authz.expression_authorizer import evaluated
 from apiserver.errors import ApiError, details_of
 from apiserver.metrics.policies import PolicyMetrics
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.size_class import size_class
+from apiserver.registry.size_class import SizeClass, size_class
 from apiserver.vocabulary import Document, GroupResource
 from storage.turns import in_turns
 
+# So many mutations of a policy are made on the event loop: each works on the whole object, for which it takes
+# up to 0.3 ms if that is small.
+MUTATIONS_ON_LOOP_MAX: Final = 20
 # Nobody reads more, and each of a thousand parameters may fail.
 CAUSES_MAX: Final = 100
 
@@ -118,6 +121,8 @@ class MutatingAdmissionPolicy(Plugin):
         kind.compile()
         target = Target(document, kind, self._type_def(kind))
         size = size_class(await write.size(resource))
+        if len(policy.mutations) > MUTATIONS_ON_LOOP_MAX:
+            size = max(size, SizeClass.LARGE)
         work = partial(mutated, policy, known, case.params, target, perf_counter)
         outcome = await evaluated(partial(write.offload.run_bounded, size, work))
         if outcome.conditions is not None:

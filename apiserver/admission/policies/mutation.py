@@ -95,6 +95,8 @@ def mutated(
     if policy.params is not None:
         known[PARAMS] = params
     budget = Budget(COST_BUDGET, BOUNDED_COST_MAX if is_bounded else None)
+    # Of all mutations together: each works on what those before it have made larger.
+    bounded_values = JsonValues(LARGE_BYTES) if is_bounded else None
     if policy.conditions:
         outcome.conditions = check_conditions(policy, known, budget)
         if not outcome.conditions.is_met:
@@ -110,7 +112,7 @@ def mutated(
         try:
             value = _evaluated(mutation, known, budget)
             current = target._replace(document=outcome.document)
-            outcome.document = _patched(mutation, value, current, is_bounded=is_bounded)
+            outcome.document = _patched(mutation, value, current, bounded_values)
         except MutationFailed as failed:
             outcome.errors.append(str(failed))
             error_type = failed.error_type
@@ -131,9 +133,13 @@ def _evaluated(mutation: Mutation, known: Mapping[str, Any], budget: Budget) -> 
     return value
 
 
-def _patched(mutation: Mutation, value: Any, target: Target, *, is_bounded: bool) -> Document:
-    """Returns the document with what an expression has made; the same one if that changes nothing."""
-    values = JsonValues(LARGE_BYTES if is_bounded else PATCH_BYTES_MAX)
+def _patched(mutation: Mutation, value: Any, target: Target, bounded_values: JsonValues | None) -> Document:
+    """Returns the document with what an expression has made; the same one if that changes nothing.
+
+    bounded_values: makes what is added, if the work is bounded.
+    """
+    values = bounded_values or JsonValues(PATCH_BYTES_MAX)
+    is_bounded = bounded_values is not None
     try:
         if mutation.is_json_patch:
             return _json_patched(_operations(value, values), target, is_bounded=is_bounded)

@@ -15,7 +15,7 @@ from apiserver.errors import BadRequest
 from apiserver.registry import version_codec
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable
-from apiserver.registry.size_class import size_class
+from apiserver.registry.size_class import size_class, size_class_of_document
 from apiserver.registry.stored_object import StoredObject, TooDeep, encode
 from apiserver.vocabulary import Document, GroupResource
 
@@ -193,10 +193,8 @@ class ReviewedWrite:
             converted = await self._converted(document, own, resource)
             work = partial(_with_version, converted, version)
             return orjson.dumps(await self.offload.run_begun(size_class(len(converted.tail)), work))
-        shown = resource.codec.from_hub(orjson.loads(orjson.dumps(document)))
-        if version is not None:
-            shown["metadata"]["resourceVersion"] = version
-        return orjson.dumps(shown)
+        encoded = orjson.dumps(document)
+        return await self.offload.run_begun(size_class(len(encoded)), _from_hub, encoded, resource, version)
 
     async def _converted(
         self, document: Document, own: ServedResource, other: ServedResource
@@ -247,7 +245,9 @@ class ReviewedWrite:
         if resource is attributes.resource and not resource.codec.converts_hub:
             return document
         if not resource.is_custom:
-            return resource.codec.to_hub(document)
+            return await self.offload.run_begun(
+                size_class_of_document(document), resource.codec.to_hub, document
+            )
         version = document["metadata"].get("resourceVersion")
         converted = await self._converted(document, resource, attributes.resource)
         size = size_class(len(converted.tail))
@@ -273,6 +273,14 @@ def _with_version(converted: StoredObject, version: str | None) -> Document:
     if version is not None:
         document["metadata"]["resourceVersion"] = version
     return document
+
+
+def _from_hub(encoded: bytes, resource: ServedResource, version: str | None) -> bytes:
+    """Returns an encoded object of the hub version in the version of a built-in resource."""
+    shown = resource.codec.from_hub(orjson.loads(encoded))
+    if version is not None:
+        shown["metadata"]["resourceVersion"] = version
+    return orjson.dumps(shown)
 
 
 def _resource(resource: ServedResource) -> Document:
