@@ -40,8 +40,21 @@ class BootstrapObject:
     document: Document
 
     def __str__(self) -> str:
-        meta = self.document["metadata"]
-        return "/".join(filter(None, (self.resource.kind, meta.get("namespace"), meta["name"])))
+        return "/".join(filter(None, (self.resource.kind, self.namespace, self.name)))
+
+    @property
+    def namespace(self) -> str:
+        namespace: str = self.document["metadata"].get("namespace", "")
+        return namespace
+
+    @property
+    def name(self) -> str:
+        name: str = self.document["metadata"]["name"]
+        return name
+
+    def exists_in(self, registry: Registry) -> bool:
+        """Whether the watch cache has the object."""
+        return registry.cache.get_cached(registry.key(self.resource, self.namespace, self.name)) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +69,8 @@ class BootstrapHook:
         await registry.cache.wait_until_filled()
         async with asyncio.TaskGroup() as tasks:
             for each in self.objects:
-                tasks.create_task(_ensure(registry, each))
+                if not each.exists_in(registry):
+                    tasks.create_task(_ensure(registry, each))
 
 
 def bootstrap_hooks(table: ResourceTable, brand: Brand) -> Iterator[BootstrapHook]:
@@ -103,19 +117,16 @@ def _api_services(table: ResourceTable, brand: Brand) -> dict[str, Document]:
 
 
 def _document(resource: ServedResource, name: str, fields: Document) -> Document:
-    document = copy.deepcopy(fields)
-    document["metadata"] = {"name": name, **document.get("metadata", {})}
-    return {"apiVersion": resource.api_version, "kind": resource.kind, **document}
+    metadata = {"name": name, **fields.get("metadata", {})}
+    return {"apiVersion": resource.api_version, "kind": resource.kind, **fields, "metadata": metadata}
 
 
 async def _ensure(registry: Registry, wanted: BootstrapObject) -> None:
     """Create an object that does not exist."""
-    meta = wanted.document["metadata"]
-    namespace, name = meta.get("namespace", ""), meta["name"]
-    request = WriteRequest(resource=wanted.resource, namespace=namespace, name=name)
+    request = WriteRequest(resource=wanted.resource, namespace=wanted.namespace, name=wanted.name)
     while True:
         try:
-            if registry.cache.get_cached(registry.key(wanted.resource, namespace, name)) is None:
+            if not wanted.exists_in(registry):
                 with suppress(AlreadyExists):  # Another server was faster.
                     await registry.create(request, Draft(copy.deepcopy(wanted.document)))
         except (ApiError, StorageError) as error:

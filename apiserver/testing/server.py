@@ -43,6 +43,7 @@ from apiserver.testing.errors import (
     SnapshotMismatch,
 )
 from apiserver.testing.faults import Faults, LocalFaults, RemoteFaults
+from apiserver.testing.garbage import CollectionPause
 from apiserver.testing.manifests import Manifests, load, read_manifests
 from apiserver.testing.resources import find_resource
 from apiserver.testing.runners import ADVANCE, Runner, ServerChild, ServerThread
@@ -66,6 +67,7 @@ _REQUEST_TIMEOUT_S: Final = 60.0
 WAIT_S: Final = 10.0
 # Nothing that depends on what a server stores.
 _SHARED: Final = SharedParts()
+_NO_COLLECTIONS: Final = CollectionPause()
 
 
 class _KeysAndCertificates:
@@ -435,7 +437,8 @@ class ApiServer:
         fork._tokens, fork.admin_token = self._tokens, self.admin_token
         fork._keep_time(ServerTime(self._time.ahead_s))
         fork._forked = _Fork(taken, (self._data_dir or directory) / "pki", self._config, self.ca.read_bytes())
-        return fork.start()
+        with _NO_COLLECTIONS():
+            return fork.start()
 
     def reset(self, snapshot: Snapshot) -> None:
         """Have it hold what is in a snapshot, and nothing else. Its address stays; its connections end.
@@ -447,7 +450,8 @@ class ApiServer:
         state = self._fitting(snapshot).state
         if self._in_process:
             self.faults.clear()
-        runner.begin_again(state, "reset")
+        with _NO_COLLECTIONS():
+            runner.begin_again(state, "reset")
 
     @property
     def _settings(self) -> tuple[object, ...]:

@@ -357,8 +357,9 @@ def left_by_servers(first: int, last: int) -> tuple[Left, Left]:
 
 def test_servers_one_after_another_leave_nothing() -> None:
     """But caches, which have bounds: of roles by their bytes, of URLs; the first servers fill them."""
-    before, after = left_by_servers(20, 25)
-    assert after.objects - before.objects < 5 * 10
+    before, after = left_by_servers(20, 40)
+    # Of 115,000, some hundred come and go with the caches.
+    assert after.objects - before.objects < 20 * 10
     assert (after.files, after.threads) == (before.files, before.threads)
 
 

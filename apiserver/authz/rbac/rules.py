@@ -15,9 +15,10 @@ from apiserver.vocabulary import Document
 
 ANY: Final = "*"
 # Each role is read by the authorizer and by the controller that aggregates, and in each server of a process.
-# With the default roles of a release, twice as many as these; they are a few megabytes at most.
-CACHED_MAX: Final = 1_000
-CACHED_BYTES_MAX: Final = 4 * 1024
+# With the default roles of a release, of which the longest have 6 KiB, three times as many as these; they are a
+# few megabytes at most.
+CACHED_MAX: Final = 500
+CACHED_BYTES_MAX: Final = 8 * 1024
 
 
 class Malformed(ValueError):

@@ -1,0 +1,37 @@
+"""Whether the interpreter collects garbage meanwhile."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class CollectionPause:
+    """Has no garbage collected while servers start or stop, in whichever threads they do.
+
+    A server is made of tens of thousands of objects, nearly all of which stay until it ends. To look at them, and
+    at all others of a test's process, again and again while they are made takes a fifth of the time of a fork.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._under_way = 0
+        self._was_enabled = False
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """Pause. Collections go on with the last of those that have paused, if there were any before."""
+        with self._lock:
+            if not self._under_way:
+                self._was_enabled = gc.isenabled()
+                gc.disable()
+            self._under_way += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._under_way -= 1
+                if self._was_enabled and not self._under_way:
+                    gc.enable()
