@@ -151,6 +151,10 @@ class SimulatedScheduler:
             await self._tell(pod, group.why_not)
         except NotFound:
             self._leave(key)
+        except Exception:
+            # Whatever it is: the pod comes back later, and must not hold up the others of its group.
+            self._leave(key)
+            raise
         return None
 
     async def _try_on(self, name: str) -> None:

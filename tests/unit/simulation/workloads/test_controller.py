@@ -13,18 +13,11 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.admission.chain import AdmissionChain
-from apiserver.brand import Brand
-from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.controllers.informer import Informer, ListWatch, Notification
 from apiserver.controllers.work_queue import WorkQueue
-from apiserver.deviations import Deviations
 from apiserver.meta.options import DeleteOptions
 from apiserver.meta.owners import controller_of
 from apiserver.registry.delete_path import DeleteRequest
-from apiserver.registry.field_managers import FieldManagers
-from apiserver.registry.offload import Offload
-from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.size_class import SizeClass
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import Draft, WriteRequest
@@ -35,16 +28,13 @@ from apiserver.simulation.workloads.controller import PLANNED_ON_LOOP_MAX, Key, 
 from apiserver.vocabulary import Document, GroupResource
 from storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
-from tests.support.in_process import TABLE, resource, server
+from tests.support.in_process import resource, server
+from tests.unit.simulation.access import access, cached, create, events
 
 POD: Final = resource("pods", "")
 REPLICA_SET: Final = resource("replicasets", "apps")
 LABELS: Final = {"app": "web"}
 SPEC: Final = {"containers": [{"name": "c", "image": "i"}]}
-
-
-async def anywhere(*_: object) -> None:
-    """All namespaces take new objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,37 +54,12 @@ class Lagging(ClusterAccess):
 
 @asynccontextmanager
 async def controlled(registry: Registry) -> AsyncIterator[tuple[Lagging, WorkloadController]]:
-    served = ServedTable(TABLE)
-    cluster = Lagging(
-        registry=registry,
-        served=served,
-        brand=Brand(),
-        admission=AdmissionChain(()),
-        field_managers=FieldManagers(served, Deviations(), lambda: 0.0),
-        may_create=anywhere,
-        clock=lambda: 0.0,
-        offload=Offload(),
-    )
-    events = EventRecorder(registry, served, anywhere, lambda: 0.0, component="test")
-    controller = WorkloadController(cluster, events)
+    cluster = access(registry, Lagging)
+    controller = WorkloadController(cluster, events(registry))
     running = asyncio.create_task(controller.run())
     yield cluster, controller
     running.cancel()
     await asyncio.wait([running])
-
-
-async def create(registry: Registry, served: ServedResource, document: Document) -> Document:
-    meta = document["metadata"] = {"namespace": "default", **document["metadata"]}
-    document = {"apiVersion": served.api_version, "kind": served.kind, **document}
-    served.check(document)
-    request = WriteRequest(resource=served, namespace="default", name=meta["name"])
-    return (await registry.create(request, Draft(document))).found.document()
-
-
-def cached(registry: Registry, served: ServedResource, name: str) -> Document:
-    """Returns the object as the cache has it; empty if it has not come there yet."""
-    version = registry.cache.get_cached(registry.key(served, "default", name))
-    return {"metadata": {}} if version is None or version.value is None else version.value.document()
 
 
 async def create_set(registry: Registry, replicas: int = 0) -> Document:
