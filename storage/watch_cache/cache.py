@@ -298,9 +298,14 @@ class WatchCache(Generic[T]):
         It is called when reads see the change, before any other task runs. It must not raise.
         Returns what ends that, to be called once, and not by `changed`.
         """
-        called = self._on_change.setdefault(resource_prefix, [])
-        called.append(changed)
-        return partial(called.remove, changed)
+        self._on_change.setdefault(resource_prefix, []).append(changed)
+        return partial(self._end_on_change, resource_prefix, changed)
+
+    def _end_on_change(self, resource_prefix: str, changed: Callable[[], None]) -> None:
+        called = self._on_change[resource_prefix]
+        called.remove(changed)
+        if not called:  # Resources come and go.
+            del self._on_change[resource_prefix]
 
     async def revision_at(self, at: ReadAt = MOST_RECENT) -> int:
         """The revision at which a read would be answered. Raises as `get` does."""

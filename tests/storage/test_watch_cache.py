@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -513,6 +514,22 @@ async def test_a_change_is_told_when_reads_see_it(flaky: tuple[FlakyStore, Cache
     store.is_down = False
     await eventually(lambda: cached.cache.fills_total == 2)
     assert seen == [1, 0, 1]
+
+
+def test_who_need_not_be_told_of_changes_any_more_leaves_nothing_behind() -> None:
+    """Resources come and go for years, each with another name."""
+
+    def changed() -> None:
+        raise AssertionError("nothing changes")
+
+    store: Any = None  # Nothing is read.
+    cache = CacheAsStorage(store).cache
+    before = len(gc.get_objects())
+    for number in range(1_000):
+        ends = [cache.on_change(f"{P}{number}/", changed) for _ in range(2)]
+        for end in ends:
+            end()
+    assert len(gc.get_objects()) - before < 100
 
 
 async def test_what_is_kept_of_a_retired_resource_goes_with_its_last_watcher(tmp_path: Path) -> None:
