@@ -84,7 +84,6 @@ class Controller(Generic[K]):
         self._failure_cooldown_s = failure_cooldown_s
         self._undone: UndoneWrites[K] = UndoneWrites(queue)
         self._working: set[asyncio.Task[None]] = set()
-        self._idle = 0
 
     async def run(self) -> None:
         """Reconcile until cancelled, or until the queue is shut down."""
@@ -105,7 +104,6 @@ class Controller(Generic[K]):
         worker = tasks.create_task(self._work(tasks), name=self._queue.name)
         self._working.add(worker)
         worker.add_done_callback(self._working.discard)
-        self._idle += 1
 
     async def _work(self, tasks: asyncio.TaskGroup) -> None:
         while True:
@@ -113,8 +111,7 @@ class Controller(Generic[K]):
                 key = await self._queue.get()
             except ShutDown:
                 return
-            self._idle -= 1
-            if not self._idle and len(self._working) < self._workers:
+            if self._queue.processing == len(self._working) < self._workers:
                 self._start_worker(tasks)
             cooldown_s = self._failure_cooldown_s
             try:
@@ -125,7 +122,6 @@ class Controller(Generic[K]):
                 self._retry(key, error, is_expected=False)
             finally:
                 self._queue.done(key, cooldown_s=cooldown_s)
-                self._idle += 1
 
     def _conclude(self, key: K, outcome: Outcome) -> float:
         """Returns for how long the key has to cool down, in seconds."""

@@ -205,6 +205,11 @@ class WorkQueue(Generic[K]):
         """The number of keys that are ready."""
         return len(self._ready)
 
+    @property
+    def processing(self) -> int:
+        """The number of keys that `get` has given, and that are not done."""
+        return len(self._processing)
+
     def unfinished_work_s(self) -> float:
         """For how long the keys that are being processed have been, added up."""
         now = self._clock.time()

@@ -191,6 +191,24 @@ async def test_workers_start_when_all_others_are_busy() -> None:
         go_on.set()
 
 
+async def test_another_worker_starts_in_place_of_one_that_has_ended() -> None:
+    """What is cancelled while a worker waits for it ends the worker."""
+    busy, go_on = set[str](), asyncio.Event()
+
+    async def reconcile(key: str) -> Outcome:
+        if key == "cancelled":
+            raise asyncio.CancelledError
+        busy.add(key)
+        await go_on.wait()
+        return None
+
+    async with running(reconcile, FakeClock(), workers=2) as queue:
+        for key in ("cancelled", "a", "b"):
+            queue.add(key)
+            await settle()
+        assert busy == {"a", "b"}
+
+
 async def test_it_ends_with_its_queue() -> None:
     queue = WorkQueue[str]("test", BACKOFF, clock=FakeClock())
     reconcile = Reconciler()
