@@ -101,6 +101,7 @@ class CustomResourceFactory:
             view_cache=self.view_cache,
             offload=self.offload,
             guards=CreationGuards(group_resource, stored.key, self.definitions),
+            default_bytes=lambda name: schemas[name].custom.default_bytes,
         )
         is_large = len(stored.tail) > LARGE_DEFINITION_BYTES
 

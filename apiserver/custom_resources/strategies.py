@@ -81,6 +81,7 @@ class CustomResourceStrategies:
             allows_unconditional_update=False,
             allows_unqualified_finalizers=True,
             is_costly=is_costly,
+            default_bytes=lambda: self._schema().default_bytes,
         )
 
     def of_status(self) -> UpdateStrategy:

@@ -24,7 +24,12 @@ import orjson
 from apiserver.errors import Forbidden, NoSuchEndpoint, ServiceUnavailable
 from apiserver.registry.guard import Guard
 from apiserver.registry.offload import Offload
-from apiserver.registry.size_class import SizeClass, size_class, size_class_of_document
+from apiserver.registry.size_class import (
+    SizeClass,
+    size_class,
+    size_class_of_defaults,
+    size_class_of_document,
+)
 from apiserver.registry.stored_object import StoredObject, TooDeep, encode, head_of, with_revision
 from apiserver.registry.version_codec import VersionCodec, view
 from apiserver.schema.compile import TypeMismatch
@@ -100,6 +105,10 @@ class CreationGuards:
         return Condition(seen.key, seen.revision)
 
 
+def _no_defaults(version: str) -> int:
+    return 0
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class DefinitionVersions:
     """All versions of one definition, as long as its spec stays as it is.
@@ -108,6 +117,7 @@ class DefinitionVersions:
     storage_version: the name of the version that is stored now.
     webhook: converts; without it versions differ in their name alone.
     offload: decides where large objects are pruned, defaulted and converted.
+    default_bytes: (version): see `registry.strategy.Strategy`.
     api_versions: by version, as `example.com/v1`. heads: what encoded objects of each version begin with.
     """
 
@@ -119,6 +129,7 @@ class DefinitionVersions:
     view_cache: ViewCache
     offload: Offload
     guards: CreationGuards
+    default_bytes: Callable[[str], int] = _no_defaults
     api_versions: Mapping[str, str] = field(init=False)
     heads: Mapping[str, bytes] = field(init=False)
     _by_head: Mapping[bytes, str] = field(init=False)
@@ -178,9 +189,16 @@ class CustomResourceCodec:
         if stored.forms is not None and (cached := stored.forms.get(self._cache_key)) is not None:
             view: StoredObject = cached
             return view
-        if self._needs_webhook(stored) or _size(stored) is not SizeClass.SMALL:
+        if self._needs_webhook(stored) or self._size(stored) is not SizeClass.SMALL:
             return None
         return self._view(stored)
+
+    def _size(self, stored: StoredObject) -> SizeClass:
+        """Returns how large an object is that may lack what has a default by now."""
+        size = size_class(len(stored.tail))
+        if size is SizeClass.SMALL and (default_bytes := self._versions.default_bytes(self._version)):
+            return size_class_of_defaults(stored.tail, default_bytes)
+        return size
 
     def _needs_webhook(self, stored: StoredObject) -> bool:
         return self._versions.webhook is not None and stored.head != self._head
@@ -263,14 +281,14 @@ class CustomResourceCodec:
         views: dict[StoredObject, StoredObject] = {}
         for stored in objects:
             if not self._needs_webhook(stored):
-                views[stored] = await offload.run_begun(_size(stored), self._view, stored)
+                views[stored] = await offload.run_begun(self._size(stored), self._view, stored)
         others = [each for each in objects if each not in views]
         return views | await self._convert_by_webhook(others) if others else views
 
     async def _convert_by_webhook(self, objects: Sequence[StoredObject]) -> dict[StoredObject, StoredObject]:
         assert self._versions.webhook is not None
         offload = self._versions.offload
-        documents = await _in_turns(self._decode, objects, offload)
+        documents = await _in_turns(self._decode, objects, offload, self._size)
         converted = await self._versions.webhook.convert(
             documents, self._versions.api_versions[self._version]
         )
@@ -341,27 +359,22 @@ class CustomResourceCodec:
         return await self._versions.guards.create(name)
 
 
-def _size(stored: StoredObject) -> SizeClass:
-    return size_class(len(stored.tail))
-
-
 async def _in_turns(
     work: Callable[[StoredObject], _Out],
     objects: Sequence[StoredObject],
     offload: Offload | None = None,
-    size: Callable[[StoredObject], SizeClass] = _size,
+    size: Callable[[StoredObject], SizeClass] | None = None,
 ) -> list[_Out]:
     """Returns the result of `work` for each object. Other tasks of the event loop have turns meanwhile.
 
-    offload: where the work with large objects is done; None if there is none with them.
-    size: of the work with an object.
+    offload, size: where the work with large objects is done, and which are; None if there is none with them.
     """
     results: list[_Out] = []
     turn = Turn()
     for each in objects:
         if turn.is_over():
             await turn.next()
-        if offload is None:
+        if offload is None or size is None:
             results.append(work(each))
         else:
             results.append(await offload.run_begun(size(each), work, each))

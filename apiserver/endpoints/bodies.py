@@ -86,7 +86,10 @@ async def read_body(call: ApiCall) -> Body:
     call.request_bytes = len(body)
     await call.take_slot()
     content_type = request.headers.get(hdrs.CONTENT_TYPE, "")
-    return Body(body, content_type, size_class_of(body, content_type))
+    size = size_class_of(body, content_type)
+    if call.resource is not None and call.resource.is_custom and size is not SizeClass.HUGE:
+        size = max(size, call.resource.size_of_defaults(body))
+    return Body(body, content_type, size)
 
 
 def _room(call: ApiCall) -> BodyRoom:

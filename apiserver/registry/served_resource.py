@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol, TypeVar
 from apiserver.meta import table
 from apiserver.meta.selectors import CustomFields
 from apiserver.meta.table import Columns
+from apiserver.registry.size_class import SizeClass, size_class_of_defaults
 from apiserver.registry.storage_form import StorageForm
 from apiserver.registry.stored_object import FieldGetter, head_of
 from apiserver.registry.strategy import DEFAULT_STRATEGY, Strategy, UpdateStrategy
@@ -228,6 +229,12 @@ class ServedResource:
         if self.compile_check is not None:
             return self.compile_check()
         return self.schema_compiler.compile(self.schema())
+
+    def size_of_defaults(self, text: bytes) -> SizeClass:
+        """Returns how much work there may be with what defaults add to an encoded object, or by a patch."""
+        default_bytes = self.strategy.default_bytes
+        size = default_bytes() if default_bytes is not None else 0
+        return size_class_of_defaults(text, size) if size else SizeClass.SMALL
 
     def compile(self) -> None:
         """Make now what a thread would need first: made in the event loop, it is made once."""

@@ -110,6 +110,8 @@ class Strategy:
     delete_warning: what a delete that names no policy is told.
     delete_refusal: (name): why this object may not be deleted by anybody; empty if it may.
     is_costly: even small objects may take long to check, so that it is never done in the event loop.
+    default_bytes: returns how many bytes the defaults of a type that clients have defined add at most to one
+        object, or one null, in an object; None for built-in types, which have few.
     """
 
     name_rule: NameRule = names.dns_subdomain
@@ -137,6 +139,7 @@ class Strategy:
     delete_warning: str = ""
     delete_refusal: Callable[[str], str] = _no_refusal
     is_costly: bool = False
+    default_bytes: Callable[[], int] | None = None
 
 
 DEFAULT_STRATEGY: Final = Strategy()

@@ -14,7 +14,9 @@ import orjson
 import pytest
 
 from tests.hostile.support import longest_turn
-from tests.support.api import Api
+from tests.support.api import MERGE_PATCH, Api
+from tests.support.definitions import Defined, define, definition, new_group, version
+from tests.support.eventually import until
 from tests.support.server_process import ServerProcess
 from tests.support.webhook_server import Reply, Review, WebhookServer
 
@@ -174,4 +176,95 @@ def test_what_webhooks_add_in_another_version_does_not_hold_the_loop(
             {"metadata": {"name": "a"}, "spec": {"maxReplicas": 3, "scaleTargetRef": target}},
         )
     assert answer.status == 201, answer.body[:300]
+    assert turn.thread_cpu_s <= TURN_S
+
+
+# A few kilobytes of a definition, and what has so many items without them.
+ZEROS: Final = [0] * 5_000
+FIVES: Final[list[Any]] = [{}] * 5
+ITEMS: Final = 250
+
+
+def items_with(**properties: Any) -> dict[str, Any]:
+    items = {"type": "array", "items": {"type": "object", "properties": properties}}
+    return {"type": "object", "properties": {"items": items}}
+
+
+def zeros() -> dict[str, Any]:
+    return {"type": "array", "items": {"type": "integer"}, "default": ZEROS}
+
+
+def fives(levels: int) -> dict[str, Any]:
+    """Lists of five objects that have such lists by their defaults, too."""
+    inner = {"leaf": {"type": "string", "default": "x"}} if levels == 1 else {"inner": fives(levels - 1)}
+    return {"type": "array", "items": {"type": "object", "properties": inner}, "default": FIVES}
+
+
+DEFAULTED: Final = {
+    "a long default": items_with(values=zeros()),
+    "defaults in defaults": items_with(values=fives(4)),
+    "items that are null": {
+        "type": "object",
+        "properties": {
+            "items": {
+                "type": "array",
+                "items": {"type": "array", "items": {"type": "integer"}, "default": ZEROS},
+            }
+        },
+    },
+}
+
+
+def sent_items(name: str) -> list[Any]:
+    return [None if name == "items that are null" else {}] * ITEMS
+
+
+@pytest.mark.parametrize("name", DEFAULTED)
+def test_defaults_do_not_hold_the_loop(api: Api, namespace: str, name: str) -> None:
+    """Rows E14, E15. What they make of a body of a kilobyte cannot be stored, or can just be."""
+    widgets = define(api, definition(new_group(), version(schema=DEFAULTED[name])))
+    path = widgets.objects(namespace)
+    first = widgets.create("first", namespace).ok()
+    with longest_turn(api) as turn:
+        assert widgets.create("a", namespace, items=sent_items(name)).status == 413
+        assert api.put(f"{path}/first", {**first, "items": sent_items(name)}).status == 413
+        for body, media_type in (
+            ({"items": sent_items(name)}, MERGE_PATCH),
+            (widgets.body("b", items=sent_items(name)), APPLY),
+        ):
+            answer = api.patch(f"{path}/first?fieldManager=m", body, media_type)
+            assert answer.status in (413, 400), answer.body[:300]
+    assert turn.thread_cpu_s <= TURN_S
+
+
+def test_defaults_of_what_webhooks_add_do_not_hold_the_loop(
+    api: Api, namespace: str, webhook: PatchingWebhook
+) -> None:
+    widgets = define(api, definition(new_group(), version(schema=DEFAULTED["a long default"])))
+    widgets.create("first", namespace).ok()
+    webhook.operations = [{"op": "add", "path": "/items", "value": [{}] * ITEMS}]
+    register(api, namespace, webhook, "widgets", widgets.group)
+    with longest_turn(api) as turn:
+        assert widgets.create("a", namespace).status == 413
+    assert turn.thread_cpu_s <= TURN_S
+
+
+def test_defaults_of_what_is_stored_do_not_hold_the_loop(api: Api, namespace: str) -> None:
+    """Objects that were stored before a field had a default get it whenever they are read."""
+    own = {"type": "array", "items": {"type": "integer"}}
+    widgets: Defined = define(api, definition(new_group(), version(schema=items_with(values=own))))
+    for number in range(3):
+        widgets.create(f"a{number}", namespace, items=[{}] * 150).ok()
+    schema = items_with(values=zeros())
+    changed = [{"op": "replace", "path": "/spec/versions/0/schema/openAPIV3Schema", "value": schema}]
+    api.patch(widgets.path, changed, "json-patch").ok()
+    path = widgets.objects(namespace)
+
+    def is_default() -> bool:
+        (item, *_) = api.get(f"{path}/a0").ok()["items"]
+        return bool(item.get("values"))
+
+    with longest_turn(api) as turn:
+        until(is_default, bool, "the new schema")
+        assert len(api.get(path).ok()["items"]) == 3
     assert turn.thread_cpu_s <= TURN_S

@@ -799,6 +799,21 @@ def test_mutations_that_add_much_together_hold_up_nobody(api: Api, namespace: st
     assert turn.thread_cpu_s <= 0.015
 
 
+def test_defaults_of_what_policies_add_hold_up_nobody(api: Api, namespace: str) -> None:
+    values = {"type": "array", "items": {"type": "integer"}, "default": [0] * 5_000}
+    items = {"type": "array", "items": {"type": "object", "properties": {"values": values}}}
+    widgets = define(
+        api, definition(new_group(), version(schema={"type": "object", "properties": {"items": items}}))
+    )
+    value = f"[{','.join(['{}'] * 250)}]"
+    mutation = patch(f"[JSONPatch{{op: 'add', path: '/items', value: {value}}}]")
+    bind(api, policy(namespace, mutation, rules=[rule(widgets.group, "widgets")]))
+    assert widgets.create("a", namespace).status == 413
+    with longest_turn(api) as turn:
+        assert widgets.create("a", namespace).status == 413
+    assert turn.thread_cpu_s <= 0.02
+
+
 @pytest.mark.parametrize("mutation", [apply("Object{data: params.data}"), patch(PUT_PARAMS)])
 def test_what_policies_add_holds_up_nobody(api: Api, namespace: str, mutation: dict[str, Any]) -> None:
     """The object is small until then."""

@@ -36,7 +36,7 @@ from apiserver.patch import json_patch
 from apiserver.registry import write_stages
 from apiserver.registry.findings import TakesLong
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.size_class import LARGE_BYTES
+from apiserver.registry.size_class import LARGE_BYTES, SizeClass
 from apiserver.schema.compile import TypeMismatch
 from apiserver.vocabulary import Document
 
@@ -141,15 +141,26 @@ def _patched(mutation: Mutation, value: Any, target: Target, bounded_values: Jso
     values = bounded_values or JsonValues(PATCH_BYTES_MAX)
     is_bounded = bounded_values is not None
     try:
+        made: Any = _operations(value, values) if mutation.is_json_patch else values.of(value)
+        if is_bounded and target.kind.is_custom and _has_large_defaults(made, target.kind):
+            raise TakesLong
         if mutation.is_json_patch:
-            return _json_patched(_operations(value, values), target, is_bounded=is_bounded)
-        return _merged(values.of(value), target)
+            return _json_patched(made, target, is_bounded=is_bounded)
+        return _merged(made, target)
     except NotJson as error:
         raise MutationFailed(str(error)) from None
     except TooLarge:
         if is_bounded:
             raise TakesLong from None
         raise MutationFailed(f"the patch has more than {PATCH_BYTES_MAX} bytes") from None
+
+
+def _has_large_defaults(made: Any, kind: ServedResource) -> bool:
+    """Whether what is added may get so many defaults that others would wait for it."""
+    try:
+        return kind.size_of_defaults(orjson.dumps(made)) is not SizeClass.SMALL
+    except orjson.JSONEncodeError:
+        return True  # It is nested too deeply, which whatever takes it will tell.
 
 
 def _merged(configuration: Document, target: Target) -> Document:

@@ -397,7 +397,8 @@ class MutatingAdmissionWebhook(WebhookPlugin):
         view = write.attributes.view
         kind = invocation.resource if view is None else view.kind
         kind.compile()
-        size = SizeClass.HUGE if json_patch.may_multiply(operations) else max(size, size_class(len(encoded)))
+        size = max(size, size_class(len(encoded)), *map(kind.size_of_defaults, (encoded, answer.patch)))
+        size = SizeClass.HUGE if json_patch.may_multiply(operations) else size
         patched = await write.offload.run_begun(size, _patched, encoded, operations, kind)
         changed = await write.changed(patched, invocation.resource)
         if await write.offload.run_begun(size, write_stages.is_same, changed, write.new):

@@ -4,6 +4,7 @@ Nothing of a definition's schema is compiled before an object needs it, so hundr
 more than their texts. Then:
 
 - `pruning` removes unknown fields, sets defaults and coerces metadata: one pass, compiled to closures;
+- `default_sizes` tells how much the defaults may add;
 - `validation` validates values, with a fast test and, for invalid ones, a slow search for all errors
   (`value_rules`: of single values; `findings`: what they say);
 - `correlation` finds the old value that a new one replaces: an update may keep invalid values (ratcheting);
@@ -22,6 +23,7 @@ from typing import Any
 
 from apiserver.field_errors import FieldError
 from apiserver.schema.custom.correlation import Correlation
+from apiserver.schema.custom.default_sizes import default_bytes
 from apiserver.schema.custom.embedded_resources import EmbeddedResources
 from apiserver.schema.custom.findings import NO_FIELD
 from apiserver.schema.custom.json_schema import all_schemas
@@ -55,7 +57,7 @@ class CustomSchema:
 
     def compile(self) -> None:
         """Compile what the first requests would wait for; some parts still wait for their first values."""
-        self.pruner, self._validator, self._list_types, self._embedded  # noqa: B018
+        self.pruner, self._validator, self._list_types, self._embedded, self.default_bytes  # noqa: B018
         self._validator.tests  # noqa: B018
 
     @cached_property
@@ -76,6 +78,11 @@ class CustomSchema:
     def has_defaults(self) -> bool:
         """Does the schema have defaults, which stored objects may lack?"""
         return any(each.get("default") is not None for each in all_schemas(self.document))
+
+    @cached_property
+    def default_bytes(self) -> int:
+        """How many bytes defaults add at most to one object, or one null, in a document."""
+        return default_bytes(self.document) if self.has_defaults else 0
 
     def default(self, document: Document) -> bool:
         """Set defaults in a document, in place. Returns whether it has changed. Raises TypeMismatch."""
