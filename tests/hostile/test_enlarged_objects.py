@@ -179,6 +179,22 @@ def test_what_webhooks_add_in_another_version_does_not_hold_the_loop(
     assert turn.thread_cpu_s <= TURN_S
 
 
+@pytest.mark.parametrize(("count", "status"), [(1, 201), (100_000, 422)])
+def test_what_webhooks_add_to_bindings(
+    api: Api, namespace: str, webhook: PatchingWebhook, count: int, status: int
+) -> None:
+    """The pod gets it, if it may have so much."""
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    api.post(pods, {"metadata": {"name": "a"}, "spec": _CONTAINERS}).ok()
+    webhook.operations = [{"op": "add", "path": "/metadata/annotations", "value": members(count)}]
+    register(api, namespace, webhook, "pods/binding")
+    with longest_turn(api) as turn:
+        answer = api.post(f"{pods}/a/binding", {"metadata": {"name": "a"}, "target": {"name": "node"}})
+    assert answer.status == status, answer.body[:300]
+    assert api.get(f"{pods}/a").ok()["metadata"].get("annotations", {}) == (members(1) if count == 1 else {})
+    assert turn.thread_cpu_s <= TURN_S
+
+
 # A few kilobytes of a definition, and what has so many items without them.
 ZEROS: Final = [0] * 5_000
 FIVES: Final[list[Any]] = [{}] * 5

@@ -16,6 +16,7 @@ from apiserver.handlers.virtual_kinds import VirtualKinds, send_success
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import set_condition
 from apiserver.registry.served_resource import ServedTable
+from apiserver.registry.size_class import size_class_of_document
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
@@ -57,6 +58,8 @@ def binding_handlers(
             raise Invalid(kind.group_kind, name, errors)
         await lifecycle.check_create(pods, info.namespace, name, may_provision=not options.dry_run)
         await virtual.admit(call, kind, name, binding, options)
+        # Admission may have put other metadata in place of what was sent, and far more.
+        meta, size = binding["metadata"], size_class_of_document(binding)
 
         def assign(current: StoredObject) -> Draft:
             pod = current.document()
@@ -77,7 +80,7 @@ def binding_handlers(
             return Draft(pod)
 
         request = WriteRequest(
-            resource=pods, namespace=info.namespace, name=name, options=options, update=_BY_SERVER
+            resource=pods, namespace=info.namespace, name=name, options=options, update=_BY_SERVER, size=size
         )
         await registry.update(request, assign)
         await send_success(call)
