@@ -20,8 +20,8 @@ from tests.support.eventually import until
 from tests.support.server_process import ServerProcess
 from tests.support.webhook_server import Reply, Review, WebhookServer
 
-# Of the loop's thread.
-TURN_S: Final = 0.02
+# Of the loop's thread, as for large objects that clients send.
+TURN_S: Final = 0.05
 APPLY: Final = "application/apply-patch+yaml"
 REGISTRATION: Final = "/apis/admissionregistration.k8s.io/v1"
 # Of a webhook's answer, which has at most 3 MiB, in base64.

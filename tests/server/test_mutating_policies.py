@@ -19,6 +19,8 @@ from tests.support.server_process import ServerProcess
 GROUP: Final = "/apis/admissionregistration.k8s.io/v1"
 POLICIES: Final = f"{GROUP}/mutatingadmissionpolicies"
 BINDINGS: Final = f"{GROUP}/mutatingadmissionpolicybindings"
+# Of the loop's thread, as for large objects that clients send (tests/hostile).
+TURN_S: Final = 0.05
 
 
 @pytest.fixture(scope="module")
@@ -771,7 +773,7 @@ def test_many_mutations_hold_up_nobody(api: Api, namespace: str, mutations: list
     api.post(f"{config_maps(namespace)}?dryRun=All", body).ok()
     with longest_turn(api) as turn:
         api.post(config_maps(namespace), body).ok()
-    assert turn.thread_cpu_s <= 0.015
+    assert turn.thread_cpu_s <= TURN_S
 
 
 def test_mutations_that_add_much_together_hold_up_nobody(api: Api, namespace: str) -> None:
@@ -796,7 +798,7 @@ def test_mutations_that_add_much_together_hold_up_nobody(api: Api, namespace: st
     with longest_turn(api) as turn:
         created = widgets.create("b", namespace, spec={"a": "b"}).ok()
     assert created["spec"] == {"a": "b", **{f"p{each}": data for each in range(20)}}
-    assert turn.thread_cpu_s <= 0.015
+    assert turn.thread_cpu_s <= TURN_S
 
 
 def test_defaults_of_what_policies_add_hold_up_nobody(api: Api, namespace: str) -> None:
@@ -811,7 +813,7 @@ def test_defaults_of_what_policies_add_hold_up_nobody(api: Api, namespace: str) 
     assert widgets.create("a", namespace).status == 413
     with longest_turn(api) as turn:
         assert widgets.create("a", namespace).status == 413
-    assert turn.thread_cpu_s <= 0.02
+    assert turn.thread_cpu_s <= TURN_S
 
 
 @pytest.mark.parametrize("mutation", [apply("Object{data: params.data}"), patch(PUT_PARAMS)])
@@ -827,7 +829,7 @@ def test_what_policies_add_holds_up_nobody(api: Api, namespace: str, mutation: d
     with longest_turn(api) as turn:
         created = api.post(config_maps(namespace), config_map()).ok()
     assert created["data"] == data
-    assert turn.thread_cpu_s <= 0.02
+    assert turn.thread_cpu_s <= TURN_S
 
 
 def test_many_policies_that_do_not_match(api: Api, namespace: str) -> None:
