@@ -5,8 +5,8 @@ What it guarantees:
 - *It is the server that users run*, over HTTPS, with all its admission and controllers. Only the store is
   in memory, unless a directory is given for it: the same code, without files.
 - *The process stays as it was.* A server in a thread sets no signal handler, no limit, no option of the
-  garbage collector, the allocator, the interpreter or logging. Its loggers are below `apiserver`, and
-  propagate.
+  allocator, the interpreter or logging. Its loggers are below `apiserver`, and propagate. The garbage
+  collector rests while a fork begins, or a server is reset, which takes milliseconds.
 - *Any number of servers*, one after another or together, in one process or several: each has a free port and
   a directory of its own.
 - *A fork is a server of its own*, with the same objects and revisions that go on, and shares their bytes. A
@@ -17,7 +17,8 @@ What it guarantees:
 - *It ends at once, and whole*: `stop` leaves no thread, task, socket or file, whatever was under way.
 
 `server` has `ApiServer`. What runs it is in `runners`: `ServerThread` in this process, and `ServerChild` in
-one that `child` is the program of, which also ends when its parent has been killed. `credentials` makes
+one that `child` is the program of, which also ends when its parent has been killed. `garbage` has the garbage
+collector rest. `credentials` makes
 kubeconfigs of users and service accounts, and `snapshots` has what servers begin with again. `clock` puts a
 server's clock forward, and `server_time` has what such a server goes by. `manifests` loads files, `faults`
 has what goes wrong on purpose (what can: `apiserver.faults`), `resources` finds what a kind is in URLs, and

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 
 
 class CollectionPause:
-    """Has no garbage collected while servers start or stop, in whichever threads they do.
+    """Has no garbage collected while something else is under way, in whichever threads.
 
-    A server is made of tens of thousands of objects, nearly all of which stay until it ends. To look at them, and
-    at all others of a test's process, again and again while they are made takes a fifth of the time of a fork.
+    A server is made of tens of thousands of objects, nearly all of which stay until it ends. To look at them,
+    and at all others of a test's process, while they are made takes a seventh of the time of a fork.
     """
 
     def __init__(self) -> None:

@@ -1,0 +1,55 @@
+"""The garbage collector rests while forks begin, and then goes on as before."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from apiserver.testing import ApiServer
+from apiserver.testing.garbage import CollectionPause
+
+
+@pytest.fixture(params=[True, False], ids=["enabled", "disabled"])
+def was_enabled(request: pytest.FixtureRequest) -> Iterator[bool]:
+    before, wanted = gc.isenabled(), bool(request.param)
+    (gc.enable if wanted else gc.disable)()
+    yield wanted
+    (gc.enable if before else gc.disable)()
+
+
+def test_it_goes_on_as_before_with_the_last_that_has_paused(was_enabled: bool) -> None:
+    paused, has_paused, may_end = CollectionPause(), threading.Event(), threading.Event()
+
+    def pause() -> None:
+        with paused():
+            has_paused.set()
+            may_end.wait()
+
+    thread = threading.Thread(target=pause)
+    with paused():
+        assert not gc.isenabled()
+        thread.start()
+        has_paused.wait()
+    assert not gc.isenabled()
+    may_end.set()
+    thread.join()
+    assert gc.isenabled() is was_enabled
+
+
+def test_it_goes_on_after_a_failure(was_enabled: bool) -> None:
+    paused = CollectionPause()
+    with pytest.raises(ValueError, match="as intended"), paused():
+        raise ValueError("as intended")
+    assert gc.isenabled() is was_enabled
+
+
+def test_it_goes_on_after_a_fork_and_a_reset(was_enabled: bool) -> None:
+    with ApiServer() as server:
+        snapshot = server.snapshot()
+        with server.fork(snapshot):
+            assert gc.isenabled() is was_enabled
+        server.reset(snapshot)
+        assert gc.isenabled() is was_enabled
