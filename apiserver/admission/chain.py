@@ -18,11 +18,13 @@ import orjson
 
 from apiserver.audit.policy import Level
 from apiserver.audit.request_audit import RequestAudit
-from apiserver.errors import ApiError
+from apiserver.errors import ApiError, BadRequest
 from apiserver.meta.names import qualified_name
 from apiserver.meta.options import DeleteOptions, WriteOptions
 from apiserver.metrics.admission import ADMIT, VALIDATE, AdmissionDurations, AdmissionMetrics
+from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.size_class import size_class
 from apiserver.vocabulary import Document, GroupResource, UserInfo
 
 # Resources with subresource and operation whose plugins are cached.
@@ -45,8 +47,18 @@ def _replace(document: Document, other: Document) -> None:
     document.update(other)
 
 
-def _told_apart(document: Document | None) -> bytes:
-    return orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
+def _encoded(document: Document | None) -> bytes:
+    """Raises BadRequest."""
+    try:
+        return orjson.dumps(document)
+    except orjson.JSONEncodeError:
+        raise BadRequest("the object is nested too deeply to be stored") from None
+
+
+def _differ(one: bytes, other: bytes) -> bool:
+    """Are encoded documents different in more than the order of their members?"""
+    before, after = (orjson.dumps(orjson.loads(each), option=orjson.OPT_SORT_KEYS) for each in (one, other))
+    return before != after
 
 
 class Waiting(Protocol):
@@ -158,14 +170,22 @@ class PluginRounds:
         self.due |= self.called
         self.called = set()
 
-    def enter(self, document: Document | None) -> None:
-        """The plugin has its turn. What has changed since it had the last one was done by others."""
-        if self._left is not None and self._left != _told_apart(document):
+    async def enter(self, document: Document | None, offload: Offload) -> None:
+        """The plugin has its turn. What has changed since it had the last one was done by others.
+
+        Raises BadRequest for a document that is nested too deeply to be stored.
+        """
+        left = self._left
+        if left is None or left == (encoded := _encoded(document)):
+            return
+        size = size_class(max(len(left), len(encoded)))
+        if await offload.run_begun(size, _differ, left, encoded):
             self.on_change()
 
     def leave(self, document: Document | None) -> None:
+        """The plugin has had its turn. Raises BadRequest as `enter`."""
         if self.called:
-            self._left = _told_apart(document)
+            self._left = _encoded(document)
 
 
 class Plugin:

@@ -57,7 +57,9 @@ def webhook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PatchingWebhoo
         yield webhook
 
 
-def register(api: Api, namespace: str, webhook: PatchingWebhook, resource: str, group: str = "") -> None:
+def register(
+    api: Api, namespace: str, webhook: PatchingWebhook, resource: str, group: str = "", **more: Any
+) -> None:
     """Have a webhook asked about all writes to a resource of a namespace, as of version v1."""
     rule = {"apiGroups": [group], "apiVersions": ["v1"], "operations": ["*"], "resources": [resource]}
     hook = {
@@ -67,6 +69,7 @@ def register(api: Api, namespace: str, webhook: PatchingWebhook, resource: str, 
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
         "sideEffects": "None",
         "admissionReviewVersions": ["v1"],
+        **more,
     }
     body = {"metadata": {"name": f"w-{namespace}"}, "webhooks": [hook]}
     api.post(f"{REGISTRATION}/mutatingwebhookconfigurations", body).ok()
@@ -159,9 +162,9 @@ def test_what_webhooks_add_does_not_hold_the_loop(
     assert turn.thread_cpu_s <= TURN_S
 
 
-@pytest.mark.parametrize("version", ["v1", "v2"])
+@pytest.mark.parametrize("asked_for", ["v1", "v2"])
 def test_what_webhooks_add_in_another_version_does_not_hold_the_loop(
-    api: Api, namespace: str, webhook: PatchingWebhook, version: str
+    api: Api, namespace: str, webhook: PatchingWebhook, asked_for: str
 ) -> None:
     """In v1 of HorizontalPodAutoscalers an annotation has the metrics, which is no version to work on."""
     metric = {"type": "Resource", "resource": {"name": "cpu", "targetAverageUtilization": 50}}
@@ -172,7 +175,7 @@ def test_what_webhooks_add_in_another_version_does_not_hold_the_loop(
     target = {"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"}
     with longest_turn(api) as turn:
         answer = api.post(
-            f"/apis/autoscaling/{version}/namespaces/{namespace}/horizontalpodautoscalers?dryRun=All",
+            f"/apis/autoscaling/{asked_for}/namespaces/{namespace}/horizontalpodautoscalers?dryRun=All",
             {"metadata": {"name": "a"}, "spec": {"maxReplicas": 3, "scaleTargetRef": target}},
         )
     assert answer.status == 201, answer.body[:300]
@@ -284,3 +287,28 @@ def test_defaults_of_what_is_stored_do_not_hold_the_loop(api: Api, namespace: st
         until(is_default, bool, "the new schema")
         assert len(api.get(path).ok()["items"]) == 3
     assert turn.thread_cpu_s <= TURN_S
+
+
+def widgets(api: Api) -> Defined:
+    """A type whose objects may have anything in their spec, and have a scale."""
+    spec = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    status = {"type": "object", "properties": {"replicas": {"type": "integer"}}}
+    schema = {"type": "object", "properties": {"spec": spec, "status": status}}
+    scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
+    return define(api, definition(new_group(), version(schema=schema, subresources={"scale": scale})))
+
+
+@pytest.mark.parametrize("reinvocation", ["Never", "IfNeeded"])
+def test_an_object_that_a_webhook_nests_too_deeply_is_refused(
+    api: Api, namespace: str, webhook: PatchingWebhook, reinvocation: str
+) -> None:
+    half: Any = {}
+    for _ in range(150):
+        half = {"a": half}
+    defined = widgets(api)
+    webhook.operations = [
+        {"op": "add", "path": path, "value": half} for path in ("/spec", f"/spec{'/a' * 150}")
+    ]
+    register(api, namespace, webhook, "widgets", defined.group, reinvocationPolicy=reinvocation)
+    answer = defined.create("a", namespace, spec={})
+    assert (answer.status, answer.json["message"]) == (400, "the object is nested too deeply to be stored")

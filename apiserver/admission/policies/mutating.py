@@ -87,7 +87,7 @@ class MutatingAdmissionPolicy(Plugin):
         ]
         if unusable:
             raise MutationRefused(attributes, new, unusable, "Forbidden")
-        rounds.enter(new)
+        await rounds.enter(new, write.offload)
         whys: list[str] = []
         has_changed = False
         async for case in in_turns(cases):

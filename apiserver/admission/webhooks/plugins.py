@@ -300,7 +300,7 @@ class MutatingAdmissionWebhook(WebhookPlugin):
         write = ReviewedWrite(attributes, self._with.equivalents, self._with.offload, new, old)
         assert attributes.rounds is not None
         rounds = attributes.rounds.of(self)
-        rounds.enter(new)
+        await rounds.enter(new, write.offload)
         warnings: list[str] = []
         try:
             # There may be thousands, few of which match.
@@ -317,10 +317,10 @@ class MutatingAdmissionWebhook(WebhookPlugin):
                     rounds.on_change()
                 if webhook.is_called_again:
                     rounds.called.add(webhook)
+            rounds.leave(new)
         except ApiError as refused:
             refused.add_warnings(warnings)
             raise
-        rounds.leave(new)
         return warnings
 
     async def _call(

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from apiserver.admission.chain import AdmissionAttributes, AdmissionChain, Operation, Plugin, Rounds
-from apiserver.errors import Forbidden
+from apiserver.errors import BadRequest, Forbidden
 from apiserver.metrics.admission import AdmissionMetrics
 from apiserver.metrics.exposition import Exposition
+from apiserver.registry.offload import Offload
 from apiserver.vocabulary import Document, GroupResource, UserInfo
 from tests.support.in_process import resource
 
@@ -197,12 +198,38 @@ def test_those_that_were_called_before_a_change_are_called_again() -> None:
     assert both.of(Plugin()).due == set(), "each plugin has its own"
 
 
-def test_a_change_by_others_between_the_turns_counts_too() -> None:
-    rounds, document = Rounds().of(Plugin()), {"a": 1, "b": 2}
-    rounds.enter(document)
+async def test_a_change_by_others_between_the_turns_counts_too() -> None:
+    rounds, offload, document = Rounds().of(Plugin()), Offload(), {"a": 1, "b": 2}
+    await rounds.enter(document, offload)
     rounds.called.add("a")
     rounds.leave(document)
-    rounds.enter({"b": 2, "a": 1})
-    assert rounds.due == set()
-    rounds.enter({"a": True, "b": 2})
+    for same in (document, {"b": 2, "a": 1}):
+        await rounds.enter(same, offload)
+        assert rounds.due == set()
+    await rounds.enter({"a": True, "b": 2}, offload)
     assert rounds.due == {"a"}
+
+
+async def test_large_objects_are_compared_between_the_turns_beside_the_event_loop() -> None:
+    members = [(f"k{number}", "") for number in range(10_000)]
+    rounds, offload = Rounds().of(Plugin()), Offload()
+    rounds.called.add("a")
+    rounds.leave(dict(members))
+    await rounds.enter(dict(members), offload)
+    assert sum(lane.done_total for lane in offload.lanes.values()) == 0, "it is the same as it was"
+    await rounds.enter(dict(reversed(members)), offload)
+    assert rounds.due == set()
+    await rounds.enter({}, offload)
+    assert rounds.due == {"a"}
+    assert sum(lane.done_total for lane in offload.lanes.values()) == 2
+    offload.close()
+
+
+async def test_an_object_that_is_nested_too_deeply_is_no_mistake_of_the_server() -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(300):
+        deep = {"a": deep}
+    rounds = Rounds().of(Plugin())
+    rounds.called.add("a")
+    with pytest.raises(BadRequest):
+        rounds.leave(deep)
