@@ -131,8 +131,8 @@ class GraphBuilder:
         # Objects with many owners are linked one after another; and the key of that which is being linked.
         self._linking = asyncio.Lock()
         self._linked_in_turns: str | None = None
-        # By the prefix of their keys: of resources that have objects, or had; and of all, what ends that we are
-        # told of changes, of which the first object is one. Most resources of most servers have none.
+        # By the prefix of their keys. Most resources of most servers have no objects: an informer is started
+        # with the first one, of which `_waits` is told. It has of every resource what ends that.
         self._informers: dict[str, Informer] = {}
         self._informing: dict[str, asyncio.Task[None]] = {}
         self._waits: dict[str, Callable[[], None]] = {}
