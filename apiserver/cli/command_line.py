@@ -35,7 +35,7 @@ from apiserver.cli.encryption_configuration import read_encryption_configuration
 from apiserver.cli.flags import SECTIONS, UsageError, build_parser
 from apiserver.cli.kube_apiserver_flags import LIFECYCLES, NOT_NEEDED, REFUSED
 from apiserver.deviations import KUBERNETES
-from apiserver.features.gates import FeatureGates, InvalidGates
+from apiserver.features.gates import STAGE_GATES, FeatureGates, InvalidGates
 from apiserver.golang import urls
 from apiserver.golang.tls import INSECURE_SUITES
 from apiserver.metrics.registry import MetricsConfiguration
@@ -93,7 +93,7 @@ def parse(arguments: Sequence[str]) -> Config:
     gates = _feature_gates(release, dict(values.get("feature_gates", ())))
     values |= {field: gates.is_on(name) for name, field in FEATURE_GATES.items()}
     of_fields = {name for name, since in FIELD_GATES.items() if since <= release.minor}
-    effective = FEATURE_GATES.keys() | TYPE_GATES | of_fields
+    effective = FEATURE_GATES.keys() | TYPE_GATES | of_fields | STAGE_GATES
     values["metrics"] = _metrics(values, release)
     values["runtime_config"] = _runtime_config(values.get("runtime_config", ()), release, brand)
     if values.pop("strict_kube_compat", False):

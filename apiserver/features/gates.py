@@ -16,6 +16,7 @@ STABLE: Final = ""  # as metrics have it
 DEPRECATED: Final = "DEPRECATED"
 # The gates that stand for all of a stage whose own are not given.
 _OF_STAGE: Final = {ALL_ALPHA: ALPHA, ALL_BETA: BETA}
+STAGE_GATES: Final = frozenset(_OF_STAGE)
 _STAGES: Final = {"a": ALPHA, "b": BETA, "g": STABLE, "d": DEPRECATED}
 _LOCKED: Final = "!"
 _REMOVED: Final = "x"

@@ -613,6 +613,7 @@ GATES: Final = {
         ("feature gate APIServingWithRoutine has no effect on this server",),
     ),
     "H09 one that a type needs": ("ClusterTrustBundle=true", ()),
+    "H09 all of a stage": ("AllAlpha=true", ()),
     "H09 S08 one that is stable": ("AuthorizeWithSelectors=true", (f"setting GA {AUTHORIZED}",)),
     "H09 S08 one that is deprecated": ("KMSv1=false", (f"setting deprecated {KMS}",)),
 }
