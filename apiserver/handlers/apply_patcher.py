@@ -31,7 +31,7 @@ from apiserver.endpoints.bodies import Body
 from apiserver.endpoints.negotiation import base_type
 from apiserver.errors import ApiError, ApplyConflict, BadRequest, Conflict, UnmergeablePatch
 from apiserver.handlers.apply_bodies import kind_text, parse, place_text, require_place, strict_error
-from apiserver.handlers.decoding import check_schema, nameless, require_size
+from apiserver.handlers.decoding import check_schema, nameless, require_storable
 from apiserver.handlers.write_requests import as_new, draft_of
 from apiserver.meta.options import WriteOptions
 from apiserver.registry.field_managers import FieldManagers
@@ -288,7 +288,7 @@ class ApplyPatcher:
             raise UnmergeablePatch(
                 f"failed to convert the merged object ({_subject(self.configuration.document)}): {mismatch}"
             ) from None
-        require_size(document)
+        require_storable(document)
         if self._conversion is not None:
             self._conversion.check_object(document)
         return draft_of(document)._replace(managed_fields=managed_fields.encode(merged.managed))

@@ -15,6 +15,7 @@ from apiserver.golang.formatting import json_type
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.size_class import SizeClass
+from apiserver.registry.stored_object import TOO_DEEP_TEXT
 from apiserver.schema.compile import TypeMismatch
 from apiserver.schema.duplicates import strict_problems
 from apiserver.vocabulary import Document, GroupKind
@@ -73,8 +74,7 @@ class Decoder:
             warnings = check_schema(document, resource, field_validation, all_problems)
         except TypeMismatch as mismatch:
             raise BadRequest(_cannot_be_handled(resource, str(mismatch))) from None
-        if body.size is not SizeClass.SMALL:
-            require_size(document)
+        require_storable(document)
         meta = document.setdefault("metadata", {})
         if resource.is_namespaced and meta.get("namespace", namespace) not in (namespace, ""):
             raise BadRequest(
@@ -223,16 +223,17 @@ def require_namespace(document: Document, namespace: str) -> None:
         )
 
 
-def require_size(document: Document) -> None:
-    """Refuse a document that is too large to be stored, before more work is done on it.
+def require_storable(document: Document) -> None:
+    """Refuse a document that is too large, or nested too deeply, to be stored, before more is done with it.
 
-    Defaults make documents larger: a container may be sent as `{}`, and become a hundred times as long.
-    Raises RequestEntityTooLarge.
+    Defaults make documents larger: a container may be sent as `{}`, and become a hundred times as long. What
+    is deep, the functions that compare, check and copy documents could not go through.
+    Raises RequestEntityTooLarge, BadRequest.
     """
     try:
         size = len(orjson.dumps(document))
-    except TypeError:
-        return  # It is nested too deeply, which encoding it will refuse.
+    except orjson.JSONEncodeError:
+        raise BadRequest(TOO_DEEP_TEXT) from None
     if size > DOCUMENT_BYTES_MAX:
         raise RequestEntityTooLarge(VALUE_BYTES_MAX)
 

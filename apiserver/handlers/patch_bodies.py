@@ -17,7 +17,7 @@ from apiserver.errors import (
     UnprocessablePatch,
 )
 from apiserver.golang.formatting import go_text, json_type
-from apiserver.handlers.decoding import Decoded, check_schema, require_custom_kind, require_size
+from apiserver.handlers.decoding import Decoded, check_schema, require_custom_kind, require_storable
 from apiserver.patch import field_validation as problems_of
 from apiserver.patch import json_patch, merge_patch, strategic_merge
 from apiserver.registry.served_resource import ServedResource
@@ -161,7 +161,7 @@ def apply_patch(
         text = patch.mismatch(patched) if isinstance(patched, dict) else ""
         error = field_errors.invalid("patch", quoted, text or str(mismatch))
         raise Invalid(GroupKind("", ""), "", [error]) from None
-    require_size(patched)
+    require_storable(patched)
     if not isinstance(patched.get("metadata"), dict):
         patched["metadata"] = {}
     return Decoded(patched, warnings)

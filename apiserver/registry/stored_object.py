@@ -76,6 +76,10 @@ class FieldGetter(Protocol):
     def __call__(self, document: Document, /) -> str: ...
 
 
+# What clients are told of it.
+TOO_DEEP_TEXT: Final = "the object is nested too deeply to be stored"
+
+
 class TooDeep(ValueError):
     """A document has more levels than can be stored."""
 

@@ -32,7 +32,7 @@ from apiserver.registry.offload import Offload
 from apiserver.registry.results import Written
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.size_class import SizeClass, size_class, size_class_of_document
-from apiserver.registry.stored_object import StoredObject, TooDeep
+from apiserver.registry.stored_object import TOO_DEEP_TEXT, StoredObject, TooDeep
 from apiserver.registry.transactions import Transactions
 from apiserver.registry.uids import UidSource
 from apiserver.registry.write_request import Admission, Draft, Transform, WriteRequest
@@ -392,7 +392,7 @@ async def encoded(resource: ServedResource, document: Document) -> bytes:
     try:
         return await resource.codec.encode(document)
     except TooDeep:
-        raise BadRequest("the object is nested too deeply to be stored") from None
+        raise BadRequest(TOO_DEEP_TEXT) from None
 
 
 def _random_suffix() -> str:

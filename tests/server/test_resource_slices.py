@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import pytest
+
 from tests.support.api import Api
 
 GROUP: Final = "/apis/resource.k8s.io"
@@ -51,6 +53,30 @@ def test_a_class_selects_devices_by_an_expression(api: Api) -> None:
         refused = api.post(path, device_class(f"{good} && device.none"))
         assert refused.causes == [("FieldValueInvalid", "spec.selectors[0].cel.expression")]
         assert "undefined field 'none'" in refused.message
+
+
+@pytest.mark.parametrize("levels", [300, 900])
+def test_parameters_that_are_nested_too_deeply_are_refused(api: Api, levels: int) -> None:
+    """What could not be stored is refused before it is compared with what is stored, and checked."""
+    resources: dict[str, dict[str, Any]] = {
+        f"{GROUP}/v1/deviceclasses": {},
+        f"{GROUP}/v1/namespaces/default/resourceclaimtemplates": {"spec": {"devices": {}}},
+    }
+    for number, (path, spec) in enumerate(resources.items()):
+        name = f"deep-{levels}-{number}"
+        api.post(path, {"metadata": {"name": name}, "spec": spec}).ok()
+        parameters: dict[str, Any] = {}
+        for _ in range(levels):
+            parameters = {"a": parameters}
+        config = [{"opaque": {"driver": "d.example.com", "parameters": parameters}}]
+        deep = {"spec": {"devices": {"config": config}}} if spec else {"config": config}
+        changed = {"metadata": {"name": name}, "spec": deep}
+        for answer in (
+            api.post(path, {"metadata": {"name": "other"}, "spec": deep}),
+            api.put(f"{path}/{name}", changed),
+            api.send("PATCH", f"{path}/{name}", changed, type="application/merge-patch+json"),
+        ):
+            assert (answer.status, answer.message) == (400, "the object is nested too deeply to be stored")
 
 
 def device_class(expression: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from apiserver.registry import version_codec
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable
 from apiserver.registry.size_class import size_class, size_class_of_document
-from apiserver.registry.stored_object import StoredObject, TooDeep, encode
+from apiserver.registry.stored_object import TOO_DEEP_TEXT, StoredObject, TooDeep, encode
 from apiserver.vocabulary import Document, GroupResource
 
 _NAMESPACES: Final = GroupResource("", "namespaces")
@@ -178,7 +178,7 @@ class ReviewedWrite:
             try:
                 found = self._encoded[key] = await self._encode(document, resource)
             except (orjson.JSONEncodeError, TooDeep):
-                raise BadRequest("the object is nested too deeply to be stored") from None
+                raise BadRequest(TOO_DEEP_TEXT) from None
         return found
 
     async def _encode(self, document: Document, resource: ServedResource) -> bytes:
