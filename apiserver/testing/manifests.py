@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import yaml
+from yaml.composer import ComposerError
 
 from apiserver.testing.errors import ManifestNotLoaded, UnknownKind
 from apiserver.testing.resources import Resource, resource_of
@@ -25,12 +26,24 @@ _ESTABLISHED_WITHIN_S: Final = 10.0
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads YAML as Kubernetes does: what looks like a time is text."""
+    """Reads YAML as Kubernetes does: what looks like a time is text, and a map has each key once."""
 
     yaml_implicit_resolvers = {
         first: [each for each in resolvers if each[0] != "tag:yaml.org,2002:timestamp"]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        """Raises ComposerError. Merges (`<<`) are resolved after this: what they bring may be overridden."""
+        node = super().compose_mapping_node(anchor)
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            if key.value in seen:
+                raise ComposerError(None, None, f'key "{key.value}" already set in map', key.start_mark)
+            seen.add(key.value)
+        return node
 
 
 class Manifest(NamedTuple):

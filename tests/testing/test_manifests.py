@@ -93,6 +93,10 @@ BAD: Final[dict[str, tuple[str, str]]] = {
         "apiVersion: v2\nkind: Gizmo\nmetadata: {name: a}\n",
         r"bad\.yaml:1: Gizmo a: v2: nothing that is served is a 'v2/Gizmo'",
     ),
+    "a key that is there twice": (
+        OK + "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: '1'}\ndata: {y: '2'}\n",
+        r'bad\.yaml:9: key "data" already set in map',
+    ),
     "a field that does not exist": (
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\nbinary: {}\n",
         r"bad\.yaml:1: ConfigMap a: 400 .*field not declared in schema",
@@ -106,6 +110,17 @@ BAD: Final[dict[str, tuple[str, str]]] = {
         r"bad\.yaml:3: CustomResourceDefinition other\.example\.com: 422 .*must be spec\.names\.plural",
     ),
 }
+
+
+def test_a_merge_may_be_overridden(server: ApiServer, tmp_path: Path) -> None:
+    path = tmp_path / "merged.yaml"
+    path.write_text(
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: merged, labels: &both {a: x, b: x}}\n"
+        "data: {<<: *both, b: y}\n"
+    )
+    server.load(path)
+    _, found = server.request("GET", "/api/v1/namespaces/default/configmaps/merged")
+    assert found["data"] == {"a": "x", "b": "y"}
 
 
 @pytest.mark.parametrize(("text", "message"), BAD.values(), ids=BAD)
