@@ -13,14 +13,21 @@ from apiserver.metrics.work_queues import MeasuredQueue
 from storage.auto_compaction import AutoCompactor
 
 
-def start(tasks: asyncio.TaskGroup, parts: Parts) -> list[asyncio.Task[None]]:
-    """Start the tasks that run beside requests. Returns them: they run until they are cancelled."""
+def start(
+    tasks: asyncio.TaskGroup, parts: Parts, controllers_wait_for: asyncio.Event | None
+) -> list[asyncio.Task[None]]:
+    """Start the tasks that run beside requests. Returns them: they run until they are cancelled.
+
+    controllers_wait_for: what comes before the controllers, if anything does.
+    """
     for queue in _queues(parts):
         parts.core.metrics.work_queues.add(queue)
-    return [tasks.create_task(work, name=name) for name, work in _work(parts)]
+    return [tasks.create_task(work, name=name) for name, work in _work(parts, controllers_wait_for)]
 
 
-def _work(parts: Parts) -> Iterator[tuple[str, Coroutine[None, None, None]]]:
+def _work(
+    parts: Parts, controllers_wait_for: asyncio.Event | None
+) -> Iterator[tuple[str, Coroutine[None, None, None]]]:
     """Yields what runs, with the name of its task."""
     config, core = parts.core.config, parts.core
     yield "watch-cache", core.registry.cache.run()
@@ -65,7 +72,7 @@ def _work(parts: Parts) -> Iterator[tuple[str, Coroutine[None, None, None]]]:
         yield "autoregister", parts.registration.run()
     for controller in parts.aggregation.controllers:
         yield "aggregation", controller.run()
-    yield "controllers", parts.controllers.run()
+    yield "controllers", _control(parts, controllers_wait_for)
     if parts.encryption is not None:
         yield "encryption", parts.encryption.run(core.registry.cache.refill)
         if config.etcd_servers:
@@ -103,6 +110,12 @@ def _queues(parts: Parts) -> Iterator[MeasuredQueue]:
         yield controller.queue
     yield from parts.definitions[1].queues
     yield parts.service_allocations[1].queue
+
+
+async def _control(parts: Parts, after: asyncio.Event | None) -> None:
+    if after is not None:
+        await after.wait()
+    await parts.controllers.run()
 
 
 async def _bootstrap(parts: Parts) -> None:

@@ -174,10 +174,13 @@ class App:
                 self._listen(parts.http_server, tls)
             parts.kubeconfig.write_first(tls.content)
             async with asyncio.TaskGroup() as tasks:
-                running = background.start(tasks, parts)
+                # Another server's controllers have done what there was to do about objects that it begins with.
+                # Who waits for this server does not wait for its own to look at all of them.
+                is_announced = asyncio.Event()
+                running = background.start(tasks, parts, None if beginning is None else is_announced)
                 if memory_keeper is not None:
                     running.append(tasks.create_task(memory_keeper.run(), name="memory"))
-                announcing = self._announce(parts, memory_keeper, on_ready, tls)
+                announcing = self._announce(parts, memory_keeper, on_ready, tls, is_announced)
                 running.append(tasks.create_task(announcing, name="announce"))
                 await self._stopping.wait()
                 parts.health.is_shutting_down = True
@@ -275,6 +278,7 @@ class App:
         memory_keeper: MemoryKeeper | None,
         on_ready: Callable[[str, Path], None],
         tls: ServingTls,
+        is_announced: asyncio.Event,
     ) -> None:
         await parts.health.wait_for_hooks()
         while not await parts.health.is_ready():  # noqa: ASYNC110  checks have no event to wait for
@@ -284,6 +288,7 @@ class App:
         if self._serving.listens_when_ready:
             self._listen(parts.http_server, tls)
         on_ready(url(self._config, self._serving.port), kubeconfig_path(self._config))
+        is_announced.set()
 
     # ---- stopping
 
