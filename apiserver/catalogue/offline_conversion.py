@@ -69,6 +69,10 @@ class ManifestConverter:
         group = api_version.rpartition("/")[0]
         return any(group == known.rpartition("/")[0] for known, _ in self._types)
 
+    def has_version(self, api_version: str) -> bool:
+        """Tells whether any release has a version of a group, as `apps/v1`."""
+        return any(api_version == known for known, _ in self._types)
+
     def convert(self, document: Document, wanted: str, minor: int) -> Converted:
         """wanted: the version, as `apps/v1`; empty for the one that the release 1.`minor` prefers.
 

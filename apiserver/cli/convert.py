@@ -71,6 +71,8 @@ def run(arguments: Sequence[str]) -> int:
     except InvalidEmulation as error:
         raise UsageError(f"convert: {error}") from None
     converter = ManifestConverter(BuiltinSchemas(DEFAULT_RELEASE.version))
+    if given.output_version and not converter.has_version(given.output_version):
+        raise UsageError(f"convert: --output-version: no release of Kubernetes has {given.output_version}")
     results = _Results(given.strict)
     for manifest in _manifests(given.files, given.recursive):
         _convert(converter, manifest, given, minor, results)

@@ -273,6 +273,14 @@ def test_ten_thousand_documents(capfd: pytest.CaptureFixture[str], tmp_path: Pat
         ([], "convert: -f names no file; - is the standard input"),
         (["-f", "/none"], "convert: /none: No such file or directory"),
         (["-f", "-", "--release=1.99"], "convert: emulation version 1.99 is not between"),
+        (
+            ["-f", "/none", "--output-version=networking.k8s.io/v1beta"],
+            "convert: --output-version: no release of Kubernetes has networking.k8s.io/v1beta",
+        ),
+        (
+            ["-f", "/none", "--output-version=apps"],
+            "convert: --output-version: no release of Kubernetes has apps",
+        ),
     ],
 )
 def test_wrong_use(arguments: list[str], why: str) -> None:
