@@ -42,7 +42,18 @@ if TYPE_CHECKING:
 
 _HAS_PASSED: Final = pytest.StashKey[bool]()
 MARK: Final = "apiserver"
-_OPTIONS: Final = ("crds", "manifests", "users", "feature_gates", "flags")
+# What the options of the mark may be; the second says it to who has given something else.
+_PATHS: Final = ((str, Path, Mapping, list, tuple), "files, folders, objects, or a list of these")
+_VALUES: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
+    "crds": _PATHS,
+    "manifests": _PATHS,
+    "users": (
+        (Mapping, list, tuple, set),
+        'a list of names, or groups by name, as {"alice": ["dev"]}',
+    ),
+    "feature_gates": ((Mapping,), 'gates by name, as {"AGate": True}'),
+    "flags": ((list, tuple), 'a list of flags, as ["--emulated-version=1.34"]'),
+}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -108,19 +119,30 @@ class _Wanted:
         """Raises InvalidMark."""
         wanted = cls()
         for mark in reversed(list(node.iter_markers(MARK))):  # those of the module first
-            unknown = sorted({*mark.kwargs} - {*_OPTIONS})
+            unknown = sorted({*mark.kwargs} - {*_VALUES})
             if mark.args or unknown:
                 what = ", ".join(unknown) or "an argument without a name"
-                raise InvalidMark(f"pytest.mark.{MARK} has {', '.join(_OPTIONS)}, but not {what}")
+                raise InvalidMark(f"pytest.mark.{MARK} has {', '.join(_VALUES)}, but not {what}")
             wanted.add(mark.kwargs)
         return wanted
 
     def add(self, options: Mapping[str, Any]) -> None:
+        """Raises InvalidMark."""
+        for name, value in options.items():
+            types, what = _VALUES[name]
+            if not isinstance(value, types):
+                raise InvalidMark(f"pytest.mark.{MARK}: {name} must be {what}, not {value!r}")
         for name in ("crds", "manifests"):
             if name in options:
                 self.manifests.append(options[name])
         users = options.get("users", {})
-        self.users |= {name: tuple(users[name]) if isinstance(users, Mapping) else () for name in users}
+        for name in users:
+            groups = users[name] if isinstance(users, Mapping) else ()
+            if isinstance(groups, str):
+                raise InvalidMark(
+                    f"pytest.mark.{MARK}: users: the groups of {name} must be a list, not {groups!r}"
+                )
+            self.users[name] = tuple(groups)
         self.feature_gates |= options.get("feature_gates", {})
         self.flags += options.get("flags", ())
 

@@ -235,8 +235,10 @@ class ApiServer:
     def user(self, name: str, *, groups: Sequence[str] = ()) -> Path:
         """Returns a kubeconfig with a new client certificate of a user.
 
-        Raises ValueError for a name that a certificate cannot have.
+        Raises ValueError for a name that a certificate cannot have, TypeError for groups that are one text.
         """
+        if isinstance(groups, str):  # whose letters would be groups
+            raise TypeError(f"the groups of {name} must be a list, not {groups!r}")
         directory = self._own_directory("user")
         certificate, key = pki.client_certificate(
             name, groups, (self._data_dir or directory) / "pki" / "ca.crt", self.clock.now()

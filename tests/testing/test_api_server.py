@@ -70,6 +70,11 @@ def test_the_kubeconfig_is_the_administrators(server: ApiServer) -> None:
     assert server.kubeconfig_dict["clusters"][0]["cluster"]["server"] == server.url
 
 
+def test_the_groups_of_a_user_are_a_list(server: ApiServer) -> None:
+    with pytest.raises(TypeError, match="the groups of alice must be a list, not 'dev'"):
+        server.user("alice", groups="dev")
+
+
 def test_a_user_has_a_certificate(server: ApiServer) -> None:
     info = who_is(server.user("bob", groups=["dev", "ops"]))
     assert (info["username"], {"dev", "ops"} <= {*info["groups"]}) == ("bob", True)

@@ -113,6 +113,21 @@ def test_a_mark_without_a_name(kube): ...
 
 @pytest.mark.apiserver(flags=["--no-such-flag"])
 def test_a_flag_that_is_not_known(kube): ...
+
+@pytest.mark.apiserver(flags="--emulated-version=1.34")
+def test_flags_that_are_no_list(kube): ...
+
+@pytest.mark.apiserver(feature_gates="ListFromCacheSnapshot=false")
+def test_gates_that_are_no_mapping(kube): ...
+
+@pytest.mark.apiserver(users="alice")
+def test_users_that_are_no_list(kube_users): ...
+
+@pytest.mark.apiserver(users={"alice": "dev"})
+def test_groups_that_are_no_list(kube_users): ...
+
+@pytest.mark.apiserver(crds=3)
+def test_definitions_that_are_no_paths(kube): ...
 """
 BAD: Final = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: Bad_Name}\n"
 
@@ -150,12 +165,17 @@ def test_kr8s(tmp_path: Path) -> None:
 def test_what_cannot_be_had_is_an_error_of_the_test(tmp_path: Path) -> None:
     (tmp_path / "bad.yaml").write_text(BAD)
     end = run(tmp_path, test_failures=FAILURES)
-    assert "4 errors" in end.stdout
+    assert "9 errors" in end.stdout
     for line in (
         f"{tmp_path / 'bad.yaml'}:1: ConfigMap Bad_Name: 422 ",
         "pytest.mark.apiserver has crds, manifests, users, feature_gates, flags, but not manifest",
         "but not an argument without a name",
         "the server did not start: unknown flag: --no-such-flag",
+        'pytest.mark.apiserver: flags must be a list of flags, as ["--emulated-version=1.34"], not \'--emul',
+        'pytest.mark.apiserver: feature_gates must be gates by name, as {"AGate": True}, not ',
+        "pytest.mark.apiserver: users must be a list of names, ",
+        "pytest.mark.apiserver: users: the groups of alice must be a list, not 'dev'",
+        "pytest.mark.apiserver: crds must be files, folders, objects, or a list of these, not 3",
     ):
         assert any(found.startswith(line) or line in found for found in end.stdout.splitlines()), line
     assert "Traceback" not in end.stdout
