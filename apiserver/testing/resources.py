@@ -46,7 +46,10 @@ def find_resource(server: ApiServer, kind: str) -> Resource:
     for resource in served:
         if kind in _names(resource):
             return resource
-    raise UnknownKind(kind, sorted({each.kind for each in served}))
+    # Who has asked for another version wants to know which there are, and nothing of other kinds.
+    name = kind.rpartition("/")[2]
+    versions = {f"{each.api_version}/{each.kind}" for each in served if each.kind == name}
+    raise UnknownKind(kind, sorted(versions or {each.kind for each in served}))
 
 
 def resource_of(server: ApiServer, api_version: str, kind: str) -> Resource:

@@ -93,6 +93,10 @@ BAD: Final[dict[str, tuple[str, str]]] = {
         "apiVersion: v2\nkind: Gizmo\nmetadata: {name: a}\n",
         r"bad\.yaml:1: Gizmo a: v2: nothing that is served is a 'v2/Gizmo'",
     ),
+    "a version that was removed": (
+        "apiVersion: extensions/v1beta1\nkind: Ingress\nmetadata: {name: a}\n",
+        r"bad\.yaml:1: Ingress a: .* a 'extensions/v1beta1/Ingress'; there are networking\.k8s\.io/v1/Ingress$",
+    ),
     "a key that is there twice": (
         OK + "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: '1'}\ndata: {y: '2'}\n",
         r'bad\.yaml:9: key "data" already set in map',
