@@ -14,9 +14,9 @@ What `kube` has, a mark says, on a test, a class or a module (`pytestmark`); mar
     @pytest.mark.apiserver(crds="deploy/crds", manifests=["deploy/rbac.yaml", {...}],
                            users={"alice": ["dev"]}, feature_gates={...}, flags=["--..."])
 
-The report of a test that has failed ends with the last requests that clients have sent to `kube`, the last
-writes to it and whose they were, and its Events. A fault that a test has injected and that never happened is
-an error of the test.
+The report of a test that has failed, or of a fixture of it, ends with the last requests that clients have
+sent to `kube`, the last writes to it and whose they were, and its Events; without `kube` it is about
+`apiserver`. A fault that a test has injected and that never happened is an error of the test.
 
 Paths begin at the root of the tests (`rootdir`). Servers, and what is loaded, are made once for all tests
 that ask for the same. Nothing is imported or started before a test uses a fixture. Each process of
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from apiserver.testing import ApiServer, InjectedFault, Snapshot
 
 _HAS_PASSED: Final = pytest.StashKey[bool]()
+# The server of a test while it runs, and the fixture that it is.
+_SERVER: Final = pytest.StashKey[tuple[str, "ApiServer"]]()
 MARK: Final = "apiserver"
 # What the options of the mark may be; the second says it to who has given something else.
 _PATHS: Final = ((str, Path, Mapping, list, tuple), "files, folders, objects, or a list of these")
@@ -69,12 +71,17 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     if report.when == "call":
         item.stash[_HAS_PASSED] = report.passed
-    server: ApiServer | None = getattr(item, "funcargs", {}).get("kube")
-    if report.when == "call" and report.failed and server is not None:
+    if report.failed and (server := _server_of(item)) is not None:
         from apiserver.testing.failure_report import sections
 
-        report.sections += sections(server)
+        report.sections += sections(*server)
     return report
+
+
+def _server_of(item: pytest.Item) -> tuple[str, ApiServer] | None:
+    """Returns the server of a test, its own before the session's, and the fixture that it is."""
+    session: ApiServer | None = (getattr(item, "funcargs", None) or {}).get("apiserver")
+    return item.stash.get(_SERVER, None if session is None else ("apiserver", session))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -209,7 +216,10 @@ def kube(_apiserver_servers: _Servers, request: pytest.FixtureRequest) -> Iterat
     if failure:
         pytest.fail(failure, pytrace=False)
     with server:
+        # Also a fixture that fails on it has a report. It is not kept: items live as long as the session.
+        request.node.stash[_SERVER] = "kube", server
         yield server
+        del request.node.stash[_SERVER]
 
 
 @pytest.fixture
@@ -231,9 +241,13 @@ def kube_namespace(request: pytest.FixtureRequest) -> Iterator[str]:
     code, answer = server.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
     assert code == 201, answer
     server.wait_for("ServiceAccount", "default", name)
+    if own:
+        yield name  # which is gone with the server
+        return
+    request.node.stash[_SERVER] = "apiserver", server
     yield name
-    if not own:  # else it is gone with the server
-        server.request("DELETE", f"/api/v1/namespaces/{name}")
+    del request.node.stash[_SERVER]
+    server.request("DELETE", f"/api/v1/namespaces/{name}")
 
 
 # ---- clients

@@ -21,11 +21,11 @@ _ANSWER_S: Final = 5.0
 _EVENTS: Final = "/api/v1/events"
 
 
-def sections(server: ApiServer) -> Iterator[tuple[str, str]]:
-    """Yields the sections of a report, each with its title."""
-    yield "the last requests of clients to kube", _lines([str(each) for each in server.requests()])
-    yield "the last writes to kube", _lines([str(each) for each in server.writes()])
-    yield "the last events in kube", _events(server)
+def sections(name: str, server: ApiServer) -> Iterator[tuple[str, str]]:
+    """Yields the sections of a report, each with its title. name: of the fixture."""
+    yield f"the last requests of clients to {name}", _lines([str(each) for each in server.requests()])
+    yield f"the last writes to {name}", _lines([str(each) for each in server.writes()])
+    yield f"the last events in {name}", _events(server)
 
 
 def _lines(lines: Sequence[str]) -> str:

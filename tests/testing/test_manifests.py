@@ -95,7 +95,7 @@ BAD: Final[dict[str, tuple[str, str]]] = {
     ),
     "a version that was removed": (
         "apiVersion: extensions/v1beta1\nkind: Ingress\nmetadata: {name: a}\n",
-        r"bad\.yaml:1: Ingress a: .* a 'extensions/v1beta1/Ingress'; there are networking\.k8s\.io/v1/Ingress$",
+        r"bad\.yaml:1: Ingress a: .*'extensions/v1beta1/Ingress'; there are networking\.k8s\.io/v1/Ingress$",
     ),
     "a key that is there twice": (
         OK + "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: '1'}\ndata: {y: '2'}\n",

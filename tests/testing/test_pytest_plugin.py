@@ -236,6 +236,48 @@ def test_a_failure_tells_who_wrote_what_and_what_happened(tmp_path: Path) -> Non
     assert "s3cret" not in sections
 
 
+FIXTURES: Final = """
+import pytest
+
+@pytest.fixture
+def operator(kube):
+    with pytest.raises(AssertionError):
+        kube.wait_for("ConfigMap", "mine", "default", timeout_s=0.1)
+    kube.load({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}})
+    raise AssertionError
+
+def test_of_a_fixture(operator): ...
+"""
+SESSION: Final = """
+def test_of_the_session(apiserver):
+    apiserver.load({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shared"}})
+    raise AssertionError
+
+def test_of_its_namespace(kube_namespace):
+    raise AssertionError
+
+def test_of_a_namespace_before(apiserver):
+    namespaces = apiserver.request("GET", "/api/v1/namespaces")[1]["items"]
+    phases = [each["status"]["phase"] for each in namespaces if each["metadata"]["name"].startswith("test-")]
+    assert "Active" not in phases
+"""
+
+
+def test_a_failure_of_a_fixture_tells_it_too(tmp_path: Path) -> None:
+    end = run(tmp_path, test_fixtures=FIXTURES)
+    _, found, writes = end.stdout.partition("the last writes to kube")
+    assert found, end.stdout
+    assert "/registry/core/configmaps/default/mine" in writes
+
+
+def test_without_a_server_of_its_own_a_failure_tells_of_the_sessions(tmp_path: Path) -> None:
+    end = run(tmp_path, test_session=SESSION)
+    assert "2 failed, 1 passed" in end.stdout, end.stdout
+    of_the_session, of_its_namespace = end.stdout.split("the last writes to apiserver")[1:]
+    assert "/registry/core/configmaps/default/shared" in of_the_session
+    assert "/registry/core/namespaces/test-1" in of_its_namespace
+
+
 WAITED: Final = """
 import threading
 
