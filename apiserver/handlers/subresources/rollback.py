@@ -17,6 +17,7 @@ from apiserver.errors import BadRequest, Invalid
 from apiserver.field_errors import Errors, quote, required
 from apiserver.handlers.virtual_kinds import VirtualKinds
 from apiserver.meta import object_meta
+from apiserver.registry.size_class import size_class_of_document
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
@@ -56,7 +57,12 @@ def rollback_handlers(registry: Registry, virtual: VirtualKinds, definition: str
             return Draft(deployment)
 
         request = WriteRequest(
-            resource=deployments, namespace=info.namespace, name=name, options=options, update=_BY_SERVER
+            resource=deployments,
+            namespace=info.namespace,
+            name=name,
+            options=options,
+            size=size_class_of_document(rollback),
+            update=_BY_SERVER,
         )
         await registry.update(request, roll_back)
         await send_status(call, _succeeded(name), HTTPStatus.CREATED)
