@@ -174,8 +174,8 @@ class App:
                 self._listen(parts.http_server, tls)
             parts.kubeconfig.write_first(tls.content)
             async with asyncio.TaskGroup() as tasks:
-                # Another server's controllers have done what there was to do about objects that it begins with.
-                # Who waits for this server does not wait for its own to look at all of them.
+                # Controllers of another server have done what there was to do about what it begins with. Who
+                # waits for this one does not wait for its own to look at all of it.
                 is_announced = asyncio.Event()
                 running = background.start(tasks, parts, None if beginning is None else is_announced)
                 if memory_keeper is not None:

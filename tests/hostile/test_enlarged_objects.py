@@ -1,11 +1,12 @@
-"""Small objects that become large on their way: by webhooks, policies, and what defaults multiply.
+"""Requests that make more work than they seem to: webhooks enlarge objects, subresources show little of them.
 
-A client sends a few hundred bytes. What is made of them is worked on beside the event loop all the same.
+Whatever a client has sent, what is made of it is worked on beside the event loop if it is large.
 """
 
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -312,3 +313,43 @@ def test_an_object_that_a_webhook_nests_too_deeply_is_refused(
     register(api, namespace, webhook, "widgets", defined.group, reinvocationPolicy=reinvocation)
     answer = defined.create("a", namespace, spec={})
     assert (answer.status, answer.json["message"]) == (400, "the object is nested too deeply to be stored")
+
+
+def pieces_offloaded(api: Api, path: str) -> int:
+    """Returns how many pieces of work are done beside the event loop for an answer, and to tell of it.
+
+    The least of several: now and then the server does something else meanwhile.
+    """
+
+    def done() -> int:
+        text = api.get("/metrics").body.decode()
+        return sum(map(int, re.findall(r"^apiserver_offload_done_total{.*} (\d+)$", text, re.MULTILINE)))
+
+    counts = []
+    for _ in range(5):
+        before = done()
+        api.get(path).ok()
+        counts.append(done() - before)
+    return min(counts)
+
+
+def test_large_objects_are_read_beside_the_loop_for_their_scales(api: Api, namespace: str) -> None:
+    """A scale is small. What it is read of is not."""
+    defined = widgets(api)
+    for name, count in (("small", 1), ("large", 100_000)):
+        defined.create(name, namespace, spec={"replicas": 1, "members": [""] * count}).ok()
+    small, large = (
+        pieces_offloaded(api, f"{defined.objects(namespace)}/{each}/scale") for each in ("small", "large")
+    )
+    assert large == small + 1
+
+
+def test_bindings_with_many_labels_do_not_hold_the_loop(api: Api, namespace: str) -> None:
+    """A pod gets them."""
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    api.post(path, {"metadata": {"name": "a"}, "spec": _CONTAINERS}).ok()
+    binding = {"metadata": {"name": "a", "labels": members(80_000)}, "target": {"kind": "Node", "name": "n"}}
+    with longest_turn(api) as turn:
+        api.post(f"{path}/a/binding", binding).ok()
+    assert len(api.get(f"{path}/a").ok()["metadata"]["labels"]) == 80_000
+    assert turn.thread_cpu_s <= TURN_S

@@ -36,7 +36,7 @@ from apiserver.patch import json_patch
 from apiserver.registry import write_stages
 from apiserver.registry.offload import Offload, on_event_loop
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.size_class import SizeClass, size_class
+from apiserver.registry.size_class import SizeClass, size_class, size_class_of_document
 from apiserver.vocabulary import Document, GroupResource
 from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.review_server import Caller
@@ -401,6 +401,8 @@ class MutatingAdmissionWebhook(WebhookPlugin):
         size = SizeClass.HUGE if json_patch.may_multiply(operations) else size
         patched = await write.offload.run_begun(size, _patched, encoded, operations, kind)
         changed = await write.changed(patched, invocation.resource)
+        # Of a subresource with a kind of its own, what was patched is no more than a part of it.
+        size = size_class_of_document(changed)
         if await write.offload.run_begun(size, write_stages.is_same, changed, write.new):
             return False
         write.replace(changed)

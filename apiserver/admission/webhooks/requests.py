@@ -9,7 +9,7 @@ from typing import Final
 
 import orjson
 
-from apiserver.admission.chain import AdmissionAttributes, Operation
+from apiserver.admission.chain import AdmissionAttributes, Operation, SubresourceView
 from apiserver.admission.webhooks.rules import Target
 from apiserver.errors import BadRequest
 from apiserver.registry import version_codec
@@ -239,9 +239,9 @@ class ReviewedWrite:
         attributes, new = self.attributes, self.new
         assert new is not None
         if attributes.view is not None:
-            changed: Document = orjson.loads(orjson.dumps(new))
-            attributes.view.put(changed, document)
-            return changed
+            encoded = orjson.dumps(new)
+            size = size_class(len(encoded))
+            return await self.offload.run_begun(size, _with_view, encoded, attributes.view, document)
         if resource is attributes.resource and not resource.codec.converts_hub:
             return document
         if not resource.is_custom:
@@ -272,6 +272,13 @@ def _with_version(converted: StoredObject, version: str | None) -> Document:
     document = converted.document()
     if version is not None:
         document["metadata"]["resourceVersion"] = version
+    return document
+
+
+def _with_view(encoded: bytes, view: SubresourceView, shown: Document) -> Document:
+    """Returns an encoded object with what a subresource shows of it put back. shown: as it was changed."""
+    document: Document = orjson.loads(encoded)
+    view.put(document, shown)
     return document
 
 

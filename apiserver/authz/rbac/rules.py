@@ -15,8 +15,8 @@ from apiserver.vocabulary import Document
 
 ANY: Final = "*"
 # Each role is read by the authorizer and by the controller that aggregates, and in each server of a process.
-# There is room for three times the default roles of a release, of which the longest have 6 KiB; they are a few
-# megabytes at most.
+# There is room for three times the default roles of a release, of which the longest have 6 KiB: they are a
+# few megabytes at most.
 CACHED_MAX: Final = 500
 CACHED_BYTES_MAX: Final = 8 * 1024
 

@@ -16,6 +16,7 @@ from apiserver.catalogue.subresources import SCALE
 from apiserver.deviations import Deviations
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.bodies import read_body
+from apiserver.endpoints.representation import Encoder
 from apiserver.errors import Conflict, Invalid
 from apiserver.handlers.apply import Applier
 from apiserver.handlers.apply_patcher import ApplyConversion
@@ -27,7 +28,7 @@ from apiserver.handlers.virtual_kinds import VirtualKinds, send_virtual, virtual
 from apiserver.meta import names, object_meta
 from apiserver.meta.options import WriteOptions, read_at_for_get
 from apiserver.registry.served_resource import ScaleFields, ServedResource
-from apiserver.registry.size_class import SizeClass
+from apiserver.registry.size_class import SizeClass, size_class
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import Draft
@@ -53,11 +54,11 @@ def scale_handlers(
     requests, kind = virtual.requests, virtual.kinds[definition]
 
     async def get(call: ApiCall) -> None:
-        resource, fields = _resource(call)
+        resource, _ = _resource(call)
         encoder = virtual.encoder(call, kind)
         info = call.info
         found = await registry.get(resource, info.namespace, info.name, read_at_for_get(call.query))
-        await send_virtual(call, encoder, kind, scale_of(found.document(), resource, fields, kind))
+        await send_scale(call, encoder, found)
 
     async def update(call: ApiCall) -> None:
         options = requests.options(call, "UpdateOptions")
@@ -111,7 +112,7 @@ def scale_handlers(
         applied, _ = await applier.apply(
             call, ApplyConversion(_view(resource, fields, kind), to_object, check_object)
         )
-        await send_virtual(call, encoder, kind, scale_of(applied.document(), resource, fields, kind))
+        await send_scale(call, encoder, applied)
 
     async def write(call: ApiCall, make_scale: MakeScale, options: WriteOptions, size: SizeClass) -> None:
         resource, fields = _resource(call)
@@ -129,7 +130,17 @@ def scale_handlers(
         request = requests.update(call, options, size, view=_view(resource, fields, kind))
         updated = await registry.update(request, transform)
         call.warnings += updated.warnings
-        await send_virtual(call, encoder, kind, scale_of(updated.found.document(), resource, fields, kind))
+        await send_scale(call, encoder, updated.found)
+
+    async def send_scale(call: ApiCall, encoder: Encoder, found: StoredObject) -> None:
+        """Send the scale of an object, which may be large, as the whole answer."""
+        resource, fields = _resource(call)
+
+        def scale() -> Document:
+            return scale_of(found.document(), resource, fields, kind)
+
+        shown = await call.offload.run_begun(size_class(len(found.tail)), scale)
+        await send_virtual(call, encoder, kind, shown)
 
     return {"get": get, "update": update, "patch": patch}
 
