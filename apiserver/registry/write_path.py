@@ -307,7 +307,7 @@ class WritePath:
             raise
         if allocations is not None:
             # What was unchanged when it was validated may have been allocated something since.
-            is_unchanged = write_stages.is_same(new, old)
+            is_unchanged = await offload.run_begun(size, write_stages.is_same, new, old)
         is_removal = "deletionTimestamp" in old["metadata"] and deletion.may_be_removed(resource, new)
         is_up_to_date = not stored.is_converted and resource.codec.is_up_to_date(stored, hub)
         is_noop = is_unchanged and not is_removal and is_up_to_date
