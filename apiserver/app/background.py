@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
+from typing import Final
 
 from apiserver.app.parts import Parts
 from apiserver.controllers.bootstrap import BootstrapHook
@@ -11,6 +12,8 @@ from apiserver.controllers.rbac_bootstrap import RbacBootstrapHook
 from apiserver.endpoints.health import PostStartHook
 from apiserver.metrics.work_queues import MeasuredQueue
 from storage.auto_compaction import AutoCompactor
+
+HAND_OVER_S: Final = 0.001
 
 
 def start(
@@ -115,6 +118,8 @@ def _queues(parts: Parts) -> Iterator[MeasuredQueue]:
 async def _control(parts: Parts, after: asyncio.Event | None) -> None:
     if after is not None:
         await after.wait()
+        # Who has waited for the server, in another thread of this interpreter, goes on before.
+        await asyncio.sleep(HAND_OVER_S)
     await parts.controllers.run()
 
 
