@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 import orjson
 
 from apiserver.testing.differences import differences, shown
-from apiserver.testing.errors import NotInTime, NotQuiet, RequestFailed
+from apiserver.testing.errors import NotInThisProcess, NotInTime, NotQuiet, RequestFailed
 from apiserver.testing.resources import Resource
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def assert_quiet(
     They begin when all resources are watched. What is written meanwhile is told, too.
     """
     __tracebackhide__ = HIDES_ASSERTIONS
-    written: list[str] = []
+    written: list[tuple[Resource, Document]] = []
     with contextlib.ExitStack() as stack:
         opened = []
         for kind, resource in resources.items():
@@ -136,13 +136,14 @@ def assert_quiet(
         deadline = time.monotonic() + seconds
         for resource, connection, response in opened:
             written += [
-                f"  {event['type']} {_place(resource, event['object'])}"
+                (resource, event)
                 for event in _lines(connection, response, deadline)
                 if event["type"] in ("ADDED", "MODIFIED", "DELETED")
             ]
     if written:
-        shown = "\n".join(written[:FIELDS_SHOWN])
-        raise NotQuiet(f"{len(written)} writes in {seconds:g} s:\n{shown}")
+        users = _users(server)
+        lines = "\n".join(_write(resource, event, users) for resource, event in written[:FIELDS_SHOWN])
+        raise NotQuiet(f"{len(written)} writes in {seconds:g} s:\n{lines}")
 
 
 def watch(server: ApiServer, path: str, query: Mapping[str, str], deadline: float) -> Iterator[Document]:
@@ -188,10 +189,22 @@ def _lines(
             yield orjson.loads(line)
 
 
-def _place(resource: Resource, found: Document) -> str:
-    metadata = found["metadata"]
+def _users(server: ApiServer) -> Mapping[str, str]:
+    """Returns whose the last writes were, by their resourceVersions, as far as the server tells."""
+    try:
+        return {str(write.revision): write.user for write in server.writes()}
+    except NotInThisProcess:
+        return {}
+
+
+def _write(resource: Resource, event: Document, users: Mapping[str, str]) -> str:
+    """Returns a line about a write. Who has deleted an object, it does not say itself."""
+    metadata = event["object"]["metadata"]
     namespace = f"{metadata['namespace']}/" if "namespace" in metadata else ""
-    return f"{resource.kind} {namespace}{metadata['name']} {_writer(found)}"
+    writer = "" if event["type"] == "DELETED" else _writer(event["object"])
+    user = users.get(metadata["resourceVersion"], "")
+    by = writer.removesuffix(": ") or (f"by {user}" if user else "")
+    return f"  {event['type']} {resource.kind} {namespace}{metadata['name']} {by}".rstrip()
 
 
 def _writer(found: Document) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -152,3 +153,32 @@ def test_what_is_written_is_told(server: ApiServer) -> None:
         writing.join()
     assert "ADDED ConfigMap default/a-" in str(raised.value)
     assert "by apiserver-testing" in str(raised.value)
+
+
+def test_who_has_written_is_told_where_the_object_does_not_say_it(server: ApiServer) -> None:
+    """As of one that was deleted: its last manager is another's, or that has none at all."""
+    code, account = server.request("GET", "/api/v1/namespaces/default/serviceaccounts/default")
+    assert (code, account["metadata"].get("managedFields")) == (200, None)
+    headers = {"Content-Type": "application/merge-patch+json"}
+    is_told = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not is_told.wait(0.01):
+            path = "/api/v1/namespaces/default/serviceaccounts/default"
+            server.request("PATCH", path, {"metadata": {"labels": {"a": str(number)}}}, headers=headers)
+            put(server, f"a-{number}")
+            server.request("DELETE", f"{CONFIG_MAPS}/a-{number}")
+            number += 1
+
+    writing = beside(write)
+    try:
+        with pytest.raises(NotQuiet) as raised:
+            server.assert_quiet("ServiceAccount", namespace="default", seconds=0.3)
+        assert "MODIFIED ServiceAccount default/default by admin" in str(raised.value)
+        with pytest.raises(NotQuiet) as raised:
+            server.assert_quiet("ConfigMap", namespace="default", seconds=0.3)
+    finally:
+        is_told.set()
+        writing.join()
+    assert re.search(r"DELETED ConfigMap default/a-\d+ by admin$", str(raised.value), re.MULTILINE)
