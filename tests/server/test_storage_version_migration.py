@@ -7,7 +7,9 @@ import json
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -96,19 +98,65 @@ def test_a_migration_writes_what_is_stored_in_another_version(of_old_release: Pa
     )
 
 
+def run_migrate(server: ServerProcess) -> list[str]:
+    """Returns what the command has printed."""
+    command = [sys.executable, "-m", "apiserver", "migrate", f"--kubeconfig={server.kubeconfig}"]
+    done = subprocess.run(
+        [*command, "--rate=10000", "horizontalpodautoscalers.autoscaling"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return done.stdout.splitlines()
+
+
 def test_the_command_does_the_same(of_old_release: Path) -> None:
     with ServerProcess(of_old_release) as server:
-        command = [sys.executable, "-m", "apiserver", "migrate", f"--kubeconfig={server.kubeconfig}"]
         for rewritten, unchanged in ((COUNT, 0), (0, COUNT)):
-            done = subprocess.run(
-                [*command, "--rate=10000", "horizontalpodautoscalers.autoscaling"],
-                capture_output=True,
-                text=True,
-                timeout=60,
-                check=True,
-            )
             counts = f"{rewritten} rewritten, {unchanged} up to date"
-            assert done.stdout.splitlines() == [f"horizontalpodautoscalers.autoscaling: {counts}"]
+            assert run_migrate(server) == [f"horizontalpodautoscalers.autoscaling: {counts}"]
+    assert set(stored_versions(of_old_release).values()) == {"autoscaling/v2"}
+
+
+def update_again_and_again(server: ServerProcess, name: str, is_over: threading.Event) -> int:
+    """Change an autoscaler, each time from what is there, until it is over. Returns how often it was."""
+    path, updates = f"{AUTOSCALERS.format('v2')}/{name}", 0
+    with contextlib.closing(Api(server)) as api:
+        while not is_over.is_set():
+            found = api.get(path).ok()
+            found["spec"]["maxReplicas"] = 10 + updates + 1
+            answer = api.put(path, found)
+            assert answer.status in (200, 409), answer.body  # 409: it was written in between
+            updates += answer.status == 200
+    return updates
+
+
+@pytest.mark.parametrize("how", ["objects", "the command"])
+def test_no_update_is_lost_while_others_write(of_old_release: Path, how: str) -> None:
+    names = [f"a-{number}" for number in range(0, COUNT, 5)]
+    is_over = threading.Event()
+    with (
+        ServerProcess(of_old_release, *SERVED) as server,
+        contextlib.closing(Api(server)) as api,
+        ThreadPoolExecutor(len(names)) as writers,
+    ):
+        updating = [writers.submit(update_again_and_again, server, name, is_over) for name in names]
+        try:
+            for number in range(5):
+                if how == "objects":
+                    migrate(api, f"m-{number}", "autoscaling", "horizontalpodautoscalers")
+                else:
+                    run_migrate(server)
+        finally:
+            is_over.set()
+        updates = {name: each.result() for name, each in zip(names, updating, strict=True)}
+        assert min(updates.values()) > 0
+        listed = api.get(AUTOSCALERS.format("v2")).json["items"]
+        found = {each["metadata"]["name"]: each["spec"]["maxReplicas"] for each in listed}
+        assert found == {f"a-{number}": 3 for number in range(COUNT)} | {
+            name: 10 + count for name, count in updates.items()
+        }
     assert set(stored_versions(of_old_release).values()) == {"autoscaling/v2"}
 
 

@@ -409,10 +409,12 @@ def _threads() -> tuple[int, int]:
 def test_nothing_is_left_of_forks(original: ApiServer, snapshot: Snapshot) -> None:
     with original.fork(snapshot):
         pass
+    gc.collect()  # What other tests have left.
     (others, before), opened = _threads(), psutil.Process().num_fds()
     for _ in range(2 * EXECUTOR_THREADS_MAX):
         with original.fork(snapshot) as fork:
             names(fork)
+    gc.collect()
     left, executors = _threads()
     assert (left, psutil.Process().num_fds()) == (others, opened)
     assert executors <= before + EXECUTOR_THREADS_MAX
