@@ -20,9 +20,12 @@ from storage.errors import StorageUnavailable
 
 # The first release in which connections share a database of this VFS.
 SQLITE_VERSION_MIN: Final = (3, 36, 0)
+# Objects of a kilobyte or two leave less of such pages empty than of SQLite's usual ones of half the size: a
+# sixth of what a fork's copy takes.
+PAGE_BYTES: Final = 8_192
 # Pages are in memory already; a connection needs copies only of those that it works on.
-WRITER_CACHE_KIB: Final = 1_024
-READER_CACHE_KIB: Final = 256
+WRITER_CACHE_KIB: Final = 128
+READER_CACHE_KIB: Final = 32
 # Where a file says which journal who writes and who reads it needs: 2 is a write-ahead log, 1 is none.
 # Source: sqlite.org/fileformat2.html, "The Database Header".
 _JOURNAL_BYTES: Final = slice(18, 20)
@@ -50,6 +53,7 @@ class MemoryDatabase:
         # It is there for as long as a connection is.
         self._keeper = self._connect(READER_CACHE_KIB)
         if source is None:
+            self._keeper.execute(f"PRAGMA page_size = {PAGE_BYTES}")
             self._keeper.execute("PRAGMA auto_vacuum = INCREMENTAL")
             self._keeper.executescript(f"BEGIN; {TABLES} COMMIT;")
         else:
