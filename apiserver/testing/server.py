@@ -321,7 +321,8 @@ class ApiServer:
         """Wait, over a watch, for an object of which `until` is true, and return it.
 
         kind: as `ConfigMap`, `configmaps`, `deployments.apps`, or `apps/v1/Deployment`.
-        Raises NotInTime, which tells of the object's last changes, UnknownKind, and what `until` raises.
+        until: a KeyError or IndexError says that it is not so yet: `until=lambda it: it["status"]["ready"]`.
+        Raises NotInTime, which tells of the object's last changes, UnknownKind, and what else `until` raises.
         """
         __tracebackhide__ = HIDES_ASSERTIONS
         found = wait_for(self, find_resource(self, kind), name, namespace, until=until, timeout_s=timeout_s)

@@ -79,10 +79,11 @@ def wait_for(
 ) -> Document | None:
     """Returns the object once `until` is true of it; with `until` None, returns None once it is gone.
 
-    Raises NotInTime, which tells of its last changes, RequestFailed, and what `until` raises.
+    Raises NotInTime, which tells of its last changes, RequestFailed, and what `until` raises. But a
+    LookupError says that a field is not there yet; NotInTime tells of it.
     """
     __tracebackhide__ = HIDES_ASSERTIONS
-    changes, deadline = _Changes(), time.monotonic() + timeout_s
+    changes, deadline, wanted = _Changes(), time.monotonic() + timeout_s, _Wanted(until)
     selector = {"fieldSelector": f"metadata.name={_SELECTED.sub(_ESCAPED, name)}"}
     path = resource.path(namespace)
     while True:
@@ -93,7 +94,7 @@ def wait_for(
         found = next(({**type_meta, **item} for item in listing["items"]), None)
         if found is not None or until is None:
             changes.add(found)
-        if _is_over(found, until):
+        if wanted.is_so(found):
             return found
         query = {**selector, "resourceVersion": listing["metadata"]["resourceVersion"]}
         for event in watch(server, path, query, deadline):
@@ -101,18 +102,34 @@ def wait_for(
                 break
             found = None if event["type"] == "DELETED" else event["object"]
             changes.add(found)
-            if _is_over(found, until):
+            if wanted.is_so(found):
                 return found
         if time.monotonic() >= deadline:
             what = f"{resource.kind} {namespace + '/' if namespace else ''}{name}"
-            wanted = "gone" if until is None else "as it should be"
             raise NotInTime(f"{what} was not {wanted} within {timeout_s:g} s; its last changes:\n{changes}")
 
 
-def _is_over(found: Document | None, until: Callable[[Document], bool] | None) -> bool:
-    if until is None:
-        return found is None
-    return found is not None and until(found)
+class _Wanted:
+    """How an object should be. until: what is true of it then; None if it should be gone."""
+
+    def __init__(self, until: Callable[[Document], bool] | None) -> None:
+        self._until = until
+        self._missing = ""  # in the object as it was last
+
+    def is_so(self, found: Document | None) -> bool:
+        if self._until is None:
+            return found is None
+        self._missing = ""
+        if found is None:
+            return False
+        try:
+            return self._until(found)
+        except LookupError as error:  # What waits for a field of a status often comes before the status.
+            self._missing = f" ({type(error).__name__}: {error})"
+            return False
+
+    def __str__(self) -> str:
+        return "gone" if self._until is None else f"as it should be{self._missing}"
 
 
 def assert_quiet(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 import time
@@ -104,6 +105,30 @@ def test_a_failure_tells_of_the_last_changes(server: ApiServer) -> None:
     message = str(raised.value)
     assert "ConfigMap default/a was not as it should be within 1 s" in message
     assert 'by apiserver-testing: data.x: "1" -> "2"' in message
+
+
+@pytest.mark.parametrize(
+    "missing", [{}, {"items": []}, {"items": [{}]}], ids=["a field", "an item", "a field of an item"]
+)
+def test_what_is_not_there_yet_is_waited_for(server: ApiServer, missing: dict[str, Any]) -> None:
+    """A status often comes after its object, and its conditions after the status."""
+
+    def is_ready(found: dict[str, Any]) -> bool:
+        items = json.loads(found["data"]["x"])
+        return bool(items["items"][0]["ready"])
+
+    put(server, "a", x=json.dumps(missing))
+    with pytest.raises(NotInTime, match=r"not as it should be \((KeyError|IndexError): .*\) within 0\.1 s"):
+        server.wait_for("ConfigMap", "a", "default", until=is_ready, timeout_s=0.1)
+    changing = beside(put, server, "a", x=json.dumps({"items": [{"ready": True}]}))
+    server.wait_for("ConfigMap", "a", "default", until=is_ready, timeout_s=LONG_S)
+    changing.join()
+
+
+def test_what_else_it_raises_is_raised(server: ApiServer) -> None:
+    put(server, "a", x="1")
+    with pytest.raises(TypeError):
+        server.wait_for("ConfigMap", "a", "default", until=lambda it: it["data"]["x"] > 1)
 
 
 def test_a_failure_says_that_there_was_nothing(server: ApiServer) -> None:
