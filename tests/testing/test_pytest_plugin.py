@@ -295,7 +295,7 @@ def test_is_quiet(kube):
     kube.assert_quiet("ConfigMap", seconds=2)
 
 def test_asks_what_is_wrong(kube):
-    kube.wait_for("Namespace", "default", until=lambda it: it["nothing"])
+    kube.wait_for("Namespace", "default", until=lambda it: it.nothing)
 """
 
 

@@ -411,13 +411,16 @@ def test_nothing_is_left_of_forks(original: ApiServer, snapshot: Snapshot) -> No
         pass
     gc.collect()  # What other tests have left.
     (others, before), opened = _threads(), psutil.Process().num_fds()
-    for _ in range(2 * EXECUTOR_THREADS_MAX):
+    forks = 2 * EXECUTOR_THREADS_MAX
+    for _ in range(forks):
         with original.fork(snapshot) as fork:
             names(fork)
     gc.collect()
     left, executors = _threads()
-    assert (left, psutil.Process().num_fds()) == (others, opened)
+    assert left == others
     assert executors <= before + EXECUTOR_THREADS_MAX
+    # Other servers of the process may have opened something meanwhile, but not one of each fork's.
+    assert psutil.Process().num_fds() < opened + forks / 2
 
 
 # ---- resets
