@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from functools import partial
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol
 
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.aggregation.namespaces import RemoteNamespaces
@@ -51,6 +51,7 @@ from apiserver.controllers.service_cidrs import ServiceCidrController
 from apiserver.controllers.storage_protection import CLAIMS, VOLUMES, StorageProtection
 from apiserver.controllers.storage_version_migrator import StorageVersionMigrator
 from apiserver.controllers.ttl_after_finished import TtlAfterFinished
+from apiserver.metrics.work_queues import MeasuredQueue
 from apiserver.serving import pki
 from apiserver.serving.listening import trusted_ca
 from apiserver.serving.serving_tls import ServingTls, TlsContent
@@ -76,22 +77,30 @@ class _PublishesCa(Runnable, Protocol):
         ...
 
 
-_P = TypeVar("_P", bound=_PublishesCa)
+class _FollowingCa:
+    """Runs a controller that looks again when the CA changes. make: gets what returns the present one."""
 
+    def __init__(self, tls: ServingTls, make: Callable[[Callable[[], bytes]], _PublishesCa]) -> None:
+        self._tls = tls
+        self._current = trusted_ca(tls.content)
+        self._controller = make(lambda: self._current)
 
-def _following_ca(tls: ServingTls, make: Callable[[Callable[[], bytes]], _P]) -> _P:
-    """Returns a controller that looks again when the CA changes. make: gets what returns the present one."""
-    current = trusted_ca(tls.content)
-    controller = make(lambda: current)
+    @property
+    def queue(self) -> MeasuredQueue:
+        return self._controller.queue
 
-    def on_change(content: TlsContent) -> None:
-        nonlocal current
-        if (changed := trusted_ca(content)) != current:
-            current = changed
-            controller.look_again()
+    async def run(self) -> None:
+        """Run it until cancelled. Another one is made each time that the server leads again."""
+        unsubscribe = self._tls.subscribe(self._follow)
+        try:
+            await self._controller.run()
+        finally:
+            unsubscribe()
 
-    tls.subscribe(on_change)
-    return controller
+    def _follow(self, content: TlsContent) -> None:
+        if (changed := trusted_ca(content)) != self._current:
+            self._current = changed
+            self._controller.look_again()
 
 
 def build_controllers(
@@ -115,13 +124,13 @@ def build_controllers(
         return NamespaceDefaultObjects(registry, served, lifecycle.check_create, [default], name=queue)
 
     def root_ca_publisher() -> Runnable:
-        return _following_ca(
+        return _FollowingCa(
             published.tls,
             lambda ca: default_objects("root_ca_cert_publisher", root_ca_config_map(lambda: ca().decode())),
         )
 
     def trust_bundle_publisher() -> Runnable:
-        return _following_ca(
+        return _FollowingCa(
             published.tls,
             lambda ca: ClusterTrustBundlePublisher(
                 registry, served, certificate_group, lambda: ca().decode()
@@ -129,7 +138,7 @@ def build_controllers(
         )
 
     def token_controller() -> Runnable:
-        return _following_ca(
+        return _FollowingCa(
             published.tls,
             lambda ca: ServiceAccountTokens(registry, served, published.issue_token, ca),
         )

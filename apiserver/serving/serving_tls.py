@@ -129,9 +129,10 @@ class ServingTls:
         )
         self.context, self.expirations = self._made_of(self.content)
 
-    def subscribe(self, on_change: Callable[[TlsContent], None]) -> None:
-        """on_change: called after each change, when new handshakes have it."""
+    def subscribe(self, on_change: Callable[[TlsContent], None]) -> Callable[[], None]:
+        """Returns what ends it. on_change: called after each change, when new handshakes have it."""
         self._subscribers.append(on_change)
+        return partial(self._subscribers.remove, on_change)
 
     def watched(
         self, observe: Callable[[bool], None], interval_s: float = INTERVAL_S

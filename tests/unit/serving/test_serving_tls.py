@@ -160,7 +160,10 @@ async def test_what_changes_is_there_for_new_handshakes(site: Site) -> None:
     outcomes: list[bool] = []
     told: list[TlsContent] = []
     watched = list(tls.watched(outcomes.append))
+    told_before: list[TlsContent] = []
+    unsubscribe = tls.subscribe(told_before.append)
     tls.subscribe(told.append)
+    unsubscribe()
     await settle(watched)
     assert not outcomes
     before = tls.context
@@ -172,6 +175,7 @@ async def test_what_changes_is_there_for_new_handshakes(site: Site) -> None:
     await settle(watched)
     assert outcomes == [True, True, True]
     assert told[-1] == tls.content
+    assert not told_before, "who has ended it is told no more"
     assert tls.context is not before
     end = shake_hands(tls.context, client(), "another.example")
     assert common_name(end) == "CN=named"
