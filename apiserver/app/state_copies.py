@@ -53,7 +53,7 @@ class Beginning:
 
     def open_store(self, clock: Clock) -> EmbeddedStore:
         """Returns a store with the objects."""
-        database = self.copy.database.copy()
+        database = MemoryDatabase(self.copy.database)
         if self.after:
             database.continue_at(self.after)
         return EmbeddedStore(database, monotonic=clock.monotonic, wall=clock.time)

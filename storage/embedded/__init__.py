@@ -1,7 +1,8 @@
 """`Storage` in this process, over SQLite: no other program to install, start or operate.
 
 It is one file, or memory of this process (`memory_database`), for tests and whatever else may be forgotten:
-the code is the same, and only the first and the last of what follows do not hold there.
+the code is the same, and only the first and the last of what follows do not hold there. Several stores in
+memory can begin with one copy of another store, which they share.
 
 What it guarantees, and how:
 

@@ -32,13 +32,17 @@ STEP_BYTES: Final = 256 * 1024
 
 _NUMBER: Final = "SELECT value FROM numbers WHERE name = ?"
 _SET_NUMBER: Final = "UPDATE numbers SET value = ? WHERE name = ?"
-# length() of a blob does not read it.
+# length() of a blob does not read it. The last column is whether the key has versions in a database that this
+# one began with (`memory_database`): they stay, and without a deletion after them the key would be back.
 _OBSOLETING: Final = """
-    SELECT new.id, new.revision, new.create_revision, old.id, length(old.value) FROM versions AS new
-    LEFT JOIN versions AS old ON old.key = new.key AND old.revision = new.previous_revision
+    SELECT new.id, new.revision, new.create_revision, old.id, length(old.value), EXISTS (
+        SELECT 1 FROM versions AS fixed WHERE fixed.key = new.key
+        AND fixed.revision <= (SELECT value FROM numbers WHERE name = 'base_revision'))
+    FROM main.versions AS new
+    LEFT JOIN main.versions AS old ON old.key = new.key AND old.revision = new.previous_revision
     WHERE new.revision > ? AND new.revision <= ? ORDER BY new.revision, new.id LIMIT ?
 """
-_DELETE: Final = "DELETE FROM versions WHERE id IN "
+_DELETE: Final = "DELETE FROM main.versions WHERE id IN "
 
 
 async def compact(writer: WriterThread, revision: int, *, frees_space: bool = False) -> None:
@@ -80,7 +84,7 @@ def _delete_obsolete_batch(transaction: Transaction, *, batch_s: float) -> bool:
     reached = compacted if is_last else rows[-1][1] - 1
     row_ids: list[int] = []
     size_bytes = 0
-    for row_id, revision, created, obsolete, obsolete_bytes in rows:
+    for row_id, revision, created, obsolete, obsolete_bytes, is_fixed in rows:
         if len(row_ids) >= STEP_ROWS or size_bytes >= STEP_BYTES:
             _delete(connection, row_ids)
             row_ids, size_bytes = [], 0
@@ -90,7 +94,8 @@ def _delete_obsolete_batch(transaction: Transaction, *, batch_s: float) -> bool:
         if obsolete is not None:
             row_ids.append(obsolete)
             size_bytes += obsolete_bytes or 0
-        if not created:  # Deleted together with the version it ended, which must not reappear.
+        # A deletion is deleted together with the version that it ended, which must not reappear.
+        if not created and not is_fixed:
             row_ids.append(row_id)
     _delete(connection, row_ids)
     connection.execute(_SET_NUMBER, (reached, "forgotten"))

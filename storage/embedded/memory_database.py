@@ -5,15 +5,18 @@ write-ahead log nobody reads while another writes, and whoever meets a lock slee
 again. So a group is committed while no read is under way (`storage.embedded.checkpoint_lock`): that takes
 microseconds, where a file has its fsync.
 
+A database may begin with the versions of another one that does not change any more. They stay where they are:
+each connection reads the other database, too, and `versions` is a view of both. What is written, and what
+compaction deletes, is in `main.versions`.
+
 Source: sqlite.org/src/file/src/memdb.c
 """
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 import sqlite3
-from typing import Final
+from typing import Final, Self
 
 from storage.embedded.database import BUSY_TIMEOUT_MS, TABLES, configure
 from storage.errors import StorageUnavailable
@@ -21,14 +24,39 @@ from storage.errors import StorageUnavailable
 # The first release in which connections share a database of this VFS.
 SQLITE_VERSION_MIN: Final = (3, 36, 0)
 # Objects of a kilobyte or two leave less of such pages empty than of SQLite's usual ones of half the size: a
-# sixth of what a fork's copy takes.
+# sixth of what a copy takes.
 PAGE_BYTES: Final = 8_192
 # Pages are in memory already; a connection needs copies only of those that it works on.
 WRITER_CACHE_KIB: Final = 128
 READER_CACHE_KIB: Final = 32
-# Where a file says which journal who writes and who reads it needs: 2 is a write-ahead log, 1 is none.
-# Source: sqlite.org/fileformat2.html, "The Database Header".
-_JOURNAL_BYTES: Final = slice(18, 20)
+# A view has one row in them.
+TEMP_PAGE_BYTES: Final = 512
+# A connection takes room for 20 pages of each database before anybody can say how many it may keep. Once it
+# has given that back it takes room for those only: 0.1 MB in place of 0.5.
+_SHRINK: Final = "PRAGMA shrink_memory"
+# TEMP is for this connection only, and its name hides that of the table.
+_BOTH: Final = """
+    CREATE TEMP VIEW versions AS SELECT * FROM main.versions UNION ALL SELECT * FROM base.versions
+"""
+# "base_revision" is where the versions of the other database end: compaction keeps the deletions of its keys.
+_BEGIN_WITH_BASE: Final = """
+    BEGIN;
+    INSERT OR REPLACE INTO main.numbers SELECT * FROM base.numbers;
+    INSERT OR REPLACE INTO main.numbers
+        SELECT 'base_revision', value FROM base.numbers WHERE name = 'revision';
+    INSERT INTO main.leases SELECT * FROM base.leases;
+    COMMIT;
+"""
+# The order of writes is kept; `id` is counted anew.
+_COPY: Final = """
+    BEGIN;
+    INSERT OR REPLACE INTO copy.numbers SELECT * FROM main.numbers WHERE name != 'base_revision';
+    INSERT INTO copy.leases SELECT * FROM main.leases;
+    INSERT INTO copy.versions (revision, key, create_revision, previous_revision, lease, value)
+        SELECT revision, key, create_revision, previous_revision, lease, value FROM versions
+        ORDER BY revision, id;
+    COMMIT;
+"""
 
 
 class MemoryDatabase:
@@ -41,8 +69,8 @@ class MemoryDatabase:
     log_path = None
     commits_exclude_reads = True
 
-    def __init__(self, source: sqlite3.Connection | None = None) -> None:
-        """source: whose database it is a copy of; without, it is empty."""
+    def __init__(self, base: MemoryDatabase | None = None) -> None:
+        """base: what it begins with, which nobody writes to any more. It may be closed before this one."""
         if sqlite3.sqlite_version_info < SQLITE_VERSION_MIN:
             raise StorageUnavailable(
                 f"a store in memory needs SQLite {'.'.join(map(str, SQLITE_VERSION_MIN))} or later; "
@@ -50,17 +78,37 @@ class MemoryDatabase:
             )
         # The slash makes it one for all connections.
         self._uri = f"file:/apiserver-{secrets.token_hex(8)}?vfs=memdb"
+        self._base: str | None = None  # its URI
         # It is there for as long as a connection is.
         self._keeper = self._connect(READER_CACHE_KIB)
-        if source is None:
-            self._keeper.execute(f"PRAGMA page_size = {PAGE_BYTES}")
-            self._keeper.execute("PRAGMA auto_vacuum = INCREMENTAL")
-            self._keeper.executescript(f"BEGIN; {TABLES} COMMIT;")
-        else:
-            _copy(source, self._keeper)
+        self._keeper.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+        self._keeper.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        self._keeper.executescript(f"BEGIN; {TABLES} COMMIT;")
+        if base is not None:
+            # Read-only, so that no transaction locks it for others that begin with it.
+            self._base = f"{base._uri}&mode=ro"
+            self._attach_base(self._keeper)
+            self._keeper.executescript(_BEGIN_WITH_BASE)
+            self._keeper.execute(_SHRINK)
+
+    @classmethod
+    def copy_of(cls, connection: sqlite3.Connection) -> Self:
+        """Returns an independent copy, at one revision, of what a connection to any embedded store reads.
+
+        The connection must not be in a transaction, and is of no use for anything else then.
+        """
+        copy = cls()
+        try:
+            connection.execute("ATTACH ? AS copy", (copy._uri,))
+            connection.execute("PRAGMA query_only = OFF")
+            connection.executescript(_COPY)
+        except BaseException:
+            copy.close()
+            raise
+        return copy
 
     def continue_at(self, revision: int) -> None:
-        """Have a copy that nobody has opened yet go on above a revision that others may have seen.
+        """Have a database that nobody has opened yet go on above a revision that others may have seen.
 
         As in a restored store, what was before cannot be read any more: whoever asks for it is told to list
         again. Revisions of objects stay as they are.
@@ -74,10 +122,6 @@ class MemoryDatabase:
         """The revision that it has reached. No writer may be connected."""
         found: int = self._keeper.execute("SELECT value FROM numbers WHERE name = 'revision'").fetchone()[0]
         return found
-
-    def copy(self) -> MemoryDatabase:
-        """Returns an independent copy. No writer may be connected to this one."""
-        return MemoryDatabase(self._keeper)
 
     def connect_writer(self) -> sqlite3.Connection:
         """Open the one connection that writes; one thread at a time may use it."""
@@ -103,17 +147,16 @@ class MemoryDatabase:
             self._uri, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_TIMEOUT_MS / 1000
         )
         configure(connection, cache_kib)
+        if self._base is not None:
+            self._attach_base(connection)
+        connection.execute(_SHRINK)
         return connection
 
-
-def _copy(source: sqlite3.Connection, target: sqlite3.Connection) -> None:
-    """Copy what a connection sees to a database in memory, which cannot have a write-ahead log."""
-    (journal,) = source.execute("PRAGMA journal_mode").fetchone()
-    if journal != "wal":
-        source.backup(target)
-        return
-    pages = bytearray(source.serialize())
-    pages[_JOURNAL_BYTES] = b"\x01\x01"
-    with contextlib.closing(sqlite3.connect(":memory:")) as between:
-        between.deserialize(pages)
-        between.backup(target)
+    def _attach_base(self, connection: sqlite3.Connection) -> None:
+        """Have a connection, with which there are tables already, read both databases."""
+        connection.execute("ATTACH ? AS base", (self._base,))
+        connection.execute(f"PRAGMA base.cache_size = -{READER_CACHE_KIB}")
+        # Of the database of temporary tables, which is made now.
+        connection.execute("PRAGMA temp_store = MEMORY")
+        connection.execute(f"PRAGMA page_size = {TEMP_PAGE_BYTES}")
+        connection.execute(_BOTH)

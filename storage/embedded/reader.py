@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sqlite3
 import threading
 from collections.abc import Callable
@@ -51,9 +52,10 @@ _COUNT: Final = """
         SELECT max(revision), create_revision FROM versions
         WHERE key >= ? AND key < ? AND revision <= ? GROUP BY key HAVING create_revision > 0)
 """
+# With the signs SQLite does not look for the keys in their index, where most rows are of older revisions.
 _HISTORY: Final = """
-    SELECT key, value, create_revision, revision, lease FROM versions INDEXED BY versions_by_revision
-    WHERE revision > ? AND key >= ? AND key < ? ORDER BY revision, id LIMIT ?
+    SELECT key, value, create_revision, revision, lease FROM versions
+    WHERE revision > ? AND +key >= ? AND +key < ? ORDER BY revision, id LIMIT ?
 """
 _SIZE: Final = "SELECT page_count * page_size FROM pragma_page_count(), pragma_page_size()"
 
@@ -123,12 +125,11 @@ class Reader:
     async def copy(self) -> MemoryDatabase:
         """Returns a copy of everything, at one revision, in memory."""
 
-        def copied(connection: sqlite3.Connection) -> MemoryDatabase:
-            # The transaction is fixed to a state by its first read.
-            connection.execute(_NUMBERS).fetchone()
-            return MemoryDatabase(connection)
+        def copied() -> MemoryDatabase:
+            with contextlib.closing(self._connect()) as connection:
+                return MemoryDatabase.copy_of(connection)
 
-        return await self._in_transaction(copied)
+        return await self._in_thread(copied)
 
     def close(self) -> None:
         self._threads.shutdown()
@@ -152,19 +153,27 @@ class Reader:
 
     async def _in_transaction(self, read: Callable[[sqlite3.Connection], T]) -> T:
         def in_transaction() -> T:
+            connection = self._connection()
+            connection.execute("BEGIN")
+            try:
+                return read(connection)
+            finally:
+                connection.execute("ROLLBACK")
+
+        return await self._in_thread(in_transaction)
+
+    async def _in_thread(self, read: Callable[[], T]) -> T:
+        """Run `read` while the writer does not exclude reads. Raises StorageUnavailable."""
+
+        def counted() -> T:
             self._checkpoint_lock.begin_read()
             try:
-                connection = self._connection()
-                connection.execute("BEGIN")
-                try:
-                    return read(connection)
-                finally:
-                    connection.execute("ROLLBACK")
+                return read()
             finally:
                 self._checkpoint_lock.end_read()
 
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, in_transaction)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, counted)
         except sqlite3.Error as error:
             raise StorageUnavailable(f"the embedded store cannot read: {error}") from error
         except RuntimeError as error:  # The pool has been shut down.

@@ -66,7 +66,7 @@ _LATEST: Final = """
     SELECT revision, create_revision FROM versions WHERE key = ? ORDER BY revision DESC LIMIT 1
 """
 _INSERT: Final = """
-    INSERT INTO versions (revision, key, create_revision, previous_revision, lease, value) VALUES
+    INSERT INTO main.versions (revision, key, create_revision, previous_revision, lease, value) VALUES
 """
 _ROW: Final = "(?, ?, ?, ?, ?, ?)"
 # Each statement releases the interpreter's lock and must get it back from a busy event loop: rows that are

@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 
 from storage.embedded import EmbeddedStore
+from storage.embedded.memory_database import MemoryDatabase
 from storage.encryption.configuration import ANY, EncryptionConfiguration, Key, Keys, Rule
 from storage.encryption.encryption import Encryption, build_chains
 from storage.encryption.store import EncryptedStorage
 from storage.etcd import EtcdClient, EtcdStore
-from storage.interface import Delete, EventBatch, KeyRange, Storage, Watch
+from storage.interface import Delete, EventBatch, KeyRange, Put, Storage, Watch
 from storage.keys import prefix_range
 from tests.support.cache_as_storage import CacheAsStorage
+from tests.support.embedded_stores import P
 from tests.support.etcd_process import EtcdProcess, etcd_binaries, etcd_in_container, has_container_engine
 from tests.support.required import missing
 
@@ -59,6 +61,7 @@ ETCD = pytest.mark.etcd
 BACKENDS = [
     pytest.param("embedded", id="embedded"),
     pytest.param("memory", id="memory"),
+    pytest.param("shared_memory", id="shared-memory"),
     pytest.param("wheel_etcd", id="etcd-wheel", marks=ETCD),
     pytest.param("system_etcd", id="etcd-system", marks=ETCD),
     *([pytest.param("container_etcd", id="etcd-container", marks=ETCD)] if has_container_engine() else []),
@@ -76,7 +79,22 @@ async def open_backend(name: str, request: pytest.FixtureRequest, tmp_path: Path
         return await EmbeddedStore.open(tmp_path / "data", durable=False)
     if name == "memory":
         return await EmbeddedStore.in_memory()
+    if name == "shared_memory":
+        return EmbeddedStore(await database_with_deletions())
     return await open_etcd(request.getfixturevalue(name))
+
+
+async def database_with_deletions() -> MemoryDatabase:
+    """Returns a database that begins with another one, in which keys of many tests were deleted."""
+    store = await EmbeddedStore.in_memory()
+    keys = [f"{P}{name}" for name in ("a", "b", "c", "d", "e", "x")]
+    await store.transact([], [Put(key, b"before") for key in keys])
+    await store.transact([], [Delete(key) for key in keys])
+    base = await store.copy()
+    await store.close()
+    database = MemoryDatabase(base)
+    base.close()
+    return database
 
 
 def encrypted(store: Storage) -> Storage:

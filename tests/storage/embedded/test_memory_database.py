@@ -11,11 +11,14 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from storage.embedded import EmbeddedStore
 from storage.embedded.checkpoint_lock import CheckpointLock
+from storage.embedded.memory_database import MemoryDatabase
 from storage.errors import RevisionCompacted
-from storage.interface import Put, ReadAt, Stored
+from storage.interface import NO_LEASE, Delete, EventBatch, Put, ReadAt, Stored
 from tests.support.embedded_stores import ALL, P, all_keys
 from tests.support.eventually import WITHIN_S
 
@@ -117,7 +120,7 @@ async def test_a_copy_is_another_store(kind: str, tmp_path: Path) -> None:
     revision = await store.create(P + "b", b"2", lease=lease)
     copied = await store.copy()
     await store.create(P + "c", b"3")
-    one, other = EmbeddedStore(copied.copy()), EmbeddedStore(copied.copy())
+    one, other = EmbeddedStore(MemoryDatabase(copied)), EmbeddedStore(MemoryDatabase(copied))
     await other.create(P + "d", b"4")
     assert (await all_keys(one), await all_keys(other)) == (["a", "b"], ["a", "b", "d"])
     assert (await one.get(P + "b")).stored == Stored(P + "b", b"2", revision, revision, lease)
@@ -160,3 +163,104 @@ async def test_a_copy_is_of_one_revision_while_others_write() -> None:
     is_done = True
     await writing
     await store.close()
+
+
+KEYS: Final = tuple(P + name for name in "abcd")
+# What is done to a store: a key is written or deleted, or all history is forgotten.
+steps = st.lists(
+    st.one_of(
+        st.builds(Put, st.sampled_from(KEYS), st.binary(max_size=4), st.just(NO_LEASE)),
+        st.builds(Delete, st.sampled_from(KEYS)),
+        st.just("compact"),
+    ),
+    max_size=12,
+)
+
+
+async def do(store: EmbeddedStore, step: Put | Delete | str) -> None:
+    if isinstance(step, str):
+        await store.compact(await store.current_revision())
+    else:
+        await store.transact([], [step])
+
+
+async def what_it_shows(store: EmbeddedStore) -> tuple[object, ...]:
+    """All that clients can read: each revision, as it was, and the events between them."""
+    last = await store.current_revision()
+    shown: list[object] = [last]
+    for revision in range(1, last + 1):
+        try:
+            page = await store.list(ALL, ReadAt.exactly(revision))
+            some = await store.list(ALL, ReadAt.exactly(revision), limit=2)
+            each = [await store.get(key, ReadAt.exactly(revision)) for key in KEYS]
+            shown.append((page, some, each, await store.count(ALL, ReadAt.exactly(revision))))
+            shown.append(await events_after(store, revision))
+        except RevisionCompacted as error:
+            shown.append(str(error))
+    return tuple(shown)
+
+
+async def events_after(store: EmbeddedStore, revision: int) -> EventBatch:
+    watch = store.watch(ALL, after=revision)
+    try:
+        return await anext(aiter(watch))
+    finally:
+        await watch.close()
+
+
+@given(before=steps, after=steps)
+def test_one_that_shares_what_it_begins_with_is_as_a_copy(
+    before: list[Put | Delete | str], after: list[Put | Delete | str]
+) -> None:
+    async def compare() -> None:
+        first = await EmbeddedStore.in_memory()
+        for step in before:
+            await do(first, step)
+        copied = await first.copy()
+        copy, sharing = EmbeddedStore(await first.copy()), EmbeddedStore(MemoryDatabase(copied))
+        copied.close()
+        for step in after:
+            await do(copy, step)
+            await do(sharing, step)
+        shown = await what_it_shows(copy)
+        assert await what_it_shows(sharing) == shown
+        # A copy of one that shares has everything itself.
+        again = EmbeddedStore(await sharing.copy())
+        await sharing.close()
+        assert await what_it_shows(again) == shown
+        for store in (first, copy, again):
+            await store.close()
+
+    asyncio.run(compare())
+
+
+async def test_what_is_deleted_is_gone_although_what_is_shared_has_it() -> None:
+    first = await EmbeddedStore.in_memory()
+    await first.create(P + "a", b"1")
+    database = await first.copy()
+    one, other = EmbeddedStore(MemoryDatabase(database)), EmbeddedStore(MemoryDatabase(database))
+    database.close()
+    revision = (await one.get(P + "a")).revision
+    await one.compare_and_delete(P + "a", expected=revision)
+    await one.compact(await one.current_revision())
+    assert (await all_keys(one), await all_keys(other)) == ([], ["a"])
+    # Nor does it come back once it was written again, and that is forgotten.
+    written = await one.create(P + "a", b"2")
+    await one.compare_and_delete(P + "a", expected=written)
+    await one.compact(await one.current_revision())
+    assert (await one.get(P + "a")).stored is None
+    for store in (first, one, other):
+        await store.close()
+
+
+async def test_what_is_shared_takes_no_memory_of_its_own() -> None:
+    first = await EmbeddedStore.in_memory()
+    for number in range(100):
+        await first.create(f"{P}{number}", bytes(10_000))
+    database = await first.copy()
+    sharing = EmbeddedStore(MemoryDatabase(database))
+    assert len(await all_keys(sharing)) == 100
+    assert await sharing.size_bytes() < await first.size_bytes() / 10
+    database.close()
+    for store in (first, sharing):
+        await store.close()
