@@ -14,7 +14,7 @@ from apiserver.cli.config import Config
 from apiserver.handlers.subresources.connect import Connector
 from apiserver.handlers.subresources.kubelets import Kubelets
 from apiserver.handlers.subresources.pod_streams import pod_connectors
-from apiserver.handlers.subresources.proxy import insecure_context, proxy_connectors
+from apiserver.handlers.subresources.proxy import insecure_context, make_insecure_context, proxy_connectors
 from apiserver.reverse_proxy.forwarder import Forwarder
 from apiserver.serving.listening import CannotStart
 from apiserver.serving.serving_tls import expires_at
@@ -90,8 +90,9 @@ class _KubeletFiles:
         contents: of the files. Raises OSError, ValueError.
         """
         pem = dict(zip(self._paths, contents, strict=True))
-        trusting = insecure_context()
-        context = insecure_context()
+        if not pem:
+            return insecure_context(), insecure_context()
+        trusting, context = make_insecure_context(), make_insecure_context()
         if "ca" in pem:
             context = ssl.create_default_context(cadata=pem["ca"].decode("ascii", "replace"))
         if "certificate" in pem:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from apiserver.app.host_process import HostProcess, service_allocator
+from apiserver.app.host_process import HostProcess, SharedParts, service_allocator
 from apiserver.app.metrics import Metrics
 from apiserver.app.secure_serving import SecureServing
 from apiserver.app.stores import watch_cache
@@ -36,7 +36,6 @@ from apiserver.registry.strategy import DeclaredChecks
 from apiserver.registry.transactions import WriteObservers
 from apiserver.registry.write_path import IsStale
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.serving import process_memory
 from apiserver.validation.declarative.rules import DeclaredRules
 from apiserver.workers.worker import SupervisorClient
 from storage.interface import Storage
@@ -137,7 +136,7 @@ def build_core(
         meta_encoders=MetaV1Encoders(schemas.get),
         offload=offload,
         metrics=metrics,
-        memory_budget=MemoryBudget(_memory_limit_bytes(config, serving.worker)),
+        memory_budget=MemoryBudget(_memory_limit_bytes(config, serving.worker, surroundings.host.shared)),
         serving=serving,
         decode=decode,
         catalogue=catalogue,
@@ -161,9 +160,9 @@ def _declarative_validation(
     return partial(DeclarativeValidation, counts=counts, takes_over=config.declarative_validation_takeover)
 
 
-def _memory_limit_bytes(config: Config, worker: SupervisorClient | None) -> int:
+def _memory_limit_bytes(config: Config, worker: SupervisorClient | None, shared: SharedParts) -> int:
     """Returns what this process may have; 0 for no limit. Workers share the limit."""
     limit = config.memory_limit_bytes
     if limit is None:
-        limit = process_memory.container_limit_bytes()
+        limit = shared.container_limit_bytes
     return limit if worker is None else limit // config.workers

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import ssl
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from hashlib import sha256
 from typing import Final, NamedTuple
 
@@ -20,6 +20,7 @@ from apiserver.endpoints.request_history import RequestHistory
 from apiserver.faults import FaultInjector
 from apiserver.releases.emulation import EmulatedRelease
 from apiserver.schema.builtin import BuiltinSchemas
+from apiserver.serving import process_memory
 from apiserver.serving.listening import Sockets
 from apiserver.serving.serving_tls import TlsContent, TlsOptions, make_context
 from apiserver.shared_values import SharedValues
@@ -80,6 +81,11 @@ class SharedParts:
             CONTEXTS_MAX
         )
         self._pairs: SharedValues[bytes, None] = SharedValues(PAIRS_MAX)  # by digests
+
+    @cached_property
+    def container_limit_bytes(self) -> int:
+        """The memory that the process may have, as it was when it was asked first; 0 if there is no limit."""
+        return process_memory.container_limit_bytes()
 
     def schemas(self, release: tuple[int, int], vendor: str) -> BuiltinSchemas:
         """Returns the schemas of a release's types. They are 20 MB, and take 20 ms to read."""

@@ -160,7 +160,12 @@ class App:
             identity = await self._cluster_identity(core, health) if config.etcd_servers else None
             if self._stopping.is_set():
                 return
-            certificates = await asyncio.to_thread(make_certificates, config, identity)
+            # A server that begins with what another one had has its keys, too: mostly none has to be made.
+            certificates = (
+                await asyncio.to_thread(make_certificates, config, identity)
+                if beginning is None
+                else make_certificates(config, identity)
+            )
             tls = self._serving_tls(certificates)
             outbound = await stack.enter_async_context(
                 open_outbound(core, certificates, self._host.shared.require_pair)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
-from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector, generate_latest
+from prometheus_client import PLATFORM_COLLECTOR, PROCESS_COLLECTOR, CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
@@ -46,8 +46,8 @@ class Exposition:
         self._sources = sources
         self._metrics = metrics or MetricRegistry()
         self._registry = CollectorRegistry()
-        ProcessCollector(registry=self._registry)
-        PlatformCollector(registry=self._registry)
+        self._registry.register(PROCESS_COLLECTOR)
+        self._registry.register(PLATFORM_COLLECTOR)
 
     def slices(self) -> Iterator[bytes]:
         """Yields all metrics in the exposition format, version 0.0.4, in pieces of some `SLICE_BYTES`.

@@ -8,6 +8,7 @@ import logging
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as FutureTimeout
@@ -31,6 +32,8 @@ log = logging.getLogger(__name__)
 START_S_MAX: Final = 30.0
 # Requests under way when a server is stopped are given a moment: nobody waits for their answers any more.
 DRAIN_S: Final = 0.05
+# Enough for another thread to wake up.
+HAND_OVER_S: Final = 0.0002
 # A child process that does not end by then is killed.
 CHILD_ENDS_WITHIN_S: Final = 10.0
 # What a stopped server was asked for.
@@ -240,6 +243,8 @@ class ServerThread:
 def _announcing(ready: Future[str]) -> Callable[[str, Path], None]:
     def on_ready(url: str, _: Path) -> None:
         ready.set_result(url)
+        # Who waits for it needs the interpreter's lock, which this thread would have for milliseconds more.
+        time.sleep(HAND_OVER_S)
 
     return on_ready
 

@@ -147,7 +147,13 @@ class EmbeddedStore:
 
     def watch(self, keys: KeyRange, *, after: int) -> EmbeddedWatch:
         self._require_open()
-        watch = EmbeddedWatch(keys, after, read_history=self._reader.history, on_close=self._watches.discard)
+        watch = EmbeddedWatch(
+            keys,
+            after,
+            is_behind=after < self._revision,
+            read_history=self._reader.history,
+            on_close=self._watches.discard,
+        )
         self._watches.add(watch)
         return watch
 

@@ -1,4 +1,4 @@
-"""Watches on the embedded store: they read history from the file first, then take batches as committed."""
+"""Watches on the embedded store: they read what is in the file already, then take batches as committed."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ ReadHistory = Callable[[KeyRange, int], Awaitable[HistoryPage]]
 class EmbeddedWatch:
     """A watch on the file and on later commits; see `storage.interface.Watch`.
 
+    is_behind: whether the store may have events after that revision already.
     read_history: returns the first page of events in a range after a revision.
     on_close: called with the watch when it is closed.
     """
@@ -37,6 +38,7 @@ class EmbeddedWatch:
         keys: KeyRange,
         after: int,
         *,
+        is_behind: bool,
         read_history: ReadHistory,
         on_close: Callable[[EmbeddedWatch], None],
     ) -> None:
@@ -45,7 +47,7 @@ class EmbeddedWatch:
         self._read_history = read_history
         self._on_close = on_close
         self._live: deque[EventBatch] = deque()
-        self._is_behind = True  # what comes next is in the file, not in `_live`
+        self._is_behind = is_behind  # what comes next is in the file, not in `_live`
         self._is_closed = False
         self._wake: asyncio.Future[None] | None = None
 
@@ -73,6 +75,8 @@ class EmbeddedWatch:
                 batch = self._live.popleft()
             elif self._is_behind:
                 batch = await self._catch_up()
+            elif not is_established:
+                batch = EventBatch([], self._reached)
             else:
                 self._wake = asyncio.get_running_loop().create_future()
                 await self._wake

@@ -505,6 +505,8 @@ def test_sizes_of_responses_to_reads_are_counted(
 
 def test_sizes_of_other_responses_are_not_counted(api: Api, configmaps: str) -> None:
     api.post(configmaps, NEW).ok()
+    api.get(f"{configmaps}/a").ok()
+    api.get(configmaps).ok()
     verbs = {s.labels["verb"] for s in Scrape(api).samples if s.name == "apiserver_response_sizes_count"}
     assert verbs == {"GET", "LIST"}
 

@@ -259,6 +259,21 @@ def test_controllers_work(snapshot: Snapshot, fork: ApiServer, is_reset: bool) -
     fork.wait_until_gone("ConfigMap", "owned", "default")
 
 
+@pytest.mark.parametrize("is_reset", [False, True], ids=["a fork", "a server that is reset"])
+def test_what_was_deleted_stays_deleted(original: ApiServer, snapshot: Snapshot, is_reset: bool) -> None:
+    """A server that starts on a store creates what every server has, which would be another state."""
+    view = "/apis/rbac.authorization.k8s.io/v1/clusterroles/view"
+    with original.fork(snapshot) as server:
+        assert server.request("DELETE", view)[0] == 200
+        without = server.snapshot()
+        if is_reset:
+            server.reset(without)
+            assert server.request("GET", view)[0] == 404
+        with server.fork(without) as fork:
+            await_controllers(fork)
+            assert fork.request("GET", view)[0] == 404
+
+
 def test_forks_in_threads_start_and_write_at_once(original: ApiServer, snapshot: Snapshot) -> None:
     """They share what does not depend on a server, as compiled schemas."""
     pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}

@@ -7,6 +7,7 @@ Source: k8s.io/kubernetes, pkg/registry/core/{service,pod,node}, ResourceLocatio
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import random
 import ssl
@@ -60,8 +61,14 @@ def parse_address(text: str) -> Address | None:
     return address if address.name else None
 
 
+@functools.cache
 def insecure_context() -> ssl.SSLContext:
-    """Returns the context for servers whose certificate cannot be checked."""
+    """Returns the context, shared by all, for servers whose certificate cannot be checked."""
+    return make_insecure_context()
+
+
+def make_insecure_context() -> ssl.SSLContext:
+    """Returns such a context for somebody who has a certificate to show."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
