@@ -106,7 +106,7 @@ async def send_virtual(
 ) -> None:
     """Send a document that is not stored as the whole answer. size: of the document."""
     kind.compile()
-    made = await call.offload.run(size, virtual_object, kind, document)
+    made = await call.offload.run_begun(size, virtual_object, kind, document)
     await send_object(call, encoder, made, status)
 
 

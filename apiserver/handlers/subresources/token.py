@@ -21,7 +21,9 @@ from apiserver.errors import BadRequest, Conflict, Invalid, NotFound
 from apiserver.field_errors import invalid, quote
 from apiserver.handlers.virtual_kinds import VirtualKinds, send_virtual
 from apiserver.meta import timestamps
-from apiserver.registry.served_resource import ServedTable
+from apiserver.registry.offload import Offload
+from apiserver.registry.served_resource import ServedResource, ServedTable
+from apiserver.registry.size_class import size_class, size_class_of_document
 from apiserver.registry.store import Registry
 from apiserver.vocabulary import Document, GroupResource
 
@@ -75,7 +77,6 @@ def token_handlers(
 ) -> Mapping[str, Handler]:
     """Returns the handlers of serviceaccounts/{name}/token, by verb. clock: seconds since 1970."""
     kind = virtual.kinds[TOKEN_REQUEST]
-    bound_objects = _BoundObjects(registry, served)
 
     def complete(request: Document) -> None:
         spec = request["spec"]
@@ -94,12 +95,13 @@ def token_handlers(
             )
             raise Invalid(kind.group_kind, info.name, [problem])
         await lifecycle.check_create(accounts, info.namespace, info.name, may_provision=not options.dry_run)
-        account = (await registry.get(accounts, info.namespace, info.name)).document()
+        objects = _Objects(registry, served, call.offload)
+        account = await objects.get(accounts, info.namespace, info.name)
         if errors := validate_token_request(request):
             raise Invalid(kind.group_kind, "", errors)
         await virtual.admit(call, kind, info.name, request, options, complete)
         spec = request["spec"]
-        bound = await bound_objects.claims(spec.get("boundObjectRef"), info.namespace, info.name)
+        bound = await objects.claims(spec.get("boundObjectRef"), info.namespace, info.name)
         max_s = tokens.expiration_max_s
         if max_s and spec["expirationSeconds"] > max_s:
             call.warnings.append(
@@ -110,9 +112,10 @@ def token_handlers(
         if call.audit is not None:
             call.audit.annotate(CREDENTIAL_ID, f"JTI={token_id}")
         now = int(clock())
-        lifetime_s, stale_after_s = tokens.lifetimes_s(spec, bound)
-        token = tokens.issuer.issue(
-            Claims(
+
+        def issue() -> str:
+            lifetime_s, stale_after_s = tokens.lifetimes_s(spec, bound)
+            claims = Claims(
                 namespace=info.namespace,
                 account=Reference(info.name, account["metadata"]["uid"]),
                 audiences=tuple(spec["audiences"]),
@@ -121,9 +124,12 @@ def token_handlers(
                 token_id=token_id,
                 bound=bound,
                 warn_after=None if stale_after_s is None else now + stale_after_s,
-            ),
-            now=now,
-        )
+            )
+            return tokens.issuer.issue(claims, now=now)
+
+        # An admission plugin may have made it far larger than what was sent.
+        size = size_class_of_document(request)
+        token = await call.offload.run_begun(size, issue)
         request["metadata"] = {
             **meta,
             "name": info.name,
@@ -134,16 +140,21 @@ def token_handlers(
         # What was asked for, also if the token is valid for longer.
         expires_at = now + spec["expirationSeconds"]
         request["status"] = {"token": token, "expirationTimestamp": timestamps.to_text(expires_at)}
-        await send_virtual(call, encoder, kind, request, HTTPStatus.CREATED)
+        await send_virtual(call, encoder, kind, request, HTTPStatus.CREATED, size)
 
     return {"create": create}
 
 
-class _BoundObjects:
-    """Finds the objects that tokens are bound to."""
+class _Objects:
+    """Reads the objects of a token, and finds those that it is bound to. offload: decodes large ones."""
 
-    def __init__(self, registry: Registry, served: ServedTable) -> None:
-        self._registry, self._served = registry, served
+    def __init__(self, registry: Registry, served: ServedTable, offload: Offload) -> None:
+        self._registry, self._served, self._offload = registry, served, offload
+
+    async def get(self, resource: ServedResource, namespace: str, name: str) -> Document:
+        """Returns an object. Raises NotFound, and what `Registry.get` raises."""
+        found = await self._registry.get(resource, namespace, name)
+        return await self._offload.run_begun(size_class(len(found.tail)), found.document)
 
     async def claims(self, reference: Document | None, namespace: str, account: str) -> BoundTo:
         """Returns the claims about the object that a token is bound to.
@@ -189,4 +200,4 @@ class _BoundObjects:
             raise BadRequest("Name parameter required.")
         if served is None:
             raise NotFound(GroupResource("", resource), name)
-        return (await self._registry.get(served, namespace, name)).document()
+        return await self.get(served, namespace, name)
