@@ -101,5 +101,5 @@ async def _version(core: Core, resource: ServedResource, event: Event) -> Object
     stored = Stored(event.key, event.value, event.create_revision, event.mod_revision)
     document: Document = {}
     with suppress(ApiError):  # It is damaged, or cannot be converted.
-        document = (await version_codec.view(resource.codec, core.decode(stored))).document()
+        document = (await version_codec.view(resource.codec, core.decode(stored), core.offload)).document()
     return ObjectVersion(event.mod_revision, document, event.is_create, event.lease != NO_LEASE)

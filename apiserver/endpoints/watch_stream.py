@@ -24,7 +24,7 @@ from apiserver.errors import ApiError, InternalError, TooManyRequests
 from apiserver.metrics.requests import RequestMetrics
 from apiserver.registry.offload import SERVER
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.size_class import SizeClass
+from apiserver.registry.size_class import SizeClass, size_class
 from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import MASTERS, UserInfo
 from storage.turns import TURN_S, Turn, in_turns
@@ -291,18 +291,17 @@ class WatchStream:
         if not codec.is_immediate:
             for obj in objects:
                 obj.require_sound()
-            objects = await codec.views(objects)
+            objects = await codec.views(objects, self._call.offload)
         if self._view_predicate is not None:
             objects = await _select(objects, self._view_predicate)
         turn = Turn()
         for obj in objects:
             obj.require_sound()
-            obj = codec.cached_view(obj) or obj
-            size_class = self._encoder.work(obj)
-            if size_class is SizeClass.SMALL:
-                piece = self._frame(self._event("ADDED", obj, obj.tail))
+            work = self._work(obj)
+            if work is SizeClass.SMALL:
+                piece = self._framed_initial(obj)
             else:
-                piece = await self._call.offload.run_begun(size_class, self._framed_initial, obj)
+                piece = await self._call.offload.run_begun(work, self._framed_initial, obj)
             pieces.append(piece)
             size += len(piece)
             is_turn_over = turn.is_over()
@@ -321,7 +320,14 @@ class WatchStream:
         self._write_bookmark(stream, revision, ends_initial_events=True)
         self._metrics.observe_watch_list(self._call, self._clock() - self._call.received_at)
 
-    def _framed_initial(self, obj: StoredObject) -> bytes:
+    def _work(self, hub: StoredObject) -> SizeClass:
+        """Returns how much work it is to send an object of the hub version."""
+        if self.resource.codec.converts_hub:
+            return size_class(len(hub.tail))
+        return self._encoder.work(hub)
+
+    def _framed_initial(self, hub: StoredObject) -> bytes:
+        obj = self.resource.codec.view_of_hub(hub)
         return self._frame(self._event("ADDED", obj, obj.tail))
 
     def _event(self, kind: str, obj: StoredObject, tail: bytes) -> bytes:
@@ -435,7 +441,7 @@ class WatchStream:
     ) -> Delivery[StoredObject] | None:
         """Returns a change as the selector sees it: ADDED, MODIFIED or DELETED; None if it sees none."""
         kind, change = delivery
-        selected = [predicate(self._view_of(obj)) for obj in self._objects_of(delivery)]
+        selected = [predicate(self._hub_of(obj)) for obj in self._objects_of(delivery)]
         if kind is not EventType.MODIFIED:
             return delivery if selected[0] else None
         match selected:
@@ -445,7 +451,10 @@ class WatchStream:
                 return Delivery(EventType.DELETED, change)
         return delivery if selected[0] else None
 
-    def _view_of(self, obj: StoredObject) -> StoredObject:
+    def _hub_of(self, obj: StoredObject) -> StoredObject:
+        """Returns a stored object in the hub version: of a custom resource its view."""
+        if self.resource.codec.is_immediate:
+            return obj
         view = self._views.get(obj) or self.resource.codec.cached_view(obj)
         assert view is not None  # `_take` returns no others.
         return view
@@ -455,7 +464,8 @@ class WatchStream:
         failure: ApiError | None = None
         try:
             objects = [obj for each in deliveries for obj in self._objects_of(each)]
-            self._views = dict(zip(objects, await self.resource.codec.views(objects), strict=True))
+            views = await self.resource.codec.views(objects, self._call.offload)
+            self._views = dict(zip(objects, views, strict=True))
         except ApiError as error:
             failure = error
         except Exception:
@@ -479,7 +489,8 @@ class WatchStream:
     ) -> list[bytes]:
         """Returns events in their frames, up to the first that a thread has to encode, which begins.
 
-        All streams of the same form and framing share them. objects: to be sent with each, if that is known.
+        All streams of the same form and framing share them.
+        objects: to be sent with each, if that is known, in the hub version.
         """
         pieces: list[bytes] = []
         first, self._encoded_first, self._unencoded, self._unencoded_objects = (
@@ -496,27 +507,30 @@ class WatchStream:
             form = (kind, served, self._form, is_first and self._encoder.first_event_differs)
             piece = change.encodings.get(form) if first is None else first
             if piece is None:
-                obj = objects[index] if objects else self._view_of(_object_of(delivery))
-                if self._encoder.work(obj) is not SizeClass.SMALL:
+                hub = objects[index] if objects else self._hub_of(_object_of(delivery))
+                if self._work(hub) is not SizeClass.SMALL:
                     self._unencoded = deliveries[index:]
                     self._unencoded_objects = objects[index:] or [
-                        self._view_of(_object_of(each)) for each in self._unencoded
+                        self._hub_of(_object_of(each)) for each in self._unencoded
                     ]
-                    self._encoding = self._loop.create_task(self._encode_first(delivery, obj, form))
+                    self._encoding = self._loop.create_task(self._encode_first(delivery, hub, form))
                     break
-                piece = change.encodings[form] = self._framed(delivery, obj, is_first=is_first)
+                piece = change.encodings[form] = self._framed(delivery, hub, is_first=is_first)
             pieces.append(piece)
             first, self._has_sent_event = None, True
         return pieces
 
-    async def _encode_first(self, delivery: Delivery[StoredObject], obj: StoredObject, form: object) -> None:
-        """Have an event encoded in a thread: the first of those that wait for that."""
+    async def _encode_first(self, delivery: Delivery[StoredObject], hub: StoredObject, form: object) -> None:
+        """Have an event encoded in a thread: the first of those that wait for that.
+
+        hub: the object to be sent, in the hub version.
+        """
         # It is for all streams of the form, and nobody's in particular.
         offload = self._call.offload.for_user(SERVER)
-        framed = partial(self._framed, delivery, obj, is_first=not self._has_sent_event)
+        framed = partial(self._framed, delivery, hub, is_first=not self._has_sent_event)
 
         def make() -> Awaitable[bytes]:
-            return offload.run_begun(self._encoder.work(obj), framed)
+            return offload.run_begun(self._work(hub), framed)
 
         failure: ApiError | None = None
         try:
@@ -529,8 +543,9 @@ class WatchStream:
         self._encoding = None
         self._on_prepared(failure)
 
-    def _framed(self, delivery: Delivery[StoredObject], obj: StoredObject, *, is_first: bool) -> bytes:
+    def _framed(self, delivery: Delivery[StoredObject], hub: StoredObject, *, is_first: bool) -> bytes:
         kind, change = delivery
+        obj = self.resource.codec.view_of_hub(hub)
         # A deletion has a revision of its own (rows M03, M06).
         tail = obj.at_revision(change.revision) if kind is EventType.DELETED else obj.tail
         return self._frame(self._encoder.event(kind.value, obj, tail, is_first=is_first))

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from apiserver.errors import Invalid
 from apiserver.field_errors import Errors
 from apiserver.registry.guard import Guard
+from apiserver.registry.size_class import SizeClass, size_class
 from apiserver.registry.stored_object import StoredObject, encode, head_of, with_revision
-from apiserver.registry.version_codec import VersionCodec
+from apiserver.registry.version_codec import BesideLoop, VersionCodec
 from apiserver.vocabulary import Document, GroupKind, GroupResource
 from storage.turns import Turn
 
@@ -52,21 +53,17 @@ class ConversionCodec:
         self.is_immediate = True
         self.converts_hub = True
 
-    def cached_view(self, stored: StoredObject) -> StoredObject:
-        if not stored.head:
-            return stored  # It is damaged, and whoever sends it finds out.
-        document = stored.document()
-        revision = document["metadata"].get("resourceVersion")  # What was not stored (a dry run) has none.
-        rest = encode(self.from_hub(document), self._head)[len(self._head) :]
-        return StoredObject(stored.key, self._head, with_revision(rest, int(revision)) if revision else rest)
+    def cached_view(self, stored: StoredObject) -> StoredObject | None:
+        is_small = size_class(len(stored.tail)) is SizeClass.SMALL
+        return self.view_of_hub(stored) if is_small else None
 
-    async def views(self, objects: list[StoredObject]) -> list[StoredObject]:
+    async def views(self, objects: list[StoredObject], offload: BesideLoop) -> list[StoredObject]:
         views: list[StoredObject] = []
         turn = Turn()
         for each in objects:
             if turn.is_over():
                 await turn.next()
-            views.append(self.cached_view(each))
+            views.append(await offload.run_begun(size_class(len(each.tail)), self.view_of_hub, each))
         return views
 
     async def hub(self, stored: StoredObject) -> StoredObject:
@@ -89,7 +86,12 @@ class ConversionCodec:
         return other.from_hub(self.to_hub(document))
 
     def view_of_hub(self, hub: StoredObject) -> StoredObject:
-        return self.cached_view(hub)
+        if not hub.head:
+            return hub  # It is damaged, and whoever sends it finds out.
+        document = hub.document()
+        revision = document["metadata"].get("resourceVersion")  # What was not stored (a dry run) has none.
+        rest = encode(self.from_hub(document), self._head)[len(self._head) :]
+        return StoredObject(hub.key, self._head, with_revision(rest, int(revision)) if revision else rest)
 
     def is_up_to_date(self, stored: StoredObject, hub: StoredObject) -> bool:
         return True

@@ -166,7 +166,7 @@ class DeletePath:
         else:
             # Nothing changes, which only the stored object can tell.
             await self._transactions.require(key, expected=revision)
-        return Deleted(await version_codec.view(resource.codec, found), is_removed, uid, warnings)
+        return Deleted(await version_codec.view(resource.codec, found, offload), is_removed, uid, warnings)
 
     async def _remove_marked(
         self, resource: ServedResource, key: str, uid: str, document: Document, revision: int

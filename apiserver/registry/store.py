@@ -75,6 +75,7 @@ class Registry:
         self.clock = clock
         self.cache = cache = storage.cache
         self._brand = brand
+        self._offload = offload
         self._keys = ObjectKeys(storage.prefix)
         transactions = Transactions(
             storage.store,
@@ -100,7 +101,7 @@ class Registry:
         if version is None or version.value is None:
             raise NotFound(resource.group_resource, name)
         version.value.require_sound()
-        return await version_codec.view(resource.codec, version.value)
+        return await version_codec.view(resource.codec, version.value, self._offload)
 
     async def list(
         self, resource: ServedResource, namespace: str, options: ListOptions, *, counts_rest: bool = True
@@ -117,7 +118,7 @@ class Registry:
             keys, at = chunks.decode_position(keys, options.continue_token, meta_version)
         try:
             if selects is not None and selection.is_of_views:
-                found = await _list_views(self.cache, resource, selects, keys, at, options.limit)
+                found = await self._list_views(resource, selects, keys, at, options.limit)
             else:
                 found = await self.cache.list(
                     keys, at, limit=options.limit, predicate=selects, counts_rest=counts_rest
@@ -132,8 +133,42 @@ class Registry:
             await asyncio.sleep(0)
         objects = [version.value for version in found.versions if version.value is not None]
         _require_sound(resource, objects)
-        objects = await resource.codec.views(objects)
+        objects = await resource.codec.views(objects, self._offload)
         return ObjectList(objects, found.revision, token, found.remaining)
+
+    async def _list_views(
+        self,
+        resource: ServedResource,
+        selects: Callable[[StoredObject], bool],
+        keys: KeyRange,
+        at: ReadAt,
+        limit: int,
+    ) -> Listing[StoredObject]:
+        """As the cache lists, of views; `selects` is asked about these alone.
+
+        Raises CorruptObject, ApiError where an object cannot be shown, and what the cache raises.
+        """
+        selected: list[KeyVersion[StoredObject]] = []
+        turn = Turn()
+        while True:
+            page = await self.cache.list(keys, at, limit=VIEWS_AT_ONCE if limit else 0)
+            found = [(each, each.value) for each in page.versions if each.value is not None]
+            _require_sound(resource, [value for _, value in found])
+            views = await resource.codec.views([value for _, value in found], self._offload)
+            for (each, _), view in zip(found, views, strict=True):
+                if turn.is_over():
+                    await turn.next()
+                if selects(view):
+                    version = KeyVersion(
+                        each.key, view, revision=each.revision, create_revision=each.create_revision
+                    )
+                    selected.append(version)
+            if limit and len(selected) > limit:
+                del selected[limit:]
+                return Listing(selected, page.revision, after(selected[-1].key), None)
+            if page.next_key is None:
+                return Listing(selected, page.revision, None, None)
+            keys, at = KeyRange(page.next_key, keys.end), ReadAt.exactly(page.revision)
 
     async def pages(
         self, resource: ServedResource, namespace: str, options: ListOptions
@@ -213,38 +248,3 @@ def _require_sound(resource: ServedResource, objects: list[StoredObject]) -> Non
         told = damaged[: DAMAGED_CAUSES_MAX + 1]
         errors = [each.error for each in told if isinstance(each, DamagedObject)]
         raise StorageReadError.of_list(resource.group_resource, [(error.key, error.text) for error in errors])
-
-
-async def _list_views(
-    cache: WatchCache[StoredObject],
-    resource: ServedResource,
-    selects: Callable[[StoredObject], bool],
-    keys: KeyRange,
-    at: ReadAt,
-    limit: int,
-) -> Listing[StoredObject]:
-    """As the cache lists, of views; `selects` is asked about these alone.
-
-    Raises CorruptObject, ApiError where an object cannot be shown, and what the cache raises.
-    """
-    selected: list[KeyVersion[StoredObject]] = []
-    turn = Turn()
-    while True:
-        page = await cache.list(keys, at, limit=VIEWS_AT_ONCE if limit else 0)
-        found = [(each, each.value) for each in page.versions if each.value is not None]
-        _require_sound(resource, [value for _, value in found])
-        views = await resource.codec.views([value for _, value in found])
-        for (each, _), view in zip(found, views, strict=True):
-            if turn.is_over():
-                await turn.next()
-            if selects(view):
-                version = KeyVersion(
-                    each.key, view, revision=each.revision, create_revision=each.create_revision
-                )
-                selected.append(version)
-        if limit and len(selected) > limit:
-            del selected[limit:]
-            return Listing(selected, page.revision, after(selected[-1].key), None)
-        if page.next_key is None:
-            return Listing(selected, page.revision, None, None)
-        keys, at = KeyRange(page.next_key, keys.end), ReadAt.exactly(page.revision)

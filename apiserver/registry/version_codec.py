@@ -15,12 +15,25 @@ Source of the division: k8s.io/apimachinery, pkg/runtime/serializer/versioning; 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ParamSpec, Protocol, TypeVar
 
 from apiserver.registry.guard import Guard
+from apiserver.registry.size_class import SizeClass
 from apiserver.registry.stored_object import StoredObject, encode
 from apiserver.vocabulary import Document, GroupResource
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class BesideLoop(Protocol):
+    """Runs work on the event loop if it is small, else beside it: `offload.Offload`."""
+
+    async def run_begun(
+        self, size: SizeClass, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
+    ) -> _T: ...
 
 
 class VersionCodec(Protocol):
@@ -29,8 +42,9 @@ class VersionCodec(Protocol):
     stored_head: what every object begins with that is written now.
     stored_group_resource: the resource under which the objects are stored.
     stored_kind: the kind under which they are stored.
-    is_immediate: `cached_view` always has an answer. False where a conversion webhook may have to be asked,
-        and where what a client sees depends on a schema that may have changed since the object was stored.
+    is_immediate: what is stored is of the hub version: `view_of_hub` makes the view of it. False where a
+        conversion webhook may have to be asked, and where what a client sees depends on a schema that may
+        have changed since the object was stored.
     converts_hub: the hub version is not the client's.
     """
 
@@ -50,13 +64,15 @@ class VersionCodec(Protocol):
     def cached_view(self, stored: StoredObject) -> StoredObject | None:
         """Returns a stored object in the client's version; itself where that is the same.
 
-        None if only `views` can tell, since a webhook has to be asked. Raises CorruptObject.
+        None if only `views` can tell, since a webhook has to be asked, or the object is large.
+        Raises CorruptObject.
         """
         ...
 
-    async def views(self, objects: list[StoredObject]) -> list[StoredObject]:
+    async def views(self, objects: list[StoredObject], offload: BesideLoop) -> list[StoredObject]:
         """Returns stored objects in the client's version; other requests have their turns meanwhile.
 
+        offload: converts large ones. Custom resources have their server's, as requests share conversions.
         Raises CorruptObject, and ApiError where a conversion fails.
         """
         ...
@@ -83,7 +99,7 @@ class VersionCodec(Protocol):
         ...
 
     def view_of_hub(self, hub: StoredObject) -> StoredObject:
-        """Returns an object of the hub version in the client's version."""
+        """Returns an object of the hub version in the client's version, however long that takes."""
         ...
 
     def is_up_to_date(self, stored: StoredObject, hub: StoredObject) -> bool:
@@ -102,10 +118,10 @@ class VersionCodec(Protocol):
         ...
 
 
-async def view(codec: VersionCodec, stored: StoredObject) -> StoredObject:
+async def view(codec: VersionCodec, stored: StoredObject, offload: BesideLoop) -> StoredObject:
     """Returns one stored object in the client's version. Raises CorruptObject, ApiError."""
     cached = codec.cached_view(stored)
-    return cached if cached is not None else (await codec.views([stored]))[0]
+    return cached if cached is not None else (await codec.views([stored], offload))[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +137,7 @@ class IdentityCodec:
     def cached_view(self, stored: StoredObject) -> StoredObject:
         return stored
 
-    async def views(self, objects: list[StoredObject]) -> list[StoredObject]:
+    async def views(self, objects: list[StoredObject], offload: BesideLoop) -> list[StoredObject]:
         return objects
 
     async def hub(self, stored: StoredObject) -> StoredObject:

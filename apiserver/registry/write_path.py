@@ -142,7 +142,7 @@ class WritePath:
         except ApiError as refused:
             refused.add_warnings(warnings)
             raise
-        return Written(await version_codec.view(resource.codec, found), warnings)
+        return Written(await version_codec.view(resource.codec, found, offload), warnings)
 
     async def _allocate_and_put(
         self, request: WriteRequest, document: Document, size: SizeClass
@@ -227,7 +227,7 @@ class WritePath:
         """
         resource = request.resource
         key = self._keys.of(resource, request.namespace, request.name)
-        allocations = self._transactions.allocations(resource, key)
+        allocations, offload = self._transactions.allocations(resource, key), self._offload_of(request)
         # A dry run has no write that would find out that the cached copy is an old one.
         current, is_fresh = None if request.options.dry_run else self._cache.get_cached(key), False
         # The revision of a copy that the write would leave as it is, and the warnings of that attempt.
@@ -239,7 +239,9 @@ class WritePath:
             stored = current.value
             assert stored is not None
             if current.revision == noop_at:
-                return Written(await version_codec.view(resource.codec, stored), warnings, is_noop=True)
+                return Written(
+                    await version_codec.view(resource.codec, stored, offload), warnings, is_noop=True
+                )
             # To fail here says nothing of the copy's age, and a conversion may have taken long.
             hub = await resource.codec.hub(stored)
             try:
@@ -253,7 +255,7 @@ class WritePath:
                 attempt = attempt._replace(is_noop=not await self._is_stale(key))
             if attempt.is_noop:
                 if is_fresh:
-                    found = await version_codec.view(resource.codec, stored)
+                    found = await version_codec.view(resource.codec, stored, offload)
                     return Written(found, attempt.warnings, is_noop=True)
                 # Only the stored object can tell that nothing changes.
                 noop_at, warnings = current.revision, attempt.warnings
@@ -265,7 +267,7 @@ class WritePath:
                 refused.add_warnings(attempt.warnings)
                 raise
             if written is not None:
-                return Written(await version_codec.view(resource.codec, written), attempt.warnings)
+                return Written(await version_codec.view(resource.codec, written, offload), attempt.warnings)
             current = None
 
     async def _read(self, request: WriteRequest, key: str) -> KeyVersion[StoredObject]:

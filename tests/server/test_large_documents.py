@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -18,6 +18,7 @@ from tests.support.server_process import ServerProcess
 # Of the loop's thread.
 TURN_S: Final = 0.05
 CORE: Final = "/api/v1/namespaces/default"
+SCALERS: Final = "/apis/autoscaling/{}/namespaces/default/horizontalpodautoscalers"
 
 
 @pytest.fixture(scope="module")
@@ -48,3 +49,39 @@ def test_a_token_for_many_audiences(api: Api) -> None:
         assert answer["spec"]["audiences"] == spec["audiences"]
 
     requires_short_turns(api, ask)
+
+
+def large_scaler(name: str) -> dict[str, Any]:
+    target = {"type": "AverageValue", "averageValue": "1"}
+    metrics = [
+        {"type": "External", "external": {"metric": {"name": f"m{number}"}, "target": target}}
+        for number in range(13_000)
+    ]
+    scaled = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}
+    return {
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"scaleTargetRef": scaled, "maxReplicas": 3, "metrics": metrics},
+    }
+
+
+def first_events(api: Api, path: str) -> None:
+    """Watch until an object that is there has been deleted."""
+    with api.watch(f"{path}?watch=1&fieldSelector=metadata.name=watch") as events:
+        assert events.take(1) == [("ADDED", "watch")]
+        api.delete(f"{path}/watch").ok()
+        assert events.take(1) == [("DELETED", "watch")]
+
+
+@pytest.mark.parametrize("way", ["get", "list", "watch", "update"])
+def test_a_large_object_in_another_version_than_the_hub(api: Api, way: str) -> None:
+    path = SCALERS.format("v1")
+    api.post(SCALERS.format("v2"), large_scaler(way)).ok()
+    asks: dict[str, Callable[[], object]] = {
+        "get": lambda: api.get(f"{path}/{way}").ok(),
+        "list": lambda: api.get(path).ok(),
+        "watch": lambda: first_events(api, path),
+        "update": lambda: api.patch(f"{path}/{way}", {"spec": {"maxReplicas": 4}}).ok(),
+    }
+    requires_short_turns(api, asks[way])
+    if way != "watch":
+        api.delete(f"{path}/{way}").ok()

@@ -201,7 +201,7 @@ class ReviewedWrite:
     ) -> StoredObject:
         """Returns a custom resource of one version in another one."""
         stored = StoredObject("", own.head, encode(document, own.head)[len(own.head) :])
-        return await version_codec.view(other.codec, stored)
+        return await version_codec.view(other.codec, stored, self.offload)
 
     async def documents(self, resource: ServedResource) -> tuple[Document | None, Document | None]:
         """Returns the new and the old document in the version of a resource. They must not be changed."""

@@ -19,7 +19,9 @@ from apiserver.meta.conditions import is_condition_true, set_condition
 from apiserver.meta.options import DeleteOptions, ListOptions, WriteOptions
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.deletion import check_preconditions
+from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedResource, ServedTable
+from apiserver.registry.size_class import size_class
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
@@ -83,7 +85,6 @@ def eviction_handlers(
 ) -> Mapping[str, Handler]:
     """Returns the handlers of pods/{name}/eviction, by verb. clock: seconds since 1970."""
     kind = virtual.kinds[EVICTION]
-    evictions = _Evictions(registry, clock)
 
     async def create(call: ApiCall) -> None:
         info, pods = call.info, call.resource
@@ -98,6 +99,7 @@ def eviction_handlers(
         await lifecycle.check_create(pods, info.namespace, info.name, may_provision=not deletion.dry_run)
         await virtual.admit(call, kind, info.name, eviction, options)
         budgets = served.hub(*_BUDGETS)
+        evictions = Evictions(registry, clock, call.offload)
         await evictions.evict(pods, budgets, info.namespace, info.name, deletion)
         await send_success(call)
 
@@ -105,9 +107,12 @@ def eviction_handlers(
 
 
 @dataclass(frozen=True, slots=True)
-class _Evictions:
+class Evictions:
+    """Deletes pods where their budgets allow it. offload: decodes large pods and budgets."""
+
     registry: Registry
     clock: Callable[[], float]
+    offload: Offload
 
     async def evict(
         self,
@@ -122,7 +127,7 @@ class _Evictions:
         Raises NotFound, Conflict (preconditions), DisruptionBudgetViolated, MultipleDisruptionBudgets.
         """
         for attempt in range(1, ATTEMPTS_MAX + 1):
-            pod = (await self.registry.get(pods, namespace, name)).document()
+            pod = await self._document(await self.registry.get(pods, namespace, name))
             if not _can_ignore_budget(pod):
                 break
             # A pending pod must not have started to run meanwhile.
@@ -150,6 +155,9 @@ class _Evictions:
             await self._decrement(budgets, budget, name, dry_run=deletion.dry_run)
             await self._delete(pods, namespace, name, deletion)
 
+    async def _document(self, found: StoredObject) -> Document:
+        return await self.offload.run_begun(size_class(len(found.tail)), found.document)
+
     async def _budget(self, budgets: ServedResource | None, pod: Document) -> Document | None:
         """Returns the budget that selects the pod, if there is one. Raises MultipleDisruptionBudgets."""
         if budgets is None:
@@ -159,7 +167,7 @@ class _Evictions:
         labels = pod["metadata"].get("labels") or {}
         selecting = []
         async for each in in_turns(found.objects):
-            budget = each.document()
+            budget = await self._document(each)
             selector = budget.get("spec", {}).get("selector")
             if selector is not None and selects(selector, labels):
                 selecting.append(budget)

@@ -167,10 +167,10 @@ async def test_a_webhook_converts_all_objects_at_once_and_each_once() -> None:
     codec = CustomResourceCodec(_versions(webhook=webhook), "v2")
     objects = [_found("v1", a="1"), _found("v2", b="2"), _found("v1", a="3")]
     assert codec.cached_view(objects[0]) is None
-    views = await codec.views(objects)
+    views = await codec.views(objects, OFFLOAD)
     assert [each.document()["spec"] for each in views] == [{"b": "1"}, {"b": "2"}, {"b": "3"}]
     assert webhook.requested == [2]
-    assert [each.json for each in await codec.views(objects)] == [each.json for each in views]
+    assert [each.json for each in await codec.views(objects, OFFLOAD)] == [each.json for each in views]
     assert _cached_view(codec, objects[0]) is views[0]
     assert webhook.requested == [2]
 
@@ -188,7 +188,7 @@ async def test_large_objects_are_pruned_in_a_thread_once_for_all_who_wait() -> N
     codec = CustomResourceCodec(_versions(v1=prune), "v1")
     conforming, other = _found("v1", a=LARGE), _found("v1", a=LARGE, old=1)
     assert codec.cached_view(conforming) is codec.cached_view(other) is None
-    first, second = await asyncio.gather(*(codec.views([conforming, other]) for _ in range(2)))
+    first, second = await asyncio.gather(*(codec.views([conforming, other], OFFLOAD) for _ in range(2)))
     assert first == second
     assert [each.document()["spec"] for each in first] == [{"a": LARGE}] * 2
     assert first[0] is conforming
@@ -201,7 +201,7 @@ async def test_large_objects_are_converted_beside_small_ones_and_in_their_order(
     webhook = _Webhook()
     codec = CustomResourceCodec(_versions(webhook=webhook), "v2")
     found = [_found("v1", a="1"), _found("v2", b=LARGE), _found("v1", a=LARGE), _found("v2", b="2")]
-    views = await codec.views(found)
+    views = await codec.views(found, OFFLOAD)
     assert [each.document()["spec"]["b"] for each in views] == ["1", LARGE, LARGE, "2"]
 
 

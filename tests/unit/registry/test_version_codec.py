@@ -5,6 +5,7 @@ The codec of custom resources has tests of its own, in `tests/unit/custom_resour
 
 from __future__ import annotations
 
+import threading
 from typing import Final
 
 import orjson
@@ -14,11 +15,14 @@ from apiserver.brand import Brand
 from apiserver.catalogue.builtins import builtin_resources
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.registry import version_codec
+from apiserver.registry.conversion_codec import ConversionCodec, HubVersion
+from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.size_class import HUGE_BYTES, LARGE_BYTES
+from apiserver.registry.stored_object import StoredObject, encode
 from apiserver.registry.version_codec import IdentityCodec
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.vocabulary import Document
+from apiserver.vocabulary import Document, GroupResource
 from storage.interface import Stored
 
 TABLE: Final = builtin_resources(
@@ -26,6 +30,7 @@ TABLE: Final = builtin_resources(
 )
 STORED: Final = [each for each in TABLE.resources if "get" in each.verbs]
 KEY: Final = "/registry/a"
+OFFLOAD: Final = Offload()
 
 each_resource = pytest.mark.parametrize(
     "resource", STORED, ids=[f"{each.api_version} {each.resource}" for each in STORED]
@@ -52,7 +57,7 @@ async def test_what_is_read_is_written_back_the_same(resource: ServedResource) -
     codec = resource.codec
     value = await codec.encode(codec.to_hub(document_of(resource)))
     assert value.startswith(codec.stored_head)
-    shown = (await version_codec.view(codec, at(value, 7))).document()
+    shown = (await version_codec.view(codec, at(value, 7), OFFLOAD)).document()
     assert (shown["apiVersion"], shown["kind"]) == (resource.api_version, resource.kind)
     assert shown["metadata"] == {**document_of(resource)["metadata"], "resourceVersion": "7"}
     assert orjson.loads(await codec.encode(codec.to_hub(shown))) == orjson.loads(value)
@@ -65,7 +70,7 @@ async def test_all_ways_to_read_show_the_same(resource: ServedResource) -> None:
     cached = codec.cached_view(stored)
     assert codec.is_immediate
     assert cached is not None
-    assert [each.json for each in await codec.views([stored])] == [cached.json]
+    assert [each.json for each in await codec.views([stored], OFFLOAD)] == [cached.json]
     assert codec.view_of_hub(await codec.hub(stored)).json == cached.json
 
 
@@ -99,4 +104,30 @@ def test_most_resources_are_stored_as_clients_see_them() -> None:
 async def test_a_damaged_object_is_passed_on_for_whoever_sends_it(resource: ServedResource) -> None:
     damaged = at(b"garbage", 7)
     assert resource.codec.cached_view(damaged) is damaged
-    assert await resource.codec.views([damaged]) == [damaged]
+    assert await resource.codec.views([damaged], OFFLOAD) == [damaged]
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "is_on_loop"),
+    [(100, True), (LARGE_BYTES + 1, False), (HUGE_BYTES + 1, False)],
+    ids=["small", "large", "huge"],
+)
+async def test_large_objects_are_converted_beside_the_event_loop(size_bytes: int, is_on_loop: bool) -> None:
+    """For reads and lists. Watches have `view_of_hub` called there."""
+    converted_in: list[threading.Thread] = []
+
+    def from_hub(document: Document) -> None:
+        converted_in.append(threading.current_thread())
+
+    hub = HubVersion(GroupResource("example.com", "as"), "example.com/v2", "A", lambda _: None, from_hub)
+    codec = ConversionCodec("example.com/v1", "A", hub)
+    stored = at(encode({"metadata": {"name": "a"}, "data": "v" * size_bytes}, codec.stored_head), 7)
+    cached = codec.cached_view(stored)
+    assert (cached is not None) is is_on_loop
+    (view,) = await codec.views([stored], OFFLOAD)
+    assert (
+        view.json == (await version_codec.view(codec, stored, OFFLOAD)).json == codec.view_of_hub(stored).json
+    )
+    assert view.json == stored.json.replace(b"/v2", b"/v1")
+    is_loops = [each is threading.current_thread() for each in converted_in]
+    assert is_loops == ([True] * 4 if is_on_loop else [False, False, True])
