@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from aiohttp import hdrs
 
@@ -25,7 +26,11 @@ from apiserver.registry.results import ObjectList, PagedList
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from storage.interface import Consistency, ReadAt
+from storage.watch_cache import WatchCache
 
+R = TypeVar("R")
+
+# How often a list is read whose revision the store compacts before it has been.
 ATTEMPTS_MAX: Final = 5
 
 
@@ -58,23 +63,39 @@ def list_handler(registry: Registry, encoders: Encoders, brand: Brand, deviation
         resource: ServedResource, namespace: str, options: ListOptions, encoder: Encoder, gzip: bool
     ) -> ResponseBody:
         """Returns the body of a list at one revision, which calls of the same list share."""
-        prefix = registry.prefix_of(resource)
-        for attempt in range(1, ATTEMPTS_MAX + 1):
-            revision, is_late = await cache.revision_for_list(options.at, prefix)
-            answer = shared.body(
+
+        def body_at(revision: int) -> Awaitable[ResponseBody]:
+            return shared.body(
                 (encoder, gzip, namespace, options.labels, options.fields, options.limit, revision),
                 partial(registry.list, resource, namespace, replace(options, at=ReadAt.exactly(revision))),
                 partial(_list_body, encoder, gzip),
             )
-            try:
-                return await (cache.count_late_list(prefix, answer) if is_late else answer)
-            except Expired:
-                # The store compacts faster than we list. The client named no revision: take a newer one.
-                if attempt == ATTEMPTS_MAX:
-                    raise
-        raise AssertionError("the last attempt returns or raises")
+
+        return await read_newest(cache, options.at, registry.prefix_of(resource), body_at)
 
     return list_
+
+
+async def read_newest(
+    cache: WatchCache[Any], at: ReadAt, prefix: str, read: Callable[[int], Awaitable[R]]
+) -> R:
+    """Returns what `read` does, at the revision at which a list is answered.
+
+    The client has named no revision: if the store has compacted it meanwhile, a newer one is read. The list
+    is counted once, however often it is read. prefix: of the keys. Raises as `read`, and as `WatchCache.get`.
+    """
+    revision, is_late = await cache.revision_for_list(at, prefix)
+
+    async def read_until_there() -> R:
+        there = revision
+        for _ in range(ATTEMPTS_MAX - 1):
+            try:
+                return await read(there)
+            except Expired:
+                there = await cache.revision_at(at)
+        return await read(there)
+
+    return await (cache.count_late_list(prefix, read_until_there()) if is_late else read_until_there())
 
 
 async def send_list(call: ApiCall, encoder: Encoder, found: ObjectList) -> None:
