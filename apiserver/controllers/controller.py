@@ -60,8 +60,9 @@ class Controller(Generic[K]):
     """Brings what the keys stand for to where it should be.
 
     reconcile: brings one key there. It is never called twice at a time for the same key. It returns None if
-        nothing is left to do. What it raises is logged, and the key is retried with back-off. When it has to
-        write what it wrote before, somebody has undone that; `UndoneWrites` says when it may do so again.
+        nothing is left to do. What it raises is logged, and the key is retried with back-off, also where
+        something that it waits for was cancelled. When it has to write what it wrote before, somebody has
+        undone that; `UndoneWrites` says when it may do so again.
     workers: how many keys are reconciled at the same time. Each is a task once all others have been busy.
     failure_cooldown_s: for how long a key that has failed is not reconciled, whatever changes: where to
         reconcile is costly, changes that come all the time must not have it fail all the time.
@@ -118,6 +119,11 @@ class Controller(Generic[K]):
                 cooldown_s = self._conclude(key, await self._reconcile(key))
             except (ApiError, StorageError) as error:
                 self._retry(key, error, is_expected=True)
+            except asyncio.CancelledError as error:
+                if _is_being_cancelled():
+                    raise
+                # What it has waited for was cancelled: a task, or a future, that is not the worker.
+                self._retry(key, error, is_expected=False)
             except Exception as error:  # An object that breaks us must not stop the others, or the server.
                 self._retry(key, error, is_expected=False)
             finally:
@@ -135,7 +141,7 @@ class Controller(Generic[K]):
             return self._undone.cooldown_s(key, outcome.content)
         return 0.0 if outcome is None else outcome.cooldown_s
 
-    def _retry(self, key: K, error: Exception, *, is_expected: bool) -> None:
+    def _retry(self, key: K, error: BaseException, *, is_expected: bool) -> None:
         # Changes of the object may bring it back sooner; it is logged once for each delay.
         is_logged = not self._queue.is_delayed(key)
         delay_s = self._queue.add_rate_limited(key)
@@ -145,6 +151,12 @@ class Controller(Generic[K]):
                 self._queue.name,
                 key,
                 delay_s,
-                error,
+                error if str(error) else type(error).__name__,
                 exc_info=None if is_expected else error,
             )
+
+
+def _is_being_cancelled() -> bool:
+    """Whether it is the running task itself that somebody has cancelled."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

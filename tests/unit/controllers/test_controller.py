@@ -191,22 +191,61 @@ async def test_workers_start_when_all_others_are_busy() -> None:
         go_on.set()
 
 
-async def test_another_worker_starts_in_place_of_one_that_has_ended() -> None:
-    """What is cancelled while a worker waits for it ends the worker."""
-    busy, go_on = set[str](), asyncio.Event()
+async def _cancelled_task() -> None:
+    task = asyncio.create_task(asyncio.sleep(0))
+    task.cancel()
+    await task
+
+
+async def _cancelled_future() -> None:
+    future = asyncio.get_running_loop().create_future()
+    future.cancel()
+    await future
+
+
+@pytest.mark.parametrize("wait", [_cancelled_task, _cancelled_future], ids=["a task", "a future"])
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_what_is_cancelled_beneath_a_worker_is_a_failure_as_any(
+    wait: Callable[[], Awaitable[None]], workers: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once it ended the worker, and the last one that ended the controller, for as long as the server ran."""
+    clock, calls = FakeClock(), list[str]()
 
     async def reconcile(key: str) -> Outcome:
-        if key == "cancelled":
-            raise asyncio.CancelledError
-        busy.add(key)
-        await go_on.wait()
+        calls.append(key)
+        if calls.count(key) == 1:
+            await wait()
         return None
 
-    async with running(reconcile, FakeClock(), workers=2) as queue:
-        for key in ("cancelled", "a", "b"):
+    async with running(reconcile, clock, workers) as queue:
+        for key in "ab":
             queue.add(key)
             await settle()
-        assert busy == {"a", "b"}
+        assert calls == ["a", "b"]
+        assert "test: a cannot be reconciled, trying again in 1 s: CancelledError" in caplog.text
+        clock.advance(1)
+        await settle()
+        assert calls == ["a", "b", "a", "b"]
+        assert queue.failures("a") == 0
+
+
+async def test_a_worker_that_is_cancelled_ends() -> None:
+    """At once, whatever it waits for; the key is not retried."""
+    started, outcome = asyncio.Event(), asyncio.get_running_loop().create_future()
+
+    async def reconcile(key: str) -> Outcome:
+        started.set()
+        found: Outcome = await outcome
+        return found
+
+    queue = WorkQueue[str]("test", BACKOFF, clock=FakeClock())
+    task = asyncio.create_task(Controller(queue, reconcile).run())
+    queue.add("a")
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert queue.failures("a") == 0
 
 
 async def test_it_ends_with_its_queue() -> None:
