@@ -42,6 +42,7 @@ from apiserver.testing.errors import (
     ServerStopped,
     SnapshotMismatch,
 )
+from apiserver.testing.etcd_probe import require_etcd
 from apiserver.testing.faults import Faults, LocalFaults, RemoteFaults
 from apiserver.testing.garbage import CollectionPause
 from apiserver.testing.manifests import Manifests, load, read_manifests
@@ -480,12 +481,16 @@ class ApiServer:
         if self._data_dir is None:
             _KEYS_AND_CERTIFICATES.copy_to(directory / "pki")
         arguments = [*self._arguments(self._data_dir or directory, tokens), *self._flags]
+        config = _parsed(arguments)
+        if self._in_process and config.workers > 1:
+            raise ServerDidNotStart("--workers needs processes of its own: in_process=False")
+        require_etcd(config.etcd_servers)
         if not self._in_process:
             if not any(flag.partition("=")[0] in _WITHOUT_FAULTS for flag in self._flags):
                 arguments.append("--enable-fault-injection")
             return ServerChild(arguments, directory / "log", self._time)
-        self._config = _parsed(arguments)
-        return ServerThread(self._config, self._host(), self._time)
+        self._config = config
+        return ServerThread(config, self._host(), self._time)
 
     def _make_fork(self, forked: _Fork, directory: Path, tokens: Path) -> Runner:
         _write_files(directory / "pki", _read_files(forked.pki))
@@ -557,9 +562,6 @@ class ApiServer:
 def _parsed(arguments: Sequence[str]) -> Config:
     """Raises ServerDidNotStart."""
     try:
-        config = parse(arguments)
+        return parse(arguments)
     except UsageError as error:
         raise ServerDidNotStart(str(error)) from None
-    if config.workers > 1:
-        raise ServerDidNotStart("--workers needs processes of its own: in_process=False")
-    return config

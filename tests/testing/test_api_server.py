@@ -222,6 +222,17 @@ def test_a_server_that_cannot_start_says_why(flags: list[str], reason: str, in_p
     assert directories() <= made
 
 
+@pytest.mark.parametrize("in_process", [True, False], ids=["in a thread", "in a child process"])
+def test_a_server_whose_etcd_is_not_there_says_so_at_once(in_process: bool) -> None:
+    """The server waits for it, as it has to in production; here it is not even begun."""
+    made = directories()
+    flags = ["--etcd-servers=http://127.0.0.1:1"]
+    with pytest.raises(ServerDidNotStart) as raised:
+        ApiServer(flags=flags, in_process=in_process).start()
+    assert raised.value.reason == "etcd does not answer: http://127.0.0.1:1 (Connection refused)"
+    assert directories() <= made
+
+
 def test_several_processes_need_processes() -> None:
     with pytest.raises(ServerDidNotStart, match="in_process=False"):
         ApiServer(flags=["--workers=2", "--etcd-servers=http://127.0.0.1:1"]).start()
