@@ -40,7 +40,7 @@ from apiserver.golang import urls
 from apiserver.golang.tls import INSECURE_SUITES
 from apiserver.metrics.registry import MetricsConfiguration
 from apiserver.releases.emulation import DEFAULT_MINOR, EmulatedRelease, InvalidEmulation
-from apiserver.releases.lifecycles import has_api
+from apiserver.releases.lifecycles import has_api, last_known_removal
 from apiserver.vocabulary import GroupVersion
 from apiserver.webhooks.kubeconfig import read_kubeconfig, require_https
 from apiserver.wire.configuration_fields import InvalidConfiguration
@@ -183,6 +183,11 @@ def _rehearsed_release(values: Mapping[str, Any], release: EmulatedRelease) -> S
         return ()
     if minor <= release.minor:
         raise UsageError(f"--emulate-removal: 1.{minor} is not after {release}, the emulated version")
+    if minor > (last := last_known_removal()):
+        raise UsageError(
+            f"--emulate-removal: 1.{minor} is after 1.{last}, the last release of which it is known what it "
+            "removes"
+        )
     return (f"--emulate-removal: what Kubernetes 1.{minor} has removed is not served",)
 
 

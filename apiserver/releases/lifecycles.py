@@ -145,6 +145,11 @@ def known_lifecycles() -> Mapping[tuple[str, str], Lifecycle]:
     return _tables()[0]
 
 
+def last_known_removal() -> int:
+    """Returns the last release of which it is known by now what it removes: of later ones nobody can tell."""
+    return max(each.removed for each in known_lifecycles().values() if each.removed is not None)
+
+
 def lifecycle_of(group_version: str, kind: str) -> Lifecycle | None:
     """Returns the life of a kind of one version."""
     return _tables()[1].get((group_version, kind))
