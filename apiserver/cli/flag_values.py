@@ -293,15 +293,24 @@ def boolean(text: str) -> bool:
 def urls(text: str) -> tuple[str, ...]:
     urls = texts(text)
     for url in urls:
-        if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+        if not _is_url(url, "http", "https"):
             raise argparse.ArgumentTypeError(f"{url!r} is not of the form http://HOST:PORT")
     return urls
 
 
 def https_url(text: str) -> str:
-    if urlsplit(text).scheme != "https" or not urlsplit(text).hostname:
+    if not _is_url(text, "https"):
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form https://HOST/PATH")
     return text
+
+
+def _is_url(text: str, *schemes: str) -> bool:
+    """Whether a text is a URL of one of these schemes, with a host, and with a port if it has one."""
+    try:
+        url = urlsplit(text)
+        return url.scheme in schemes and bool(url.hostname) and url.port != 0
+    except ValueError:  # Brackets without an address, or a port that is none.
+        return False
 
 
 def prefix(text: str) -> str:

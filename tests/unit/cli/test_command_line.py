@@ -306,6 +306,11 @@ BAD: Final = {
     "neither true nor false": (["--anonymous-auth=maybe"], "'maybe' is neither true nor false"),
     "a server without a scheme": (["--etcd-servers=a:2379"], "'a:2379' is not of the form http://HOST:PORT"),
     "a server without a host": (["--etcd-servers=http://"], "'http://' is not of the form http://HOST:PORT"),
+    "a server with a port that is none": (
+        ["--etcd-servers=http://a:99999"],
+        "'http://a:99999' is not of the form http://HOST:PORT",
+    ),
+    "a server with half an address": (["--etcd-servers=http://[::1"], "is not of the form http://HOST:PORT"),
     "no processes": (["--workers=0"], "0 is not between 1 and 64"),
     "too many": (["--workers=65"], "65 is not between 1 and 64"),
     "several processes on the embedded store": (
@@ -340,6 +345,10 @@ BAD: Final = {
     "T31: removals of the release itself": (
         ["--emulate-removal=1.34", "--emulated-version=1.34"],
         "--emulate-removal: 1.34 is not after 1.34, the emulated version",
+    ),
+    "T31: removals of a release that nobody knows": (
+        ["--emulate-removal=1.50"],
+        "--emulate-removal: 1.50 is after 1.43, the last release of which it is known what it removes",
     ),
     "T31: removals of no release": (["--emulate-removal=next"], "'next' is not of the form 1.34"),
     "S12: a release that is none": (["--emulated-version=latest"], "'latest' is not of the form 1.34"),
