@@ -90,7 +90,8 @@ class StoredObject:
     A damaged value, a `DamagedObject`, has an empty head; whoever reads it is told by `CorruptObject`.
     metadata_end: the length of the metadata in the tail; 0 if it is not known yet.
     forms: other encodings and versions of it, by keys of their caches, which may evict them at any time.
-    known_labels: the labels, once they have been asked for; None before.
+    known_labels: the labels, once they have been asked for; None before, and again whenever another thread
+        has them forgotten.
     conforms_to: the number of the schema that it is known to conform to; 0 if it was not checked.
     is_converted: it is stored in another version than it has here.
     """
@@ -182,18 +183,20 @@ class StoredObject:
         return self.tail[: self.metadata_end]
 
     def labels(self) -> Mapping[str, str]:
-        if self.known_labels is None:
-            self.known_labels = self._decoded_labels() if b'"labels":{' in self.tail else _NO_LABELS
-        return self.known_labels
+        labels = self.known_labels
+        if labels is None:
+            labels = self._decoded_labels() if b'"labels":{' in self.tail else _NO_LABELS
+            self.known_labels = labels
+            if len(labels) > MANY_LABELS:
+                # Not before: forgotten by another thread meanwhile, they would be kept and not counted.
+                _recent_labels.add(self, len(labels))
+        return labels
 
     def _decoded_labels(self) -> Mapping[str, str]:
         metadata = self.metadata()
         if size_class(len(metadata)) is SizeClass.SMALL:
             return _texts(orjson.loads(metadata).get("labels"))
-        labels = _texts(json_slices.find(metadata, "labels"))
-        if len(labels) > MANY_LABELS:
-            _recent_labels.add(self, len(labels))
-        return labels
+        return _texts(json_slices.find(metadata, "labels"))
 
     def fields(self, getters: Mapping[str, FieldGetter]) -> Mapping[str, str]:
         """The values of the fields that objects of its type can be selected by."""
@@ -242,21 +245,30 @@ def _texts(labels: object) -> Mapping[str, str]:
 
 
 class _RecentLabels:
-    """The labels that are kept decoded of objects with many: those that were asked for last."""
+    """The labels that are kept decoded of objects with many: those that were asked for last.
+
+    They are of all servers of a process, whose memory it is, and asked for in all their threads. So every
+    step is one operation of the deque: threads that make room at the same time may forget some more.
+    """
 
     def __init__(self) -> None:
         self._kept: deque[tuple[ref[StoredObject], int]] = deque()
-        self._total = 0
 
     def add(self, found: StoredObject, count: int) -> None:
         """count: of its labels."""
         self._kept.append((ref(found), count))
-        self._total += count
-        while self._total > MANY_LABELS_KEPT_MAX and len(self._kept) > 1:
-            oldest, count = self._kept.popleft()
-            self._total -= count
+        while self._has_too_many():
+            try:
+                oldest, _ = self._kept.popleft()
+            except IndexError:  # Other threads were faster.
+                return
             if (forgotten := oldest()) is not None:
                 forgotten.forget_labels()
+
+    def _has_too_many(self) -> bool:
+        """Adds up some hundred numbers at most: objects with few labels are not among them."""
+        kept = list(self._kept)
+        return len(kept) > 1 and sum([count for _, count in kept]) > MANY_LABELS_KEPT_MAX
 
 
 _recent_labels: Final = _RecentLabels()

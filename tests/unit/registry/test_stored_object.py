@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -242,6 +243,32 @@ def test_many_labels_are_decoded_again_when_those_of_other_objects_were_asked_fo
     assert objects[-1].labels() is decoded[-1]
     assert objects[0].labels() is not decoded[0]
     assert objects[0].labels() == labels
+
+
+class _Overtaken(StoredObject):
+    """Its labels are decoded in one thread while others decode those of more objects than are kept."""
+
+    __slots__ = ("others",)
+
+    others: Sequence[StoredObject]
+
+    def _decoded_labels(self) -> Mapping[str, str]:
+        labels = super()._decoded_labels()
+        for each in self.others:
+            each.labels()
+        return labels
+
+
+def test_labels_that_are_kept_are_counted_whatever_other_threads_do() -> None:
+    """Otherwise they were kept for as long as their object, which may be for ever."""
+    labels = {f"k{n}": "v" for n in range(MANY_LABELS_KEPT_MAX // 2)}
+    first, *others = (of(metadata={"name": str(n), "labels": labels}) for n in range(6))
+    overtaken = _Overtaken(first.key, first.head, first.tail)
+    overtaken.others = others[:3]
+    assert overtaken.labels() == labels
+    for each in others[3:]:
+        each.labels()
+    assert overtaken.known_labels is None
 
 
 @pytest.mark.parametrize(
