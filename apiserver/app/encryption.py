@@ -162,12 +162,16 @@ class EncryptionAtRest:
         """
         assert self._store is not None
         identity = EncryptedIdentity(self._store, self._store.is_stale, self._prefix)
+        await identity.renew()
         while True:
-            self._reloaded.clear()
-            await identity.renew()
-            with suppress(TimeoutError):
+            try:
                 async with asyncio.timeout(IDENTITY_S):
                     await self._reloaded.wait()
+            except TimeoutError:
+                await identity.keep()
+            else:
+                self._reloaded.clear()
+                await identity.renew()
 
     # ---- reload
 

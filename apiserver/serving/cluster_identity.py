@@ -113,9 +113,23 @@ class EncryptedIdentity:
         self._store, self._is_stale, self._key = store, is_stale, identity_key(prefix)
         # As it was last read or written. If its key is lost meanwhile, it can be saved.
         self._known: Stored | None = None
+        # Its last revision that had the form of this server; None if that is not known of its configuration.
+        self._own_revision: int | None = None
 
     async def renew(self) -> None:
-        """Write the identity again if that is necessary. What the store refuses is logged."""
+        """Write the identity again if that is necessary, by a configuration that is new.
+
+        What the store refuses is logged.
+        """
+        self._own_revision = None
+        await self.keep()
+
+    async def keep(self) -> None:
+        """As `renew`, by the configuration of before: the key of a plugin may be another one by now.
+
+        What another server has written in another form is left. Its keys are in another order, as they are
+        while they rotate on one server after the other: each would undo what the other has done, for ever.
+        """
         try:
             while not await self._is_renewed():
                 pass  # Another server was faster.
@@ -134,6 +148,9 @@ class EncryptedIdentity:
             stored = known
         self._known = stored
         if not await self._is_stale(self._key):
+            self._own_revision = stored.mod_revision
+            return True
+        if self._own_revision not in (None, stored.mod_revision):
             return True
         try:
             revision = await self._store.compare_and_put(
@@ -142,6 +159,7 @@ class EncryptedIdentity:
         except RevisionMismatch:
             return False
         self._known = stored._replace(mod_revision=revision)
+        self._own_revision = revision
         log.info("the identity of the cluster is encrypted as Secrets are by now")
         return True
 

@@ -155,6 +155,7 @@ def test_private_keys_are_not_shown() -> None:
 ONE: Final = Keys("aesgcm", (Key("one", b"1" * 32),))
 TWO: Final = Keys("aesgcm", (Key("two", b"2" * 32),))
 BOTH: Final = Keys("aesgcm", (Key("two", b"2" * 32), Key("one", b"1" * 32)))
+REVERSED: Final = Keys("aesgcm", (Key("one", b"1" * 32), Key("two", b"2" * 32)))
 PLAIN: Final = NoEncryption()
 
 
@@ -250,6 +251,41 @@ async def test_what_another_server_has_written_with_a_key_that_is_not_here_yet_i
     await second.use(BOTH)
     assert await as_stored(store) == value
     assert await second.identity() == made
+
+
+async def test_servers_whose_keys_are_in_another_order_do_not_undo_what_each_other_does(
+    tmp_path: Path, store: EmbeddedStore
+) -> None:
+    """As while keys rotate. Each wrote the identity again whenever it looked, once a minute, for ever."""
+    first, second = Server(store, ONE), Server(store, ONE)
+    await fetch_identity(first.store, PREFIX, lambda: local_identity(tmp_path))
+    await first.use(BOTH)
+    await second.use(REVERSED)
+    value, revision = await as_stored(store), await store.current_revision()
+    assert value.startswith(b"k8s:enc:aesgcm:v1:one:")
+    for each in (first, second) * 2:
+        await each.kept.keep()
+    assert await store.current_revision() == revision
+    await second.use(BOTH)
+    assert (await as_stored(store)).startswith(b"k8s:enc:aesgcm:v1:two:")
+
+
+async def test_a_key_that_is_another_one_by_now_encrypts_it_anew(
+    tmp_path: Path, store: EmbeddedStore
+) -> None:
+    """As that of a plugin, without a reload. One server does so, whichever looks first."""
+    servers = [Server(store, ONE) for _ in range(2)]
+    await fetch_identity(servers[0].store, PREFIX, lambda: local_identity(tmp_path))
+    for each in servers:
+        await each.kept.renew()
+        each.encryption.replace(chains(BOTH))
+    for each in servers:
+        await each.kept.keep()
+        assert (await as_stored(store)).startswith(b"k8s:enc:aesgcm:v1:two:")
+    revision = await store.current_revision()
+    for each in servers:
+        await each.kept.keep()
+    assert await store.current_revision() == revision
 
 
 async def test_all_servers_may_encrypt_it_anew_at_once(tmp_path: Path, store: EmbeddedStore) -> None:
