@@ -48,6 +48,8 @@ CERTIFICATE_LIFETIME: Final = timedelta(days=365)
 RENEW_BEFORE: Final = timedelta(days=30)
 # Clients' clocks may be a little behind.
 BACKDATE: Final = timedelta(minutes=5)
+# Of a common name: ub-common-name of RFC 5280, which counts characters, is applied to bytes of UTF-8.
+COMMON_NAME_BYTES_MAX: Final = 64
 ADMIN_NAME: Final = "kubernetes-admin"
 FRONT_PROXY_NAME: Final = "front-proxy-client"
 CA_NAME: Final = "apiserver-ca"
@@ -364,6 +366,7 @@ def client_certificate(
 
     Raises OSError, UnusableFile, and ValueError for a name that a certificate cannot have.
     """
+    _require_common_name(name)
     authority = _read_ca(ca)
     if authority is None:
         raise UnusableFile(ca, "is missing")
@@ -376,6 +379,16 @@ def client_certificate(
 
 
 # ---- certificates
+
+
+def _require_common_name(name: str) -> None:
+    """Raises ValueError."""
+    size = len(name.encode(errors="surrogatepass"))
+    if not 1 <= size <= COMMON_NAME_BYTES_MAX:
+        raise ValueError(
+            f"the name of a user must have 1 to {COMMON_NAME_BYTES_MAX} bytes in a certificate, whose common "
+            f"name it is (RFC 5280, ub-common-name), not {size}"
+        )
 
 
 def _subject_alternative_names(addresses: Sequence[str]) -> list[x509.GeneralName]:

@@ -77,9 +77,22 @@ def test_a_user_has_a_certificate(server: ApiServer) -> None:
     assert (info["username"], {"dev", "ops"} <= {*info["groups"]}) == ("bob", True)
 
 
-def test_a_name_that_is_too_long_for_a_certificate(server: ApiServer) -> None:
-    with pytest.raises(ValueError, match="64"):
-        server.user("a" * 65)
+NAMES: Final[dict[str, tuple[str, int]]] = {
+    "none": ("", 0),
+    "long": ("a" * 65, 65),
+    "long in UTF-8": ("é" * 40, 80),
+}
+
+
+@pytest.mark.parametrize(("name", "size"), NAMES.values(), ids=NAMES)
+def test_a_name_that_is_too_long_for_a_certificate(server: ApiServer, name: str, size: int) -> None:
+    assert who_is(server.user("é" * 32))["username"] == "é" * 32
+    with pytest.raises(ValueError, match="64") as raised:
+        server.user(name)
+    assert str(raised.value) == (
+        "the name of a user must have 1 to 64 bytes in a certificate, whose common name it is (RFC 5280, "
+        f"ub-common-name), not {size}"
+    )
 
 
 def test_a_service_account_is_created_and_has_a_token(server: ApiServer) -> None:
