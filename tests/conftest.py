@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import itertools
 from collections.abc import Generator, Iterator
+from functools import cache
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -13,6 +15,8 @@ from hypothesis import HealthCheck, settings
 from tests.support.api import Api
 from tests.support.logged_secrets import ALL_SERVERS
 from tests.support.server_process import ServerProcess
+from tests.support.slow_modules import slow_modules
+from tests.support.test_order import longest_first
 
 _numbers: Final = itertools.count(1)
 
@@ -33,9 +37,28 @@ def pytest_collection() -> Generator[None]:
     gc.enable()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest test of all begins first: what begins last is waited for by the workers that are done."""
-    items.sort(key=lambda item: item.get_closest_marker("longest") is None)
+@cache
+def _slow_modules() -> frozenset[Path]:
+    return slow_modules(Path(__file__).parent)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Imports no modules without slow tests where only slow ones are asked for."""
+    if config.option.markexpr != "slow" or collection_path.suffix != ".py":
+        return None
+    return collection_path not in _slow_modules() or None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None]:
+    """The longest tests begin first: what begins last is waited for by the workers that are done."""
+    slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
+    assert slow <= _slow_modules(), f"`make slow` would not find the tests of {slow - _slow_modules()}"
+    yield
+    longest = [item for item in items if item.get_closest_marker("longest") is not None]
+    others = [item for item in items if item.get_closest_marker("longest") is None]
+    workers = getattr(config, "workerinput", {}).get("workercount", 1)
+    items[:] = longest_first(longest, others, workers)
 
 
 @pytest.fixture(scope="session", autouse=True)
