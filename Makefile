@@ -15,8 +15,10 @@ PYTHON ?= $(shell for python in python3 python3.14 python3.13 python3.12 python3
 	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$python"; break; }; done)
 VENV ?= .venv
 BIN := $(VENV)/bin
-# Tests wait for servers nearly as long as they compute.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 5 / 2)
+# Tests wait for servers nearly as long as they compute, and slow tests longer: for time to pass, too.
+PROCESSORS = $(shell getconf _NPROCESSORS_ONLN)
+TEST_WORKERS = $(or $(WORKERS),$(shell expr $(PROCESSORS) \* 5 / 2))
+SLOW_WORKERS = $(or $(WORKERS),$(shell expr $(PROCESSORS) \* 7 / 2))
 # Tests start hundreds of servers, and a server starts in two thirds of the time from bytecode. It is kept in the
 # environment, whatever the shell says about writing it, so that none lies between the sources.
 export PYTHONDONTWRITEBYTECODE :=
@@ -33,10 +35,10 @@ run: $(VENV)/.installed
 	exec $(BIN)/apiserver $(ARGS)
 
 test: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -m "not slow" -n $(TEST_WORKERS) --dist worksteal $(ARGS)
 
 slow: $(VENV)/.installed-test
-	$(BIN)/python -m pytest -m slow -n $(WORKERS) --dist worksteal $(ARGS)
+	$(BIN)/python -m pytest -m slow -n $(SLOW_WORKERS) --dist worksteal $(ARGS)
 
 faults: $(VENV)/.installed-test
 	$(BIN)/python -m tests.guarantees.faults $(ARGS)

@@ -98,6 +98,7 @@ def failures(server: ServerProcess, names: Collection[str]) -> str:
     return "\n".join(f"{name} {difference}" for name, difference in sorted(again.items()))
 
 
+@pytest.mark.longest
 def test_the_recorded_conversations(tmp_path: Path) -> None:
     with ServerProcess(tmp_path / "data", *flags(tmp_path)) as server:
         assert not failures(server, scenarios() - expected_failures())
@@ -107,7 +108,7 @@ ON_ETCD: Final = [
     pytest.param(
         ("chunking/", "delete/", "dryrun/", "rv/", "verbs/", "watch/"), id="what a store may change"
     ),
-    pytest.param(("",), id="all", marks=pytest.mark.slow),
+    pytest.param(("",), id="all", marks=(pytest.mark.slow, pytest.mark.longest)),
 ]
 
 

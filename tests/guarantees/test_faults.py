@@ -22,7 +22,9 @@ TIMES: Final = {"server killed": 8, "network stalled for long": 1, "etcd paused 
 TIMES_OF_OTHERS: Final = 3
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.longest] * name.endswith(" for long")) for name in FAULTS]
+)
 async def test_a_fault_loses_nothing(name: str, tmp_path: Path) -> None:
     try:
         row = await run_trials(FAULTS[name], TIMES.get(name, TIMES_OF_OTHERS), tmp_path)

@@ -339,6 +339,7 @@ def test_large_objects_keep_nobody_waiting(
 
 
 @pytest.mark.slow
+@pytest.mark.longest
 def test_nothing_is_left_in_memory(tmp_path_factory: pytest.TempPathFactory) -> None:
     """What three rounds of all of them need at most, two others do not add to.
 

@@ -330,6 +330,7 @@ def left_by_servers(first: int, last: int) -> tuple[Left, Left]:
     return at_first, at_last
 
 
+@pytest.mark.longest
 def test_servers_one_after_another_leave_nothing() -> None:
     """But caches, which have bounds: of roles by their bytes, of URLs; the first servers fill them."""
     before, after = left_by_servers(20, 40)

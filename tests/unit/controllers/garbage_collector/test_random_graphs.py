@@ -222,7 +222,10 @@ def running(path: Path) -> Iterator[tuple[asyncio.Runner, Cluster]]:
 
 
 TRIALS: Final = {"one after the other": one_after_the_other, "all at once": all_at_once}
-EXAMPLES: Final = [pytest.param(15, id="few"), pytest.param(500, id="many", marks=pytest.mark.slow)]
+EXAMPLES: Final = [
+    pytest.param(15, id="few"),
+    pytest.param(500, id="many", marks=(pytest.mark.slow, pytest.mark.longest)),
+]
 
 
 @pytest.mark.parametrize("examples", EXAMPLES)
