@@ -51,10 +51,8 @@ def main(arguments: Sequence[str] | None = None, clock: Clock = SYSTEM_CLOCK) ->
             from apiserver.cli import audit
 
             return audit.run(given[1:])
-        if given[:1] == ["storage"]:
-            return _storage(given[1:])
-        if given[:1] == ["migrate"]:
-            return _storage(["rewrite", *given[1:]])
+        if given[:1] in (["storage"], ["migrate"]):
+            return _storage(given)
         if given[:1] == ["convert"]:
             from apiserver.cli import convert
 

@@ -14,7 +14,7 @@ audit                        `apiserver audit summary`
 convert                      `apiserver convert`
 envtest_assets               `apiserver envtest-assets`
 snapshot                     `apiserver snapshot`
-storage                      `apiserver storage rewrite`
+storage                      `apiserver storage rewrite`, which is also `apiserver migrate`
 deprecations                 `apiserver deprecations`
 faults                       `apiserver faults`
 intermixed_parser            the parser of subcommands: options anywhere

@@ -1,5 +1,7 @@
 """`apiserver storage rewrite`: has a running server write its objects again, as it would write them now.
 
+`apiserver migrate` is the same under the name that one looks for after an upgrade, and calls itself so.
+
 It goes through the API, as any client: the embedded store belongs to the server, replicas see the writes, and
 nothing is written that the server would refuse. An object that is up to date is not written.
 """
@@ -32,7 +34,10 @@ from apiserver.webhooks.kubeconfig import read_server
 from apiserver.webhooks.tls import UnusableBundle, UnusableCertificate, client_context
 from apiserver.wire.configuration_fields import InvalidConfiguration
 
-_REWRITE: Final = """
+STORAGE: Final = "storage"
+MIGRATE: Final = "migrate"
+_REWRITE: Final = "rewrite"
+_DESCRIPTION: Final = """
 Writes the objects of a running server again, where it would store them in another form now: encrypted by
 another provider or key of --encryption-provider-config, or in another storage version. Objects that are up to
 date are read and not written. RESOURCE is a name as in `secrets` or `widgets.example.com`; without one it is
@@ -384,16 +389,17 @@ async def _server(path: Path) -> AsyncIterator[Send]:
 
 
 def run(arguments: Sequence[str]) -> bool:
-    """Run the subcommand that the arguments after `storage` name. Returns False if objects have failed.
+    """Run `storage rewrite` or `migrate`, whichever the arguments name. Returns False if objects have failed.
 
     Raises UsageError, RewriteFailed, Interrupted; exits for --help.
     """
-    given = _parser().parse_args(arguments)
+    command, *others = arguments
+    given = _parser(command).parse_args(others)
     return asyncio.run(_run(given))
 
 
 async def _run(given: argparse.Namespace) -> bool:
-    async with _server(given.kubeconfig or _administrators(given.data_dir)) as send:
+    async with _server(given.kubeconfig or _administrators(given)) as send:
         rewriter = Rewriter(send, rate=given.rate, tell=_print, warn=_print_error)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -402,13 +408,13 @@ async def _run(given: argparse.Namespace) -> bool:
         return not rewriter.failed
 
 
-def _administrators(data_dir: str | None) -> Path:
+def _administrators(given: argparse.Namespace) -> Path:
     """Returns the kubeconfig that a server writes into its data directory. Raises UsageError."""
-    config = parse([] if data_dir is None else [f"--data-dir={data_dir}"])
+    config = parse([] if given.data_dir is None else [f"--data-dir={given.data_dir}"])
     path = config.data_dir / "admin.kubeconfig"
     if not path.is_file():
         raise UsageError(
-            f"storage rewrite: there is no {path}; name the server by --kubeconfig or --data-dir"
+            f"{given.command}: there is no {path}; name the server by --kubeconfig or --data-dir"
         )
     return path
 
@@ -427,49 +433,57 @@ def _rate(text: str) -> int:
     return int(text)
 
 
-def _parser() -> IntermixedParser:
-    parser = IntermixedParser(
-        prog="apiserver storage", description="Works on what is stored.", allow_abbrev=False
-    )
-    commands = parser.add_subparsers(metavar="rewrite", required=True)
-    rewrite = commands.add_parser(
-        "rewrite",
-        help=_REWRITE.strip().partition(":")[0],
-        description=_REWRITE,
-        allow_abbrev=False,
-        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
-            prog, max_help_position=40, width=110
-        ),
-    )
-    rewrite.add_argument("resources", nargs="*", metavar="RESOURCE")
-    rewrite.add_argument("--kubeconfig", type=Path, metavar="FILE", help="The file that names the server.")
-    rewrite.add_argument(
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=40, width=110)
+
+
+def _parser(command: str = STORAGE) -> IntermixedParser:
+    """Returns the parser of what follows `storage`, or `migrate`."""
+    parser = IntermixedParser(prog=f"apiserver {command}", allow_abbrev=False)
+    if command == MIGRATE:
+        _describe(parser, MIGRATE)
+        return parser
+    parser.description = "Works on what is stored."
+    commands = parser.add_subparsers(metavar=_REWRITE, required=True)
+    rewrite = commands.add_parser(_REWRITE, help=_DESCRIPTION.strip().partition(":")[0], allow_abbrev=False)
+    _describe(rewrite, f"{STORAGE} {_REWRITE}")
+    return parser
+
+
+def _describe(parser: argparse.ArgumentParser, command: str) -> None:
+    """Tell a parser what the command does and takes. command: its name, which is parsed along."""
+    parser.description = _DESCRIPTION
+    parser.formatter_class = _HelpFormatter
+    parser.set_defaults(command=command)
+    parser.add_argument("resources", nargs="*", metavar="RESOURCE")
+    parser.add_argument("--kubeconfig", type=Path, metavar="FILE", help="The file that names the server.")
+    parser.add_argument(
         "--data-dir",
         metavar="DIR",
         help=f"The data directory of the server, which has a kubeconfig. (default {Config().data_dir})",
     )
-    rewrite.add_argument(
+    parser.add_argument(
         "--rate",
         type=_rate,
         default=RATE,
         metavar="N",
         help="How many objects are written in a second at most. (default %(default)s)",
     )
-    rewrite.add_argument(
+    parser.add_argument(
         "--after",
         default="",
         metavar="POSITION",
         help="Go on behind this object, as the command says when it is interrupted.",
     )
-    return parser
 
 
 def resume_hint(arguments: Sequence[str], interrupted: Interrupted) -> Iterator[str]:
-    """Yields the lines that say how to go on. arguments: after `storage`, as they were given."""
+    """Yields the lines that say how to go on. arguments: those that `run` was given."""
     yield "interrupted"
     if interrupted.position:
         again = shlex.join([*_without_after(arguments), f"--after={interrupted.position}"])
-        yield f"go on with: apiserver storage {again}"
+        yield f"go on with: apiserver {again}"
 
 
 def _without_after(arguments: Sequence[str]) -> Iterator[str]:

@@ -26,6 +26,7 @@ SERVED: Final = (
 )
 MIGRATIONS: Final = "/apis/storagemigration.k8s.io/v1beta1/storageversionmigrations"
 AUTOSCALERS: Final = "/apis/autoscaling/{}/namespaces/default/horizontalpodautoscalers"
+AUTOSCALER_RESOURCE: Final = "horizontalpodautoscalers.autoscaling"
 # A release that stores autoscalers as v1: the one before it has no v2.
 OLD: Final = ("--emulated-version=1.23", "--min-compatibility-version=1.22")
 COUNT: Final = 20
@@ -92,17 +93,15 @@ def test_a_migration_writes_what_is_stored_in_another_version(of_old_release: Pa
         before[name]["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"]
     assert after == before
     assert set(stored_versions(of_old_release).values()) == {"autoscaling/v2"}
-    name = "horizontalpodautoscalers.autoscaling"
-    assert (
-        f'storage_migrator_core_migrator_migrated_objects_total{{resource="{name}"}} {2 * COUNT}' in metrics
-    )
+    migrated = f'storage_migrator_core_migrator_migrated_objects_total{{resource="{AUTOSCALER_RESOURCE}"}}'
+    assert f"{migrated} {2 * COUNT}" in metrics
 
 
-def run_migrate(server: ServerProcess) -> list[str]:
+def run_migrate(server: ServerProcess, *resources: str) -> list[str]:
     """Returns what the command has printed."""
     command = [sys.executable, "-m", "apiserver", "migrate", f"--kubeconfig={server.kubeconfig}"]
     done = subprocess.run(
-        [*command, "--rate=10000", "horizontalpodautoscalers.autoscaling"],
+        [*command, "--rate=10000", *resources],
         capture_output=True,
         text=True,
         timeout=60,
@@ -115,8 +114,29 @@ def test_the_command_does_the_same(of_old_release: Path) -> None:
     with ServerProcess(of_old_release) as server:
         for rewritten, unchanged in ((COUNT, 0), (0, COUNT)):
             counts = f"{rewritten} rewritten, {unchanged} up to date"
-            assert run_migrate(server) == [f"horizontalpodautoscalers.autoscaling: {counts}"]
+            assert run_migrate(server, AUTOSCALER_RESOURCE) == [f"{AUTOSCALER_RESOURCE}: {counts}"]
     assert set(stored_versions(of_old_release).values()) == {"autoscaling/v2"}
+
+
+def test_what_the_server_itself_writes_is_up_to_date(tmp_path: Path) -> None:
+    """At the start, of a namespace and of a definition: it stores the bytes that a client's write would."""
+    with (
+        ServerProcess(tmp_path, "--runtime-config=api/all=true", "--controllers=*") as server,
+        contextlib.closing(Api(server)) as api,
+    ):
+        group = new_group()
+        define(api, definition(group))
+        api.post("/api/v1/namespaces", {"metadata": {"name": "own"}}).ok()
+        paths = (
+            f"/apis/apiregistration.k8s.io/v1/apiservices/v1.{group}",
+            "/api/v1/namespaces/own/serviceaccounts/default",
+            "/api/v1/namespaces/own/configmaps/kube-root-ca.crt",
+        )
+        until(lambda: {api.get(path).status for path in paths}, lambda found: found == {200})
+        printed = run_migrate(server)
+    counts = dict(line.split(": ") for line in printed)
+    assert {name: each for name, each in counts.items() if not each.startswith("0 rewritten, ")} == {}
+    assert counts["apiservices.apiregistration.k8s.io"] != "0 rewritten, 0 up to date"
 
 
 def update_again_and_again(server: ServerProcess, name: str, is_over: threading.Event) -> int:
@@ -147,7 +167,7 @@ def test_no_update_is_lost_while_others_write(of_old_release: Path, how: str) ->
                 if how == "objects":
                     migrate(api, f"m-{number}", "autoscaling", "horizontalpodautoscalers")
                 else:
-                    run_migrate(server)
+                    run_migrate(server, AUTOSCALER_RESOURCE)
         finally:
             is_over.set()
         updates = {name: each.result() for name, each in zip(names, updating, strict=True)}

@@ -104,5 +104,4 @@ def local_spec(group_version: GroupVersion, priority: Priority) -> Document:
         "version": version,
         "groupPriorityMinimum": priority.group,
         "versionPriority": priority.version,
-        "service": None,  # As every write of a client makes it, which would change the object without it.
     }

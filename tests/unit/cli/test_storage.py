@@ -258,30 +258,55 @@ async def test_a_server_that_goes_while_objects_are_written() -> None:
         await run_.rewriter.run(["configmaps"], "")
 
 
-def test_how_to_go_on() -> None:
-    arguments = ["rewrite", "--after", "a/b", "--after=c", "--data-dir", "a dir", "secrets"]
+# By either name: what the command calls itself is what it was called by.
+CALLED: Final = {"storage rewrite": ["storage", "rewrite"], "migrate": ["migrate"]}
+
+
+@pytest.mark.parametrize(("name", "command"), CALLED.items(), ids=CALLED)
+def test_how_to_go_on(name: str, command: list[str]) -> None:
+    arguments = [*command, "--after", "a/b", "--after=c", "--data-dir", "a dir", "secrets"]
     hint = list(resume_hint(arguments, Interrupted("secrets/ns/x")))
     assert hint == [
         "interrupted",
-        "go on with: apiserver storage rewrite --data-dir 'a dir' secrets --after=secrets/ns/x",
+        f"go on with: apiserver {name} --data-dir 'a dir' secrets --after=secrets/ns/x",
     ]
     assert list(resume_hint(arguments, Interrupted(""))) == ["interrupted"]
 
 
+@pytest.mark.parametrize(("name", "command"), CALLED.items(), ids=CALLED)
+def test_help_has_the_name_of_the_command(
+    name: str, command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        run([*command, "--help"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith(f"usage: apiserver {name} [-h] [--kubeconfig FILE]")
+
+
+# What is wrong with the arguments, and what is told behind the name of the command.
 REFUSED: Final = {
-    "no command": ([], "storage: the following arguments are required: rewrite"),
-    "no number": (["rewrite", "--rate=fast"], "'fast' is not a number from 1 to 100000"),
-    "none at all": (["rewrite", "--rate=0"], "'0' is not a number from 1 to 100000"),
-    "no server": (["rewrite", "--data-dir=/no/such"], "there is no /no/such/admin.kubeconfig; name the"),
+    "no number": (["--rate=fast"], "argument --rate: 'fast' is not a number from 1 to 100000"),
+    "none at all": (["--rate=0"], "argument --rate: '0' is not a number from 1 to 100000"),
+    "no server": (
+        ["--data-dir=/no/such"],
+        "there is no /no/such/admin.kubeconfig; name the server by --kubeconfig or --data-dir",
+    ),
 }
 
 
+@pytest.mark.parametrize(("name", "command"), CALLED.items(), ids=CALLED)
 @pytest.mark.parametrize(("arguments", "why"), REFUSED.values(), ids=REFUSED)
-def test_what_is_refused(arguments: list[str], why: str) -> None:
-    with pytest.raises(UsageError, match=why.replace(".", r"\.")):
-        run(arguments)
+def test_what_is_refused(name: str, command: list[str], arguments: list[str], why: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        run([*command, *arguments])
+    assert str(refused.value) == f"{name}: {why}"
+
+
+def test_storage_has_a_command() -> None:
+    with pytest.raises(UsageError, match=r"^storage: the following arguments are required: rewrite$"):
+        run(["storage"])
 
 
 def test_a_kubeconfig_that_is_not_there() -> None:
     with pytest.raises(RewriteFailed, match="cannot read /no/such: No such file or directory"):
-        run(["rewrite", "--kubeconfig=/no/such"])
+        run(["migrate", "--kubeconfig=/no/such"])
