@@ -150,6 +150,8 @@ def decode_stored(document: Document) -> ManagedFields:
 
 def encode(managed: ManagedFields) -> list[Document]:
     """metadata.managedFields in the order that Kubernetes has: Apply managers first, then by time."""
+    if len(managed) == 1:
+        return [entry.to_document() for entry in managed.values()]
     in_order = sorted(managed.values(), key=_entry_rank)
     return [entry.to_document() for entry in in_order]
 

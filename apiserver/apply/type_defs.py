@@ -72,6 +72,7 @@ class TypeDef:
     is_undeclared: for a field that its struct does not declare: the field itself is owned, as the values of
         maps are.
     has_untyped: the value, or one below it, has no schema: true may replace 1 there.
+    is_marked: `has_untyped` is known.
     outlines: the parts of field sets that objects with the same names share, by these names.
     """
 
@@ -81,6 +82,7 @@ class TypeDef:
         "fields",
         "has_untyped",
         "is_atomic",
+        "is_marked",
         "is_undeclared",
         "keys",
         "kind",
@@ -100,6 +102,7 @@ class TypeDef:
         self.keys: tuple[tuple[str, Any], ...] = ()
         self.is_undeclared = False
         self.has_untyped = kind == "untyped"
+        self.is_marked = True
         self.outlines: dict[tuple[str, ...], Outline] = {}
 
     def make_outline(self, names: tuple[str, ...]) -> Outline:
@@ -122,6 +125,39 @@ class TypeDef:
                 self.outlines.clear()
             self.outlines[names] = fields, inner
         return fields, inner
+
+
+class _DeferredTypeDef(TypeDef):
+    """The definition of a schema's type, whose parts are made when they are first asked for.
+
+    Most parts of most types are never written: those of the fifteen types that a server writes at its start
+    would be 150 kB. A slot that is empty still is what `__getattr__` is called for; others cost nothing.
+    In any thread: two may make the same part, which are equal.
+    """
+
+    __slots__ = ("_schema", "_type_defs")
+
+    def __init__(self, kind: TypeDefKind, schema: Schema, type_defs: TypeDefs) -> None:
+        super().__init__(kind, is_atomic=kind in ("struct", "map") and schema.map_type == "atomic")
+        self._schema, self._type_defs = schema, type_defs
+        self.is_marked = False
+        del self.has_untyped
+        if kind == "struct":
+            del self.fields
+        else:
+            del self.element
+
+    def __getattr__(self, name: str) -> Any:
+        match name:
+            case "fields":
+                self.fields = self._type_defs.fields_of(self._schema)
+            case "element":
+                self.element = self._type_defs.element_of(self._schema)
+            case "has_untyped":
+                _mark_untyped(self)
+            case _:
+                raise AttributeError(name)
+        return getattr(self, name)
 
 
 # A field set with every element, in order; and the names, elements and type definitions of the values that
@@ -174,49 +210,47 @@ class TypeDefs:
     def __init__(self, key_defaults: Mapping[str, Mapping[str, Any]] = MappingProxyType({})) -> None:
         self._key_defaults = key_defaults
         self._known: dict[Schema, TypeDef] = {}
+        self._metadata: dict[Schema, TypeDef] = {}
 
     def of_object(self, schema: Schema) -> TypeDef:
         """The type definition of a whole object; nobody owns the fields that the server sets."""
-        own = self.of(schema)
-        type_def = TypeDef("struct")
+        type_def = _DeferredTypeDef("struct", schema, self)
         # copy() keeps the class, which may be _OpenFields.
-        type_def.fields = copy(own.fields)
-        type_def.fields |= {"apiVersion": ("f:apiVersion", IGNORED), "kind": ("f:kind", IGNORED)}
+        fields = copy(self.of(schema).fields)
+        fields |= {"apiVersion": ("f:apiVersion", IGNORED), "kind": ("f:kind", IGNORED)}
         meta_schema = schema.fields.get("metadata")
         if meta_schema is not None:
-            meta = TypeDef("struct")
-            meta.fields = dict(self.of(meta_schema).fields)
-            for name in _SERVER_FIELDS:
-                meta.fields[name] = (f"f:{name}", IGNORED)
-            type_def.fields["metadata"] = ("f:metadata", meta)
-        _mark_untyped(type_def)
+            fields["metadata"] = ("f:metadata", self._metadata_of(meta_schema))
+        type_def.fields = fields
         return type_def
+
+    def _metadata_of(self, schema: Schema) -> TypeDef:
+        known = self._metadata.get(schema)
+        if known is None:
+            known = self._metadata[schema] = _DeferredTypeDef("struct", schema, self)
+            fields = dict(self.of(schema).fields)
+            fields |= {name: (f"f:{name}", IGNORED) for name in _SERVER_FIELDS}
+            known.fields = fields
+        return known
 
     def of(self, schema: Schema) -> TypeDef:
         known = self._known.get(schema)
-        if known is not None:
-            return known
+        if known is None:
+            known = self._known[schema] = self._made(schema)
+        return known
+
+    def _made(self, schema: Schema) -> TypeDef:
         match schema.kind:
             case Kind.STRUCT:
-                type_def = TypeDef("struct", is_atomic=schema.map_type == "atomic")
-                self._known[schema] = type_def  # before its fields: schemas refer to themselves
-                fields = {name: (f"f:{name}", self.of(each)) for name, each in schema.fields.items()}
-                type_def.fields = _OpenFields(fields) if schema.element else fields
-            case Kind.MAP:
-                type_def = TypeDef("map", is_atomic=schema.map_type == "atomic")
-                self._known[schema] = type_def
-                type_def.element = self.of(schema.element) if schema.element else UNTYPED
-            case Kind.ANY_OBJECT:
-                type_def = TypeDef("map", is_atomic=schema.map_type == "atomic")
-                type_def.element = UNTYPED
+                return _DeferredTypeDef("struct", schema, self)
+            case Kind.MAP | Kind.ANY_OBJECT:
+                return _DeferredTypeDef("map", schema, self)
             case Kind.LIST:
-                type_def = self._list(schema)
+                return self._list(schema)
             case Kind.ANY | Kind.EITHER:
-                type_def = UNTYPED
+                return UNTYPED
             case kind:
-                type_def = _SCALAR_DEFS.get(kind, _UNTYPED_SCALAR)
-        self._known[schema] = type_def
-        return type_def
+                return _SCALAR_DEFS.get(kind, _UNTYPED_SCALAR)
 
     def _list(self, schema: Schema) -> TypeDef:
         kind: TypeDefKind = "list"
@@ -224,10 +258,8 @@ class TypeDefs:
             kind = "set_list"
         elif schema.list_type == "map" and schema.list_map_keys:
             kind = "map_list"
-        type_def = TypeDef(kind)
-        self._known[schema] = type_def
+        type_def = _DeferredTypeDef(kind, schema, self)
         assert schema.element is not None
-        type_def.element = self.of(schema.element)
         if kind == "map_list":
             defaults = self._key_defaults.get(schema.element.definition, {})
             named = schema.element.fields
@@ -237,16 +269,30 @@ class TypeDefs:
             )
         return type_def
 
+    # ---- the parts of one type definition
+
+    def fields_of(self, schema: Schema) -> dict[str, tuple[str, TypeDef]]:
+        """The fields of a struct."""
+        fields = {name: (f"f:{name}", self.of(each)) for name, each in schema.fields.items()}
+        return _OpenFields(fields) if schema.element else fields
+
+    def element_of(self, schema: Schema) -> TypeDef:
+        """What a map or list has."""
+        if schema.element is None or schema.kind is Kind.ANY_OBJECT:
+            return UNTYPED
+        return self.of(schema.element)
+
 
 def _mark_untyped(top: TypeDef) -> None:
-    """Set `has_untyped` of all type definitions from below; they may refer to themselves."""
+    """Set `has_untyped` of a type definition and of those below it, which may refer to themselves."""
     above: dict[TypeDef, list[TypeDef]] = {}
     pending, untyped = [top], list[TypeDef]()
     seen = {top}
     while pending:
         type_def = pending.pop()
-        if type_def.has_untyped:
-            untyped.append(type_def)
+        if type_def.is_marked:
+            if type_def.has_untyped:
+                untyped.append(type_def)
             continue
         if isinstance(type_def.fields, _OpenFields):
             untyped.append(type_def)
@@ -255,10 +301,17 @@ def _mark_untyped(top: TypeDef) -> None:
             if child not in seen:
                 seen.add(child)
                 pending.append(child)
+    has_untyped = set[TypeDef]()
     while untyped:
         type_def = untyped.pop()
-        type_def.has_untyped = True
-        untyped += [each for each in above.get(type_def, ()) if not each.has_untyped]
+        if type_def not in has_untyped:
+            has_untyped.add(type_def)
+            untyped += above.get(type_def, ())
+    # Only now: another thread must not read what may change yet.
+    for type_def in seen:
+        if not type_def.is_marked:
+            type_def.has_untyped = type_def in has_untyped
+            type_def.is_marked = True
 
 
 class NoPathElement(ValueError):

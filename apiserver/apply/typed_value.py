@@ -280,14 +280,16 @@ def _compare(old: Any, new: Any, type_def: TypeDef, changed: FieldSet, removed: 
         return
     old_fields: Document = old if type(old) is dict else {}
     new_fields: Document = new if type(new) is dict else {}
-    has_untyped = type_def.has_untyped
     for name, value in new_fields.items():
         before = old_fields.get(name, _ABSENT)
         if before is _ABSENT:
             if (part := _part(name, type_def)) is not None:
                 element, child = part
                 changed[element] = whole_field_set(value, child)
-        elif before is value or (before == value and not (has_untyped and _differs_in_json(before, value))):
+        elif before is value or (
+            before == value
+            and (type(value) is str or not (type_def.has_untyped and _differs_in_json(before, value)))
+        ):
             continue
         elif (part := _part(name, type_def)) is not None:
             _compare_both(*part, before, value, changed, removed)

@@ -110,6 +110,8 @@ class Updater(NamedTuple):
         Raises typed_value.DocumentTooDeep.
         """
         version, manager = self.version, self.manager
+        if old is None and not managed:
+            return self._create(new)
         comparisons = _Comparisons(version.empty if old is None else old, new, version)
         own = comparisons.of(version.api_version)
         assert own is not None
@@ -123,6 +125,14 @@ class Updater(NamedTuple):
             fields = union(before.fields, own.changed) if before else own.changed
             left[manager.identity] = self._entry(managed.get(manager.identity), fields)
         return cap_update_managers(left)
+
+    def _create(self, new: Document) -> ManagedFields:
+        """Returns the managed fields of a new object of which nobody owns anything yet."""
+        version, manager = self.version, self.manager
+        endpoint = version.endpoint
+        parts = endpoint.part_of(version.empty), endpoint.part_of(new)
+        fields = endpoint.written(compare(*parts, version.type_def).changed)
+        return {manager.identity: ManagedFieldsEntry(manager, fields, self.now)} if fields else {}
 
     def apply(
         self,

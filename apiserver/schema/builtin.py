@@ -63,6 +63,9 @@ _PATCH_MERGE_KEY: Final = extension_key(KUBERNETES_VENDOR, "patch-merge-key")
 _LIST_TYPE: Final = extension_key(KUBERNETES_VENDOR, "list-type")
 _LIST_MAP_KEYS: Final = extension_key(KUBERNETES_VENDOR, "list-map-keys")
 _MAP_TYPE: Final = extension_key(KUBERNETES_VENDOR, "map-type")
+_MERGE_EXTENSIONS: Final = frozenset(
+    {_PATCH_STRATEGY, _PATCH_MERGE_KEY, _LIST_TYPE, _LIST_MAP_KEYS, _MAP_TYPE}
+)
 _GROUP_VERSION_KIND: Final = extension_key(KUBERNETES_VENDOR, "group-version-kind")
 _OBJECT_FIELDS: Final = frozenset({"apiVersion", "kind", "metadata"})
 _SCALARS: Final = {
@@ -193,6 +196,8 @@ def _merging(definition: dict[str, Any]) -> dict[str, Any]:
 
     The patch strategy `retainKeys` is left out: only clients that make patches use it.
     """
+    if _MERGE_EXTENSIONS.isdisjoint(definition):
+        return {}
     extensions = {
         "patch_strategy": definition.get(_PATCH_STRATEGY, "").partition(",")[0],
         "patch_merge_key": definition.get(_PATCH_MERGE_KEY, ""),
