@@ -70,7 +70,7 @@ class MemoryDatabase:
     commits_exclude_reads = True
 
     def __init__(self, base: MemoryDatabase | None = None) -> None:
-        """base: what it begins with, which nobody writes to any more. It may be closed before this one."""
+        """base: what it begins with, a whole copy that nobody writes to. It may be closed before this one."""
         if sqlite3.sqlite_version_info < SQLITE_VERSION_MIN:
             raise StorageUnavailable(
                 f"a store in memory needs SQLite {'.'.join(map(str, SQLITE_VERSION_MIN))} or later; "
@@ -85,6 +85,7 @@ class MemoryDatabase:
         self._keeper.execute("PRAGMA auto_vacuum = INCREMENTAL")
         self._keeper.executescript(f"BEGIN; {TABLES} COMMIT;")
         if base is not None:
+            assert base._base is None
             # Read-only, so that no transaction locks it for others that begin with it.
             self._base = f"{base._uri}&mode=ro"
             self._attach_base(self._keeper)
