@@ -8,14 +8,16 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from apiserver import __version__
 from apiserver.cli.command_line import KUBE_APISERVER, parse
 from apiserver.cli.config import Config
 from apiserver.cli.flags import UsageError
+from apiserver.cli.subcommand import run_subcommand
 from apiserver.clock import SYSTEM_CLOCK, Clock
 from apiserver.releases.emulation import EmulatedRelease
 from apiserver.serving import exit_codes, logs
@@ -39,39 +41,34 @@ def main(arguments: Sequence[str] | None = None, clock: Clock = SYSTEM_CLOCK) ->
         given.insert(0, KUBE_APISERVER)
     release = EmulatedRelease()
     if given[:1] == ["version"]:
-        print(f"apiserver {__version__}, serves Kubernetes {release}")
-        return 0
+        return _print(f"apiserver {__version__}, serves Kubernetes {release}")
     if given in (["--version"], [KUBE_APISERVER, "--version"]):
-        print(f"Kubernetes {release.git_version}")
-        return 0
+        return _print(f"Kubernetes {release.git_version}")
     try:
-        if given[:1] == ["snapshot"]:
-            return _snapshot(given[1:])
-        if given[:1] == ["audit"]:
-            from apiserver.cli import audit
-
-            return audit.run(given[1:])
-        if given[:1] in (["storage"], ["migrate"]):
-            return _storage(given)
-        if given[:1] == ["convert"]:
-            from apiserver.cli import convert
-
-            return convert.run(given[1:])
-        if given[:1] == ["auth"]:
-            return _auth(given[1:])
-        if given[:1] == ["deprecations"]:
-            return _deprecations(given[1:])
-        if given[:1] == ["envtest-assets"]:
-            from apiserver.cli import envtest_assets
-
-            return envtest_assets.run(given[1:])
-        if given[:1] == ["faults"]:
-            return _faults(given[1:])
+        if given and (subcommand := _SUBCOMMANDS.get(given[0])) is not None:
+            command, failed = subcommand
+            return run_subcommand(partial(command, given[1:]), failed)
         config = parse(given)
+    except (SystemExit, OSError) as end:  # It has printed the help, or could not.
+        return run_subcommand(partial(_raise, end), exit_codes.FAILURE)
     except UsageError as error:
         print(f"apiserver: {error}", file=sys.stderr)
         return exit_codes.USAGE
     return run(config, clock=clock)
+
+
+def _print(line: str) -> int:
+    """Print a line, and return the exit code."""
+
+    def print_it() -> int:
+        print(line)
+        return 0
+
+    return run_subcommand(print_it, exit_codes.FAILURE)
+
+
+def _raise(error: BaseException) -> NoReturn:
+    raise error
 
 
 def announce_ready(url: str, kubeconfig: Path) -> None:
@@ -136,19 +133,32 @@ def _snapshot(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _storage(arguments: Sequence[str]) -> int:
+def _audit(arguments: Sequence[str]) -> int:
+    from apiserver.cli import audit
+
+    return audit.run(arguments)
+
+
+def _storage(command: str, arguments: Sequence[str]) -> int:
+    """command: the name by which it was called."""
     from apiserver.cli import storage
 
     try:
-        is_done = storage.run(arguments)
+        is_done = storage.run([command, *arguments])
     except storage.RewriteFailed as error:
         print(f"apiserver: {' '.join(str(error).split())}", file=sys.stderr)
         return exit_codes.FAILURE
     except storage.Interrupted as interrupted:
-        for line in storage.resume_hint(arguments, interrupted):
+        for line in storage.resume_hint([command, *arguments], interrupted):
             print(f"apiserver: {line}", file=sys.stderr)
         return exit_codes.FAILURE
     return 0 if is_done else exit_codes.FAILURE
+
+
+def _convert(arguments: Sequence[str]) -> int:
+    from apiserver.cli import convert
+
+    return convert.run(arguments)
 
 
 def _auth(arguments: Sequence[str]) -> int:
@@ -173,6 +183,12 @@ def _deprecations(arguments: Sequence[str]) -> int:
         return deprecations.FAILED
 
 
+def _envtest_assets(arguments: Sequence[str]) -> int:
+    from apiserver.cli import envtest_assets
+
+    return envtest_assets.run(arguments)
+
+
 def _faults(arguments: Sequence[str]) -> int:
     from apiserver.cli import faults
     from apiserver.cli.api_client import RequestFailed
@@ -182,6 +198,20 @@ def _faults(arguments: Sequence[str]) -> int:
     except RequestFailed as error:
         print(f"apiserver: {' '.join(str(error).split())}", file=sys.stderr)
         return faults.FAILED
+
+
+# What runs each, imported when it does, and its exit code when it fails. Two of them answer by 1.
+_SUBCOMMANDS: Final[Mapping[str, tuple[Callable[[Sequence[str]], int], int]]] = {
+    "snapshot": (_snapshot, exit_codes.FAILURE),
+    "audit": (_audit, exit_codes.FAILURE),
+    "storage": (partial(_storage, "storage"), exit_codes.FAILURE),
+    "migrate": (partial(_storage, "migrate"), exit_codes.FAILURE),
+    "convert": (_convert, exit_codes.FAILURE),
+    "auth": (_auth, exit_codes.USAGE),
+    "deprecations": (_deprecations, exit_codes.USAGE),
+    "envtest-assets": (_envtest_assets, exit_codes.FAILURE),
+    "faults": (_faults, exit_codes.FAILURE),
+}
 
 
 async def _serve_as_worker(config: Config, client: SupervisorClient) -> int:

@@ -12,7 +12,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import orjson
 
-from apiserver.cli.server_options import ServerOptions
+from apiserver.cli.server_options import ServerOptions, read_bounded
 from apiserver.webhooks.credentials import ClientCredentials, PemText
 from apiserver.webhooks.kubeconfig import Cluster
 from apiserver.webhooks.tls import UnusableBundle, UnusableCertificate, client_context
@@ -69,7 +69,11 @@ class ApiClient:
 
     def post(self, path: str, document: Any) -> Any:
         """Raises RequestFailed."""
-        return self._ask("POST", path, orjson.dumps(document), _JSON)
+        try:
+            body = orjson.dumps(document)
+        except orjson.JSONEncodeError as error:  # An argument is no Unicode.
+            raise RequestFailed(f"what was given cannot be sent: {error}") from None
+        return self._ask("POST", path, body, _JSON)
 
     def delete(self, path: str) -> Any:
         """Raises RequestFailed."""
@@ -147,7 +151,7 @@ def _reason(error: Exception) -> str:
 
 def segment(name: str) -> str:
     """Returns a name as it stands in a path."""
-    return quote(name, safe="")
+    return quote(name, safe="", errors="surrogateescape")
 
 
 def tls_context(
@@ -170,7 +174,7 @@ def tls_context(
 
 
 def _pem(source: PemText) -> bytes:
-    return source.text if source.path is None else source.path.read_bytes()
+    return source.text if source.path is None else read_bounded(source.path)
 
 
 def _headers(credentials: ClientCredentials) -> Iterator[tuple[str, str]]:
@@ -179,7 +183,7 @@ def _headers(credentials: ClientCredentials) -> Iterator[tuple[str, str]]:
     token = credentials.token
     if credentials.token_file is not None:
         try:
-            token = credentials.token_file.read_text(encoding="utf-8").strip()
+            token = read_bounded(credentials.token_file).decode().strip()
         except OSError:
             if not token:
                 raise

@@ -108,6 +108,8 @@ def _paths(name: str, recursive: bool) -> Iterator[str]:
 def _content(name: str) -> bytes:
     try:
         if name == _STDIN:
+            if sys.stdin is None:
+                raise UsageError("convert: there is no standard input")
             return _at_most(sys.stdin.buffer, name)
         with Path(name).open("rb") as file:
             return _at_most(file, name)
@@ -233,7 +235,7 @@ def _with_comments(text: bytes, new: Any) -> bytes | None:
     reader.width = 10_000
     try:
         commented = reader.load(text)
-    except YAMLError:
+    except (YAMLError, ValueError, RecursionError):  # It takes more for dates and numbers than YAML 1.2 does.
         return None
     if not isinstance(commented, dict):
         return None

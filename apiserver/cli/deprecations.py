@@ -12,6 +12,7 @@ from typing import Any, Final
 import orjson
 
 from apiserver.cli.api_client import ApiClient, RequestFailed
+from apiserver.cli.flag_values import WORKERS_MAX
 from apiserver.cli.flags import UsageError
 from apiserver.cli.intermixed_parser import IntermixedParser
 from apiserver.cli.server_options import ServerOptions, add_server_options
@@ -64,6 +65,8 @@ def _asked(options: ServerOptions) -> Document:
     """Returns what the server tells, of all its workers together. Raises RequestFailed."""
     first = _asked_once(options)
     workers = first.get("workers", 1)
+    if not isinstance(workers, int) or workers > WORKERS_MAX:
+        raise RequestFailed(f"the server's answer to {PATH} is none that is understood")
     answers = {first.get("worker"): first}
     # Each connection leads to any one of them.
     for _ in range(ASKED_PER_WORKER * (workers - 1)):
@@ -75,7 +78,7 @@ def _asked(options: ServerOptions) -> Document:
         raise RequestFailed(f"only {len(answers)} of {workers} workers have answered")
     try:
         return _together(list(answers.values()))
-    except (KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError):
         raise RequestFailed(f"the server's answer to {PATH} is none that is understood") from None
 
 

@@ -78,6 +78,8 @@ def run(arguments: Sequence[str]) -> int:
                 raise UsageError(f"faults: --{name.replace('_', '-')} is for add")
     if given.command in ("list", "compact") and given.arguments:
         raise UsageError(f"faults: {given.command} takes no arguments")
+    if given.command == "clear" and "" in given.arguments:  # As of a variable that is not set.
+        raise UsageError("faults: an id must not be empty")
     document = _document(given) if given.command == "add" else None
     client = ApiClient(ServerOptions.of(given))
     try:
@@ -97,9 +99,9 @@ def _act(client: ApiClient, given: argparse.Namespace, document: Document | None
     """Raises RequestFailed."""
     match given.command:
         case "add":
-            print(client.post(PATH, document)["id"])
+            print(_told(client.post(PATH, document), "id"))
         case "compact":
-            print(client.post(f"{PATH}/compact", {})["resourceVersion"])
+            print(_told(client.post(f"{PATH}/compact", {}), "resourceVersion"))
         case "clear" if given.arguments:
             for name in given.arguments:
                 client.delete(f"{PATH}/{segment(name)}")
@@ -123,8 +125,19 @@ def _lines(answer: Document) -> Iterator[str]:
             times = "" if asked.times is None else f" of {asked.times}"
             match = text_of(asked.match)
             yield f"{fault['id']:>4}  {text_of(asked.effect)}  {match}  hits: {fault['hits']}{times}\n"
-    except (KeyError, TypeError, ValueError):
-        raise RequestFailed(f"the server's answer to {PATH} is none that is understood") from None
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise _not_understood() from None
+
+
+def _not_understood() -> RequestFailed:
+    return RequestFailed(f"the server's answer to {PATH} is none that is understood")
+
+
+def _told(answer: Document, field: str) -> str:
+    """Returns a field of an answer. Raises RequestFailed."""
+    if not isinstance(answer.get(field), str):
+        raise _not_understood()
+    return str(answer[field])
 
 
 def _document(given: argparse.Namespace) -> Document:

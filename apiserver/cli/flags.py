@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -40,6 +41,12 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> Any:
         command = self.prog.removeprefix("apiserver").strip()
         raise UsageError(f"{command}: {message}" if command else message)
+
+    def print_help(self, file: Any = None) -> None:
+        """Raises OSError if it cannot be written, of which argparse takes no notice."""
+        output = sys.stdout if file is None else file
+        if output is not None:
+            output.write(self.format_help())
 
 
 SECTIONS: Final[Mapping[str, Sequence[Flag]]] = MappingProxyType(

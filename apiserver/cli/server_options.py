@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -14,6 +15,17 @@ from apiserver.webhooks.kubeconfig import Cluster, Kubeconfig, is_https, read_ku
 from apiserver.wire.configuration_fields import InvalidConfiguration
 
 _OPTIONS: Final = "the command line"
+# A kubeconfig of a thousand clusters has a third of this.
+FILE_BYTES_MAX: Final = 16 * 1024 * 1024
+
+
+def read_bounded(path: Path) -> bytes:
+    """Returns what is in a file that a command line names. Raises OSError with its name."""
+    with path.open("rb") as file:
+        content = file.read(FILE_BYTES_MAX + 1)
+    if len(content) > FILE_BYTES_MAX:
+        raise OSError(errno.EFBIG, f"is longer than {FILE_BYTES_MAX} bytes", str(path))
+    return content
 
 
 def default_kubeconfig() -> Path:
@@ -98,7 +110,7 @@ class ServerOptions:
         """Returns the kubeconfig; None if nobody has asked for it, and it tells nothing. Raises likewise."""
         is_needed = self.kubeconfig is not None or self.context or not self.server
         try:
-            content = read_kubeconfig(path, Path.read_bytes)
+            content = read_kubeconfig(path, read_bounded)
         except FileNotFoundError:
             if is_needed:
                 raise

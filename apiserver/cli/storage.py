@@ -28,6 +28,7 @@ from apiserver.cli.command_line import parse
 from apiserver.cli.config import Config
 from apiserver.cli.flags import UsageError
 from apiserver.cli.intermixed_parser import IntermixedParser
+from apiserver.cli.server_options import read_bounded
 from apiserver.webhooks.credential_files import CredentialFiles
 from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.kubeconfig import read_server
@@ -347,7 +348,7 @@ def _place(metadata: Mapping[str, Any]) -> str:
 async def _server(path: Path) -> AsyncIterator[Send]:
     """Yields what sends requests to the server that a kubeconfig names. Raises RewriteFailed."""
     try:
-        cluster, credentials = read_server(path, Path.read_bytes)
+        cluster, credentials = read_server(path, read_bounded)
         files = CredentialFiles()
         authorities = b"" if cluster.authorities is None else await files.pem(cluster.authorities)
         proof = await files.proof(credentials)

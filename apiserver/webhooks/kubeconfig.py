@@ -184,6 +184,12 @@ def is_https(server: str) -> bool:
     """Whether a server's URL is one that can be called by https."""
     try:
         url = urlsplit(server)
-        return url.scheme == "https" and bool(url.hostname) and url.port != 0
+        return url.scheme == "https" and _is_host(url.hostname or "") and url.port != 0
     except ValueError:  # a host or a port that cannot be one
         return False
+
+
+def _is_host(text: str) -> bool:
+    """Whether a text may be the name or the address of a host. Raises ValueError if it cannot be."""
+    text.encode("idna")  # As who looks it up does: no label may be empty, or too long.
+    return bool(text) and text.isprintable() and " " not in text

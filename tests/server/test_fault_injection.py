@@ -187,6 +187,7 @@ MISTAKES: Final[dict[str, tuple[list[str], int, str]]] = {
     "what the effect has not": (["add", "NotReady", "--code", "500"], 2, "faults: effect.code: there is no"),
     "an option of add": (["list", "--verb", "get"], 2, "faults: --verb is for add"),
     "an argument of list": (["list", "1"], 2, "faults: list takes no arguments"),
+    "a fault without an id": (["clear", ""], 2, "faults: an id must not be empty"),
     "a fault that there is not": (["clear", "999"], 1, 'fault "999" not found'),
     "what only the server knows": (["add", "RefuseTLS"], 1, "nobody could connect to clear it"),
 }

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.cli.api_client import ApiClient, RequestFailed
+from apiserver.cli.api_client import ApiClient, RequestFailed, segment
 from apiserver.cli.flags import UsageError
-from apiserver.cli.server_options import ServerOptions, add_server_options
+from apiserver.cli.server_options import FILE_BYTES_MAX, ServerOptions, add_server_options
 from tests.support.authority import Authority
 from tests.support.etcd_process import TlsFiles, free_port
 
@@ -137,6 +137,13 @@ def test_an_unreadable_file_is_named_once(tmp_path: Path, authority: Authority) 
     assert failure(by_file) == f"{missing}: No such file or directory"
 
 
+def test_a_file_without_an_end(tmp_path: Path) -> None:
+    """Nor is one read that is as long as memory."""
+    assert failure(Path("/dev/zero")) == f"/dev/zero: is longer than {FILE_BYTES_MAX} bytes"
+    path = kubeconfig(tmp_path, "https://a", Path("/dev/zero"))
+    assert failure(path) == f"/dev/zero: is longer than {FILE_BYTES_MAX} bytes"
+
+
 def test_a_token_that_is_no_text(tmp_path: Path, authority: Authority) -> None:
     token = tmp_path / "token"
     token.write_bytes(b"\xff")
@@ -186,6 +193,32 @@ def test_a_token_that_cannot_be_sent(tmp_path: Path, authority: Authority) -> No
     with serving(authority.issue("server")) as url:
         path = kubeconfig(tmp_path, url, authority.ca, {"tokenFile": str(token)})
         assert failure(path) == f"{path}: the token must not have control characters"
+
+
+def test_what_is_no_unicode(tmp_path: Path, authority: Authority) -> None:
+    """As arguments may be."""
+    with serving(authority.issue("server")) as url:
+        path = kubeconfig(tmp_path, url, authority.ca)
+        with closing(ApiClient(ServerOptions(path))) as client:
+            assert client.get(f"/api/{segment(chr(0xDCFF))}") == {"sent": [""]}
+            with pytest.raises(RequestFailed, match="what was given cannot be sent"):
+                client.post("/api", {"name": "\udcff"})
+
+
+HOSTS: Final = {
+    "spaces": "a b",
+    "an empty label": "a..b",
+    "a long label": "a" * 64,
+    "no port": "a:99999",
+    "half an address": "[::1",
+}
+
+
+@pytest.mark.parametrize("host", HOSTS.values(), ids=HOSTS)
+def test_hosts_that_cannot_be(tmp_path: Path, authority: Authority, host: str) -> None:
+    url = f"https://{host}"
+    path = kubeconfig(tmp_path, url, authority.ca)
+    assert failure(path) == f'{path}: clusters: server "{url}" is no URL with https'
 
 
 # ---- options

@@ -82,6 +82,17 @@ def test_comments_and_order_stay(capfd: pytest.CaptureFixture[str], tmp_path: Pa
     assert run(capfd, "-f", file) == (0, f"{NEW}---\n{SETTINGS}", [])
 
 
+@pytest.mark.parametrize("value", ["2001-99-99", "9" * 5000], ids=["a date that is none", "a long number"])
+def test_values_that_only_some_decoders_take(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, value: str
+) -> None:
+    """Those of comments take dates for more than texts, and numbers only up to some length."""
+    file = tmp_path / "a.yaml"
+    file.write_text(OLD.replace("metadata:\n", f"metadata:\n  annotations: {{since: {value}}}\n"))
+    _, out, _ = run(capfd, "-f", file)
+    assert "apiVersion: autoscaling/v2" in out
+
+
 def test_what_is_converted_has_no_defaults(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Only what somebody has written, and what the new version says of it."""
     _, document, _ = converted(capfd, tmp_path, OLD)

@@ -129,7 +129,19 @@ def test_servers_that_are_refused(field: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "server", ["http://a", "https://", "https://[::1", "https://a:b", "https://a:65536", ""]
+    "server",
+    [
+        "http://a",
+        "https://",
+        "https://[::1",
+        "https://a:b",
+        "https://a:65536",
+        "https://a b",
+        "https://a..b",
+        f"https://{'a' * 64}.b",
+        "https://\udcff",
+        "",
+    ],
 )
 def test_servers_that_cannot_be_called(server: str) -> None:
     with pytest.raises(InvalidConfiguration, match="is no URL with https"):
