@@ -109,12 +109,13 @@ def _act(client: ApiClient, given: argparse.Namespace, document: Document | None
             client.delete(PATH)
         case _:
             answer = client.get(PATH)
+            lines = list(_lines(answer))
             if given.output == "json":
                 sys.stdout.buffer.write(
                     orjson.dumps(answer, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
                 )
             else:
-                sys.stdout.writelines(_lines(answer))
+                sys.stdout.writelines(lines)
 
 
 def _lines(answer: Document) -> Iterator[str]:

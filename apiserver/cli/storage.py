@@ -15,7 +15,7 @@ import shlex
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -196,20 +196,32 @@ class Rewriter:
         """Yields the resources that are stored here, each in the first version of its group that has it."""
         elsewhere = await self._versions_elsewhere()
         roots = [("", "/api/v1")]
-        for group in (await self._get("/apis")).document.get("groups", ()):
-            preferred = group["preferredVersion"]["groupVersion"]
-            others = [each["groupVersion"] for each in group["versions"] if each["groupVersion"] != preferred]
-            roots += [(group["name"], f"/apis/{each}") for each in (preferred, *others)]
+        groups = (await self._get("/apis")).document
+        with _understood("/apis"):
+            for group in groups["groups"]:
+                preferred = group["preferredVersion"]["groupVersion"]
+                all_versions = [each["groupVersion"] for each in group["versions"]]
+                others = [each for each in all_versions if each != preferred]
+                roots += [(group["name"], f"/apis/{each}") for each in (preferred, *others)]
         seen: set[str] = set()
         for group, root in roots:
             # Events are stored in the core group alone.
             if root in elsewhere or group == "events.k8s.io":
                 continue
-            for each in (await self._get(root)).document.get("resources", ()):
-                name = f"{each['name']}.{group}" if group else each["name"]
-                if "/" not in name and name not in seen and {"list", "patch"} <= {*each["verbs"]}:
-                    seen.add(name)
-                    yield Resource(name, f"{root}/{each['name']}", each["namespaced"])
+            for each in await self._resources_of(group, root):
+                if each.name not in seen:
+                    seen.add(each.name)
+                    yield each
+
+    async def _resources_of(self, group: str, root: str) -> list[Resource]:
+        """Returns the resources of a version whose objects can be rewritten. Raises RewriteFailed."""
+        document = (await self._get(root)).document
+        with _understood(root):
+            return [
+                Resource(f"{name}.{group}" if group else name, f"{root}/{name}", each["namespaced"])
+                for each in document["resources"] or ()
+                if "/" not in (name := each["name"]) and {"list", "patch"} <= {*each["verbs"]}
+            ]
 
     async def _versions_elsewhere(self) -> set[str]:
         """Returns the roots of the versions that other servers serve: their objects are not here.
@@ -221,11 +233,12 @@ class Rewriter:
         answer = await self._with_patience("GET", path, {}, b"")
         if answer.status not in (200, 403, 404):
             raise RewriteFailed(f"{path}: {answer.why}")
-        return {
-            f"/apis/{each['spec']['group']}/{each['spec']['version']}"
-            for each in answer.document.get("items", ())
-            if each["spec"].get("service")
-        }
+        with _understood(path):
+            return {
+                f"/apis/{each['spec']['group']}/{each['spec']['version']}"
+                for each in answer.document.get("items") or ()
+                if each["spec"].get("service")
+            }
 
     # ---- one resource
 
@@ -266,10 +279,15 @@ class Rewriter:
                 corrupt = ", ".join(each.get("field", "") for each in causes if each.get("field"))
                 self._fail(f"{resource.name}: {answer.why}{corrupt and f': {corrupt}'}")
                 return
-            metadata = answer.document["metadata"]
-            page = [each["metadata"] for each in answer.document.get("items") or ()]
-            yield page, metadata.get("remainingItemCount") or 0
-            token = metadata.get("continue") or ""
+            with _understood(resource.path):
+                metadata = answer.document["metadata"]
+                page = [each["metadata"] for each in answer.document.get("items") or ()]
+                places = [_place(each) for each in page]
+                remaining = int(metadata.get("remainingItemCount") or 0)
+                token = str(metadata.get("continue") or "")
+            if not all(places):
+                raise RewriteFailed(f"{resource.path}: an object has no name")
+            yield page, remaining
             if not token:
                 return
 
@@ -283,10 +301,13 @@ class Rewriter:
         elif answer.status >= 300:
             counts.failed += 1
             self._fail(f"{resource.name}/{_place(metadata)}: {answer.why}")
-        elif answer.document["metadata"].get("resourceVersion") != metadata.get("resourceVersion"):
-            counts.rewritten += 1
         else:
-            counts.unchanged += 1
+            with _understood(path):
+                written = answer.document["metadata"]["resourceVersion"]
+            if written != metadata.get("resourceVersion"):
+                counts.rewritten += 1
+            else:
+                counts.unchanged += 1
 
     async def _await_turn(self) -> None:
         now = monotonic()
@@ -333,6 +354,15 @@ class Rewriter:
             await asyncio.sleep(wait_s)
             wait_s = min(2 * wait_s, RETRY_MAX_S)
         raise AssertionError("the last attempt returns or raises")
+
+
+@contextmanager
+def _understood(path: str) -> Iterator[None]:
+    """Raises RewriteFailed for an answer that has not the form of an API server's."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise RewriteFailed(f"{path}: the server's answer is none that is understood") from None
 
 
 def _place(metadata: Mapping[str, Any]) -> str:

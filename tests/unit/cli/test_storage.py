@@ -310,3 +310,34 @@ def test_storage_has_a_command() -> None:
 def test_a_kubeconfig_that_is_not_there() -> None:
     with pytest.raises(RewriteFailed, match="cannot read /no/such: No such file or directory"):
         run(["migrate", "--kubeconfig=/no/such"])
+
+
+APIS: Final = "/apis"
+API_SERVICES: Final = "/apis/apiregistration.k8s.io/v1/apiservices"
+CONFIG_MAPS: Final = "/api/v1/configmaps"
+FIRST: Final = "/api/v1/namespaces/ns/configmaps/c000"
+# Answers with 200 of something that is no API server, or a broken one.
+MALFORMED: Final[dict[str, tuple[str, Mapping[str, Any]]]] = {
+    "no groups": (APIS, {}),
+    "groups that are none": (APIS, {"groups": "x"}),
+    "groups without versions": (APIS, {"groups": [{}]}),
+    "no resources": ("/api/v1", {}),
+    "resources without names": ("/api/v1", {"resources": [{}]}),
+    "registrations that are none": (API_SERVICES, {"items": [1]}),
+    "registrations without a spec": (API_SERVICES, {"items": [{}]}),
+    "a list without metadata": (CONFIG_MAPS, {"items": []}),
+    "objects that are none": (CONFIG_MAPS, {"metadata": {}, "items": [1]}),
+    "objects without names": (CONFIG_MAPS, {"metadata": {}, "items": [{"metadata": {}}]}),
+    "a number that is none": (CONFIG_MAPS, {"metadata": {"remainingItemCount": "x"}, "items": []}),
+    "an object that was written, without metadata": (FIRST, {}),
+}
+
+
+@pytest.mark.parametrize(("path", "document"), MALFORMED.values(), ids=MALFORMED)
+async def test_answers_that_are_none_end_it(path: str, document: Mapping[str, Any]) -> None:
+    """It would seem that all is done, and that an old key may be taken away."""
+    server = Server(1)
+    server.answers[path] = [Answer(200, document)]
+    with pytest.raises(RewriteFailed) as failed:
+        await Run(server).rewriter.run([], "")
+    assert str(failed.value) == f"{path}: the server's answer is none that is understood"
