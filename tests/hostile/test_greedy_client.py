@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 import time
@@ -82,13 +83,18 @@ def _scheduled_s(path: str) -> tuple[float, float]:
     return int(ran) / 1e9, int(delayed) / 1e9
 
 
-def p99_s(server: ServerProcess, api: Api) -> float:
+def p99_s(server: ServerProcess, api: Api, enough_s: float = 0.0) -> float:
     """What the slowest but one in a hundred of Bob's GETs waited for, in the calmest one of some periods.
 
     What the machine does besides makes him wait longer, never shorter. The moment in which all lists are
-    asked for is in one of the others.
+    asked for is in one of the others. enough_s: after a period in which it was less there are no others.
     """
-    return min(_p99_s(server, api) for _ in range(PERIODS))
+    calmest_s = math.inf
+    for _ in range(PERIODS):
+        calmest_s = min(calmest_s, _p99_s(server, api))
+        if calmest_s < enough_s:
+            break
+    return calmest_s
 
 
 def _p99_s(server: ServerProcess, api: Api) -> float:
@@ -124,7 +130,7 @@ def test_a_thousand_lists_cost_others_little(tmp_path: Path) -> None:
             alone = p99_s(server, admin)
         assert answers["200"] > 0
         with greedy(server, LISTS_AT_ONCE) as answers:
-            crowded = p99_s(server, admin)
+            crowded = p99_s(server, admin, COST_MAX * alone)
             assert admin.put(f"{LEASES}/kube-scheduler", lease, headers=SCHEDULER).status == 200
             assert admin.get(f"{CONFIG_MAPS}?limit=500").status == 200
             level = admin.get("/debug/api_priority_and_fairness/dump_priority_levels").body.decode()
