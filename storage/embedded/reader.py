@@ -7,8 +7,8 @@ import contextlib
 import sqlite3
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from typing import Final, TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Final, TypeVar
 
 from storage.embedded.checkpoint_lock import CheckpointLock
 from storage.embedded.memory_database import MemoryDatabase
@@ -70,6 +70,7 @@ class Reader:
         self._threads = ThreadPoolExecutor(READER_THREADS, thread_name_prefix="embedded-store-reader")
         self._thread_local = threading.local()
         self._connections: list[sqlite3.Connection] = []
+        self._reads: set[Future[Any]] = set()  # those that have not ended
 
     async def get(self, key: str, at: ReadAt) -> Read:
         def read(connection: sqlite3.Connection, revision: int) -> Read:
@@ -131,8 +132,11 @@ class Reader:
 
         return await self._in_thread(copied)
 
-    def close(self) -> None:
-        self._threads.shutdown()
+    async def close(self) -> None:
+        """Wait for the reads under way, and close the connections."""
+        reads = list(self._reads)  # at once: threads remove theirs
+        await asyncio.gather(*map(asyncio.wrap_future, reads), return_exceptions=True)
+        self._threads.shutdown()  # They are idle.
         for connection in self._connections:
             connection.close()
 
@@ -173,7 +177,10 @@ class Reader:
                 self._checkpoint_lock.end_read()
 
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, counted)
+            reading = self._threads.submit(counted)
+            self._reads.add(reading)
+            reading.add_done_callback(self._reads.discard)
+            return await asyncio.wrap_future(reading)
         except sqlite3.Error as error:
             raise StorageUnavailable(f"the embedded store cannot read: {error}") from error
         except RuntimeError as error:  # The pool has been shut down.

@@ -199,7 +199,7 @@ class EmbeddedStore:
         for watch in list(self._watches):
             await watch.close()
         await self._writer.close()
-        await asyncio.to_thread(self._reader.close)
+        await self._reader.close()
         self._database.close()
 
     def _on_commit(self, committed: CommittedGroup) -> None:

@@ -242,6 +242,7 @@ class WriterThread:
         self._log_allowance_bytes: float = 0  # what the log may grow by before its size has to be read
         self._log_is_stuck = False  # whether a reader or an error kept it from being emptied, last time
         self._log_retry_at = -math.inf
+        self._has_ended = asyncio.Event()
         self._thread = threading.Thread(target=self._run, name="embedded-store-writer", daemon=True)
         self._thread.start()
 
@@ -295,7 +296,8 @@ class WriterThread:
             self._closing = True
             self._hand_over()
             self._queue.put([])
-            await self._loop.run_in_executor(None, self._thread.join)
+            await self._has_ended.wait()
+            self._thread.join()
 
     def _hand_over(self) -> None:
         if self._collected:
@@ -303,6 +305,12 @@ class WriterThread:
             self._collected = []
 
     def _run(self) -> None:
+        try:
+            self._write_until_closed()
+        finally:
+            self._call_in_loop(self._has_ended.set)
+
+    def _write_until_closed(self) -> None:
         pending: deque[_Operation] = deque()
         is_ending = False
         while pending or not is_ending:
