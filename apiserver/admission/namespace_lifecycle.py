@@ -15,7 +15,7 @@ from apiserver.errors import AlreadyExists, ApiError, Forbidden, NotFound
 from apiserver.registry.guard import Guard
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_APISERVER, Draft, WriteRequest
 from apiserver.vocabulary import GroupResource
 from storage.interface import ANY, MOST_RECENT, Condition, ReadAt
 
@@ -80,10 +80,10 @@ class NamespaceLifecycle:
             "kind": namespaces.kind,
             "metadata": {"name": namespace},
         }
+        namespaces.check(document)  # sets the defaults, which whoever creates it owns
         try:
-            await self._registry.create(
-                WriteRequest(resource=namespaces, namespace="", name=namespace), Draft(document)
-            )
+            request = WriteRequest(resource=namespaces, namespace="", name=namespace, writer=KUBE_APISERVER)
+            await self._registry.create(request, Draft(document))
         except AlreadyExists:
             return
         except ApiError as error:

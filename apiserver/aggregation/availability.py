@@ -31,7 +31,7 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_APISERVER, Draft, WriteRequest
 from apiserver.vocabulary import Document
 from apiserver.webhooks.service_resolver import ready_endpoints
 from storage.watch_cache import Scope
@@ -221,7 +221,13 @@ class AvailabilityController:
             set_condition(document, condition, now)
             return Draft(document)
 
-        request = WriteRequest(resource=self._resource, namespace="", name=name, update=_BY_SERVER)
+        request = WriteRequest(
+            resource=self._resource,
+            namespace="",
+            name=name,
+            update=_BY_SERVER,
+            writer=KUBE_APISERVER.at("status"),
+        )
         await self._registry.update(request, with_condition)
 
     async def _check(self, version: RemoteVersion) -> Verdict:

@@ -24,6 +24,7 @@ from apiserver.controllers.replicas import Replica, Replicas, Share
 from apiserver.controllers.service_allocations import ServiceAllocationRepair
 from apiserver.controllers.service_cidrs import DefaultServiceCidr, ServiceNetworks
 from apiserver.endpoints.openid import JWKS_PATH, OpenId, can_be_discovered
+from apiserver.registry.write_request import KUBE_APISERVER
 from apiserver.serving import pki
 from apiserver.serving.listening import (
     advertised_address,
@@ -101,6 +102,7 @@ def build_service_allocations(core: Core, lifecycle: NamespaceLifecycle) -> Serv
         lifecycle.check_create,
         core.clock,
         component="ipallocator-repair-controller",
+        writer=KUBE_APISERVER,
     )
     repair = ServiceAllocationRepair(
         core.registry,

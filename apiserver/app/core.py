@@ -25,6 +25,7 @@ from apiserver.metrics.allocations import AllocationMetrics
 from apiserver.metrics.validation import ValidationMetrics
 from apiserver.registry.allocations import AllocationKeys
 from apiserver.registry.declarative_validation import DeclarativeValidation
+from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.memory_budget import MemoryBudget
 from apiserver.registry.offload import Offload
 from apiserver.registry.own_writes import OwnWrites
@@ -55,6 +56,7 @@ class Core:
     store: Storage
     registry: Registry
     served: ServedTable
+    field_managers: FieldManagers
     schemas: BuiltinSchemas
     meta_encoders: MetaV1Encoders
     offload: Offload
@@ -123,6 +125,7 @@ def build_core(
     metrics.served_names.table = served = ServedTable(
         catalogue.resources(RuntimeConfig(config.runtime_config), config.emulate_removal)
     )
+    field_managers = FieldManagers(served, config.deviations, clock.time)
     origins = AllowedOrigins(config.cors_allowed_origins)
     faults = surroundings.host.faults
     if faults is None and config.enable_fault_injection:
@@ -130,8 +133,9 @@ def build_core(
     return Core(
         config=config,
         store=store,
-        registry=Registry(storage, brand, offload, clock),
+        registry=Registry(storage, brand, offload, clock, field_managers),
         served=served,
+        field_managers=field_managers,
         schemas=schemas,
         meta_encoders=MetaV1Encoders(schemas.get),
         offload=offload,

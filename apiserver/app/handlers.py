@@ -42,7 +42,6 @@ from apiserver.handlers.update import update_handler
 from apiserver.handlers.virtual_kinds import VirtualKinds, virtual_kinds
 from apiserver.handlers.watch import watch_handler
 from apiserver.handlers.write_requests import WriteRequests
-from apiserver.registry.field_managers import FieldManagers
 from apiserver.webhooks.review_server import CallerFactory
 
 _DELETE_OPTIONS: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"
@@ -74,7 +73,7 @@ def build_handlers(
     config, brand, registry = core.config, core.brand, core.registry
     chain, deviations = access.authorizers.chain, config.deviations
     encoders = Encoders(brand, core.clock, core.meta_encoders, has_cbor=config.cbor)
-    field_managers = FieldManagers(core.served, deviations, core.clock)
+    field_managers = core.field_managers
     decoder = Decoder(brand, has_cbor=config.cbor, before_schema=field_managers.before_schema)
     requests = WriteRequests(brand, deviations, admission, field_managers)
     creator = Creator(registry, lifecycle, requests)

@@ -288,6 +288,8 @@ class App:
         await parts.health.wait_for_hooks()
         while not await parts.health.is_ready():  # noqa: ASYNC110  checks have no event to wait for
             await asyncio.sleep(READY_POLL_S)
+        # Most of the types that are written at the start are not written again: 100 kB.
+        parts.core.field_managers.forget()
         if memory_keeper is not None:
             memory_keeper.freeze()  # Objects that exist by now stay.
         if self._serving.listens_when_ready:

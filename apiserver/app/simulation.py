@@ -9,7 +9,7 @@ from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.app.core import Core
 from apiserver.controllers.controller_manager import ControllerSpec
 from apiserver.controllers.event_recorder import EventRecorder
-from apiserver.registry.field_managers import FieldManagers
+from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Writer
 from apiserver.simulation import kubelet, node_controller, scheduler
 from apiserver.simulation.component import ClusterAccess
 from apiserver.simulation.kubelet import SimulatedKubelet
@@ -29,20 +29,27 @@ def build_simulation(
         served=core.served,
         brand=core.brand,
         admission=admission,
-        field_managers=FieldManagers(core.served, config.deviations, core.clock),
+        field_managers=core.field_managers,
         may_create=lifecycle.check_create,
         clock=core.clock,
         offload=core.offload,
     )
 
-    def events(component: str) -> EventRecorder:
+    def events(component: str, writer: Writer) -> EventRecorder:
         return EventRecorder(
-            core.registry, core.served, lifecycle.check_create, core.clock, component=component
+            core.registry,
+            core.served,
+            lifecycle.check_create,
+            core.clock,
+            component=component,
+            writer=writer,
         )
 
-    found = list(_simulated_nodes(core, cluster, events("default-scheduler"), events("kubelet")))
+    scheduling = events("default-scheduler", Writer("kube-scheduler"))
+    running = events("kubelet", Writer("kubelet"))
+    found = list(_simulated_nodes(core, cluster, scheduling, running))
     if config.simulate_workloads and all(map(cluster.serves, workloads.NEEDS)):
-        workload_events = events("kube-controller-manager")
+        workload_events = events("kube-controller-manager", KUBE_CONTROLLER_MANAGER)
         found.append(
             ControllerSpec(
                 workloads.NAME,

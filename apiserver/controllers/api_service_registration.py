@@ -31,7 +31,7 @@ from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_APISERVER, Draft, WriteRequest
 from apiserver.vocabulary import Document, GroupVersion
 
 BACKOFF: Final = Backoff(base_s=0.1, max_s=15.0)
@@ -155,18 +155,17 @@ class ApiServiceRegistration:
             "spec": dict(spec),
         }
         with suppress(AlreadyExists):  # Another server was faster.
-            await self._registry.create(
-                WriteRequest(resource=resource, namespace="", name=name), Draft(document)
-            )
+            await self._registry.create(self._request(name), Draft(document))
 
     async def _replace_spec(self, name: str, spec: Document) -> None:
         def with_spec(found: StoredObject) -> Draft:
             return Draft({**found.document(), "spec": dict(spec)})
 
         with suppress(NotFound):
-            await self._registry.update(
-                WriteRequest(resource=self._resource, namespace="", name=name), with_spec
-            )
+            await self._registry.update(self._request(name), with_spec)
+
+    def _request(self, name: str) -> WriteRequest:
+        return WriteRequest(resource=self._resource, namespace="", name=name, writer=KUBE_APISERVER)
 
 
 def _served_versions(definition: Document) -> frozenset[GroupVersion]:

@@ -7,20 +7,22 @@ They are created at the start if they do not exist. Source: kubernetes, pkg/regi
 from __future__ import annotations
 
 import asyncio
-import copy
 import logging
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+import orjson
+
 from apiserver.brand import Brand
 from apiserver.catalogue.apiregistration import local_api_services
+from apiserver.catalogue.core.namespaces import new_namespace
 from apiserver.catalogue.scheduling.priority_classes import SYSTEM_CLASSES
 from apiserver.errors import AlreadyExists, ApiError
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_APISERVER, Draft, WriteRequest
 from apiserver.vocabulary import Document
 from storage.errors import StorageError
 
@@ -75,7 +77,7 @@ class BootstrapHook:
 
 def bootstrap_hooks(table: ResourceTable, brand: Brand) -> Iterator[BootstrapHook]:
     """The hooks for those of the resources that are served."""
-    namespaces: dict[str, Document] = {name: {} for name in SYSTEM_NAMESPACES}
+    namespaces = {name: new_namespace(name, brand) for name in SYSTEM_NAMESPACES}
     hooks: dict[str, tuple[str, str, dict[str, Document]]] = {
         "start-system-namespaces-controller": ("", "namespaces", namespaces),
         "scheduling/bootstrap-system-priority-classes": (
@@ -123,12 +125,14 @@ def _document(resource: ServedResource, name: str, fields: Document) -> Document
 
 async def _ensure(registry: Registry, wanted: BootstrapObject) -> None:
     """Create an object that does not exist."""
-    request = WriteRequest(resource=wanted.resource, namespace=wanted.namespace, name=wanted.name)
+    request = WriteRequest(
+        resource=wanted.resource, namespace=wanted.namespace, name=wanted.name, writer=KUBE_APISERVER
+    )
     while True:
         try:
             if not wanted.exists_in(registry):
                 with suppress(AlreadyExists):  # Another server was faster.
-                    await registry.create(request, Draft(copy.deepcopy(wanted.document)))
+                    await registry.create(request, Draft(orjson.loads(orjson.dumps(wanted.document))))
         except (ApiError, StorageError) as error:
             log.warning("%s cannot be created yet: %s", wanted, error)
             await asyncio.sleep(RETRY_S)

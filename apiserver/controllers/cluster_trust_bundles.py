@@ -23,7 +23,7 @@ from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
 from apiserver.vocabulary import Document
 
 log = logging.getLogger(__name__)
@@ -97,7 +97,7 @@ class ClusterTrustBundlePublisher:
             "metadata": {"name": name},
             "spec": {"signerName": KUBE_APISERVER_SERVING, "trustBundle": bundle},
         }
-        request = WriteRequest(resource=resource, namespace="", name=name)
+        request = WriteRequest(resource=resource, namespace="", name=name, writer=KUBE_CONTROLLER_MANAGER)
         try:
             found = (await self._registry.get(resource, "", name)).document()
         except NotFound:

@@ -19,7 +19,7 @@ from apiserver.meta import timestamps
 from apiserver.registry.guard import Guard
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, Writer, WriteRequest
 from apiserver.vocabulary import Document
 from storage.errors import StorageError
 
@@ -43,6 +43,7 @@ class EventRecorder:
     """Writes Events of one component.
 
     may_create: whether a namespace takes new objects. clock: seconds since 1970.
+    writer: the program that the component is part of.
     """
 
     def __init__(
@@ -53,12 +54,14 @@ class EventRecorder:
         clock: Callable[[], float],
         *,
         component: str,
+        writer: Writer = KUBE_CONTROLLER_MANAGER,
     ) -> None:
         self._registry = registry
         self._served = served
         self._may_create = may_create
         self._clock = clock
         self._component = component
+        self._writer = writer
         self._waiting: asyncio.Queue[tuple[_Told, str, Document]] = asyncio.Queue(WAITING_MAX)
         # What has been written, or waits to be.
         self._told: OrderedDict[_Told, None] = OrderedDict()
@@ -126,6 +129,10 @@ class EventRecorder:
             return
         guard = await self._may_create(events, namespace, document["metadata"]["name"])
         request = WriteRequest(
-            resource=events, namespace=namespace, name=document["metadata"]["name"], guard=guard
+            resource=events,
+            namespace=namespace,
+            name=document["metadata"]["name"],
+            guard=guard,
+            writer=self._writer,
         )
         await self._registry.create(request, Draft(document))

@@ -22,12 +22,12 @@ from apiserver.flowcontrol.flow_control import FlowControl
 from apiserver.flowcontrol.flow_schemas import FlowSchema, Malformed
 from apiserver.flowcontrol.priority_levels import LevelSpec
 from apiserver.meta import timestamps
-from apiserver.meta.conditions import find_condition, set_condition
+from apiserver.meta.conditions import applied_condition, find_condition, set_condition
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject, StoredObject
 from apiserver.registry.strategy import UpdateStrategy
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import Draft, Writer, WriteRequest
 from apiserver.vocabulary import Document
 from storage.errors import StorageFull, ValueTooLarge
 
@@ -37,6 +37,9 @@ HOOK: Final = "priority-and-fairness-config-consumer"
 QUEUE: Final = "priority_and_fairness_config_queue"
 BACKOFF: Final = Backoff(base_s=0.2, max_s=60.0)
 DANGLING: Final = "Dangling"
+_CONSUMER: Final = Writer(
+    "api-priority-and-fairness-config-consumer-v1", "status", lambda new: applied_condition(new, DANGLING)
+)
 # The one key of the queue: levels share seats, so all are looked at together.
 _ALL: Final = "all"
 # Thousands of schemas may come at once. Other tasks get the processor 20 times as long.
@@ -205,7 +208,9 @@ class FlowControlConfiguration:
                 set_condition(document, wanted, timestamps.to_text(self._clock()))
             return Draft(document)
 
-        request = WriteRequest(resource=self._resource, namespace="", name=name, update=_BY_SERVER)
+        request = WriteRequest(
+            resource=self._resource, namespace="", name=name, update=_BY_SERVER, writer=_CONSUMER
+        )
         try:
             await self._registry.update(request, with_condition)
         except NotFound:

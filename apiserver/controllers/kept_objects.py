@@ -13,7 +13,7 @@ from apiserver.errors import AlreadyExists, ApiError, NotFound
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_APISERVER, Draft, Writer, WriteRequest
 from apiserver.vocabulary import Document
 from storage.errors import StorageError
 
@@ -24,12 +24,16 @@ RETRY: Final = Backoff(base_s=0.5, max_s=5.0)
 
 
 class KeptObject(NamedTuple):
-    """wanted: returns the object as it should be; of the object as it is, None if there is none."""
+    """wanted: returns the object as it should be; of the object as it is, None if there is none.
+
+    writer: whom it is kept for.
+    """
 
     resource: ServedResource
     namespace: str
     name: str
     wanted: Callable[[Document | None], Document]
+    writer: Writer = KUBE_APISERVER
 
     def __str__(self) -> str:
         return "/".join(filter(None, (self.resource.kind, self.namespace, self.name)))
@@ -46,8 +50,8 @@ async def keep(registry: Registry, kept: KeptObject) -> None:
 
     Raises StorageError.
     """
-    resource, namespace, name, wanted = kept
-    request = WriteRequest(resource=resource, namespace=namespace, name=name)
+    resource, namespace, name, wanted, writer = kept
+    request = WriteRequest(resource=resource, namespace=namespace, name=name, writer=writer)
     try:
         current = cached(registry, resource, namespace, name)
         if current is None:

@@ -99,7 +99,6 @@ class KubernetesService:
         wanted: Document = {"ports": [port], "type": "NodePort" if self.node_port else "ClusterIP"}
         if current is not None:
             return {**current, "spec": {**spec, **wanted}}
-        ip = str(self.cluster_ip)
         return {
             "metadata": {
                 "namespace": NAMESPACE,
@@ -107,10 +106,8 @@ class KubernetesService:
                 "labels": {"component": "apiserver", "provider": "kubernetes"},
             },
             "spec": {
-                "clusterIP": ip,
-                "clusterIPs": [ip],
+                "clusterIP": str(self.cluster_ip),
                 "internalTrafficPolicy": "Cluster",
-                "ipFamilies": [f"IPv{self.cluster_ip.version}"],
                 "ipFamilyPolicy": "SingleStack",
                 **wanted,
                 "sessionAffinity": "None",

@@ -36,7 +36,7 @@ from apiserver.registry.results import Written
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
 from apiserver.vocabulary import Document
 from storage.watch_cache import Scope
 
@@ -375,7 +375,9 @@ class LeaderElector:
             log.debug("the Lease %s is not released: %s", self._name, error)
 
     def _request(self) -> WriteRequest:
-        return WriteRequest(resource=self._leases(), namespace=NAMESPACE, name=self._name)
+        return WriteRequest(
+            resource=self._leases(), namespace=NAMESPACE, name=self._name, writer=KUBE_CONTROLLER_MANAGER
+        )
 
     def _leases(self) -> ServedResource:
         found = self._served.hub(self._brand.group("coordination"), "leases")

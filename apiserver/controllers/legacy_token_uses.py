@@ -18,7 +18,7 @@ from apiserver.metrics.authentication import AuthenticationMetrics
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_APISERVER, Draft, WriteRequest
 from apiserver.vocabulary import Document
 
 LAST_USED: Final = "kubernetes.io/legacy-token-last-used"
@@ -73,7 +73,7 @@ class LegacyTokenUses:
                 document = {**document, "metadata": {**document["metadata"], "labels": labels}}
             return Draft(document)
 
-        request = WriteRequest(resource=secrets, namespace=namespace, name=name)
+        request = WriteRequest(resource=secrets, namespace=namespace, name=name, writer=KUBE_APISERVER)
         with suppress(NotFound):  # Then its token is not valid any more.
             await self._registry.update(request, marked)
         return None

@@ -20,7 +20,7 @@ from apiserver.registry.guard import Guard
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
 from apiserver.vocabulary import Document
 
 BACKOFF: Final = Backoff(base_s=1.0, max_s=5.0)
@@ -149,7 +149,13 @@ class NamespaceDefaultObjects:
             found = await self._registry.get(resource, namespace, default.name)
         except NotFound:
             try:
-                request = WriteRequest(resource=resource, namespace=namespace, name=default.name, guard=guard)
+                request = WriteRequest(
+                    resource=resource,
+                    namespace=namespace,
+                    name=default.name,
+                    guard=guard,
+                    writer=KUBE_CONTROLLER_MANAGER,
+                )
                 await self._registry.create(request, Draft(wanted))
             except AlreadyExists:
                 return False  # Another server was faster.
@@ -160,7 +166,9 @@ class NamespaceDefaultObjects:
         def replaced(current: StoredObject) -> Draft:
             return Draft({**wanted, "metadata": current.document()["metadata"]})
 
-        request = WriteRequest(resource=resource, namespace=namespace, name=default.name)
+        request = WriteRequest(
+            resource=resource, namespace=namespace, name=default.name, writer=KUBE_CONTROLLER_MANAGER
+        )
         await self._registry.update(request, replaced)
         return True
 

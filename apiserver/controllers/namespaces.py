@@ -25,7 +25,7 @@ from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
 from apiserver.vocabulary import Document
 from storage.interface import ReadAt
 from storage.keys import prefix_range
@@ -170,7 +170,6 @@ class NamespaceController:
     async def _report(self, name: str, remaining: Remaining) -> None:
         """Tell what keeps the namespace in its status, if that has changed."""
         conditions, now = remaining.conditions(), timestamps.to_text(self._clock())
-        namespaces = self._namespaces()
 
         def with_conditions(found: StoredObject) -> Draft:
             document = found.document()
@@ -179,8 +178,7 @@ class NamespaceController:
                 set_condition(document, condition, now)
             return Draft(document)
 
-        rules = namespaces.subresources["status"].update
-        request = WriteRequest(resource=namespaces, namespace="", name=name, update=rules)
+        request = self._request(name, "status")
         await self._registry.update(request, with_conditions)
 
     def _require_deleted(self, namespace: Document) -> None:
@@ -190,7 +188,6 @@ class NamespaceController:
 
     async def _finalize(self, name: str) -> None:
         """Remove our own finalizer; with the last one the namespace is removed."""
-        namespaces = self._namespaces()
 
         def without_finalizer(found: StoredObject) -> Draft:
             document = found.document()
@@ -198,9 +195,17 @@ class NamespaceController:
             left = [each for each in spec.get("finalizers", ()) if each != FINALIZER]
             return Draft({**document, "spec": {**spec, "finalizers": left} if left else {}})
 
-        rules = namespaces.subresources["finalize"].update
-        request = WriteRequest(resource=namespaces, namespace="", name=name, update=rules)
-        await self._registry.update(request, without_finalizer)
+        await self._registry.update(self._request(name, "finalize"), without_finalizer)
+
+    def _request(self, name: str, subresource: str) -> WriteRequest:
+        namespaces = self._namespaces()
+        return WriteRequest(
+            resource=namespaces,
+            namespace="",
+            name=name,
+            update=namespaces.subresources[subresource].update,
+            writer=KUBE_CONTROLLER_MANAGER.at(subresource),
+        )
 
     def _namespaces(self) -> ServedResource:
         found = self._served.find("", "v1", "namespaces")

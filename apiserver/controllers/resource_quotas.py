@@ -34,7 +34,7 @@ from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.size_class import size_class
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
 from apiserver.vocabulary import Document
 from storage.interface import ANY
 from storage.keys import prefix_range
@@ -251,6 +251,7 @@ class ResourceQuotaController:
             namespace=namespace,
             name=meta["name"],
             update=resource.subresources["status"].update,
+            writer=KUBE_CONTROLLER_MANAGER.at("status"),
         )
         await self._registry.update(request, with_status)
 

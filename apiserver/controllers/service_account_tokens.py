@@ -21,7 +21,7 @@ from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
 from apiserver.vocabulary import Document
 
 SECRET_TYPE: Final = "kubernetes.io/service-account-token"  # noqa: S105  a type
@@ -142,7 +142,12 @@ class ServiceAccountTokens:
                 is_written = self._complete(document, namespace, account)
             return Draft(document)
 
-        request = WriteRequest(resource=self._resource("secrets"), namespace=namespace, name=name)
+        request = WriteRequest(
+            resource=self._resource("secrets"),
+            namespace=namespace,
+            name=name,
+            writer=KUBE_CONTROLLER_MANAGER,
+        )
         try:
             await self._registry.update(request, filled)
         except NotFound:

@@ -24,12 +24,12 @@ from apiserver.controllers.kept_objects import KeptObject, cached, keep, keep_fo
 from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.errors import ApiError, NotFound
 from apiserver.meta import timestamps
-from apiserver.meta.conditions import find_condition, is_condition_true, set_condition
+from apiserver.meta.conditions import applied_condition, find_condition, is_condition_true, set_condition
 from apiserver.registry.allocations import AddressRange
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, Writer, WriteRequest
 from apiserver.vocabulary import Document, IPAddress, IPNetwork
 from storage.interface import ANY
 from storage.keys import prefix_range
@@ -43,6 +43,10 @@ GRACE_S: Final = 10.0
 # The one of the command line, and how often it is looked at, as by kube-apiserver.
 NAME: Final = "kubernetes"
 INTERVAL_S: Final = 10.0
+_DEFAULT_WRITER: Final = Writer(
+    "kubernetes-service-cidr-controller", "status", lambda new: applied_condition(new, READY)
+)
+_STATUS_WRITER: Final = _DEFAULT_WRITER._replace(manager="service-cidr-controller")
 _DEFAULT_IS_READY: Final = "Kubernetes default Service CIDR is ready"
 _IS_READY: Final = "Kubernetes Service CIDR is ready"
 _IS_USED: Final = (
@@ -89,7 +93,9 @@ class DefaultServiceCidr:
         """Raises StorageError."""
         await keep(self._registry, KeptObject(self._resource, "", NAME, self._wanted))
         rules = self._resource.subresources["status"].update
-        request = WriteRequest(resource=self._resource, namespace="", name=NAME, update=rules)
+        request = WriteRequest(
+            resource=self._resource, namespace="", name=NAME, update=rules, writer=_DEFAULT_WRITER
+        )
         try:
             found = cached(self._registry, self._resource, "", NAME)
             # It is not there yet when it has just been created.
@@ -282,7 +288,9 @@ class ServiceCidrController:
             change(document)
             return Draft(document)
 
-        request = WriteRequest(resource=self._find("servicecidrs"), namespace="", name=name)
+        request = WriteRequest(
+            resource=self._find("servicecidrs"), namespace="", name=name, writer=KUBE_CONTROLLER_MANAGER
+        )
         await self._registry.update(request, changed)
 
     async def _set_ready(self, name: str, status: str, reason: str, message: str) -> None:
@@ -298,9 +306,10 @@ class ServiceCidrController:
             return Draft(document)
 
         rules = resource.subresources["status"].update
-        await self._registry.update(
-            WriteRequest(resource=resource, namespace="", name=name, update=rules), with_condition
+        request = WriteRequest(
+            resource=resource, namespace="", name=name, update=rules, writer=_STATUS_WRITER
         )
+        await self._registry.update(request, with_condition)
 
     def _find(self, resource: str) -> ServedResource:
         found = self._served.hub(self._brand.group("networking"), resource)

@@ -21,7 +21,7 @@ from apiserver.errors import ApiError, NotFound
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
 from apiserver.vocabulary import Document
 from storage.keys import prefix_range
 from storage.turns import in_turns
@@ -221,7 +221,9 @@ class StorageProtection:
                 document["metadata"]["finalizers"] = [each for each in finalizers if each != finalizer]
             return Draft(document)
 
-        request = WriteRequest(resource=resource, namespace=namespace, name=name)
+        request = WriteRequest(
+            resource=resource, namespace=namespace, name=name, writer=KUBE_CONTROLLER_MANAGER
+        )
         await self._registry.update(request, without_finalizer)
         return not is_used
 

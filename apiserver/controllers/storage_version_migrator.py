@@ -30,7 +30,7 @@ from apiserver.metrics.storage_migrations import StorageMigrationMetrics
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
 from apiserver.vocabulary import Document, GroupResource
 from storage.interface import ANY
 from storage.keys import prefix_range
@@ -186,7 +186,13 @@ class StorageVersionMigrator:
             return Draft({**document, "status": status})
 
         rules = resource.subresources["status"].update
-        request = WriteRequest(resource=resource, namespace="", name=meta["name"], update=rules)
+        request = WriteRequest(
+            resource=resource,
+            namespace="",
+            name=meta["name"],
+            update=rules,
+            writer=KUBE_CONTROLLER_MANAGER.at("status"),
+        )
         return (await self._registry.update(request, told)).found.document()
 
 

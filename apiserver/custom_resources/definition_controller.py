@@ -33,7 +33,7 @@ from apiserver.registry.size_class import size_class
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_APISERVER, Draft, WriteRequest
 from apiserver.vocabulary import Document, GroupResource
 
 # Takes the new table, and the resources that are served no more, or differently.
@@ -252,7 +252,11 @@ class DefinitionController:
                 return
         # What other servers write meanwhile comes as a notification.
         request = WriteRequest(
-            resource=self._resource, namespace="", name=key.rpartition("/")[2], update=_BY_SERVER
+            resource=self._resource,
+            namespace="",
+            name=key.rpartition("/")[2],
+            update=_BY_SERVER,
+            writer=KUBE_APISERVER.at("status"),
         )
         updated = (
             await self._registry.update(

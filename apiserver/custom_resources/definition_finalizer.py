@@ -27,7 +27,7 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_APISERVER, Draft, WriteRequest
 from apiserver.vocabulary import Document
 from storage.keys import prefix_range
 
@@ -146,5 +146,11 @@ class DefinitionFinalizer:
                 meta["finalizers"] = [each for each in meta["finalizers"] if each != self._finalizer]
             return Draft(definition)
 
-        request = WriteRequest(resource=self._resource, namespace="", name=name, update=UpdateStrategy())
+        request = WriteRequest(
+            resource=self._resource,
+            namespace="",
+            name=name,
+            update=UpdateStrategy(),
+            writer=KUBE_APISERVER.at("status"),
+        )
         await self._registry.update(request, with_condition)

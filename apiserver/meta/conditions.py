@@ -17,6 +17,15 @@ def is_condition_true(document: Document, kind: str) -> bool:
     return condition is not None and condition.get("status") == "True"
 
 
+def applied_condition(document: Document, kind: str) -> Document:
+    """Returns what somebody applies who applies the condition of this type: its fields that say something."""
+    condition = find_condition(document, kind)
+    if condition is None:
+        return {}
+    said = {name: value for name, value in condition.items() if value not in ("", None)}
+    return {"status": {"conditions": [said]}}
+
+
 def set_condition(document: Document, condition: Document, now: str) -> None:
     """Set the condition of this type. Its transition time is kept unless its status changes.
 

@@ -10,15 +10,15 @@ import orjson
 from apiserver.apply import managed_fields
 from apiserver.apply.endpoint_fields import ALL_FIELDS, EndpointFields
 from apiserver.apply.field_set import InvalidFieldSet
-from apiserver.apply.managed_fields import UPDATE, FieldManager, ManagedFields
+from apiserver.apply.managed_fields import APPLY, UPDATE, FieldManager, ManagedFields
 from apiserver.apply.type_defs import KEY_DEFAULTS, TypeDefs
-from apiserver.apply.typed_value import DocumentTooDeep
+from apiserver.apply.typed_value import DocumentTooDeep, SchemaMismatch
 from apiserver.apply.updater import TypeVersion, Updater
 from apiserver.deviations import Deviations
 from apiserver.errors import BadRequest, UnmergeablePatch
 from apiserver.meta import timestamps
 from apiserver.registry.served_resource import ServedResource, ServedTable
-from apiserver.registry.write_request import ManageFields
+from apiserver.registry.write_request import ManageFields, Writer
 from apiserver.schema.compile import SchemaCompiler, TypeMismatch, zero_document
 from apiserver.vocabulary import Document
 
@@ -59,6 +59,8 @@ class FieldManagers:
         self._deviations = deviations
         self._clock = clock
         self._type_defs = TypeDefs(KEY_DEFAULTS)
+        self._of_server = object()  # the key of what tells the owners of what the server writes
+        self._written: set[ServedResource] = set()  # those of built-in types that the server has written
         # What is absent stays so: that somebody else's default changes is nobody's doing.
         self._bare = SchemaCompiler()
 
@@ -90,21 +92,26 @@ class FieldManagers:
         return versions[subresource]
 
     def _version(self, resource: ServedResource, subresource: str) -> TypeVersion:
+        own = self.version(resource, "") if subresource else self._alone(resource)
+        others = own.other_versions if subresource else self._others(resource)
+        return TypeVersion(
+            own.api_version,
+            own.type_def,
+            own.empty,
+            endpoint=self._endpoint(resource, subresource),
+            other_versions=others,
+            is_custom=own.is_custom,
+        )
+
+    def _others(self, resource: ServedResource) -> _Others:
+        """Returns the other versions in which objects of a resource are served."""
         others = {
             other.api_version: other
             for other in self._served.current.resources
             if other.stored_group_resource == resource.stored_group_resource
             and other.api_version != resource.api_version
         }
-        own = self._alone(resource)
-        return TypeVersion(
-            own.api_version,
-            own.type_def,
-            own.empty,
-            endpoint=self._endpoint(resource, subresource),
-            other_versions=_Others(others, lambda other: self._converted(other, resource)),
-            is_custom=own.is_custom,
-        )
+        return _Others(others, lambda other: self._converted(other, resource))
 
     def _alone(self, resource: ServedResource) -> TypeVersion:
         is_custom = not resource.definition
@@ -181,6 +188,66 @@ class FieldManagers:
             return managed_fields.encode(after) if after else None
 
         return manage_fields
+
+    def of_server(self, resource: ServedResource, writer: Writer) -> ManageFields:
+        """Returns what tells the managedFields after a write of the server itself.
+
+        resource: as it is stored, in a version that clients may not be served. They see the owners in one
+            that they are: nobody knows anything of another one.
+        """
+        known: dict[Writer, ManageFields] = resource.derived.setdefault(self._of_server, {})
+        found = known.get(writer)
+        if found is None:
+            make = self._updated_by_server if writer.applied is None else self._applied_by_server
+            found = known[writer] = make(self._seen(resource), writer)
+            if not resource.is_custom:
+                self._written.add(resource)
+        return found
+
+    def _seen(self, resource: ServedResource) -> ServedResource:
+        """Returns a resource in the first version that clients are served; itself if that is one."""
+        table = self._served.current
+        if table.find(*resource.group_version, resource.resource) is not None:
+            return resource
+        stored = resource.stored_group_resource
+        return next((each for each in table.resources if each.stored_group_resource == stored), resource)
+
+    def _updated_by_server(self, resource: ServedResource, writer: Writer) -> ManageFields:
+        manager, subresource, _ = writer
+
+        def manage_fields(new: Document, old: Document | None, sent: Any) -> Sequence[Document] | None:
+            return self.updater(resource, subresource, manager)(new, old, sent)
+
+        return manage_fields
+
+    def _applied_by_server(self, resource: ServedResource, writer: Writer) -> ManageFields:
+        name, subresource, applied = writer
+        assert applied is not None
+        manager = FieldManager(name, APPLY, resource.api_version, subresource)
+        codec = resource.codec
+
+        def manage_fields(new: Document, old: Document | None, sent: Any) -> Sequence[Document] | None:
+            before = {} if old is None else managed_fields.decode_stored(old)
+            if codec.converts_hub:
+                new = codec.from_hub(_copied(new))
+                old = codec.from_hub(_copied(old)) if old is not None else None
+            configuration = {"apiVersion": resource.api_version, "kind": resource.kind, **applied(new)}
+            updater = Updater(self.version(resource, subresource), manager, self.now(subresource))
+            try:
+                after = updater.apply(old, configuration, before, force=True).managed
+            except (DocumentTooDeep, SchemaMismatch) as error:
+                raise BadRequest(str(error)) from None
+            return managed_fields.encode(after) if after else None
+
+        return manage_fields
+
+    def forget(self) -> None:
+        """Forget what is known of built-in types; whoever asks for it again has it made again."""
+        self._type_defs = TypeDefs(KEY_DEFAULTS)
+        for resource in (*self._written, *self._served.current.resources):
+            resource.derived.pop(self, None)
+            resource.derived.pop(self._of_server, None)
+        self._written.clear()
 
     def _fields_before(self, old: Document | None, sent: Any, before: Any) -> ManagedFields | None:
         """The managed fields that a write begins with; None if nobody's are tracked.

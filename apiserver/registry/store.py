@@ -16,6 +16,7 @@ from apiserver.errors import DAMAGED_CAUSES_MAX, NotFound, StorageReadError
 from apiserver.meta.options import ListOptions
 from apiserver.registry import chunks, version_codec
 from apiserver.registry.delete_path import DeletePath, DeleteRequest
+from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.object_keys import ObjectKeys
 from apiserver.registry.offload import Offload
 from apiserver.registry.own_writes import OwnWrites
@@ -26,7 +27,7 @@ from apiserver.registry.storage_form import StorageForms
 from apiserver.registry.stored_object import DamagedObject, StoredObject
 from apiserver.registry.transactions import NO_OBSERVERS, Transactions, WriteObservers
 from apiserver.registry.write_path import IsStale, WritePath
-from apiserver.registry.write_request import Draft, Transform, WriteRequest
+from apiserver.registry.write_request import Draft, ManageFields, Transform, WriteRequest
 from storage.errors import RevisionCompacted
 from storage.interface import ANY, MOST_RECENT, KeyRange, ReadAt, Storage
 from storage.keys import after
@@ -71,8 +72,11 @@ class Registry:
         brand: Brand,
         offload: Offload,
         clock: Clock = SYSTEM_CLOCK,
+        field_managers: FieldManagers | None = None,
     ) -> None:
+        """field_managers: tells who owns what the server itself writes; without, nobody does."""
         self.clock = clock
+        self._field_managers = field_managers
         self.cache = cache = storage.cache
         self._brand = brand
         self._offload = offload
@@ -225,11 +229,17 @@ class Registry:
 
     def create(self, request: WriteRequest, draft: Draft) -> Coroutine[Any, Any, Written]:
         """See `write_path.WritePath.create`."""
-        return self._write_path.create(request, draft)
+        return self._write_path.create(request, draft, self._manage_fields(request))
 
     def update(self, request: WriteRequest, transform: Transform) -> Coroutine[Any, Any, Written]:
         """See `write_path.WritePath.update`."""
-        return self._write_path.update(request, transform)
+        return self._write_path.update(request, transform, self._manage_fields(request))
+
+    def _manage_fields(self, request: WriteRequest) -> ManageFields | None:
+        """Returns what tells the owners of fields after a write; None if they stay as they are."""
+        if request.writer is None or self._field_managers is None:
+            return request.manage_fields
+        return self._field_managers.of_server(request.resource, request.writer)
 
     def delete(self, request: DeleteRequest) -> Coroutine[Any, Any, Deleted]:
         """See `delete_path.DeletePath.delete`."""

@@ -35,7 +35,7 @@ from apiserver.registry.size_class import SizeClass, size_class, size_class_of_d
 from apiserver.registry.stored_object import TOO_DEEP_TEXT, StoredObject, TooDeep
 from apiserver.registry.transactions import Transactions
 from apiserver.registry.uids import UidSource
-from apiserver.registry.write_request import Admission, Draft, Transform, WriteRequest
+from apiserver.registry.write_request import Admission, Draft, ManageFields, Transform, WriteRequest
 from apiserver.vocabulary import Document
 from storage.errors import KeyExists, RevisionMismatch
 from storage.watch_cache import KeyVersion, WatchCache
@@ -89,8 +89,10 @@ class WritePath:
 
     # ---- create
 
-    async def create(self, request: WriteRequest, draft: Draft) -> Written:
-        """Store a new object.
+    async def create(
+        self, request: WriteRequest, draft: Draft, manage_fields: ManageFields | None
+    ) -> Written:
+        """Store a new object. manage_fields: see `WriteRequest`.
 
         Raises Invalid, AlreadyExists, what the guard and admission raise, and the storage's errors.
         """
@@ -100,7 +102,7 @@ class WritePath:
             document = await offload.run_begun(size, codec.to_hub, document)
         warnings = [*draft.warnings]
         try:
-            await offload.run_begun(size, write_stages.place, request, draft, document)
+            await offload.run_begun(size, write_stages.place, request, draft, document, manage_fields)
             if request.admission is not None:
                 told, size = await self._mutated(request, request.admission, document, None, size)
                 warnings += told
@@ -218,9 +220,12 @@ class WritePath:
 
     # ---- update
 
-    async def update(self, request: WriteRequest, transform: Transform) -> Written:
+    async def update(
+        self, request: WriteRequest, transform: Transform, manage_fields: ManageFields | None
+    ) -> Written:
         """Replace the object with what `transform` makes of it, retrying until no writer races us.
 
+        manage_fields: see `WriteRequest`.
         An unchanged object is not written and keeps its version. One that is being deleted and has lost its
         last finalizer is removed.
         Raises NotFound, Conflict, Invalid, what `transform` and admission raise, and the storage's errors.
@@ -245,7 +250,8 @@ class WritePath:
             # To fail here says nothing of the copy's age, and a conversion may have taken long.
             hub = await resource.codec.hub(stored)
             try:
-                attempt = await self._attempt(request, transform, stored, hub, allocations)
+                drafting = partial(_drafted, request, transform, hub, manage_fields)
+                attempt = await self._attempt(request, drafting, stored, hub, allocations)
             except Exception:
                 if is_fresh:
                     raise
@@ -280,15 +286,18 @@ class WritePath:
     async def _attempt(
         self,
         request: WriteRequest,
-        transform: Transform,
+        drafting: Callable[[], tuple[Document, Draft]],
         stored: StoredObject,
         hub: StoredObject,
         allocations: ObjectAllocations | None,
     ) -> _Attempt:
-        """All stages before the commit. hub: the stored object in the hub version."""
+        """All stages before the commit.
+
+        drafting: calls `_drafted`. hub: the stored object in the hub version.
+        """
         resource, admission, offload = request.resource, request.admission, self._offload_of(request)
         size = max(_size(request), size_class(len(hub.tail)))
-        old, draft = await offload.run_begun(size, _drafted, request, transform, hub)
+        old, draft = await offload.run_begun(size, drafting)
         new, warnings, extra = draft.document, [*draft.warnings], NO_EXTRA_WRITES
         try:
             if admission is not None:
@@ -358,14 +367,16 @@ def _size(request: WriteRequest) -> SizeClass:
     return max(SizeClass.LARGE, request.size) if request.resource.strategy.is_costly else request.size
 
 
-def _drafted(request: WriteRequest, transform: Transform, hub: StoredObject) -> tuple[Document, Draft]:
+def _drafted(
+    request: WriteRequest, transform: Transform, hub: StoredObject, manage_fields: ManageFields | None
+) -> tuple[Document, Draft]:
     """Returns an object, and what is to be stored in its place, with its owners, both in the hub version."""
     codec, old = request.resource.codec, hub.document()
     draft = transform(codec.view_of_hub(hub))
     if codec.converts_hub:
         draft = draft._replace(document=codec.to_hub(draft.document))
     try:
-        write_stages.own(request, draft, draft.document, old)
+        write_stages.own(draft, draft.document, old, manage_fields)
     except ApiError as refused:
         refused.add_warnings(draft.warnings)
         raise

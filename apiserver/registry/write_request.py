@@ -56,6 +56,25 @@ class Draft(NamedTuple):
 Transform = Callable[[StoredObject], Draft]
 
 
+class Writer(NamedTuple):
+    """Whom the server writes for: a field manager, which on other servers is a client of its own.
+
+    manager: its name. subresource: the one that it writes to; empty for the object itself.
+    applied: returns what it applies, with force, of the new object; None if it updates the object.
+    """
+
+    manager: str
+    subresource: str = ""
+    applied: Callable[[Document], Document] | None = None
+
+    def at(self, subresource: str) -> Writer:
+        """Returns the same writer for a subresource."""
+        return self._replace(subresource=subresource)
+
+
+# The programs that write by the loopback client, and from beside the server, in Kubernetes.
+KUBE_APISERVER: Final = Writer("kube-apiserver")
+KUBE_CONTROLLER_MANAGER: Final = Writer("kube-controller-manager")
 _DEFAULTS: Final = WriteOptions()
 
 
@@ -68,8 +87,10 @@ class WriteRequest:
     checks_uid: the new document's uid is a precondition rather than a change (PUT, apply).
     user: who writes; None for the server itself.
     admission: the plugins that have a say; None for writes of the server itself.
+    writer: whom the server itself writes for; None for a client, and for what Kubernetes writes past its API:
+        then nobody comes to own anything.
     manage_fields: tells who owns which fields; without it owners stay as they are, and nobody owns anything
-        of a new object.
+        of a new object. Where there is a `writer` the registry makes it.
     size: of what the client has sent.
     guard: a condition of a create beside that the object is new.
     """
@@ -82,6 +103,7 @@ class WriteRequest:
     checks_uid: bool = False
     user: UserInfo | None = None
     admission: Admission | None = None
+    writer: Writer | None = None
     manage_fields: ManageFields | None = None
     size: SizeClass = SizeClass.SMALL
     guard: Guard | None = None

@@ -21,7 +21,7 @@ from apiserver.meta import object_meta
 from apiserver.registry.findings import Findings
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.strategy import WriteContext
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import Draft, ManageFields, WriteRequest
 from apiserver.vocabulary import Document, GroupKind
 from storage.resource_version import InvalidResourceVersion, parse_resource_version
 
@@ -39,10 +39,13 @@ ERRORS_MAX: Final = 1_000
 # ---- a new object
 
 
-def place(request: WriteRequest, draft: Draft, document: Document) -> None:
+def place(
+    request: WriteRequest, draft: Draft, document: Document, manage_fields: ManageFields | None
+) -> None:
     """Put a new document where it is to be, without what only the server sets, and tell its owners.
 
-    document: that of the draft, in the hub version. Raises Invalid, BadRequest.
+    document: that of the draft, in the hub version. manage_fields: see `WriteRequest`.
+    Raises Invalid, BadRequest.
     """
     meta = document["metadata"]
     object_meta.wipe_server_fields(meta)
@@ -55,7 +58,7 @@ def place(request: WriteRequest, draft: Draft, document: Document) -> None:
         meta["namespace"] = request.namespace
     else:
         meta.pop("namespace", None)
-    own(request, draft, document, None)
+    own(draft, document, None, manage_fields)
 
 
 def prepare_create(request: WriteRequest, document: Document, now: str) -> None:
@@ -182,17 +185,18 @@ def require_resource_version(text: str) -> None:
 # ---- both
 
 
-def own(request: WriteRequest, draft: Draft, new: Document, old: Document | None) -> None:
+def own(draft: Draft, new: Document, old: Document | None, manage_fields: ManageFields | None) -> None:
     """Write into a document, as it was sent, who owns which of its fields. old: None for a new object.
 
+    manage_fields: see `WriteRequest`.
     Nobody owns what admission, the strategy and the allocators set: they come later. Raises BadRequest.
     """
     meta = new["metadata"]
     sent = meta.pop("managedFields", None)
     if draft.managed_fields is not None:
         entries: Sequence[Document] | None = draft.managed_fields
-    elif request.manage_fields is not None:
-        entries = request.manage_fields(new, old, sent)
+    elif manage_fields is not None:
+        entries = manage_fields(new, old, sent)
     elif old is not None:
         entries = old["metadata"].get("managedFields", sent)
     else:

@@ -81,6 +81,13 @@ def _set_name_label(document: Document, *, label: str) -> None:
         meta["labels"] = {**meta.get("labels", {}), label: name}
 
 
+def new_namespace(name: str, brand: Brand) -> Document:
+    """Returns a namespace as a client's create has it after defaulting, for the server to create."""
+    document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    _set_name_label(document, label=brand.namespace_name_label)
+    return document
+
+
 def validate_namespace(document: Document) -> Errors:
     errors: Errors = []
     for index, name in enumerate(document.get("spec", {}).get("finalizers") or ()):

@@ -12,7 +12,7 @@ from apiserver.errors import Conflict, NotFound
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
 from apiserver.vocabulary import Document
 from storage.interface import ANY
 
@@ -58,7 +58,13 @@ class CertificateRequests:
             return Draft({**document, "status": status})
 
         rules = resource.subresources[subresource].update
-        request = WriteRequest(resource=resource, namespace="", name=meta["name"], update=rules)
+        request = WriteRequest(
+            resource=resource,
+            namespace="",
+            name=meta["name"],
+            update=rules,
+            writer=KUBE_CONTROLLER_MANAGER.at(subresource),
+        )
         try:
             await self._registry.update(request, with_status)
         except (Conflict, NotFound):

@@ -29,7 +29,7 @@ from apiserver.meta.selectors import TooManyTerms, label_selector_of
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
 from apiserver.validation.label_selectors import selects
 from apiserver.vocabulary import Document
 from storage.errors import StorageError
@@ -237,7 +237,13 @@ class DisruptionController:
             return Draft({**document, "status": wanted})
 
         rules = resource.subresources["status"].update
-        request = WriteRequest(resource=resource, namespace=namespace, name=meta["name"], update=rules)
+        request = WriteRequest(
+            resource=resource,
+            namespace=namespace,
+            name=meta["name"],
+            update=rules,
+            writer=KUBE_CONTROLLER_MANAGER.at("status"),
+        )
         try:
             await self._registry.update(request, with_status)
         except Conflict:

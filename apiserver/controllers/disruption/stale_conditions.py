@@ -18,7 +18,7 @@ from apiserver.meta.conditions import find_condition, set_condition
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
 from apiserver.vocabulary import Document
 from storage.interface import ANY
 
@@ -84,7 +84,11 @@ class StaleDisruptionConditions:
             if wait_s > 0:
                 return Requeue(after_s=min(wait_s, TIMEOUT_S))
             request = WriteRequest(
-                resource=pods, namespace=namespace, name=name, update=pods.subresources["status"].update
+                resource=pods,
+                namespace=namespace,
+                name=name,
+                update=pods.subresources["status"].update,
+                writer=KUBE_CONTROLLER_MANAGER.at("status"),
             )
             await self._registry.update(request, self._without_target)
         except NotFound:

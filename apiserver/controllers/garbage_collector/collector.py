@@ -25,7 +25,7 @@ from apiserver.meta.options import DeleteOptions
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
 from apiserver.vocabulary import Document
 from storage.turns import Turn, in_turns
 
@@ -190,6 +190,7 @@ async def change_metadata(
         change(document["metadata"])
         return Draft(document)
 
-    await registry.update(
-        WriteRequest(resource=place.resource, namespace=place.namespace, name=place.name), transform
+    request = WriteRequest(
+        resource=place.resource, namespace=place.namespace, name=place.name, writer=KUBE_CONTROLLER_MANAGER
     )
+    await registry.update(request, transform)

@@ -24,13 +24,19 @@ from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.size_class import SizeClass
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import Draft, WriteRequest
+from apiserver.registry.write_request import Draft, Writer, WriteRequest
 from apiserver.vocabulary import Document
 from storage.interface import ANY
 
 GROUP: Final = "admissionregistration"
 RESOURCE: Final = "validatingadmissionpolicies"
 BACKOFF: Final = Backoff(base_s=0.5, max_s=60.0)
+_APPLIED: Final = ("observedGeneration", "typeChecking")
+_WRITER: Final = Writer(
+    "validatingadmissionpolicy-status",
+    "status",
+    lambda new: {"status": {name: new["status"][name] for name in _APPLIED}},
+)
 
 
 class PolicyTypeChecking:
@@ -124,7 +130,9 @@ class PolicyTypeChecking:
             return Draft({**document, "status": status})
 
         rules = resource.subresources["status"].update
-        request = WriteRequest(resource=resource, namespace="", name=meta["name"], update=rules)
+        request = WriteRequest(
+            resource=resource, namespace="", name=meta["name"], update=rules, writer=_WRITER
+        )
         await self._registry.update(request, with_status)
 
     def _policies(self) -> ServedResource:
