@@ -19,6 +19,7 @@ from apiserver.cli.config import Config
 from apiserver.cli.flags import UsageError
 from apiserver.cli.subcommand import run_subcommand
 from apiserver.clock import SYSTEM_CLOCK, Clock
+from apiserver.collection_pause import CollectionPause
 from apiserver.releases.emulation import EmulatedRelease
 from apiserver.serving import exit_codes, logs
 from apiserver.serving.event_loops import loop_factory
@@ -91,7 +92,8 @@ def run(
     Allocator().tune()
     _raise_open_files_limit()
     # Imported late, so that --help and usage errors are fast.
-    from apiserver.serving.listening import CannotStart
+    with CollectionPause()():
+        from apiserver.serving.listening import CannotStart
 
     try:
         if config.workers > 1:
@@ -221,8 +223,9 @@ async def _serve_as_worker(config: Config, client: SupervisorClient) -> int:
 
 
 async def _serve(config: Config, announce: Callable[[str, Path], None], clock: Clock) -> int:
-    from apiserver.app import App
-    from apiserver.app.host_process import HostProcess
+    with CollectionPause()():  # All that is imported stays.
+        from apiserver.app import App
+        from apiserver.app.host_process import HostProcess
 
     app = App(config, host=HostProcess(clock=clock))
     loop = asyncio.get_running_loop()

@@ -28,6 +28,7 @@ from apiserver.app.write_history import StoreWrite, WriteHistory
 from apiserver.cli.command_line import parse
 from apiserver.cli.config import Config
 from apiserver.cli.flags import UsageError
+from apiserver.collection_pause import CollectionPause
 from apiserver.endpoints.request_history import RecordedRequest, RequestHistory
 from apiserver.faults import FaultInjector
 from apiserver.faults.matches import OWN_USER_AGENT as USER_AGENT
@@ -44,7 +45,6 @@ from apiserver.testing.errors import (
 )
 from apiserver.testing.etcd_probe import require_etcd
 from apiserver.testing.faults import Faults, LocalFaults, RemoteFaults
-from apiserver.testing.garbage import CollectionPause
 from apiserver.testing.manifests import Manifests, load, read_manifests
 from apiserver.testing.resources import find_resource
 from apiserver.testing.runners import ADVANCE, Runner, ServerChild, ServerThread
@@ -180,8 +180,9 @@ class ApiServer:
         self._has_run = True
         self._directory = Path(tempfile.mkdtemp(prefix=f"apiserver-{os.getpid()}-"))
         try:
-            self._runner = self._make_runner(self._directory)
-            self._url = self._runner.start()
+            with _NO_COLLECTIONS():
+                self._runner = self._make_runner(self._directory)
+                self._url = self._runner.start()
             (self._directory / "ca.crt").write_bytes(self._trusted())
         except BaseException:
             self.stop()
@@ -441,8 +442,7 @@ class ApiServer:
         fork._tokens, fork.admin_token = self._tokens, self.admin_token
         fork._keep_time(ServerTime(self._time.ahead_s))
         fork._forked = _Fork(taken, (self._data_dir or directory) / "pki", self._config, self.ca.read_bytes())
-        with _NO_COLLECTIONS():
-            return fork.start()
+        return fork.start()
 
     def reset(self, snapshot: Snapshot) -> None:
         """Have it hold what is in a snapshot, and nothing else. Its address stays; its connections end.

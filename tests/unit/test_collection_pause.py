@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from apiserver.collection_pause import CollectionPause
 from apiserver.testing import ApiServer
-from apiserver.testing.garbage import CollectionPause
 
 
 @pytest.fixture(params=[True, False], ids=["enabled", "disabled"])

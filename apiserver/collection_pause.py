@@ -11,8 +11,9 @@ from contextlib import contextmanager
 class CollectionPause:
     """Has no garbage collected while something else is under way, in whichever threads.
 
-    A server is made of tens of thousands of objects, nearly all of which stay until it ends. To look at them,
-    and at all others of a test's process, while they are made takes a seventh of the time of a fork.
+    A server is made of tens of thousands of objects, and its modules of hundreds of thousands, nearly all of
+    which stay until the end. To look at them while they are made, and at all others of the process, takes a
+    seventh of the time of a fork, and 40 ms of an import.
     """
 
     def __init__(self) -> None:
