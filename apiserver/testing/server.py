@@ -180,9 +180,8 @@ class ApiServer:
         self._has_run = True
         self._directory = Path(tempfile.mkdtemp(prefix=f"apiserver-{os.getpid()}-"))
         try:
-            with _NO_COLLECTIONS():
-                self._runner = self._make_runner(self._directory)
-                self._url = self._runner.start()
+            self._runner = self._make_runner(self._directory)
+            self._url = self._runner.start()
             (self._directory / "ca.crt").write_bytes(self._trusted())
         except BaseException:
             self.stop()
@@ -442,7 +441,8 @@ class ApiServer:
         fork._tokens, fork.admin_token = self._tokens, self.admin_token
         fork._keep_time(ServerTime(self._time.ahead_s))
         fork._forked = _Fork(taken, (self._data_dir or directory) / "pki", self._config, self.ca.read_bytes())
-        return fork.start()
+        with _NO_COLLECTIONS():
+            return fork.start()
 
     def reset(self, snapshot: Snapshot) -> None:
         """Have it hold what is in a snapshot, and nothing else. Its address stays; its connections end.
