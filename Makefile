@@ -18,7 +18,7 @@ BIN := $(VENV)/bin
 # Tests wait for servers nearly as long as they compute, and slow tests longer: for time to pass, too.
 PROCESSORS = $(shell getconf _NPROCESSORS_ONLN)
 TEST_WORKERS = $(or $(WORKERS),$(shell expr $(PROCESSORS) \* 5 / 2))
-SLOW_WORKERS = $(or $(WORKERS),$(shell expr $(PROCESSORS) \* 4))
+SLOW_WORKERS = $(or $(WORKERS),$(shell expr $(PROCESSORS) \* 3))
 # Tests start hundreds of servers, and a server starts in two thirds of the time from bytecode. It is kept in the
 # environment, whatever the shell says about writing it, so that none lies between the sources.
 export PYTHONDONTWRITEBYTECODE :=
