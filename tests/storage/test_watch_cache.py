@@ -123,7 +123,9 @@ async def test_a_broken_watch_is_resumed_without_missing_events(
         written += [await store.create(f"{P}{round_}-{n}", b"") for n in range(5, 10)]
     await eventually(lambda: len(seen) >= len(written))
     assert seen == written
-    assert (store.lists, len(store.watches)) == (1, 6), "resumed, not listed again"
+    # What a watch was reading when it was closed may have had the last events already.
+    await eventually(lambda: len(store.watches) == 6)
+    assert store.lists == 1, "resumed, not listed again"
     assert not watcher.is_ended
 
 

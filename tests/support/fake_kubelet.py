@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import hashlib
 import json
 import ssl
@@ -18,6 +19,8 @@ from typing import Final
 from tests.support.server_thread import ServerThread
 from tests.support.spdy import Session, Stream
 
+# How long a connection that is closed waits for the other side.
+SHUTDOWN_S: Final = 1.0
 _WEBSOCKET: Final = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _SUCCESS: Final = json.dumps({"metadata": {}, "status": "Success"}).encode()
 _EXITED: Final = json.dumps(
@@ -73,7 +76,9 @@ class FakeKubelet(ServerThread):
         self.more_log = asyncio.Event()
         context = self.tls_context(self._client_ca)
         context.verify_mode = ssl.CERT_OPTIONAL
-        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0, ssl=context)
+        self._server = await asyncio.start_server(
+            self._connected, "127.0.0.1", 0, ssl=context, ssl_shutdown_timeout=SHUTDOWN_S
+        )
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
@@ -81,6 +86,11 @@ class FakeKubelet(ServerThread):
         for writer in self._writers:
             if not writer.is_closing():  # Python 3.11.2 cannot abort what it has closed.
                 writer.transport.abort()
+        # Those that were closed wait for the other side to say so, too.
+        ending = (writer.wait_closed() for writer in self._writers)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(2 * SHUTDOWN_S):
+                await asyncio.gather(*ending, return_exceptions=True)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.append(writer)
