@@ -17,7 +17,7 @@ from benchmarks.collecting import collect
 from benchmarks.custom_resources import custom_resources
 from benchmarks.encodings import encodings, openapi
 from benchmarks.features import features
-from benchmarks.forks import forks
+from benchmarks.forks import forks, servers
 from benchmarks.scale import scale
 from benchmarks.workloads import Settings
 
@@ -32,6 +32,7 @@ WORKLOADS = {
     "forms": encodings,
     "openapi": openapi,
     "scale": scale,
+    "servers": servers,
 }
 
 

@@ -1,7 +1,11 @@
-"""What a fork and a reset of a server in a test's process take. `make bench ARGS=forks`."""
+"""What a fork and a reset of a server in a test's process take, and what a thousand servers leave there.
+
+`make bench ARGS="forks servers"`
+"""
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from statistics import median
@@ -13,6 +17,7 @@ from apiserver.testing import ApiServer
 from benchmarks.bodies import config_map
 from benchmarks.report import Result
 from benchmarks.workloads import CONFIGMAPS, Settings
+from tests.support.servers_left import left_by_servers
 
 T = TypeVar("T")
 
@@ -25,6 +30,8 @@ TESTS: Final = 100
 TESTS_S_MAX: Final = 6.0
 KEPT: Final = 20
 FORK_MB_MAX: Final = 3.0
+SERVERS: Final = 1_000
+LEFT_MB_MAX: Final = 16.0
 
 
 async def forks(settings: Settings) -> AsyncIterator[Result]:
@@ -56,6 +63,17 @@ async def forks(settings: Settings) -> AsyncIterator[Result]:
             use_fork()
         took_s = time.perf_counter() - began
         yield Result(f"{TESTS} tests with a fork each", "s", took_s, target=TESTS_S_MAX, is_bound=True)
+
+
+async def servers(settings: Settings) -> AsyncIterator[Result]:
+    """In a process of their own, one after another: the first ten fill caches that have bounds."""
+    at_10, at_1000 = await asyncio.to_thread(left_by_servers, 10, SERVERS)
+    note = f"{at_10.memory / 1e6:.1f} MB after 10, {at_1000.memory / 1e6:.1f} MB after {SERVERS:,}"
+    grown_mb = (at_1000.memory - at_10.memory) / 1e6
+    yield Result(
+        "memory that 990 servers leave", "MB", grown_mb, target=LEFT_MB_MAX, is_bound=True, note=note
+    )
+    yield Result("files and threads of them", "", sum(at_1000[2:]) - sum(at_10[2:]), note=str(at_1000))
 
 
 def _fill(server: ApiServer, path: str) -> None:

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import kubernetes.client
 import kubernetes.config
@@ -24,6 +24,7 @@ import pytest
 
 from apiserver.testing import ApiServer, RequestFailed, ServerDidNotStart, ServerStopped, User
 from apiserver.testing.runners import ServerChild
+from tests.support.servers_left import left_by_servers
 
 NAMESPACES: Final = "/api/v1/namespaces"
 
@@ -284,52 +285,6 @@ def test_a_child_process_that_is_stopped_ends_its_shutdown() -> None:
     assert process.returncode == 0
 
 
-# In a process of its own: what other servers in that of the tests do meanwhile makes objects, too.
-ONE_AFTER_ANOTHER: Final = """
-import gc, sys, threading
-import psutil
-from apiserver.testing import ApiServer
-
-process = psutil.Process()
-
-def state():
-    gc.collect()
-    held = process.memory_info().rss, len(gc.get_objects())
-    return *held, process.num_fds(), threading.active_count()
-
-state()  # what it imports and keeps is there from now on
-first, last = map(int, sys.argv[1:])
-for number in range(1, last + 1):
-    with ApiServer() as server:
-        server.request("GET", "/api/v1/namespaces")
-    if number in (first, last):
-        print(*state())
-"""
-
-
-class Left(NamedTuple):
-    """What stopped servers have left in their process. memory: in bytes; the others are counts."""
-
-    memory: int
-    objects: int
-    files: int
-    threads: int
-
-
-def left_by_servers(first: int, last: int) -> tuple[Left, Left]:
-    """Start and stop servers, and return what is left after so many of them."""
-    end = subprocess.run(
-        [sys.executable, "-c", ONE_AFTER_ANOTHER, str(first), str(last)],
-        # glibc keeps a heap for each of many threads: with one for all, what stays is a leak.
-        env={**os.environ, "MALLOC_ARENA_MAX": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    at_first, at_last = (Left(*map(int, line.split())) for line in end.stdout.splitlines())
-    return at_first, at_last
-
-
 @pytest.mark.longest
 def test_servers_one_after_another_leave_nothing() -> None:
     """But caches, which have bounds: of roles by their bytes, of URLs; the first servers fill them."""
@@ -341,8 +296,8 @@ def test_servers_one_after_another_leave_nothing() -> None:
 
 @pytest.mark.slow
 @pytest.mark.longest
-def test_a_thousand_servers_leak_nothing() -> None:
-    """The first fill caches and pages of the allocator, 1.5 MB; after them each leaves 4 KB in such pages."""
-    at_10, at_1000 = left_by_servers(10, 1_000)
-    assert (at_1000.files, at_1000.threads) == (at_10.files, at_10.threads)
-    assert at_1000.memory - at_10.memory < 16 * 1024 * 1024, (at_10, at_1000)
+def test_hundreds_of_servers_leak_nothing() -> None:
+    """What a thousand leave: `make bench ARGS=servers`. Here each may leave as much as one of those."""
+    at_10, at_300 = left_by_servers(10, 300)
+    assert (at_300.files, at_300.threads) == (at_10.files, at_10.threads)
+    assert at_300.memory - at_10.memory < 16 * 1024 * 290, (at_10, at_300)
