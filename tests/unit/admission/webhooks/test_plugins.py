@@ -32,6 +32,7 @@ from apiserver.registry.served_resource import ResourceTable, ServedTable
 from apiserver.registry.size_class import HUGE_BYTES, LARGE_BYTES
 from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.review_server import Caller
+from tests.support.eventually import WITHIN_S
 from tests.unit.handlers.calls import ALICE, CONFIG_MAPS
 
 RULE: Final = {"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*"]}
@@ -54,15 +55,20 @@ def offload() -> Iterator[Offload]:
     offload.close()
 
 
+SLOW_S: Final = 0.02
+
+
 class SlowCaller:
     """Calls webhooks that take their time and fail."""
 
+    def __init__(self, takes_s: float = SLOW_S) -> None:
+        self._takes_s = takes_s
+        self.is_asked = asyncio.Event()
+
     async def post(self, *arguments: object) -> dict[str, object]:
-        await asyncio.sleep(SLOW_S)
+        self.is_asked.set()
+        await asyncio.sleep(self._takes_s)
         raise CallFailed("no answer")
-
-
-SLOW_S: Final = 0.02
 
 
 def collaborators_of(
@@ -178,7 +184,9 @@ WAITS: Final[dict[str, tuple[type[WebhookPlugin], int]]] = {
 }
 
 
-def plugin_with_slow_webhooks(offload: Offload, plugin_type: type[WebhookPlugin]) -> WebhookPlugin:
+def plugin_with_slow_webhooks(
+    offload: Offload, plugin_type: type[WebhookPlugin], caller: SlowCaller
+) -> WebhookPlugin:
     webhooks = [
         AdmissionWebhook.of(
             "c",
@@ -192,7 +200,7 @@ def plugin_with_slow_webhooks(offload: Offload, plugin_type: type[WebhookPlugin]
         )
         for name in ("a", "b")
     ]
-    collaborators = collaborators_of(offload, AuthorizationChain([]), WebhookMetrics(), SlowCaller())
+    collaborators = collaborators_of(offload, AuthorizationChain([]), WebhookMetrics(), caller)
     return plugin_type(Configured(*webhooks), collaborators)
 
 
@@ -214,7 +222,7 @@ async def test_a_request_knows_how_long_it_has_waited_for_webhooks(
     """Its record does, too."""
     request, audit = Request(), new_audit()
     began = perf_counter()
-    await ask(plugin_with_slow_webhooks(offload, plugin_type), request, audit)
+    await ask(plugin_with_slow_webhooks(offload, plugin_type, SlowCaller()), request, audit)
     # A timer of the loop may be early by its clock's resolution.
     assert 0.9 * times * SLOW_S < request.waited_s <= perf_counter() - began
     assert list(audit.latencies.values()) == [pytest.approx(request.waited_s)]
@@ -224,9 +232,21 @@ async def test_a_request_knows_how_long_it_has_waited_for_webhooks(
 async def test_a_request_whose_time_is_up_knows_how_long_it_has_waited(
     offload: Offload, plugin_type: type[WebhookPlugin]
 ) -> None:
-    request, audit = Request(), new_audit()
+    request, audit, caller = Request(), new_audit(), SlowCaller(takes_s=WITHIN_S)
+    plugin, began = plugin_with_slow_webhooks(offload, plugin_type, caller), perf_counter()
+
+    async def end() -> float:
+        """Returns for how long the webhooks had been asked when the time was up."""
+        await caller.is_asked.wait()
+        asked = perf_counter()
+        await asyncio.sleep(SLOW_S)
+        waited_s = perf_counter() - asked
+        deadline.reschedule(0)
+        return waited_s
+
+    ending = asyncio.create_task(end())
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(SLOW_S / 2):
-            await ask(plugin_with_slow_webhooks(offload, plugin_type), request, audit)
-    assert request.waited_s > 0.9 * SLOW_S / 2
+        async with asyncio.timeout(WITHIN_S) as deadline:
+            await ask(plugin, request, audit)
+    assert await ending <= request.waited_s <= perf_counter() - began
     assert list(audit.latencies.values()) == [request.waited_s]
