@@ -7,6 +7,7 @@ import base64
 import threading
 import time
 from collections.abc import Callable, Iterator
+from statistics import median
 from typing import Any, Final
 
 import pytest
@@ -406,7 +407,7 @@ def test_without_a_webhook_versions_differ_in_their_schemas_alone(api: Api, name
 
 # ---- answers that are large
 
-# What the loop works on in every one of them is the server's; in one of them it may be the machine's.
+# What the loop works on in most of them is the server's; in one of them it may be the machine's.
 PERIODS: Final = 3
 
 
@@ -449,4 +450,4 @@ def test_large_answers_about_small_objects_hold_up_nobody(
             defined.create(f"b{number}", namespace, "v2").ok()
             api.patch(f"{path}/a", {"metadata": {"annotations": {"a": str(number)}}}).ok()
         turns.append(turn.thread_cpu_s)
-    assert min(turns) <= 0.03, turns
+    assert median(turns) <= 0.03, turns

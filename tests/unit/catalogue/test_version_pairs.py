@@ -333,7 +333,7 @@ def test_nothing_is_lost(one: Lifecycle, other: Lifecycle, data: st.DataObject) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("one", "other"), PAIRS.values(), ids=PAIRS)
-@settings(max_examples=50, suppress_health_check=SLOW)
+@settings(max_examples=100, suppress_health_check=SLOW)
 @given(data=st.data())
 def test_nothing_of_many_is_lost(one: Lifecycle, other: Lifecycle, data: st.DataObject) -> None:
     requires_nothing_lost(one, other, data)
