@@ -19,7 +19,7 @@ from apiserver.cli.config import Config
 from apiserver.cli.flags import UsageError
 from apiserver.cli.subcommand import run_subcommand
 from apiserver.clock import SYSTEM_CLOCK, Clock
-from apiserver.collection_pause import CollectionPause
+from apiserver.collection_pause import lasting_imports
 from apiserver.releases.emulation import EmulatedRelease
 from apiserver.serving import exit_codes, logs
 from apiserver.serving.event_loops import loop_factory
@@ -92,7 +92,7 @@ def run(
     Allocator().tune()
     _raise_open_files_limit()
     # Imported late, so that --help and usage errors are fast.
-    with CollectionPause()():
+    with lasting_imports():
         from apiserver.serving.listening import CannotStart
 
     try:
@@ -223,7 +223,7 @@ async def _serve_as_worker(config: Config, client: SupervisorClient) -> int:
 
 
 async def _serve(config: Config, announce: Callable[[str, Path], None], clock: Clock) -> int:
-    with CollectionPause()():  # All that is imported stays.
+    with lasting_imports():
         from apiserver.app import App
         from apiserver.app.host_process import HostProcess
 

@@ -30,9 +30,9 @@ docs/testing.md is for users. What is public is what this module exports; it is 
 It needs neither pytest nor a client library.
 """
 
-from apiserver.collection_pause import CollectionPause
+from apiserver.collection_pause import lasting_imports
 
-with CollectionPause()():  # All that is imported stays.
+with lasting_imports():
     from apiserver.app.write_history import StoreWrite
     from apiserver.endpoints.request_history import RecordedRequest
     from apiserver.faults import (

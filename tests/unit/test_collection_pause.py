@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import gc
 import threading
+import weakref
 from collections.abc import Iterator
 
 import pytest
 
-from apiserver.collection_pause import CollectionPause
+from apiserver.collection_pause import CollectionPause, lasting_imports
 from apiserver.testing import ApiServer
 
 
@@ -53,3 +54,40 @@ def test_it_goes_on_after_a_fork_and_a_reset(was_enabled: bool) -> None:
             assert gc.isenabled() is was_enabled
         server.reset(snapshot)
         assert gc.isenabled() is was_enabled
+
+
+class _Cycle:
+    def __init__(self) -> None:
+        self.itself = self
+
+
+@pytest.fixture
+def nothing_frozen() -> Iterator[None]:
+    gc.unfreeze()
+    yield
+    gc.unfreeze()
+
+
+@pytest.mark.usefixtures("nothing_frozen")
+def test_what_is_imported_is_old_and_can_still_be_collected(was_enabled: bool) -> None:
+    with lasting_imports():
+        made = _Cycle()
+    assert gc.isenabled() is was_enabled
+    assert gc.get_freeze_count() == 0
+    assert any(each is made for each in gc.get_objects(generation=2))
+    is_there = weakref.ref(made)
+    del made
+    gc.collect(1)
+    assert is_there() is not None
+    gc.collect()
+    assert is_there() is None
+
+
+@pytest.mark.usefixtures("nothing_frozen")
+def test_what_others_have_frozen_stays_so() -> None:
+    gc.freeze()
+    frozen = gc.get_freeze_count()
+    with lasting_imports():
+        made = _Cycle()
+    assert gc.get_freeze_count() == pytest.approx(frozen, rel=0.01)
+    assert made.itself is made
