@@ -20,17 +20,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from time import monotonic, time, time_ns
-from typing import Final
+from typing import Final, NamedTuple
 
 
 def _never_called(_: Callable[[float], None]) -> Callable[[], None]:
     return lambda: None
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
+class Clock(NamedTuple):
     """The time that a server goes by.
 
     time, time_ns: seconds, and nanoseconds, since 1970.

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 
-@dataclass(frozen=True, slots=True)
-class Deviations:
+class Deviations(NamedTuple):
     """True follows the specification, False kube-apiserver (`--strict-kube-compat`).
 
     item_watch: `?watch` on the path of one object watches it, instead of being ignored (row I11).

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 # The values of a query string's parameters, in their order.
@@ -93,8 +92,7 @@ class GroupKind(NamedTuple):
         return f"{self.kind}.{self.group}" if self.group else self.kind
 
 
-@dataclass(frozen=True, slots=True)
-class UserInfo:
+class UserInfo(NamedTuple):
     """The user that makes a request."""
 
     name: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from apiserver.admission.listers import Lister
 from apiserver.admission.webhooks.requests import EquivalentResources
@@ -15,8 +15,7 @@ from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 
 
-@dataclass(frozen=True, slots=True)
-class PluginContext:
+class PluginContext(NamedTuple):
     """What admission plugins need of the server that they are part of."""
 
     registry: Registry

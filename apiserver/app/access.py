@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from apiserver.app.authentication import Authentication, ForeignTokens, build_authentication
 from apiserver.app.core import Core
@@ -19,8 +19,7 @@ from apiserver.serving.service_account_tokens import (
 from apiserver.serving.serving_tls import ServingTls
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(NamedTuple):
     """How callers are authenticated and authorized."""
 
     accounts: ServiceAccountTokens

@@ -27,7 +27,7 @@ from apiserver.webhooks.service_resolver import Services
 _FRONT_PROXY: Final = "certificate of this server as a front proxy"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Aggregation:
     """What other servers have, and what keeps that up to date.
 

@@ -8,10 +8,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from apiserver.audit.request_audit import AnnotationKeys
 from apiserver.audit_backends import rotated
@@ -37,8 +36,7 @@ _LOCK_NAME: Final = "audit-stdout.lock"
 BATCH_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Audit:
+class Audit(NamedTuple):
     """What records requests, and where to."""
 
     auditor: Auditor

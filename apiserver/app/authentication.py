@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from apiserver.app.core import Core
@@ -45,8 +44,7 @@ class Background(Protocol):
     async def run(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Authentication:
+class Authentication(NamedTuple):
     """Who asks. background: what keeps it up to date, by name."""
 
     chain: AuthenticationChain

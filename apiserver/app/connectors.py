@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from apiserver.app.core import Core
 from apiserver.cli.config import Config
@@ -22,8 +22,7 @@ from apiserver.serving.watched_files import WatchedFiles, read_file
 from apiserver.webhooks.tls import load_certificate
 
 
-@dataclass(frozen=True, slots=True)
-class Connectors:
+class Connectors(NamedTuple):
     """What connects, by resource and subresource, and what watches the files that kubelets are shown.
 
     expirations: when the certificates in them expire, in seconds since 1970, by flag.

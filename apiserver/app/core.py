@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 from apiserver.app.host_process import HostProcess, SharedParts, service_allocator
 from apiserver.app.metrics import Metrics
@@ -42,7 +43,7 @@ from apiserver.workers.worker import SupervisorClient
 from storage.interface import Storage
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Core:
     """The collaborators that most parts of a server share.
 
@@ -84,8 +85,7 @@ class Core:
         return self.config.brand
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(NamedTuple):
     """What there is of a server before its core."""
 
     offload: Offload

@@ -123,7 +123,7 @@ class SharedParts:
         self._pairs.get(digest, load)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class HostProcess:
     """The process that a server runs in, and what it has for the server.
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from apiserver.aggregation.remote_versions import RemoteVersions
 from apiserver.app.access import Access
@@ -36,8 +37,7 @@ from apiserver.registry.served_resource import ServedTable
 from apiserver.wire.media_types import APPLY_YAML, supported_media_types
 
 
-@dataclass(frozen=True, slots=True)
-class RequestLimits:
+class RequestLimits(NamedTuple):
     """What bounds the time and the room that requests have.
 
     fairness: has requests wait for each other; None if it is switched off.

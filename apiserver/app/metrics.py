@@ -33,7 +33,7 @@ from apiserver.metrics.work_queues import WorkQueueMetrics
 from apiserver.vocabulary import GroupResource
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Metrics:
     """What counts and measures while a server runs.
 

@@ -21,7 +21,7 @@ from apiserver.webhooks.document_fetcher import DocumentFetcher
 from apiserver.webhooks.review_server import CallerFactory
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Outbound:
     """The clients of other servers.
 

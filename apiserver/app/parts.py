@@ -78,7 +78,7 @@ _FlowControl: TypeAlias = tuple[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Parts:
     """The parts of a server that are built for one run, beside its core.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from apiserver.clock import Clock
 from apiserver.registry.stored_object import DamagedObject, StoredObject
@@ -35,8 +36,7 @@ class StateCopy:
         self.database.close()
 
 
-@dataclass(frozen=True, slots=True)
-class Beginning:
+class Beginning(NamedTuple):
     """With which objects a server begins.
 
     after: a revision that clients have seen, if they may take this server for one that had other objects at

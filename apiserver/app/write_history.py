@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from apiserver.endpoints.request_history import RecordedRequest, RequestEntry, RequestHistory
 from storage.interface import (
@@ -60,8 +60,7 @@ class StoreWrite:
         return f"{at} {self.revision} {self.user}{f' ({how})' if how else ''}: {verb} {', '.join(self.keys)}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     at: float
     revision: int
     keys: tuple[str, ...]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NewType, Protocol
+from typing import Final, NamedTuple, NewType, Protocol
 
 from apiserver.vocabulary import UserInfo
 
@@ -66,8 +66,7 @@ class Target(Protocol):
     def namespace(self) -> str: ...
 
 
-@dataclass(frozen=True, slots=True)
-class RequestConfig:
+class RequestConfig(NamedTuple):
     """How a request is recorded."""
 
     level: Level
@@ -75,8 +74,7 @@ class RequestConfig:
     omits_managed_fields: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class GroupResources:
+class GroupResources(NamedTuple):
     """Resources of one API group; without any named, all of the group.
 
     resources: `pods`, `pods/log`, `pods/*`, `*/scale` or `*`. resource_names: empty for all.

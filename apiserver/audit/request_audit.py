@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, NamedTuple, Self, TypeAlias
 
@@ -121,8 +120,7 @@ class Room:
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(NamedTuple):
     """What an event says of who makes a request, as fields: `user`, then `sourceIPs` and `userAgent`."""
 
     user: bytes
@@ -130,8 +128,7 @@ class Caller:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class AuditTarget:
+class AuditTarget(NamedTuple):
     """What a request asks for, and how that is recorded. Requests that are alike share it.
 
     reference: None for a request that is not about a resource.

@@ -5,8 +5,7 @@ Source: k8s.io/apiserver, pkg/server/options/audit.go.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 BATCH: Final = "batch"
 BLOCKING: Final = "blocking"
@@ -21,8 +20,7 @@ class InvalidOptions(ValueError):
     """The flags do not go together. The message, one line, is for who starts the server."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveryOptions:
+class DeliveryOptions(NamedTuple):
     """How a backend gets its events. Times are in seconds; all but `mode` count in batch mode only.
 
     buffer_size: events that wait. max_size, max_wait_s: of a batch; how long its first event waits for more.
@@ -57,8 +55,7 @@ class DeliveryOptions:
                 )
 
 
-@dataclass(frozen=True, slots=True)
-class TruncateOptions:
+class TruncateOptions(NamedTuple):
     """Whether large events are shortened, and what is large, in bytes."""
 
     is_enabled: bool
@@ -79,8 +76,7 @@ class TruncateOptions:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class RotationOptions:
+class RotationOptions(NamedTuple):
     """When the file is rotated, and what becomes of what was; 0 for no limit. Sizes are in bytes."""
 
     max_size: int = 0
@@ -89,8 +85,7 @@ class RotationOptions:
     compresses: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LogOptions:
+class LogOptions(NamedTuple):
     """path: `-` for standard output. version: of the events."""
 
     path: str
@@ -101,8 +96,7 @@ class LogOptions:
     truncation: TruncateOptions
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookOptions:
+class WebhookOptions(NamedTuple):
     """config_file: in the format of a kubeconfig. initial_backoff_s: the pause before the first retry."""
 
     config_file: str

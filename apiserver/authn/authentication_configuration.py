@@ -7,8 +7,7 @@ Sources: k8s.io/apiserver, pkg/apis/apiserver/{types.go,validation}; the feature
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from apiserver import field_errors
 from apiserver.authn.chain import Anonymous
@@ -39,8 +38,7 @@ _EGRESS_TYPES: Final = ("controlplane", "cluster")
 _RESERVED_DOMAINS: Final = ("k8s.io", "kubernetes.io")
 
 
-@dataclass(frozen=True, slots=True)
-class Issuer:
+class Issuer(NamedTuple):
     """Who issues tokens.
 
     url: the claim `iss`. discovery_url: where its discovery document is, if not below that URL.
@@ -58,8 +56,7 @@ class Issuer:
         return self.discovery_url or f"{self.url.removesuffix('/')}/.well-known/openid-configuration"
 
 
-@dataclass(frozen=True, slots=True)
-class Mapping:
+class Mapping(NamedTuple):
     """Where a part of the user is: in a claim, behind a prefix, or what an expression makes of all claims."""
 
     claim: str = ""
@@ -71,16 +68,14 @@ class Mapping:
         return bool(self.claim) or self.expression is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """A condition that must be true. message: what is told if it is not."""
 
     expression: ClaimExpression
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class JwtAuthenticatorConfiguration:
+class JwtAuthenticatorConfiguration(NamedTuple):
     """How the tokens of one issuer become users.
 
     extra: what each key of the user's extra information is made of.
@@ -98,8 +93,7 @@ class JwtAuthenticatorConfiguration:
     algorithms: tuple[str, ...] = ("RS256",)
 
 
-@dataclass(frozen=True, slots=True)
-class AuthenticationConfiguration:
+class AuthenticationConfiguration(NamedTuple):
     """anonymous: None if the file leaves that to `--anonymous-auth`."""
 
     jwt: tuple[JwtAuthenticatorConfiguration, ...] = ()

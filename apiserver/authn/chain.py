@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 from apiserver.errors import Unauthorized
@@ -48,8 +47,7 @@ class _NoHeaders:
 NO_HEADERS: Final[Headers] = _NoHeaders()
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
+class Credentials(NamedTuple):
     """What a caller presents. authorization: the Authorization header."""
 
     certificate: PeerCertificate
@@ -78,8 +76,7 @@ class NoCredentials(Unauthorized):
     """The caller shows none, and may not be anonymous."""
 
 
-@dataclass(frozen=True, slots=True)
-class Anonymous:
+class Anonymous(NamedTuple):
     """Whether callers may be anonymous. paths: the only ones on which they may; None: all."""
 
     is_enabled: bool = True

@@ -9,16 +9,18 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from apiserver.cel import syntax, types
 from apiserver.cel.compiler import Program, ProgramError
-from apiserver.cel.environment import Environment
-from apiserver.cel.library.kubernetes import KUBERNETES
+from apiserver.cel.kubernetes_environments import kubernetes_environment
 from apiserver.cel.references import children, references
 from apiserver.cel.syntax import InvalidExpression, Node
 from apiserver.cel.types import BOOL, DYN, STRING, Field
 from apiserver.cel.values import CostExceeded, EvaluationError
+
+if TYPE_CHECKING:
+    from apiserver.cel.environment import Environment
 
 CLAIMS: Final = "claims"
 USER: Final = "user"
@@ -121,4 +123,4 @@ def _unescape(node: Node) -> None:
 
 @lru_cache(2)
 def _environment(variable: str) -> Environment:
-    return Environment({variable: _CLAIMS_TYPE if variable == CLAIMS else _USER_TYPE}, KUBERNETES)
+    return kubernetes_environment({variable: _CLAIMS_TYPE if variable == CLAIMS else _USER_TYPE})

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Final, TypeAlias
 from urllib.parse import unquote_to_bytes
 
@@ -101,7 +100,7 @@ def impersonated(wanted: UserInfo) -> UserInfo:
     everybody = UNAUTHENTICATED if wanted.name == ANONYMOUS else AUTHENTICATED
     if everybody not in groups and UNAUTHENTICATED not in groups:
         groups = (*groups, everybody)
-    return replace(wanted, groups=groups)
+    return wanted._replace(groups=groups)
 
 
 def service_account_of(user_name: str) -> tuple[str, str] | None:

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from apiserver.authn.chain import Credentials, Headers, authenticated
 from apiserver.authn.impersonation import unescaped_key
@@ -18,8 +17,7 @@ from apiserver.errors import Unauthorized
 from apiserver.vocabulary import UserInfo
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHeaderNames:
+class RequestHeaderNames(NamedTuple):
     """The names of the headers, in the order in which they are looked at.
 
     users, uids: the first that is not empty counts. groups: all count.
@@ -63,7 +61,7 @@ class RequestHeaderAuthenticator:
         values = (each for header in self._names.groups for each in headers.getall(header, ()))
         groups = [_utf8(each) for each in values if each]
         user = authenticated(name, groups, _first(headers, self._names.uids))
-        return replace(user, extra=self._extra(headers))
+        return user._replace(extra=self._extra(headers))
 
     def _extra(self, headers: Headers) -> tuple[tuple[str, tuple[str, ...]], ...]:
         found: dict[str, list[str]] = {}

@@ -16,7 +16,6 @@ import re
 import uuid
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import jwt
@@ -72,8 +71,7 @@ class Reference(NamedTuple):
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class Claims:
+class Claims(NamedTuple):
     """The claims of a token whose signature was verified.
 
     bound: the objects that must exist besides the service account, by claim: pod, secret or node.
@@ -91,8 +89,7 @@ class Claims:
     warn_after: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LegacyClaims:
+class LegacyClaims(NamedTuple):
     """The claims of a token that stands in a Secret, and the token itself."""
 
     namespace: str
@@ -218,8 +215,7 @@ def new_token_id() -> str:
 # ---- authenticating
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptedTokens:
+class AcceptedTokens(NamedTuple):
     """Which tokens are valid, and how their claims are read.
 
     keys: the token must be signed with one of them. issuers: its issuer must be one of them.

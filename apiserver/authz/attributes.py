@@ -5,7 +5,6 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
@@ -61,8 +60,7 @@ ALLOW: Final = Decision.ALLOW
 DENY: Final = Decision.DENY
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """error: what went wrong while it was decided; the request fails with it unless it is allowed."""
 
     decision: Decision

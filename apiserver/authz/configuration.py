@@ -6,8 +6,7 @@ Source: k8s.io/apiserver, pkg/apis/apiserver (AuthorizationConfiguration).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 ALWAYS_ALLOW: Final = "AlwaysAllow"
 ALWAYS_DENY: Final = "AlwaysDeny"
@@ -23,8 +22,7 @@ FAIL_OPEN: Final = "NoOpinion"
 FAIL_CLOSED: Final = "Deny"
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookSettings:
+class WebhookSettings(NamedTuple):
     """How a webhook is asked. Times are in seconds.
 
     kubeconfig: the path of the file that says where it is. version: of the review that it is sent.
@@ -42,8 +40,7 @@ class WebhookSettings:
     conditions: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ConfiguredAuthorizer:
+class ConfiguredAuthorizer(NamedTuple):
     """One authorizer. webhook: of the type Webhook."""
 
     type: str

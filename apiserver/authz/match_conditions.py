@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from apiserver.cel import types
 from apiserver.cel.compiler import Program, ProgramError
 from apiserver.cel.costs import PER_CALL_LIMIT
-from apiserver.cel.environment import Environment
-from apiserver.cel.library.kubernetes import KUBERNETES
+from apiserver.cel.kubernetes_environments import kubernetes_environment
 from apiserver.cel.syntax import InvalidExpression
 from apiserver.cel.types import BOOL, STRING, Field, Type
 from apiserver.cel.values import CostExceeded, EvaluationError
 from apiserver.vocabulary import Document
+
+if TYPE_CHECKING:
+    from apiserver.cel.environment import Environment
 
 CONDITIONS_MAX: Final = 64
 # What all conditions together may cost on the event loop: some milliseconds.
@@ -118,4 +120,4 @@ def _environment() -> Environment:
             "uid": STRING,
         },
     )
-    return Environment({"request": request}, KUBERNETES)
+    return kubernetes_environment({"request": request})

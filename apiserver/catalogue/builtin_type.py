@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from apiserver.field_errors import Errors
 from apiserver.meta import table
@@ -27,7 +27,7 @@ from apiserver.schema.compile import Default
 from apiserver.vocabulary import Document
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BuiltinType:
     """One version of a built-in type.
 
@@ -58,8 +58,7 @@ class BuiltinType:
     hub: Hub | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Hub:
+class Hub(NamedTuple):
     """The version of a type for which its rules are written, if it is another one.
 
     group: as in `BuiltinType`. to_hub, from_hub: convert a document's content, in place; the caller sets
@@ -114,8 +113,7 @@ def clear_status(document: Document) -> None:
     document["status"] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class FieldText:
+class FieldText(NamedTuple):
     """Reads the text of the field at a path, for a field selector. default: of a field that is absent."""
 
     path: tuple[str, ...]

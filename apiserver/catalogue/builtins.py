@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import ipaddress
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -325,7 +324,7 @@ class Catalogue:
         if life is None or not life.is_deprecated_in(self._release.minor):
             return subresource
         deprecation = life.deprecation(self._release.minor, self._brand.group_domain)
-        return dataclasses.replace(subresource, deprecation=deprecation)
+        return subresource._replace(deprecation=deprecation)
 
     def _strategy(self, rules: Mapping[ServedResource, DeclaredRules], resource: ServedResource) -> Strategy:
         """Returns the rules of a resource, with what this server has of its own.
@@ -334,9 +333,9 @@ class Catalogue:
         """
         strategy = resource.strategy
         if strategy.allocator is not None:
-            strategy = dataclasses.replace(strategy, allocator=self._service_allocator)
+            strategy = strategy._replace(allocator=self._service_allocator)
         if self._declared is not None and (declared := rules.get(resource)) is not None:
-            strategy = dataclasses.replace(strategy, declared=self._declared(resource.kind, declared))
+            strategy = strategy._replace(declared=self._declared(resource.kind, declared))
         return strategy
 
 
@@ -359,7 +358,7 @@ def _of_release(builtin: BuiltinType, subresource: Subresource, minor: int) -> S
         return subresource
     for each in known_lifecycles().values():
         if each.resource == path and each.group == life.group and each.is_in(minor):
-            return dataclasses.replace(subresource, group_version=GroupVersion(each.group, each.version))
+            return subresource._replace(group_version=GroupVersion(each.group, each.version))
     return subresource
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
 
 from apiserver.registry.served_resource import ScaleFields, Subresource
@@ -45,7 +44,7 @@ def old_scale(fields: ScaleFields, group: str, version: str) -> Subresource:
         kind="Scale",
         group_version=GroupVersion(group, version),
         definition=definition,
-        scale=replace(fields, has_labels=True),
+        scale=fields._replace(has_labels=True),
     )
 
 

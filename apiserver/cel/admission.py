@@ -10,19 +10,20 @@ Source: k8s.io/apiserver, pkg/admission/plugin/cel/{compile,composition}.go.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from apiserver.cel import types
 from apiserver.cel.compiler import Program, ProgramError
-from apiserver.cel.environment import Environment
+from apiserver.cel.kubernetes_environments import COMPATIBLE_RELEASE, kubernetes_environment
 from apiserver.cel.library.authorizer import AUTHORIZER, RESOURCE_CHECK
 from apiserver.cel.library.json_patch import JSON_PATCH, JSON_PATCH_TYPE
-from apiserver.cel.library.kubernetes import COMPATIBLE_RELEASE, KUBERNETES
 from apiserver.cel.syntax import InvalidExpression
 from apiserver.cel.types import BOOL, DYN, INT, NULL, STRING, TIMESTAMP, Field, Type, TypeKind
 from apiserver.cel.unification import SCALARS
+
+if TYPE_CHECKING:
+    from apiserver.cel.environment import Environment
 
 OBJECT: Final = "object"
 OLD_OBJECT: Final = "oldObject"
@@ -101,8 +102,7 @@ NAMESPACE_TYPE: Final = _object(
 OBJECT_TYPE: Final = "Object"
 
 
-@dataclass(frozen=True, slots=True)
-class ExpressionKind:
+class ExpressionKind(NamedTuple):
     """results: the types that it may have; empty: any.
 
     has_authorizer: whether it may ask the authorizer.
@@ -126,8 +126,7 @@ class CompilationFailed(Exception):
     """An expression does not compile, or has not the type that it must have. The text is for the client."""
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledExpression:
+class CompiledExpression(NamedTuple):
     type: Type
     program: Program
 
@@ -215,9 +214,9 @@ def _environment(has_params: bool, has_authorizer: bool, makes_patches: bool) ->
 
 def _environment_of(variables: Mapping[str, Type], makes_patches: bool) -> Environment:
     if not makes_patches:
-        return Environment(variables, KUBERNETES)
+        return kubernetes_environment(variables)
     messages = {JSON_PATCH_TYPE.name: JSON_PATCH_TYPE}
-    return Environment(variables, (*KUBERNETES, JSON_PATCH), messages=messages, open_message=OBJECT_TYPE)
+    return kubernetes_environment(variables, (JSON_PATCH,), messages, open_message=OBJECT_TYPE)
 
 
 def _field_type(type_: Type) -> Type:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from apiserver.cel import syntax, types, validators
 from apiserver.cel.functions import Overload
@@ -55,8 +54,7 @@ _CONSTANTS: Final[Mapping[type, Type]] = {
 _LOGICAL: Final = frozenset({"_&&_", "_||_"})
 
 
-@dataclass(frozen=True, slots=True)
-class CheckOptions:
+class CheckOptions(NamedTuple):
     """How strictly an expression is checked.
 
     mixed: literals of lists and maps may mix types everywhere, and not only in the arguments of `format`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 
 class TypeKind(enum.Enum):
@@ -73,8 +73,7 @@ class Type:
         return self.parameters[1]
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """key: the field's real name, by which documents have it."""
 
     key: str

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from apiserver.admission import plugin_names
 from apiserver.admission.configuration.plugin_configurations import TOLERATION_S, PluginConfigurations
@@ -75,19 +75,18 @@ _AUDIT_VERSION: Final = f"{Brand().group('audit')}/v1"
 _MEGABYTE: Final = 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class AuthenticationFiles:
+class AuthenticationFiles(NamedTuple):
     """Who authenticates tokens of others. content: of the file of `--authentication-config`.
 
     webhook: the server that reviews tokens; None if there is none.
     """
 
-    configuration: AuthenticationConfiguration = AuthenticationConfiguration()  # noqa: RUF009  frozen
+    configuration: AuthenticationConfiguration = AuthenticationConfiguration()
     content: bytes = b""
     webhook: tuple[Cluster, ClientCredentials] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Config:
     """The configuration of a server. Times are in seconds."""
 

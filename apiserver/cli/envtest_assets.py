@@ -10,9 +10,8 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from apiserver.cli.flag_values import release
 from apiserver.cli.flags import UsageError, build_parser
@@ -43,8 +42,7 @@ class CannotMake(Exception):
     """The folder cannot be made. The message is one line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Assets:
+class Assets(NamedTuple):
     """What the folder has, by name: the text of programs and files, and where links lead.
 
     texts: first the program by which the folder is known to be ours.

@@ -6,6 +6,7 @@ import argparse
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -29,6 +30,8 @@ from apiserver.cli.flag_sections import (
     storage,
 )
 from apiserver.releases.emulation import EmulatedRelease
+
+_DEFAULTS: Final = Config()
 
 
 class UsageError(ValueError):
@@ -86,8 +89,9 @@ class _Extend(argparse.Action):
         setattr(namespace, self.dest, (*before, *values))
 
 
+@cache
 def build_parser() -> Parser:
-    """Returns the parser of the server's command line. Flags that are not given are None."""
+    """Returns the parser of the server's command line, which all share. Flags that are not given are None."""
     parser = Parser(
         prog="apiserver",
         usage=(
@@ -139,7 +143,7 @@ def _add(section: argparse._ArgumentGroup, flag: Flag) -> None:
 
 def default_of(flag: Flag) -> str:
     """The default of a flag, as it would be written on the command line; empty if there is none."""
-    match getattr(Config(), flag.destination, None):
+    match getattr(_DEFAULTS, flag.destination, None):
         case bool() as value:
             return str(value).lower()
         case tuple() as value:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from apiserver.brand import Brand
 from apiserver.cli.api_client import ApiClient, RequestFailed
@@ -16,15 +15,13 @@ _ALL: Final = "*"
 _NEVER_SERVED: Final = frozenset({"users", "groups", "uids", "userextras", "signers"})
 
 
-@dataclass(frozen=True, slots=True)
-class NamedResource:
+class NamedResource(NamedTuple):
     group: str
     resource: str
     is_namespaced: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class _Served:
+class _Served(NamedTuple):
     resource: NamedResource
     version: str
     singular: str

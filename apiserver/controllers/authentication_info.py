@@ -13,8 +13,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from cryptography import x509
 
@@ -34,8 +33,7 @@ ALLOWED_NAMES: Final = "requestheader-allowed-names"
 _CERTIFICATE: Final = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class TrustedClients:
+class TrustedClients(NamedTuple):
     """Whom a server trusts.
 
     client_cas, front_proxy_cas: the CAs of clients and of front proxies, as PEM.

@@ -10,8 +10,7 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import orjson
 
@@ -36,8 +35,7 @@ _DESCRIPTIONS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class BootstrapObject:
+class BootstrapObject(NamedTuple):
     resource: ServedResource
     document: Document
 
@@ -59,8 +57,7 @@ class BootstrapObject:
         return registry.cache.get_cached(registry.key(self.resource, self.namespace, self.name)) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class BootstrapHook:
+class BootstrapHook(NamedTuple):
     """A post-start hook: the server is ready once its objects exist. name: of the health check."""
 
     name: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from apiserver.controllers.controller import Runnable
 from apiserver.controllers.leader_election import LeaderElector
@@ -12,8 +12,7 @@ from apiserver.metrics.work_queues import WorkQueueMetrics
 from apiserver.vocabulary import GroupResource
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerSpec:
+class ControllerSpec(NamedTuple):
     """A controller that is to run.
 
     name: as kube-controller-manager has it. build: makes it; called again whenever it has to begin anew.

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from apiserver.controllers.work_queue import Backoff
@@ -43,8 +42,7 @@ class Notification(NamedTuple):
     new: StoredObject | None
 
 
-@dataclass(frozen=True, slots=True)
-class ListWatch:
+class ListWatch(NamedTuple):
     """Which objects an informer lists and watches.
 
     prefix: of the resource's keys. scope: the objects that matter, if not all of the resource.
@@ -67,8 +65,7 @@ def _nothing() -> None:
     """A callback that does nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class InformerCallbacks:
+class InformerCallbacks(NamedTuple):
     """What an informer calls besides its handler. What they raise is logged.
 
     on_batch: called when the handler has been told of all that was listed, and after each batch of changes.

@@ -15,7 +15,6 @@ import ipaddress
 import logging
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from typing import Any, Final, NamedTuple, TypeVar
@@ -70,8 +69,7 @@ def usable_endpoint(address: str, port: int) -> Endpoint | None:
     return Endpoint(ip, port)
 
 
-@dataclass(frozen=True, slots=True)
-class KubernetesService:
+class KubernetesService(NamedTuple):
     """The objects as they should be.
 
     cluster_ip: of the Service. node_port: of the Service, if it is to have one.

@@ -23,7 +23,6 @@ import random
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
@@ -53,8 +52,7 @@ FAILURES_PER_WARNING: Final = 30
 JITTER: Final = 1.2
 
 
-@dataclass(frozen=True, slots=True)
-class ElectionTimes:
+class ElectionTimes(NamedTuple):
     """The times of an election, each longer than the next.
 
     lease_duration_s: for how long nobody else takes a Lease that is not renewed.

@@ -8,9 +8,8 @@ controllers). Without the account no pod can be created that does not name anoth
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from apiserver.controllers.controller import Controller, Outcome, Wrote
 from apiserver.controllers.informer import Informer, ListWatch, Notification
@@ -26,8 +25,7 @@ from apiserver.vocabulary import Document
 BACKOFF: Final = Backoff(base_s=1.0, max_s=5.0)
 
 
-@dataclass(frozen=True, slots=True)
-class DefaultObject:
+class DefaultObject(NamedTuple):
     """One object that every namespace has.
 
     document: returns a new copy of it, without its namespace.

@@ -14,8 +14,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import orjson
 
@@ -53,8 +52,7 @@ _RESOURCES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class RbacBootstrapHook:
+class RbacBootstrapHook(NamedTuple):
     """A `BootstrapHook` that also reconciles objects that exist.
 
     objects: the default objects by namespace; those of the cluster under "".
@@ -140,8 +138,7 @@ def rbac_bootstrap_hooks(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Reconciliation:
+class _Reconciliation(NamedTuple):
     """Reconciles one object with its default."""
 
     registry: Registry

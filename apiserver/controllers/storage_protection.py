@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from apiserver.controllers.controller import Controller, Cooldown, Outcome
 from apiserver.controllers.informer import Informer, InformerCallbacks, ListWatch, Notification
@@ -39,8 +39,7 @@ REST_FACTOR: Final = 20
 Use = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Protection:
+class Protection(NamedTuple):
     """Which objects a finalizer protects, and who uses them.
 
     name: of the controller's queue, which is Kubernetes' name.

@@ -11,8 +11,7 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from apiserver.metrics.work_queues import QueueCounters
 
@@ -41,8 +40,7 @@ class ShutDown(Exception):
     """The queue is shut down, and no key is left in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
+class Backoff(NamedTuple):
     """Delays that grow by `factor` with each failure, from `base_s` to `max_s`."""
 
     base_s: float

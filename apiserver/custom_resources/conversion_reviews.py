@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from apiserver.golang.formatting import json_type
 from apiserver.meta import object_meta
@@ -45,8 +44,7 @@ def review_version(accepted: Sequence[str]) -> str | None:
     return next((each for each in accepted if each in REVIEW_VERSIONS), None)
 
 
-@dataclass(frozen=True, slots=True)
-class ConversionReview:
+class ConversionReview(NamedTuple):
     """One request to convert objects.
 
     group: of definitions. version: of the review. desired: the apiVersion to convert to.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from apiserver.apiextensions import definitions
 from apiserver.apiextensions.schema_rules.rule_tree import UNTIMED, ExpressionTimer
@@ -44,8 +44,7 @@ from apiserver.vocabulary import Deprecation, Document, GroupResource, GroupVers
 VERBS: Final = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 
 
-@dataclass(frozen=True, slots=True)
-class DefinedResources:
+class DefinedResources(NamedTuple):
     """The served resources of a definition.
 
     source: from which their schemas are read when they are needed.
@@ -57,7 +56,7 @@ class DefinedResources:
     stored: ServedResource
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class CustomResourceFactory:
     """Makes the served resources of definitions.
 

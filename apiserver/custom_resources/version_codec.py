@@ -17,7 +17,7 @@ import asyncio
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import orjson
 
@@ -66,8 +66,7 @@ class DefinitionReader(Protocol):
     async def get(self, key: str) -> KeyVersion[StoredObject] | None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class CreationGuards:
+class CreationGuards(NamedTuple):
     """Guards of creations: custom resources are created only while their definition is there to stay.
 
     group_resource: of the custom resources. key: of the definition.
@@ -109,7 +108,7 @@ def _no_defaults(version: str) -> int:
     return 0
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class DefinitionVersions:
     """All versions of one definition, as long as its spec stays as it is.
 

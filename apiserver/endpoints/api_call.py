@@ -22,7 +22,7 @@ from apiserver.vocabulary import Query, UserInfo
 from apiserver.wire.media_types import APPLY_YAML
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class ApiCall:
     """One request, by whom it is made, and the state of its response.
 

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from apiserver.authn.impersonation import impersonated, node_of, service_account_of
@@ -71,8 +70,7 @@ class Requirement(NamedTuple):
     instead: Attributes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ImpersonationMode:
+class ImpersonationMode(NamedTuple):
     """One mode. name: as metrics have it.
 
     verb: of the checks about the user. is_legacy: whether there is none about the request.
@@ -101,7 +99,7 @@ class ImpersonationMode:
     def impersonated(self, wanted: UserInfo) -> UserInfo:
         """Returns the user with the groups that Kubernetes adds. In no other mode do nodes get theirs."""
         if not self.is_legacy and node_of(wanted.name) is not None:
-            wanted = replace(wanted, groups=(NODES_GROUP,))
+            wanted = wanted._replace(groups=(NODES_GROUP,))
         return impersonated(wanted)
 
     def requirements(self, request: ImpersonationRequest) -> Iterator[Requirement]:
@@ -220,7 +218,7 @@ def impersonation_modes(brand: Brand) -> tuple[ImpersonationMode, ...]:
         That the node is its own has been checked; an authorizer sees which keys tell of it.
         """
         keys = tuple(sorted(key for key, _ in attributes.user.extra))
-        user = replace(attributes.user, extra=((f"{prefix}/associated-node-keys", keys),))
+        user = attributes.user._replace(extra=((f"{prefix}/associated-node-keys", keys),))
         name = _ANY if attributes.verb == "impersonate:associated-node" else attributes.name
         return attributes._replace(user=user, name=name)
 

@@ -8,9 +8,8 @@ and administrators get on.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from aiohttp import hdrs
 
@@ -22,8 +21,7 @@ from apiserver.vocabulary import MASTERS, Query
 _WRITES: Final = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 
 
-@dataclass(frozen=True, slots=True)
-class _Limits:
+class _Limits(NamedTuple):
     """The largest work that is still done. watches: whether new watches may begin."""
 
     body_bytes: int

@@ -6,7 +6,6 @@ Rows D01-D19. Source: k8s.io/apiserver, pkg/endpoints/handlers/negotiation/negot
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -21,8 +20,7 @@ ACCEPTED_TYPES_MAX: Final = 50
 MANAGED_FIELDS: Final = "metadata.managedFields"
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(NamedTuple):
     """The form of a response.
 
     kind: what objects are turned into before they are encoded: "" (nothing), Table,
@@ -63,8 +61,7 @@ def object_targets(brand: Brand) -> tuple[Target, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Clause:
+class _Clause(NamedTuple):
     """One media type of an Accept header."""
 
     media_type: str

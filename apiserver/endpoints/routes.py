@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
-from typing import Final
+from typing import Final, NamedTuple
 
 from apiserver.aggregation.remote_versions import RemoteVersion, RemoteVersions
 from apiserver.audit.request_audit import RequestAudit
@@ -56,7 +56,7 @@ class VerbHandlers:
     deletecollection: Handler
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class ResourceHandlers:
     """The handlers of resources and their subresources.
 
@@ -69,7 +69,7 @@ class ResourceHandlers:
     connect: Handler
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False, repr=False)
 class NonResourceEndpoints:
     """The endpoints of paths that lead to no resource.
 
@@ -92,8 +92,7 @@ class NonResourceEndpoints:
     faults: FaultRequests | None
 
 
-@dataclass(frozen=True, slots=True)
-class Elsewhere:
+class Elsewhere(NamedTuple):
     """The versions that other servers have. forward: passes a request on to one of their servers."""
 
     remote: RemoteVersions

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
-from importlib import resources
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -63,8 +63,9 @@ class Gate(NamedTuple):
 @cache
 def known_gates() -> Mapping[str, Gate]:
     """Returns all gates of Kubernetes by name, in order, and those that were removed."""
-    text = (resources.files("apiserver.features") / "gates.txt").read_text()
-    lines = (line for line in text.splitlines() if not line.startswith("#"))
+    text = pkgutil.get_data(__package__, "gates.txt")
+    assert text is not None
+    lines = (line for line in text.decode().splitlines() if not line.startswith("#"))
     return MappingProxyType({gate.name: gate for gate in map(_parsed, lines)})
 
 

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from apiserver.flowcontrol.flow_control import FlowControl
 from apiserver.flowcontrol.priority_levels import PriorityLevel
@@ -44,8 +43,7 @@ DETAIL_COLUMNS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Clocks:
+class Clocks(NamedTuple):
     """The same moment by two clocks: the one of the levels, and seconds since 1970."""
 
     now: float

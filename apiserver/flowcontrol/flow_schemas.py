@@ -6,8 +6,7 @@ Source: k8s.io/apiserver, pkg/util/flowcontrol/rule.go.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from apiserver.vocabulary import Document, UserInfo
 
@@ -48,8 +47,7 @@ class Malformed(ValueError):
 _Texts: TypeAlias = frozenset[str] | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Subjects:
+class _Subjects(NamedTuple):
     """Whom a rule is about. accounts_in: the beginnings of the names of service accounts in namespaces."""
 
     is_everybody: bool
@@ -66,8 +64,7 @@ class _Subjects:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _ResourceRule:
+class _ResourceRule(NamedTuple):
     verbs: _Texts
     groups: _Texts
     resources: _Texts
@@ -89,8 +86,7 @@ class _ResourceRule:
         return self.namespaces is None or target.namespace in self.namespaces
 
 
-@dataclass(frozen=True, slots=True)
-class _PathRule:
+class _PathRule(NamedTuple):
     """paths: those that match as they are. below: what other paths that match begin with."""
 
     verbs: _Texts
@@ -104,8 +100,7 @@ class _PathRule:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Rule:
+class _Rule(NamedTuple):
     subjects: _Subjects
     resources: tuple[_ResourceRule, ...]
     paths: tuple[_PathRule, ...]
@@ -117,8 +112,7 @@ class _Rule:
         return any(rule.matches(target) for rule in rules)
 
 
-@dataclass(frozen=True, slots=True)
-class FlowSchema:
+class FlowSchema(NamedTuple):
     """level: the name of its priority level. distinguisher: ByUser, ByNamespace, or empty."""
 
     name: str

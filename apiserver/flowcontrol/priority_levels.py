@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from apiserver.flowcontrol.flow_schemas import Malformed
 from apiserver.flowcontrol.queue_set import QueueRules, QueueSet
@@ -19,8 +18,7 @@ CATCH_ALL: Final = "catch-all"
 _REQUEST_PART_MAX: Final = 0.15
 
 
-@dataclass(frozen=True, slots=True)
-class LevelSpec:
+class LevelSpec(NamedTuple):
     """What a PriorityLevelConfiguration says.
 
     borrowing_percent: None for no bound. hand_size, queue_length_max: 0 without queues.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from apiserver.golang.quoting import go_quote
 
@@ -25,8 +24,7 @@ class InvalidAddress(Exception):
         self.message = message
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(NamedTuple):
     """An IP address. bits: V4_BITS or V6_BITS. zone: of an IPv6 address, or empty."""
 
     number: int

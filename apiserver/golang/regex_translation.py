@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 # Sets of characters are bits: one for each ASCII character, and one for all others.
 _OTHERS: Final = 1 << 128
@@ -50,8 +49,7 @@ class _Untranslatable(Exception):
     """The pattern cannot be translated: it needs RE2, or is not valid."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(NamedTuple):
     """A part of a pattern.
 
     first, last: the positions that may begin and end a match of it.
@@ -227,7 +225,7 @@ class _Translation:
         inner = _either(self._branches())
         if self._next() != ")":
             raise _Untranslatable
-        return replace(inner, source=f"(?:{inner.source})")
+        return inner._replace(source=f"(?:{inner.source})")
 
     def _class(self) -> int:
         bits = 0

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from apiserver.golang.addresses import V6_BITS, InvalidAddress, parse_address
@@ -47,8 +46,7 @@ class InvalidUrl(Exception):
         self.message = message
 
 
-@dataclass(frozen=True, slots=True)
-class Url:
+class Url(NamedTuple):
     """A parsed URL.
 
     user: escaped as Go does it. path: unescaped.
@@ -135,7 +133,7 @@ def parse(text: str) -> Url:
     except _Invalid as error:
         raise _invalid_url(before, error) from None
     try:
-        return replace(url, fragment=_unescaped(fragment)) if fragment else url
+        return url._replace(fragment=_unescaped(fragment)) if fragment else url
     except _Invalid as error:
         raise _invalid_url(text, error) from None
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
-from dataclasses import replace
 from typing import Final
 
 from apiserver.admission.chain import Operation
@@ -50,7 +49,7 @@ class _Answer:
         self.head = ObjectList([], 0)
 
     def add(self, page: ObjectList) -> None:
-        self.head = replace(page, objects=[])
+        self.head = page._replace(objects=[])
         self.count += len(page.objects)
         self._room -= sum(len(each.tail) for each in page.objects)
         if self._room < 0:
@@ -90,7 +89,7 @@ def delete_collection_handler(
             await delete_page(call, options, page.objects)
             answer.add(page)
         if answer.kept is not None:
-            await send_list(call, encoder, replace(answer.head, objects=answer.kept))
+            await send_list(call, encoder, answer.head._replace(objects=answer.kept))
             return
         again = registry.at_revision(listed, answer.head.revision)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from threading import Lock
 
 from aiohttp import hdrs
@@ -46,9 +45,9 @@ class Encoders:
         else:
             form = self._negotiator(resource, streams=streams).form_for(accept)
         if form.media_type == JSON and not streams and is_pretty(call):
-            form = INDENTED if form is FULL else replace(form, is_indented=True)
+            form = INDENTED if form is FULL else form._replace(is_indented=True)
         if form.kind == "Table" and (include_object := first(call.query, "includeObject")):
-            form = replace(form, include_object=include_object)
+            form = form._replace(include_object=include_object)
         encoder = self._encoder(resource, form)
         if call.audit is not None and call.audit.wants_response and not streams:
             omits = form.drops_managed_fields or call.audit.omits_managed_fields
@@ -60,7 +59,7 @@ class Encoders:
 
         omits: managedFields are left out.
         """
-        form = replace(form, media_type=JSON, is_indented=False, drops_managed_fields=omits)
+        form = form._replace(media_type=JSON, is_indented=False, drops_managed_fields=omits)
         return self._encoder(resource, FULL if form == FULL else form)
 
     def _encoder(self, resource: ServedResource, form: Form) -> Encoder:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -67,7 +66,7 @@ def list_handler(registry: Registry, encoders: Encoders, brand: Brand, deviation
         def body_at(revision: int) -> Awaitable[ResponseBody]:
             return shared.body(
                 (encoder, gzip, namespace, options.labels, options.fields, options.limit, revision),
-                partial(registry.list, resource, namespace, replace(options, at=ReadAt.exactly(revision))),
+                partial(registry.list, resource, namespace, options._replace(at=ReadAt.exactly(revision))),
                 partial(_list_body, encoder, gzip),
             )
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
-from typing import Final
+from typing import Final, NamedTuple
 
 from apiserver.admission.chain import Operation, SubresourceView
 from apiserver.brand import Brand
@@ -47,8 +46,7 @@ _SCALE_COLUMNS: Final = columns(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class VirtualKinds:
+class VirtualKinds(NamedTuple):
     """Reads, admits and encodes documents of kinds that are not stored.
 
     kinds: of the subresources that have one of their own, by definition.

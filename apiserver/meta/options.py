@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from apiserver.errors import BadRequest, Invalid
 from apiserver.field_errors import (
@@ -77,8 +76,7 @@ def _require_valid(kind: str, meta_group: str, errors: Sequence[FieldError]) -> 
 # ---- get, list, watch
 
 
-@dataclass(frozen=True, slots=True)
-class ListOptions:
+class ListOptions(NamedTuple):
     """The options of list, watch and deletecollection.
 
     at: the state that is read, or that a watch's initial events are from.
@@ -251,8 +249,7 @@ def _validate_watch(query: Query) -> list[FieldError]:
 # ---- create, update, patch
 
 
-@dataclass(frozen=True, slots=True)
-class WriteOptions:
+class WriteOptions(NamedTuple):
     """The options of create, update and patch.
 
     field_validation: Ignore, Warn or Strict; sent_field_validation: the same, or empty if the client has not
@@ -363,8 +360,7 @@ _NOT_WITH_IGNORE_READ_ERROR: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteOptions:
+class DeleteOptions(NamedTuple):
     """The options of delete and deletecollection.
 
     propagation: Orphan, Foreground, Background, or empty if the client sets none.

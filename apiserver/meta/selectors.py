@@ -445,8 +445,7 @@ class FieldSelector:
         return FieldSelector(remaining)
 
 
-@dataclass(frozen=True, slots=True)
-class FieldConditions:
+class FieldConditions(NamedTuple):
     """What fields have to meet to be selected. Selectors that mean the same have equal conditions.
 
     equal: the value that each of some fields must have. unequal: those that others must not have.

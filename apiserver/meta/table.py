@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from apiserver.meta import timestamps
 from apiserver.vocabulary import Document
@@ -22,8 +22,7 @@ _CREATED_TEXT: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """One column of a Table.
 
     cell: returns the cell of an object, given the object and the time in seconds since 1970.

@@ -13,8 +13,8 @@ kube-apiserver that are missing are in not_served.txt, with the reason). `regist
 flags, which are served.
 
 `exposition` writes the text of all of it in slices, between which others have their turn: families with many
-series are written by `series`, others by prometheus-client. Whoever may create definitions could make any
-number of series: they go with their definition, and have a bound, beyond which all are one
+series are written by `series`, others by prometheus-client (`client_library`). Whoever may create definitions
+could make any number of series: they go with their definition, and have a bound, beyond which all are one
 (`resource_series`).
 
 Nothing here knows HTTP: `endpoints` answers the request for /metrics, and `workers.metrics` adds up the texts

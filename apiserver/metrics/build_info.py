@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from apiserver.metrics.client_library import gauge_family
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
 
 # The labels, and the fields of /version that they show.
 _FIELDS: Final = {
@@ -28,7 +32,7 @@ class BuildInfo:
         self._labels = [version[field] for field in _FIELDS.values()]
 
     def families(self) -> Iterable[Metric]:
-        metric = GaugeMetricFamily(
+        metric = gauge_family(
             "kubernetes_build_info", "The version that is served, and of this server.", labels=list(_FIELDS)
         )
         metric.add_metric(self._labels, 1)

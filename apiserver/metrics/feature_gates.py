@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-
-from prometheus_client.core import GaugeMetricFamily, Metric
+from typing import TYPE_CHECKING
 
 from apiserver.features.gates import FeatureGates
+from apiserver.metrics.client_library import gauge_family
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
 
 
 class FeatureGateMetrics:
@@ -16,7 +19,7 @@ class FeatureGateMetrics:
         self._gates = gates
 
     def families(self) -> Iterable[Metric]:
-        metric = GaugeMetricFamily(
+        metric = gauge_family(
             "kubernetes_feature_enabled",
             "This metric records the data about the stage and enablement of a k8s feature.",
             labels=["name", "stage"],

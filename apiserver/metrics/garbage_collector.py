@@ -6,8 +6,12 @@ Source: kubernetes, pkg/controller/garbagecollector/metrics.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from prometheus_client.core import CounterMetricFamily, Metric
+from apiserver.metrics.client_library import counter_family
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
 
 
 class GarbageCollectorMetrics:
@@ -20,7 +24,7 @@ class GarbageCollectorMetrics:
         self.sync_errors += 1
 
     def families(self) -> Iterable[Metric]:
-        yield CounterMetricFamily(
+        yield counter_family(
             "garbagecollector_controller_resources_sync_error",
             "How often the garbage collector could not follow a resource, and had to read its objects again.",
             value=self.sync_errors,

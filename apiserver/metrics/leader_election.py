@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from prometheus_client.core import GaugeMetricFamily, Metric
+from apiserver.metrics.client_library import gauge_family
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
 
 
 @dataclass(slots=True)
@@ -29,7 +33,7 @@ class LeaderElectionMetrics:
         self._elections.append(election)
 
     def families(self) -> Iterable[Metric]:
-        metric = GaugeMetricFamily(
+        metric = gauge_family(
             "leader_election_master_status",
             "Whether this server holds the Lease, and so runs the controllers of which only one may run.",
             labels=["name"],

@@ -6,10 +6,10 @@ k8s.io/component-base, metrics/metric.go; KEP-1209.
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cache
-from importlib import resources
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -97,8 +97,9 @@ def not_served() -> Mapping[str, tuple[MetricLifecycle, ...]]:
 
 
 def _lines(name: str) -> list[str]:
-    text = (resources.files("apiserver.metrics") / name).read_text()
-    return [line for line in text.splitlines() if not line.startswith("#")]
+    text = pkgutil.get_data(__package__, name)
+    assert text is not None
+    return [line for line in text.decode().splitlines() if not line.startswith("#")]
 
 
 def _parsed(line: str) -> MetricLifecycle:

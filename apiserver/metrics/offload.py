@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-
+from apiserver.metrics.client_library import counter_family, gauge_family
 from apiserver.registry.offload import Offload
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
 
 _LANE = ("lane",)
 
@@ -18,20 +21,20 @@ class OffloadMetrics:
         self._lanes = offload.lanes
 
     def families(self) -> Iterable[Metric]:
-        waiting = GaugeMetricFamily(
+        waiting = gauge_family(
             "apiserver_offload_waiting",
             "Pieces of large work that wait for the thread of their size.",
             labels=_LANE,
         )
-        done = CounterMetricFamily(
+        done = counter_family(
             "apiserver_offload_done", "Pieces of large work that were done off the event loop.", labels=_LANE
         )
-        refused = CounterMetricFamily(
+        refused = counter_family(
             "apiserver_offload_refused",
             "Pieces of large work that were refused with 429, since too many waited.",
             labels=_LANE,
         )
-        busy = CounterMetricFamily(
+        busy = counter_family(
             "apiserver_offload_busy_seconds",
             "For how many seconds the threads beside the event loop have worked.",
             labels=_LANE,

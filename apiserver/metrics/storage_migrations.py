@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from apiserver.metrics.client_library import counter_family, gauge_family
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
 
 # Resources that have series of their own: users define as many as they like.
 RESOURCES_MAX: Final = 200
@@ -46,17 +50,17 @@ class StorageMigrationMetrics:
             ("migrated_objects", self._migrated, "Objects that are stored in their storage version."),
             ("failed_objects", self._failed, "Objects that could not be written again."),
         ):
-            family = CounterMetricFamily(f"{prefix}_{name}", text, labels=["resource"])
+            family = counter_family(f"{prefix}_{name}", text, labels=["resource"])
             for resource, count in counts.items():
                 family.add_metric([resource], count)
             yield family
-        gauge = GaugeMetricFamily(
+        gauge = gauge_family(
             f"{prefix}_remaining_objects", "Objects that a migration has not come to.", labels=["resource"]
         )
         for resource, count in self._remaining.items():
             gauge.add_metric([resource], count)
         yield gauge
-        ended = CounterMetricFamily(f"{prefix}_migrations", "Migrations that have ended.", labels=["status"])
+        ended = counter_family(f"{prefix}_migrations", "Migrations that have ended.", labels=["status"])
         for status, count in self._ended.items():
             ended.add_metric([status], count)
         yield ended

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING
 
-from prometheus_client.core import GaugeMetricFamily, Metric
-
+from apiserver.metrics.client_library import gauge_family
 from storage.errors import StorageError
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
 
 
 class StorageSizeMetric:
@@ -31,7 +34,7 @@ class StorageSizeMetric:
             await asyncio.sleep(self._interval_s)
 
     def families(self) -> Iterable[Metric]:
-        metric = GaugeMetricFamily(
+        metric = gauge_family(
             "apiserver_storage_size_bytes",
             "Bytes that the files of the store's database take.",
             labels=["storage_cluster_id"],

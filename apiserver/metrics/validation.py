@@ -8,8 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from threading import Lock
+from typing import TYPE_CHECKING
 
-from prometheus_client.core import CounterMetricFamily, Metric
+from apiserver.metrics.client_library import counter_family
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
 
 
 class ValidationMetrics:
@@ -37,12 +41,12 @@ class ValidationMetrics:
 
     def families(self) -> Iterable[Metric]:
         prefix = "apiserver_validation_declarative_validation"
-        yield CounterMetricFamily(
+        yield counter_family(
             f"{prefix}_mismatch",
             "Number of times declarative validation results differed from handwritten validation results.",
             value=self.mismatches,
         )
-        discrepancies = CounterMetricFamily(
+        discrepancies = counter_family(
             f"{prefix}_parity_discrepancies",
             "Number of discrepancies between declarative and handwritten validation, by kind and operation.",
             labels=("validation_identifier",),
@@ -50,7 +54,7 @@ class ValidationMetrics:
         for identifier, count in list(self._mismatches.items()):
             discrepancies.add_metric((identifier,), count)
         yield discrepancies
-        yield CounterMetricFamily(
+        yield counter_family(
             f"{prefix}_panic",
             "Number of times declarative validation has panicked during validation.",
             value=self.panics,

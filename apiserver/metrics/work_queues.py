@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-
+from apiserver.metrics.client_library import counter_family, gauge_family
 from apiserver.metrics.histograms import Histogram
 from apiserver.metrics.series import Family, histogram_family
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
 
 # Kubernetes' own, from 10 ns to 1000 s.
 BUCKETS: Final = tuple(10.0**exponent for exponent in range(-8, 4))
@@ -65,22 +67,22 @@ class WorkQueueMetrics:
         self._queues.remove(queue)
 
     def families(self) -> Iterable[Metric | Family]:
-        depth = GaugeMetricFamily("workqueue_depth", "Keys that are ready to be processed.", labels=_LABELS)
-        adds = CounterMetricFamily("workqueue_adds", "Keys that were added.", labels=_LABELS)
-        retries = CounterMetricFamily(
+        depth = gauge_family("workqueue_depth", "Keys that are ready to be processed.", labels=_LABELS)
+        adds = counter_family("workqueue_adds", "Keys that were added.", labels=_LABELS)
+        retries = counter_family(
             "workqueue_retries", "Keys that were added for a later time.", labels=_LABELS
         )
-        unfinished = GaugeMetricFamily(
+        unfinished = gauge_family(
             "workqueue_unfinished_work_seconds",
             "For how long the keys that are being processed have been, added up.",
             labels=_LABELS,
         )
-        longest = GaugeMetricFamily(
+        longest = gauge_family(
             "workqueue_longest_running_processor_seconds",
             "For how long the key that takes longest has been processed.",
             labels=_LABELS,
         )
-        undone = CounterMetricFamily(
+        undone = counter_family(
             "apiserver_controller_undone_writes",
             "Writes of a controller that others have undone, so that it had to write the same again.",
             labels=_LABELS,

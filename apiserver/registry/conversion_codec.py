@@ -7,7 +7,7 @@ they are stored is another matter, which ends at the store: see `storage_form`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from apiserver.errors import Invalid
 from apiserver.field_errors import Errors
@@ -19,8 +19,7 @@ from apiserver.vocabulary import Document, GroupKind, GroupResource
 from storage.turns import Turn
 
 
-@dataclass(frozen=True, slots=True)
-class HubVersion:
+class HubVersion(NamedTuple):
     """The version that strategies and plugins work on, of a built-in type that clients see in another one.
 
     to_hub, from_hub: convert a document's content, in place.

@@ -8,7 +8,6 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from apiserver.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
@@ -33,8 +32,7 @@ log = logging.getLogger(__name__)
 _DEFAULTS: Final = DeleteOptions()
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteRequest:
+class DeleteRequest(NamedTuple):
     """Everything about a deletion of one object. Built once for each object.
 
     admission: the plugins that have a say; None if there are none.

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from storage.interface import Condition
 
 
-@dataclass(frozen=True, slots=True)
-class Guard:
+class Guard(NamedTuple):
     """A condition that is part of the transaction of a write.
 
     renew: returns the condition as of now, after the last one did not hold. Raises ApiError if the write must

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from apiserver.registry.stored_object import StoredObject
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectList:
+class ObjectList(NamedTuple):
     """The result of a list, or of one chunk of it. continue_token is empty on the last chunk."""
 
     objects: list[StoredObject]
@@ -31,8 +31,7 @@ class PagedList:
     pages: Callable[[], AsyncIterator[Sequence[StoredObject]]]
 
 
-@dataclass(frozen=True, slots=True)
-class Deleted:
+class Deleted(NamedTuple):
     """The result of a deletion, with the warnings for its client.
 
     found: the object as it is now, or was at last if `is_removed`.
@@ -44,8 +43,7 @@ class Deleted:
     warnings: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(NamedTuple):
     """The object as clients of the resource see it, and what they should know of it.
 
     is_noop: nothing was written, since nothing would change.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from apiserver.meta.selectors import FieldConditions, FieldSelector, LabelConditions, LabelSelector
 from apiserver.registry.served_resource import ServedResource
@@ -60,8 +60,7 @@ class ObjectPredicate:
         return self._hash
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(NamedTuple):
     """The objects that are selected. keys (for lists) and scope (for watches) say the same.
 
     predicate: None selects all of them.

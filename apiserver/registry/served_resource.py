@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from apiserver.meta import table
 from apiserver.meta.selectors import CustomFields
@@ -31,8 +31,7 @@ ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patc
 SchemaCheck = Callable[[Document], list[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class ScaleFields:
+class ScaleFields(NamedTuple):
     """The fields of a resource that its scale shows.
 
     selector: the text by which the pods are found, of a document; empty if there is none.
@@ -52,8 +51,7 @@ class ScaleFields:
     has_labels: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Subresource:
+class Subresource(NamedTuple):
     """A path below objects of a resource.
 
     update: how it takes updates and patches of the object; None where it is something else.
@@ -89,7 +87,7 @@ class Preparation(Protocol):
     def prepare(self) -> None: ...
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ServedResource:
     """One resource of one version: names, scope, verbs, schema, rules, columns.
 

@@ -12,9 +12,8 @@ come to share the store: then `StorageForms` has others, until they are gone.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 import orjson
 
@@ -22,8 +21,7 @@ from apiserver.registry.stored_object import encode, head_of
 from apiserver.vocabulary import Document, GroupResource
 
 
-@dataclass(frozen=True, slots=True)
-class StorageForm:
+class StorageForm(NamedTuple):
     """The version in which objects are stored. from_hub: converts a document of the hub version, in place."""
 
     api_version: str

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from apiserver.brand import Brand
@@ -44,7 +44,7 @@ PAGE_BYTES: Final = 4 * 1024 * 1024
 VIEWS_AT_ONCE: Final = 500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class ObjectStorage:
     """Where objects are stored.
 
@@ -184,7 +184,7 @@ class Registry:
         left, count = options.limit, FIRST_PAGE_OBJECTS
         while True:
             limit = min(count, left) if options.limit else count
-            asked = replace(options, limit=limit)
+            asked = options._replace(limit=limit)
             # What remains matters behind the last page.
             page = await self.list(resource, namespace, asked, counts_rest=limit == left)
             yield page
@@ -193,14 +193,14 @@ class Registry:
                 return
             size = sum([len(each.tail) for each in page.objects])
             count = max(1, min(PAGE_OBJECTS_MAX, PAGE_BYTES * len(page.objects) // max(size, 1)))
-            options = replace(options, continue_token=page.continue_token)
+            options = options._replace(continue_token=page.continue_token)
 
     def at_revision(self, options: ListOptions, revision: int) -> ListOptions:
         """Returns options by which the same list is read once more. revision: the one it was of."""
         if not options.continue_token:
-            return replace(options, at=ReadAt.exactly(revision))
+            return options._replace(at=ReadAt.exactly(revision))
         token = chunks.token_at_revision(options.continue_token, revision, self._brand.meta_version)
-        return replace(options, continue_token=token)
+        return options._replace(continue_token=token)
 
     def key(self, resource: ServedResource, namespace: str, name: str) -> str:
         return self._keys.of(resource, namespace, name)

@@ -7,7 +7,6 @@ what most resources do. Source of the division: k8s.io/apiserver, pkg/registry/r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from apiserver.field_errors import FieldError
@@ -55,8 +54,7 @@ DeclaredChecks = Callable[[Sequence[FieldError], Document, Document | None], Seq
 ExpressionRules = Callable[[Document, Document | None, Sequence[FieldError], bool], Findings]
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateStrategy:
+class UpdateStrategy(NamedTuple):
     """How one endpoint of a resource takes updates: its main one, or a subresource.
 
     prepare: (new, old): takes over from `old` what this endpoint may not change.
@@ -83,8 +81,7 @@ class UpdateStrategy:
     writes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Strategy:
+class Strategy(NamedTuple):
     """The rules of one resource.
 
     prepare_create: fills in and takes out what clients have no say in.

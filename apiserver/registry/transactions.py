@@ -7,8 +7,7 @@ writer of the object was faster, it is `write_path`, or `delete_path`, that begi
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from apiserver.clock import SYSTEM_CLOCK, Clock
 from apiserver.registry.allocations import AllocationObserver, ExtraWrites, ObjectAllocations
@@ -22,8 +21,7 @@ from storage.interface import NO_LEASE, Condition, Delete, Put, Storage, Stored
 from storage.lease_manager import LeaseManager
 
 
-@dataclass(frozen=True, slots=True)
-class WriteObservers:
+class WriteObservers(NamedTuple):
     """Who is told of what writes take.
 
     allocations: of what objects are given of pools.

@@ -78,7 +78,7 @@ KUBE_CONTROLLER_MANAGER: Final = Writer("kube-controller-manager")
 _DEFAULTS: Final = WriteOptions()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class WriteRequest:
     """Everything about a write but its object. Built once for each call.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from functools import cache
-from importlib import resources
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -170,8 +170,9 @@ def _resource_key(life: Lifecycle, group_domain: str) -> str:
 
 @cache
 def _tables() -> tuple[Mapping[tuple[str, str], Lifecycle], Mapping[tuple[str, str], Lifecycle]]:
-    text = (resources.files("apiserver.releases") / "api_lifecycles.txt").read_text()
-    lives = [_parsed(line) for line in text.splitlines() if not line.startswith("#")]
+    text = pkgutil.get_data(__package__, "api_lifecycles.txt")
+    assert text is not None
+    lives = [_parsed(line) for line in text.decode().splitlines() if not line.startswith("#")]
     by_resource = {(each.group_version, each.resource): each for each in lives}
     by_kind = {(each.group_version, each.kind): each for each in reversed(lives)}
     return MappingProxyType(by_resource), MappingProxyType(by_kind)

@@ -8,8 +8,7 @@ this server alone: kube-apiserver drops it once it has been used.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Self, TypeAlias
+from typing import Final, NamedTuple, Self, TypeAlias
 
 from apiserver.authn.request_header import RequestHeaderNames
 from apiserver.authn.websocket_protocols import read_protocols
@@ -48,8 +47,7 @@ _OWN: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class IdentityHeaders:
+class IdentityHeaders(NamedTuple):
     """The headers that tell who a client is, beside those that have always the same names.
 
     names, prefixes: in lower case.

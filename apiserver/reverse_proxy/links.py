@@ -7,15 +7,14 @@ Source: k8s.io/apimachinery, pkg/util/proxy/transport.go, rewriteURL.
 from __future__ import annotations
 
 import posixpath
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import quote, urlsplit, urlunsplit
 
 # What Go leaves as it is in a path.
 _SAFE = "/$&+,:;=@"
 
 
-@dataclass(frozen=True, slots=True)
-class Links:
+class Links(NamedTuple):
     """The links of one answer.
 
     prefix: the path that stands for the backend's root, escaped.

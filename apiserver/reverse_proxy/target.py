@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from yarl import URL
 
 
-@dataclass(frozen=True, slots=True)
-class Backend:
+class Backend(NamedTuple):
     """A server.
 
     host: a name or an address. tls: None for plain HTTP.
@@ -33,8 +32,7 @@ class Backend:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(NamedTuple):
     """Where a request goes to, and how.
 
     path: escaped, from the root; empty if the request has none, not even a slash.

@@ -13,7 +13,6 @@ import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -240,7 +239,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 @cache
 def _removed_definitions() -> Mapping[str, Any]:
-    text = resources.files(__package__).joinpath("removed_definitions.json").read_bytes()
+    text = Path(__file__).with_name("removed_definitions.json").read_bytes()
     definitions: dict[str, Any] = orjson.loads(text)
     return MappingProxyType(definitions)
 

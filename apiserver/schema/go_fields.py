@@ -16,9 +16,9 @@ the same facts about the definitions that former releases had (`builtin`), and t
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Mapping
 from functools import cache
-from importlib import resources
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -87,6 +87,7 @@ def fields_of(definition: str, vendor: str = KUBERNETES_VENDOR) -> Mapping[str, 
 
 @cache
 def _facts(file: str) -> dict[str, dict[str, str]]:
-    text = resources.files(__package__).joinpath(file).read_bytes()
+    text = pkgutil.get_data(__package__, file)
+    assert text is not None
     facts: dict[str, dict[str, str]] = orjson.loads(text)
     return facts

@@ -27,7 +27,7 @@ class Kind(enum.Enum):
     EITHER = "either"  # an object of one schema, or a value of another
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Schema:
     """The schema of one value. Nodes are shared and may be recursive, so they compare by identity.
 

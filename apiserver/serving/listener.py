@@ -19,9 +19,8 @@ import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from time import monotonic
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from apiserver.serving.endless_reads import RecordsTaken
 from apiserver.serving.listening import BACKLOG, Sockets
@@ -79,8 +78,7 @@ class ConnectionServer(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionLimits:
+class ConnectionLimits(NamedTuple):
     """How many connections are open at once. 0 means no limit.
 
     total: of all clients. per_client: of one address, or of one network of IPv6 as hosts are given them.

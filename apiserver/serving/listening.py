@@ -40,12 +40,14 @@ def make_certificates(config: Config, identity: pki.ClusterIdentity | None) -> p
     Raises CannotStart.
     """
     try:
-        return pki.ensure(config.data_dir / "pki", _names(config), identity, cert_dir=config.cert_dir)
+        return pki.ensure(
+            config.data_dir / "pki", certificate_names(config), identity, cert_dir=config.cert_dir
+        )
     except (OSError, pki.UnusableFile) as error:
         raise _no_certificates(config, error) from None
 
 
-def _names(config: Config) -> list[str]:
+def certificate_names(config: Config) -> list[str]:
     """Returns the names of this server that its certificate has, beside those that every server has."""
     service_addresses = [str(network[1]) for network in config.service_cluster_ip_range]
     given = (config.bind_address, config.advertise_address, config.external_hostname)
@@ -179,7 +181,7 @@ def renew_certificates(config: Config) -> bool:
 
     Raises OSError, pki.UnusableFile.
     """
-    return pki.renew(config.data_dir / "pki", _names(config), cert_dir=config.cert_dir)
+    return pki.renew(config.data_dir / "pki", certificate_names(config), cert_dir=config.cert_dir)
 
 
 def trusted_ca(content: TlsContent) -> bytes:

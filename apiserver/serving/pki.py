@@ -25,12 +25,12 @@ import ipaddress
 import os
 import socket
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -65,8 +65,7 @@ _SERVICE_NAMES: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Pki:
+class Pki(NamedTuple):
     """The paths of keys and certificates."""
 
     ca_cert: Path
@@ -154,12 +153,16 @@ class UnusableFile(Exception):
         self.path = path
 
 
+_WriteFile: TypeAlias = Callable[[Path, bytes], None]
+
+
 def ensure(
     directory: Path,
     addresses: Sequence[str],
     identity: ClusterIdentity | None = None,
     *,
     cert_dir: Path | None = None,
+    is_durable: bool = True,
 ) -> Pki:
     """Generate the files that are missing, expire soon, or do not name one of `addresses`.
 
@@ -168,6 +171,7 @@ def ensure(
     identity: what the files of the CA and the service account key have to contain. Files with another content
         get the suffix REPLACED: they may be the only copy of the keys of another cluster.
     cert_dir: where the serving certificate is, if not in the directory; one of another CA is used as it is.
+    is_durable: see `write`.
     Raises OSError, UnusableFile.
     """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -176,7 +180,7 @@ def ensure(
     with _locked(directory / ".lock"):
         if identity is not None:
             _copy(directory, identity)
-        return _ensure(directory, addresses, cert_dir)
+        return _ensure(directory, addresses, cert_dir, partial(write, is_durable=is_durable))
 
 
 def renew(directory: Path, addresses: Sequence[str], *, cert_dir: Path | None = None) -> bool:
@@ -188,7 +192,7 @@ def renew(directory: Path, addresses: Sequence[str], *, cert_dir: Path | None = 
     """
     with _locked(directory / ".lock"):
         now = datetime.now(UTC)
-        return _renew(_paths(directory, cert_dir), addresses, cert_dir, now, checks_names=False)
+        return _renew(_paths(directory, cert_dir), addresses, cert_dir, now, write, checks_names=False)
 
 
 def local_identity(directory: Path) -> ClusterIdentity:
@@ -246,15 +250,15 @@ def _locked(path: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _ensure(directory: Path, addresses: Sequence[str], cert_dir: Path | None) -> Pki:
+def _ensure(directory: Path, addresses: Sequence[str], cert_dir: Path | None, write_file: _WriteFile) -> Pki:
     pki, now = _paths(directory, cert_dir), datetime.now(UTC)
-    _ensure_ca(pki.ca_cert, CA_NAME, now)
-    _ensure_ca(pki.front_proxy_ca_cert, FRONT_PROXY_CA_NAME, now)
-    _renew(pki, addresses, cert_dir, now)
+    _ensure_ca(pki.ca_cert, CA_NAME, now, write_file)
+    _ensure_ca(pki.front_proxy_ca_cert, FRONT_PROXY_CA_NAME, now, write_file)
+    _renew(pki, addresses, cert_dir, now, write_file)
     if not pki.service_account_key.exists():
         key = _generate_key()
-        write(pki.service_account_key, _private_pem(key))
-        write(directory / "sa.pub", _public_pem(key.public_key()))
+        write_file(pki.service_account_key, _private_pem(key))
+        write_file(directory / "sa.pub", _public_pem(key.public_key()))
     return pki
 
 
@@ -274,7 +278,13 @@ def _paths(directory: Path, cert_dir: Path | None) -> Pki:
 
 
 def _renew(
-    pki: Pki, addresses: Sequence[str], cert_dir: Path | None, now: datetime, *, checks_names: bool = True
+    pki: Pki,
+    addresses: Sequence[str],
+    cert_dir: Path | None,
+    now: datetime,
+    write_file: _WriteFile,
+    *,
+    checks_names: bool = True,
 ) -> bool:
     """Issue the certificates that are not valid. Returns whether there were any."""
     names = _subject_alternative_names(addresses)
@@ -291,19 +301,22 @@ def _renew(
             continue
         needed = request.names if checks_names else ()
         if not _is_valid(cert, key_file, needed, signer, now):
-            _issue(cert, key_file, request, signer, _read_ca_key(_key_file(signer_file), signer), now)
+            signer_key = _read_ca_key(_key_file(signer_file), signer)
+            certificate, key = _signed(request, signer, signer_key, now)
+            write_file(key_file, key)
+            write_file(cert, certificate)
             has_renewed = True
     return has_renewed
 
 
-def _ensure_ca(cert_file: Path, name: str, now: datetime) -> None:
+def _ensure_ca(cert_file: Path, name: str, now: datetime, write_file: _WriteFile) -> None:
     """Make a CA in a file if there is none, or it expires. Its key is in a file beside it."""
     ca = _read_ca(cert_file)
     if ca is None or _expires_soon(ca, now):
         key = _generate_key()
         ca = _create_ca(name, key, now)
-        write(_key_file(cert_file), _private_pem(key))
-        write(cert_file, _pem(ca))
+        write_file(_key_file(cert_file), _private_pem(key))
+        write_file(cert_file, _pem(ca))
 
 
 def _key_file(cert_file: Path) -> Path:
@@ -407,8 +420,7 @@ def _subject_alternative_names(addresses: Sequence[str]) -> list[x509.GeneralNam
     return names
 
 
-@dataclass(frozen=True, slots=True)
-class _CertificateRequest:
+class _CertificateRequest(NamedTuple):
     name: x509.Name
     usage: x509.ObjectIdentifier
     names: Sequence[x509.GeneralName] = ()
@@ -446,19 +458,6 @@ def _create_ca(common_name: str, key: ec.EllipticCurvePrivateKey, now: datetime)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .sign(key, hashes.SHA256())
     )
-
-
-def _issue(
-    cert_file: Path,
-    key_file: Path,
-    request: _CertificateRequest,
-    ca: x509.Certificate,
-    signer: ec.EllipticCurvePrivateKey,
-    now: datetime,
-) -> None:
-    certificate, key = _signed(request, ca, signer, now)
-    write(key_file, key)
-    write(cert_file, certificate)
 
 
 def _signed(

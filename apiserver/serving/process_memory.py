@@ -7,7 +7,6 @@ another one, as on Alpine Linux or macOS.
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +26,8 @@ class Allocator:
     """The C library's allocator. can_trim: it can be made to give memory back."""
 
     def __init__(self) -> None:
+        import ctypes  # 2 ms, which servers for tests have no use for
+
         self._library: Any = None
         try:
             library = ctypes.CDLL(None)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from apiserver.authn.service_account import (
     AcceptedTokens,
@@ -32,8 +31,7 @@ from storage.interface import ANY, MOST_RECENT
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceAccountTokens:
+class ServiceAccountTokens(NamedTuple):
     """What the server needs to issue and verify tokens.
 
     audiences: those of tokens that name none. keys: those that verify tokens; the first is the issuer's.

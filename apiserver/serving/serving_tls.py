@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
@@ -85,8 +85,7 @@ class TlsContent:
         return b"\n".join((self.own_ca, self.client_cas or b""))
 
 
-@dataclass(frozen=True, slots=True)
-class TlsOptions:
+class TlsOptions(NamedTuple):
     """min_version: one of `VERSIONS`. suites: Go's names of cipher suites; empty for the usual ones.
 
     checks_times: whether the handshake ends if a client's certificate is not valid by the computer's clock.

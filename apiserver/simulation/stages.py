@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 import yaml
@@ -114,8 +114,7 @@ def _includes(names: frozenset[str], others: frozenset[str]) -> bool:
     return not names or (bool(others) and others <= names)
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(NamedTuple):
     """How a run of a container goes.
 
     phase: how far it gets; empty for what it is without stages. times: how many runs of each container go so;
@@ -167,7 +166,7 @@ def stage_of(
     for stage in stages:
         named = stage.match.containers
         if (container in named if named else not is_init) and (stage.times is None or restarts < stage.times):
-            return stage if stage.phase else replace(stage, phase=default.phase)
+            return stage if stage.phase else stage._replace(phase=default.phase)
     return default
 
 
@@ -290,7 +289,7 @@ def annotated_stage(annotations: Mapping[str, str]) -> Stage | None:
         values.update([_value(found, text if is_text else _scalar(text), path)])
     if not (values or containers):
         return None
-    stage = replace(_with_phase(Stage(**values), values), match=Selection(containers=containers))
+    stage = _with_phase(Stage(**values), values)._replace(match=Selection(containers=containers))
     contradiction = _contradiction(stage, values)
     if contradiction is not None:
         name, problem = contradiction
@@ -329,7 +328,7 @@ def _stage(found: object, path: FieldPath) -> Stage:
         else:
             known = ", ".join(("match", *_FIELDS))
             raise InvalidStage((*path, f"{name!s:.100}"), f"unknown field; known are {known}")
-    stage = replace(_with_phase(Stage(**values), values), match=match)
+    stage = _with_phase(Stage(**values), values)._replace(match=match)
     contradiction = _contradiction(stage, values)
     if contradiction is not None:
         name, problem = contradiction
@@ -340,7 +339,7 @@ def _stage(found: object, path: FieldPath) -> Stage:
 def _with_phase(stage: Stage, given: Container[str]) -> Stage:
     """Returns a stage whose phase follows from the exit code, if only that is given."""
     if "phase" not in given and ("exit_code" in given or "duration_s" in given):
-        return replace(stage, phase="Failed" if stage.exit_code else "Succeeded")
+        return stage._replace(phase="Failed" if stage.exit_code else "Succeeded")
     return stage
 
 

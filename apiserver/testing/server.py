@@ -20,7 +20,6 @@ from typing import Any, Final, NamedTuple, Self
 from urllib.parse import quote, urlencode, urlsplit
 
 import orjson
-import yaml
 
 from apiserver.app.host_process import HostProcess, SharedParts
 from apiserver.app.state_copies import CannotBeCopied
@@ -33,6 +32,7 @@ from apiserver.endpoints.request_history import RecordedRequest, RequestHistory
 from apiserver.faults import FaultInjector
 from apiserver.faults.matches import OWN_USER_AGENT as USER_AGENT
 from apiserver.serving import pki
+from apiserver.serving.listening import certificate_names
 from apiserver.testing.clock import Clock
 from apiserver.testing.credentials import User, certificate_kubeconfig, token_file, token_kubeconfig
 from apiserver.testing.errors import (
@@ -53,6 +53,7 @@ from apiserver.testing.snapshots import Snapshot
 from apiserver.testing.timeline import Timeline, make_timeline
 from apiserver.testing.waiting import HIDES_ASSERTIONS, assert_quiet, wait_for
 from apiserver.vocabulary import MASTERS
+from apiserver.wire import yaml
 
 # What a server for tests has its own way of.
 _OWN_FLAGS: Final = {
@@ -72,7 +73,10 @@ _NO_COLLECTIONS: Final = CollectionPause()
 
 
 class _KeysAndCertificates:
-    """The files of a CA and what it has signed, made once: keys for tests need not differ."""
+    """The files of a CA and what it has signed, made once: keys for tests need not differ.
+
+    A server whose flags give it other names than it has by default signs a certificate of its own.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -82,7 +86,7 @@ class _KeysAndCertificates:
         with self._lock:
             if not self._files:
                 with tempfile.TemporaryDirectory() as made:
-                    pki.ensure(Path(made), ())
+                    pki.ensure(Path(made), certificate_names(Config()), is_durable=False)
                     self._files = _read_files(Path(made))
         _write_files(directory, self._files)
 
@@ -225,7 +229,8 @@ class ApiServer:
     @property
     def kubeconfig_dict(self) -> dict[str, Any]:
         """What is in the administrator's kubeconfig."""
-        document: dict[str, Any] = yaml.safe_load(self.kubeconfig.read_bytes())
+        document: dict[str, Any]
+        document, _ = yaml.load(self.kubeconfig.read_bytes())
         return document
 
     @property

@@ -14,7 +14,6 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple, Protocol
 
@@ -97,8 +96,7 @@ class _Pending:
         self.waiters = 0
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorizationWebhook:
+class AuthorizationWebhook(NamedTuple):
     """A webhook that decides. group: of SubjectAccessReview, in the brand's domain."""
 
     name: str

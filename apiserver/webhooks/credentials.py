@@ -9,22 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 _HTTPS_PORT: Final = ":443"
 ALL_HOSTS: Final = "*"
 
 
-@dataclass(frozen=True, slots=True)
-class PemText:
+class PemText(NamedTuple):
     """A text in PEM format, or the file that has it."""
 
     text: bytes = b""
     path: Path | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ClientCredentials:
+class ClientCredentials(NamedTuple):
     """What one user of the file shows: as many of these as are set.
 
     token_file: is read again and again; where it cannot be read, `token` counts.

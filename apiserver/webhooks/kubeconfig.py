@@ -9,9 +9,8 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 from urllib.parse import quote, urlsplit
 
 from apiserver.webhooks.credentials import ClientCredentials, HostCredentials, PemText
@@ -25,8 +24,7 @@ _HEADER: Final = "Impersonate-"
 _UNSUPPORTED: Final = ("exec", "auth-provider")
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(NamedTuple):
     """A server that is called. authorities: of its certificate; None: those of the system."""
 
     server: str
@@ -34,8 +32,7 @@ class Cluster:
     tls_server_name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(NamedTuple):
     """The names of a cluster and of a user, and the namespace for who names none; each may be empty."""
 
     cluster: str = ""
@@ -43,8 +40,7 @@ class Context:
     namespace: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Kubeconfig:
+class Kubeconfig(NamedTuple):
     """The parts of a file. path: its own."""
 
     path: Path

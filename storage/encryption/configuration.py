@@ -6,7 +6,7 @@ Nothing here shows a key when it is printed or logged.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 ANY: Final = "*"
 
@@ -17,16 +17,14 @@ class Key:
     secret: bytes = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Keys:
+class Keys(NamedTuple):
     """A provider that encrypts with keys of the configuration. kind: aescbc, aesgcm or secretbox."""
 
     kind: str
     keys: tuple[Key, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Kms:
+class Kms(NamedTuple):
     """A KMS plugin of API version v2. socket: its path, or the name of an abstract one after an `@`."""
 
     name: str
@@ -42,16 +40,14 @@ class NoEncryption:
 Provider: TypeAlias = Keys | Kms | NoEncryption
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """The providers of some resources. resources: pairs of group and resource, either of which may be ANY."""
 
     resources: tuple[tuple[str, str], ...]
     providers: tuple[Provider, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class EncryptionConfiguration:
+class EncryptionConfiguration(NamedTuple):
     """digest: of the file, so that a change is noticed without keeping its text."""
 
     rules: tuple[Rule, ...]

@@ -17,10 +17,9 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 from uuid import uuid4
 
 from google.protobuf.message import DecodeError
@@ -85,8 +84,7 @@ class KmsObserver(Protocol):
     def data_key_made(self, duration_s: float) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class _WriteKey:
+class _WriteKey(NamedTuple):
     """What values are encrypted with now. expires_at: by the clock that does not jump."""
 
     cipher: Cipher

@@ -6,9 +6,8 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from time import monotonic
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
 from urllib.parse import urlsplit
 
 import grpc
@@ -82,8 +81,7 @@ class RequestTooLarge(StorageError):
     """etcd: the request has more bytes than the server takes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tls:
+class Tls(NamedTuple):
     """PEM contents for connections to etcd."""
 
     ca: bytes | None = None

@@ -5,9 +5,8 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from storage.errors import RevisionCompacted
 from storage.watch_cache.events import CacheEvent
@@ -17,8 +16,7 @@ T = TypeVar("T")
 _revision = attrgetter("revision")
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryLimits:
+class HistoryLimits(NamedTuple):
     """How much history each resource keeps in memory."""
 
     # As long as etcd keeps it by default. Watches are promised five minutes, exact reads 75 s.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from storage.watch_cache.history import HistoryLimits
 
@@ -24,8 +23,7 @@ def _usual_limits(resource_prefix: str) -> HistoryLimits:
     return HistoryLimits()
 
 
-@dataclass(frozen=True, slots=True)
-class WatchCacheOptions:
+class WatchCacheOptions(NamedTuple):
     """The bounds of a watch cache, and what an operator may switch off.
 
     limits_of: returns the limits of one resource's history, by its prefix.

@@ -6,9 +6,8 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from time import monotonic
-from typing import Final
+from typing import Final, NamedTuple
 
 from storage.errors import RevisionCompacted, StorageError
 from storage.interface import MOST_RECENT, Event, KeyRange, ReadAt, Storage, Stored, Watch
@@ -31,8 +30,7 @@ PART_BYTES: Final = 256 * 1024
 EVENTS_AT_ONCE: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class ReflectorCallbacks:
+class ReflectorCallbacks(NamedTuple):
     """What a reflector calls with what it reads.
 
     on_list: called before a list, which is done first and whenever the watch cannot be resumed. Pages of an

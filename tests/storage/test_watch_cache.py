@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import gc
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -188,7 +187,7 @@ async def test_a_cache_begins_with_what_another_one_held(flaky: tuple[FlakyStore
 
 async def test_a_state_that_the_cache_has_left_behind_is_not_told(tmp_path: Path) -> None:
     store = await EmbeddedStore.open(tmp_path / "data", durable=False)
-    cached = CacheAsStorage(store, replace(UNCHECKED, limits_of=no_history))
+    cached = CacheAsStorage(store, UNCHECKED._replace(limits_of=no_history))
     await cached.start()
     revision = await store.create(P + "a", b"")
     await store.create(P + "b", b"")
@@ -235,7 +234,7 @@ async def test_no_progress_is_requested_for_a_revision_that_does_not_exist(
 ) -> None:
     """Row K37. With older etcd a request for progress writes, and would itself make the revision exist."""
     store = FlakyStore(await EmbeddedStore.open(tmp_path / "data", durable=False))
-    cached = CacheAsStorage(store, replace(UNCHECKED, future_revision_wait_s=0.5))  # type: ignore[arg-type]
+    cached = CacheAsStorage(store, UNCHECKED._replace(future_revision_wait_s=0.5))  # type: ignore[arg-type]
     await cached.start()
     revision = await store.current_revision()
     with pytest.raises(RevisionTooLarge) as refused:
@@ -378,7 +377,7 @@ async def test_a_consistent_read_sees_every_write_answered_before(
 
 async def test_exact_reads_of_evicted_revisions_go_to_the_store(tmp_path: Path) -> None:
     store = await EmbeddedStore.open(tmp_path / "data", durable=False)
-    cached = CacheAsStorage(store, replace(UNCHECKED, limits_of=no_history))
+    cached = CacheAsStorage(store, UNCHECKED._replace(limits_of=no_history))
     await cached.start()
     revisions = [await store.create(P + name, name.encode()) for name in "abcdef"]
     await store.compare_and_delete(P + "a", expected=revisions[0])

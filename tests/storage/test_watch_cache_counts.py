@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -63,7 +62,7 @@ async def running(
         prefix=PREFIX,
         decode=lambda stored: stored,
         size_of=lambda stored: len(stored.value),
-        options=replace(options, on_wait=lambda key, seconds: waits.append((key, seconds))),
+        options=options._replace(on_wait=lambda key, seconds: waits.append((key, seconds))),
     )
     run = asyncio.create_task(cache.run())
     await cache.wait_until_filled()
@@ -119,7 +118,7 @@ async def test_lists_of_the_newest_state_are_counted(
 ) -> None:
     store = AheadStore(await EmbeddedStore.open(tmp_path / "data", durable=False))
     await store.create(P + "a", b"")
-    async with running(store, [], replace(UNCHECKED, catch_up_wait_s=0.01)) as cache:
+    async with running(store, [], UNCHECKED._replace(catch_up_wait_s=0.01)) as cache:
         store.ahead, store.is_down = ahead, is_down
         store.ahead_once = True
         try:
@@ -138,7 +137,7 @@ async def test_a_late_list_is_counted_when_the_store_has_answered_it(
     """Source: k8s.io/apiserver, pkg/storage/cacher/delegator.go, GetList."""
     store = AheadStore(await EmbeddedStore.open(tmp_path / "data", durable=False))
     await store.create(P + "a", b"")
-    options = replace(UNCHECKED, catch_up_wait_s=0.01, serve_snapshots=False)
+    options = UNCHECKED._replace(catch_up_wait_s=0.01, serve_snapshots=False)
     async with running(store, [], options) as cache:
         store.may_list.clear()
         store.is_listing.clear()
@@ -159,7 +158,7 @@ async def test_a_late_list_is_counted_when_the_store_has_answered_it(
 async def test_a_late_list_fails_with_a_store_that_does_not_tell_its_revision(tmp_path: Path) -> None:
     store = AheadStore(await EmbeddedStore.open(tmp_path / "data", durable=False))
     await store.create(P + "a", b"")
-    async with running(store, [], replace(UNCHECKED, catch_up_wait_s=0.01)) as cache:
+    async with running(store, [], UNCHECKED._replace(catch_up_wait_s=0.01)) as cache:
         store.ahead = 1
         store.has_told.clear()
         asking = asyncio.create_task(cache.revision_for_list(MOST_RECENT, ALL.start))
@@ -175,7 +174,7 @@ async def test_reads_that_wait_tell_for_how_long(tmp_path: Path) -> None:
     store = AheadStore(await EmbeddedStore.open(tmp_path / "data", durable=False))
     await store.create(P + "a", b"")
     waits: list[tuple[str, float]] = []
-    options = replace(UNCHECKED, catch_up_wait_s=0.01, future_revision_wait_s=0.01)
+    options = UNCHECKED._replace(catch_up_wait_s=0.01, future_revision_wait_s=0.01)
     async with running(store, waits, options) as cache:
         await cache.list(ALL)
         await cache.get(P + "a")
@@ -213,7 +212,7 @@ async def test_the_events_that_watches_begin_with_are_counted(tmp_path: Path) ->
 async def test_what_lists_from_the_store_do_is_counted(tmp_path: Path) -> None:
     store = await EmbeddedStore.open(tmp_path / "data", durable=False)
     revisions = [await store.create(P + name, b"") for name in "abcd"]
-    async with running(store, [], replace(UNCHECKED, limits_of=no_history, serve_snapshots=False)) as cache:
+    async with running(store, [], UNCHECKED._replace(limits_of=no_history, serve_snapshots=False)) as cache:
         at = ReadAt.exactly(revisions[-1])
         await cache.list(ALL, at)
         found = cache.resources[P]

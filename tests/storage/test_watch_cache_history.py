@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -240,7 +239,7 @@ def test_history_evicts_in_batches() -> None:
 async def test_all_histories_share_a_budget(tmp_path: Path) -> None:
     """The largest history gets shorter, the small ones do not."""
     store = await EmbeddedStore.open(tmp_path / "data", durable=False)
-    cached = CacheAsStorage(store, replace(UNCHECKED, history_bytes_max=1_000_000))
+    cached = CacheAsStorage(store, UNCHECKED._replace(history_bytes_max=1_000_000))
     await cached.start()
     small = await store.create("/registry/core/secrets/a", b"1")
     await store.compare_and_put("/registry/core/secrets/a", b"2", expected=small)

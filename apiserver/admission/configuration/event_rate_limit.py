@@ -5,8 +5,7 @@ Source: kubernetes, plugin/pkg/admission/eventratelimit/apis/eventratelimit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from apiserver.brand import Brand
 from apiserver.wire.configuration_fields import Fields, InvalidConfiguration, one_of
@@ -21,8 +20,7 @@ CACHE_SIZE: Final = 4_096
 _NUMBER_MAX: Final = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class EventLimit:
+class EventLimit(NamedTuple):
     """How many requests about Events pass.
 
     type: who shares a bucket of tokens. qps: tokens that a bucket gets in a second. burst: that it holds.

@@ -6,9 +6,8 @@ Source: kubernetes, plugin/pkg/admission/imagepolicy/config.go.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from apiserver.webhooks.credentials import ClientCredentials
 from apiserver.webhooks.kubeconfig import (
@@ -24,8 +23,7 @@ _MINUTE_S: Final = 60.0
 _DISABLED: Final = -1
 
 
-@dataclass(frozen=True, slots=True)
-class ImagePolicy:
+class ImagePolicy(NamedTuple):
     """Who decides about images.
 
     allow_ttl_s, deny_ttl_s: how long answers are remembered; 0: not at all.

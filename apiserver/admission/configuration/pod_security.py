@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from apiserver.brand import Brand
 from apiserver.meta import names
@@ -22,8 +21,7 @@ LATEST: Final = "latest"
 VERSION: Final = re.compile(r"v1\.(0|[1-9][0-9]{0,8})", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class LevelVersion:
+class LevelVersion(NamedTuple):
     """A level of the Pod Security Standards, in one version."""
 
     level: str = PRIVILEGED
@@ -33,8 +31,7 @@ class LevelVersion:
         return f"{self.level}:{self.version}"
 
 
-@dataclass(frozen=True, slots=True)
-class PodSecurityConfiguration:
+class PodSecurityConfiguration(NamedTuple):
     """What holds for namespaces whose labels say nothing, and for whom nothing holds.
 
     audited: what is recorded of pods that it does not allow.

@@ -5,8 +5,7 @@ Source: kubernetes, plugin/pkg/admission/podtolerationrestriction/apis/podtolera
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from apiserver.brand import Brand
 from apiserver.meta import names
@@ -17,8 +16,7 @@ _EFFECTS: Final = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
 _OPERATORS: Final = ("", "Equal", "Exists")
 
 
-@dataclass(frozen=True, slots=True)
-class TolerationRestriction:
+class TolerationRestriction(NamedTuple):
     """default: what pods are given. allowed: what they may have; empty: anything."""
 
     default: tuple[Document, ...] = ()

@@ -5,8 +5,7 @@ Source: k8s.io/apiserver, pkg/admission/plugin/resourcequota/apis/resourcequota.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from apiserver.brand import Brand
 from apiserver.vocabulary import Document, GroupResource
@@ -19,8 +18,7 @@ _SCOPES: Final = (
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
-@dataclass(frozen=True, slots=True)
-class LimitedResource:
+class LimitedResource(NamedTuple):
     """Objects that use something only where a quota covers it.
 
     names: parts of the names under which quotas count what is limited.

@@ -11,7 +11,6 @@ in `builtin_plugins`, and list it in `plugin_names`. `NamespaceLifecycle` is not
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from apiserver.admission.chain import Plugin
 from apiserver.admission.configuration.plugin_configurations import PluginConfigurations
@@ -145,7 +144,7 @@ def builtin_plugins(
         ValidatingAdmissionPolicy(context, params, metrics.validating_policies),
         ValidatingAdmissionWebhook(
             configurations("validatingwebhookconfigurations"),
-            replace(webhooks, caller=caller_with(configured.validating_webhooks)),
+            webhooks._replace(caller=caller_with(configured.validating_webhooks)),
         ),
         # The last one that validates and may be of use: usage that it has charged is not given back if
         # another plugin refuses the write.

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.configuration.pod_security import (
@@ -78,13 +77,12 @@ def _evaluated(attributes: AdmissionAttributes) -> EvaluatedWrite:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(NamedTuple):
     """What holds for a namespace. errors: of its labels."""
 
-    enforced: LevelVersion = LevelVersion()  # noqa: RUF009  it is frozen
-    audited: LevelVersion = LevelVersion()  # noqa: RUF009
-    warned: LevelVersion = LevelVersion()  # noqa: RUF009
+    enforced: LevelVersion = LevelVersion()
+    audited: LevelVersion = LevelVersion()
+    warned: LevelVersion = LevelVersion()
     errors: tuple[FieldError, ...] = ()
 
     @property

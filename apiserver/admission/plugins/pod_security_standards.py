@@ -7,8 +7,7 @@ k8s.io/pod-security-admission, policy.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from apiserver.admission.configuration.pod_security import BASELINE, PRIVILEGED, RESTRICTED
 from apiserver.admission.plugins.pod_specs import containers
@@ -20,8 +19,7 @@ from apiserver.vocabulary import Document
 LATEST_MINOR: Final = DEFAULT_MINOR
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """One violation. reason: which field it is about. detail: which containers violate it, and how."""
 
     reason: str
@@ -31,8 +29,7 @@ class Finding:
         return f"{self.reason} ({self.detail})"
 
 
-@dataclass(frozen=True, slots=True)
-class PodView:
+class PodView(NamedTuple):
     """A pod, or a template of pods, as checks see it. minor: of the standards' version."""
 
     annotations: dict[str, str]
@@ -62,8 +59,7 @@ class PodView:
             yield each.get("name", ""), at(each, "securityContext", *path)
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(NamedTuple):
     """One check. since: the minor version from which it is part of the standards.
 
     stricter: the one that takes its place at the next level.

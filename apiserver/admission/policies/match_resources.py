@@ -6,8 +6,7 @@ Source: k8s.io/apiserver, pkg/admission/plugin/policy/matching/matching.go.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 from apiserver.admission.webhooks.requests import ReviewedWrite
 from apiserver.admission.webhooks.rules import Rule, rules_of
@@ -16,8 +15,7 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import Document
 
 
-@dataclass(frozen=True, slots=True)
-class MatchResources:
+class MatchResources(NamedTuple):
     """A MatchResources. No rules match everything."""
 
     rules: Sequence[Rule]

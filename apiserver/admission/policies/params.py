@@ -6,7 +6,6 @@ Source: k8s.io/apiserver, pkg/admission/plugin/policy/generic/policy_dispatcher.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from apiserver.admission.policies.policy import Binding, ParamKind, Policy
@@ -93,7 +92,7 @@ class Params:
         """Raises UnusableParams if there are too many."""
         everything = ListOptions.for_list({"resourceVersion": ["0"]}, resource.known_fields, "")
         try:
-            selected = replace(everything, labels=label_selector_of(selector), limit=PARAMS_MAX + 1)
+            selected = everything._replace(labels=label_selector_of(selector), limit=PARAMS_MAX + 1)
         except TooManyTerms as error:
             raise UnusableParams(f"the selector of paramRef: {error}") from None
         found = (await self._registry.list(resource, namespace, selected)).objects

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 from typing import Any, Final, NamedTuple
@@ -88,8 +87,7 @@ class WebhookFailed(Exception):
         super().__init__(f'failed calling webhook "{webhook.name}": {why}')
 
 
-@dataclass(frozen=True, slots=True)
-class Collaborators:
+class Collaborators(NamedTuple):
     """What both plugins need.
 
     namespaces: to select by the labels of a write's namespace.

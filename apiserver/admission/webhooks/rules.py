@@ -6,7 +6,6 @@ Source: k8s.io/apiserver, pkg/admission/plugin/webhook/predicates/rules.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
 from apiserver.vocabulary import Document
@@ -29,8 +28,7 @@ class Target(NamedTuple):
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """One rule. `*` in a set stands for everything.
 
     resources: pairs of resource and subresource, which is empty for the resource itself.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from apiserver.admission.webhooks.admission_reviews import review_version
 from apiserver.admission.webhooks.rules import Rule, rules_of
@@ -18,8 +18,7 @@ TIMEOUT_S: Final = 10
 _WITHOUT_SIDE_EFFECTS: Final = frozenset({"None", "NoneOnDryRun"})
 
 
-@dataclass(frozen=True, slots=True)
-class MatchCondition:
+class MatchCondition(NamedTuple):
     """One match condition. program: None if it does not compile, and then `error` says why."""
 
     text: str
@@ -27,8 +26,7 @@ class MatchCondition:
     error: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class LabelSelector:
+class LabelSelector(NamedTuple):
     """A LabelSelector that is asked often. It selects everything if it is empty."""
 
     document: Document

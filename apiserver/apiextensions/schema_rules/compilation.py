@@ -5,15 +5,13 @@ Source: k8s.io/apiextensions-apiserver, pkg/apiserver/schema/cel/compilation.go.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from apiserver.cel import types
 from apiserver.cel.compiler import Program, ProgramError
 from apiserver.cel.cost_estimate import estimate
-from apiserver.cel.environment import Environment
-from apiserver.cel.library.kubernetes import COMPATIBLE_RELEASE, KUBERNETES
+from apiserver.cel.kubernetes_environments import COMPATIBLE_RELEASE, kubernetes_environment
 from apiserver.cel.references import References, references
 from apiserver.cel.syntax import InvalidExpression, Node
 from apiserver.cel.types import Type, TypeKind
@@ -21,12 +19,14 @@ from apiserver.schema.custom.json_schema import JSONSchema
 from apiserver.schema.extensions import Extensions
 from apiserver.vocabulary import Document
 
+if TYPE_CHECKING:
+    from apiserver.cel.environment import Environment
+
 SELF: Final = "self"
 OLD_SELF: Final = "oldSelf"
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """A rule as the schema has it. reason, optional_old_self: None if not set."""
 
     rule: str
@@ -62,8 +62,7 @@ def rules_of(schema: JSONSchema, extensions: Extensions) -> tuple[Rule, ...]:
     return tuple(map(Rule.of, schema.get(extensions.validations) or ()))
 
 
-@dataclass(frozen=True, slots=True)
-class Expression:
+class Expression(NamedTuple):
     """An expression that compiles. references: the variables it reads, and what of them."""
 
     node: Node
@@ -75,8 +74,7 @@ class Expression:
         return OLD_SELF in self.references.fields
 
 
-@dataclass(frozen=True, slots=True)
-class CompilationResult:
+class CompilationResult(NamedTuple):
     """A rule with its compiled expressions or errors. A rule without text has neither."""
 
     rule: Rule
@@ -100,11 +98,11 @@ class RuleCompiler:
 
     @cached_property
     def _with_old(self) -> Environment:
-        return Environment({SELF: self._type, OLD_SELF: self._type}, KUBERNETES)
+        return kubernetes_environment({SELF: self._type, OLD_SELF: self._type})
 
     @cached_property
     def _with_optional_old(self) -> Environment:
-        return Environment({SELF: self._type, OLD_SELF: types.optional_of(self._type)}, KUBERNETES)
+        return kubernetes_environment({SELF: self._type, OLD_SELF: types.optional_of(self._type)})
 
     def compile(self, rule: Rule, *, stored: frozenset[str] | None) -> CompilationResult:
         """stored: expressions that may use what later releases have, since they are stored; None: all."""

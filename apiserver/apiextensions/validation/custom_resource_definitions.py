@@ -9,7 +9,6 @@ Source: k8s.io/apiextensions-apiserver, pkg/apis/apiextensions/validation.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from apiserver.apiextensions.approval import annotation_key, approval_of, is_protected_group
@@ -105,8 +104,7 @@ def _schemas_in_place(document: Document) -> list[tuple[str, Document]]:
 # ---- what is checked
 
 
-@dataclass(frozen=True, slots=True)
-class _Requirements:
+class _Requirements(NamedTuple):
     """What is required of a definition; less of one that was stored before it was required.
 
     structure: schemas are structural even if unknown fields are kept.
@@ -182,17 +180,15 @@ class DefinitionValidator:
         if not self._of_v1beta1:
             return requirements
         why = "" if has_defaults else _DEFAULTS_NEED_V1.format(domain=self._brand.group_domain)
-        of_schemas = replace(requirements.of_schemas, types=False, no_default=why)
-        return replace(requirements, of_schemas=of_schemas, structure=False, schemas=False)
+        of_schemas = requirements.of_schemas._replace(types=False, no_default=why)
+        return requirements._replace(of_schemas=of_schemas, structure=False, schemas=False)
 
     def _met_by(self, old: Document, requirements: _Requirements) -> _Requirements:
         schemas, names = _schemas(old), self._extensions
         met = SchemaRequirements.met_by(schemas, names)
         of_schemas = requirements.of_schemas
-        return replace(
-            requirements,
-            of_schemas=replace(
-                of_schemas,
+        return requirements._replace(
+            of_schemas=of_schemas._replace(
                 types=of_schemas.types and met.types,
                 atomic_sets=met.atomic_sets,
                 list_keys=met.list_keys,
@@ -253,7 +249,7 @@ class DefinitionValidator:
             text = "must be false in order to use defaults in the schema"
             errors.append(invalid("spec.preserveUnknownFields", True, text))
         if not keeps_unknown or has_defaults or self._has_extensions(schemas):
-            requirements = replace(requirements, structure=True)
+            requirements = requirements._replace(structure=True)
         old_schemas = {
             version.get("name", ""): schema
             for version in versions_of(old or {})

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from apiserver.apiextensions.schema_paths import InvalidSchemaPath, find_field
@@ -37,8 +37,7 @@ _NOT_SUPPORTED: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaRequirements:
+class SchemaRequirements(NamedTuple):
     """What is required of schemas; less of those that were stored before it was required.
 
     no_default: why they may not have defaults; empty if they may.
@@ -85,8 +84,7 @@ def validate_json_schema(
     return SchemaFindings(check.schema(path, schema, root), frozenset(check.invalid_paths))
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(NamedTuple):
     """Where in a resource a schema stands.
 
     no_default: why it may not have a default; empty if it may.
@@ -144,18 +142,18 @@ class _Check:
 
     def _inside(self, path: str, schema: Document, place: _Place) -> Iterator[tuple[str, Document, _Place]]:
         """Yields the schemas within a schema that are checked: path, schema, place."""
-        place = replace(place, is_root=False) if (is_root := place.is_root) else place
+        place = place._replace(is_root=False) if (is_root := place.is_root) else place
         if isinstance(additional := schema.get("additionalProperties"), dict):
             inside = place
             if place.in_resource_fields:
-                inside = replace(place, no_default="inside additionalProperties applying to object metadata")
+                inside = place._replace(no_default="inside additionalProperties applying to object metadata")
             yield f"{path}.additionalProperties", additional, inside
         is_resource = is_root or schema.get(self.extensions.embedded_resource)
         for name, child in schema.get("properties", {}).items():
             inside = place
             if is_resource and name in _RESOURCE_FIELDS:
                 reason = f"in top-level {name}" if is_root else place.no_default
-                inside = replace(place, in_resource_fields=True, no_default=reason)
+                inside = place._replace(in_resource_fields=True, no_default=reason)
             yield f"{path}.properties[{name}]", child, inside
         if (negated := schema.get("not")) is not None:
             yield f"{path}.not", negated, place

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from apiserver.apiextensions.validation.schema_tree import is_plain, nodes
 from apiserver.field_errors import Errors, forbidden, invalid, required, truncated
@@ -71,8 +70,7 @@ def validate_pattern(path: str, pattern: str) -> Errors:
     return []
 
 
-@dataclass(frozen=True, slots=True)
-class _Check:
+class _Check(NamedTuple):
     extensions: Extensions
 
     def invariants(self, path: str, schema: Document, level: _Level) -> Errors:

@@ -6,7 +6,6 @@ Source: github.com/robfig/cron v3, ParseStandard, whose texts these are.
 from __future__ import annotations
 
 import re
-import zoneinfo
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -140,6 +139,8 @@ def is_zone(name: str) -> bool:
 
 @text_cache(1_024)
 def _is_zone(name: str) -> bool:
+    import zoneinfo  # when a schedule names a zone
+
     if any(part in (".", "..") or not _is_zone_part(part) for part in name.split("/")):
         return False
     try:

@@ -64,4 +64,4 @@ def columns_of_hub(columns: Columns, to_hub: Callable[[Document], None]) -> Colu
 
         return show
 
-    return Columns(tuple(replace(column, cell=cell_of(column.cell)) for column in columns.columns))
+    return Columns(tuple(column._replace(cell=cell_of(column.cell)) for column in columns.columns))

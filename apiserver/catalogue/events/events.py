@@ -7,7 +7,6 @@ group does. Row T08.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from apiserver.catalogue.builtin_type import BuiltinType, Hub, field_text
@@ -161,5 +160,5 @@ def _cell_of_core(cell: Callable[[Document, float], Any]) -> Callable[[Document,
 
 
 _COLUMNS: Final = Columns(
-    tuple(replace(column, cell=_cell_of_core(column.cell)) for column in core_events.COLUMNS.columns)
+    tuple(column._replace(cell=_cell_of_core(column.cell)) for column in core_events.COLUMNS.columns)
 )

@@ -78,8 +78,8 @@ def without_responders(builtin: BuiltinType) -> BuiltinType:
         return builtin
     strategy = builtin.strategy
     create = partial(_create, path, strategy.prepare_create)
-    update = replace(strategy.update, prepare=partial(_update, path, strategy.update.prepare))
-    return replace(builtin, strategy=replace(strategy, prepare_create=create, update=update))
+    update = strategy.update._replace(prepare=partial(_update, path, strategy.update.prepare))
+    return replace(builtin, strategy=strategy._replace(prepare_create=create, update=update))
 
 
 def _create(path: tuple[str, ...], prepare: Callable[[Document], None], document: Document) -> None:

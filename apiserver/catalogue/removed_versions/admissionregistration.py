@@ -70,7 +70,7 @@ def validate_actions(schema: Callable[[], Schema], document: Document) -> Errors
 
 def _webhooks(v1: BuiltinType) -> BuiltinType:
     validate = partial(validate_webhook_configuration, of_v1beta1=True)
-    strategy = replace(v1.strategy, validate_create=validate, update=UpdateStrategy(validate=validate))
+    strategy = v1.strategy._replace(validate_create=validate, update=UpdateStrategy(validate=validate))
     builtin = other_version(v1, "v1beta1", strategy=strategy)
     return replace(builtin, defaults={**builtin.defaults, **DEFAULTS})
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -59,7 +58,7 @@ def types(brand: Brand, schema_of: Callable[[str], Schema], current: CurrentType
 
 def _strategy(of_v1: Strategy, checks: DefinitionValidator) -> Strategy:
     update = UpdateStrategy(definition_strategy.prepare_update, checks.validate_update)
-    return replace(of_v1, validate_create=checks.validate_create, update=update, warn=checks.warn)
+    return of_v1._replace(validate_create=checks.validate_create, update=update, warn=checks.warn)
 
 
 # ---- defaults

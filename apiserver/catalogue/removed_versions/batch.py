@@ -5,8 +5,6 @@ Source: pkg/registry/batch/cronjob/strategy.go, DefaultGarbageCollectionPolicy (
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.other_versions import other_version
 from apiserver.catalogue.removed_versions.current_types import CurrentTypes
@@ -14,5 +12,5 @@ from apiserver.catalogue.removed_versions.current_types import CurrentTypes
 
 def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
     v1 = current.find("batch", "cronjobs")
-    strategy = replace(v1.strategy, orphans_by_default=True)
+    strategy = v1.strategy._replace(orphans_by_default=True)
     return tuple(other_version(v1, version, strategy=strategy) for version in ("v1beta1", "v2alpha1"))

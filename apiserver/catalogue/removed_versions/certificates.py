@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -39,8 +38,7 @@ _CHECKS: Final = ((KUBELET_CLIENT, check_kubelet_client), (KUBELET_SERVING, chec
 
 def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
     v1, of_v1beta1 = current.find("certificates.", "certificatesigningrequests"), updates(of_v1beta1=True)
-    strategy = replace(
-        v1.strategy,
+    strategy = v1.strategy._replace(
         validate_create=partial(validate_certificate_request, of_v1beta1=True),
         update=of_v1beta1.main,
     )

@@ -6,7 +6,6 @@ pkg/apis/coordination/validation (release 1.31).
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
@@ -27,7 +26,7 @@ _FIRST: Final = "strategy"
 
 def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
     later = current.find("coordination.", "leasecandidates")
-    strategy = replace(later.strategy, validate=_validate)
+    strategy = later.strategy._replace(validate=_validate)
     return (other_version(later, "v1alpha1", strategy=strategy, hub=hub_of(later, to_hub, from_hub)),)
 
 

@@ -8,7 +8,6 @@ pkg/registry/discovery/endpointslice (release 1.24). Row T07.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
@@ -28,8 +27,7 @@ _HOST: Final = "kubernetes.io/hostname"
 
 def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
     v1 = current.find("discovery.", "endpointslices")
-    strategy = replace(
-        v1.strategy,
+    strategy = v1.strategy._replace(
         prepare_create=DEFAULT_STRATEGY.prepare_create,
         update=UpdateStrategy(count_endpoint_slice_update, validate_endpoint_slice_update),
     )

@@ -88,7 +88,7 @@ def to_assured(document: Document) -> None:
 def _assured_columns(columns: Columns) -> Columns:
     names = {"NominalConcurrencyShares": "AssuredConcurrencyShares"}
     shown = columns_of_hub(columns, to_nominal).columns
-    return Columns(tuple(replace(each, name=names.get(each.name, each.name)) for each in shown))
+    return Columns(tuple(each._replace(name=names.get(each.name, each.name)) for each in shown))
 
 
 # ---- v1beta3

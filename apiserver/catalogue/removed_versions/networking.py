@@ -35,8 +35,7 @@ def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
 
 def ingress_of_v1beta1(current: CurrentTypes) -> BuiltinType:
     v1 = current.find(_GROUP, "ingresses")
-    strategy = replace(
-        v1.strategy,
+    strategy = v1.strategy._replace(
         validate=validate_ingress_of_v1beta1,
         validate_create=validate_ingress_class_annotation,
         update=UpdateStrategy(prepare=keep_status),

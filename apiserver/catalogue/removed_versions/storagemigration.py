@@ -7,7 +7,6 @@ have another time. Source: pkg/apis/storagemigration/validation (release 1.34).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
@@ -31,8 +30,7 @@ _IMMUTABLE: Final = ("group", "version", "resource")
 
 def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
     later = current.find(f"{GROUP}.", RESOURCE)
-    strategy = replace(
-        later.strategy,
+    strategy = later.strategy._replace(
         validate=_validate,
         update=UpdateStrategy(keep_status, _validate_update),
     )

@@ -9,7 +9,6 @@ pkg/registry/apps/*/strategy.go (release 1.15). Rows T26-T29.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from apiserver.catalogue.apps.daemon_sets import TEMPLATE_GENERATION
@@ -31,10 +30,10 @@ ROLLBACK_TO: Final = "deprecated.deployment.rollback.to"
 
 def old_strategy(v1: BuiltinType, *, selector_may_change: bool) -> Strategy:
     """Returns the rules of a version that is older than apps/v1."""
-    strategy = replace(v1.strategy, orphans_by_default=True)
+    strategy = v1.strategy._replace(orphans_by_default=True)
     if not selector_may_change:
         return strategy
-    return replace(strategy, update=replace(strategy.update, validate=_no_errors))
+    return strategy._replace(update=strategy.update._replace(validate=_no_errors))
 
 
 def old_deployment_strategy(v1: BuiltinType) -> Strategy:
@@ -44,7 +43,7 @@ def old_deployment_strategy(v1: BuiltinType) -> Strategy:
     def validate(document: Document) -> Errors:
         return v1.strategy.validate(document) + validate_rollback(document)
 
-    return replace(strategy, validate=validate)
+    return strategy._replace(validate=validate)
 
 
 def _no_errors(new: Document, old: Document) -> Errors:

@@ -12,15 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from apiserver.catalogue.admissionregistration.expressions import too_many_expressions
 from apiserver.cel import types
 from apiserver.cel.compiler import ProgramError
 from apiserver.cel.cost_estimate import estimate
-from apiserver.cel.environment import Environment
+from apiserver.cel.kubernetes_environments import COMPATIBLE_RELEASE, kubernetes_environment
 from apiserver.cel.library.comprehensions import BINDINGS
-from apiserver.cel.library.kubernetes import COMPATIBLE_RELEASE, KUBERNETES
 from apiserver.cel.library.quantity import QUANTITY
 from apiserver.cel.syntax import InvalidExpression
 from apiserver.cel.types import BOOL, Field, Type, TypeKind
@@ -28,6 +27,9 @@ from apiserver.field_errors import Errors, FieldError, forbidden, invalid
 from apiserver.registry.findings import Findings, TakesLong
 from apiserver.registry.strategy import ExpressionRules
 from apiserver.vocabulary import Document
+
+if TYPE_CHECKING:
+    from apiserver.cel.environment import Environment
 
 EXPRESSION_BYTES_MAX: Final = 10 * 1024
 _COST_MAX: Final = 1_000_000
@@ -78,7 +80,7 @@ DEVICE: Final = types.object_of(
 @lru_cache(1)
 def environment() -> Environment:
     """Returns what the expressions may name."""
-    return Environment({"device": DEVICE}, (*KUBERNETES, BINDINGS))
+    return kubernetes_environment({"device": DEVICE}, (BINDINGS,))
 
 
 class Selector(NamedTuple):

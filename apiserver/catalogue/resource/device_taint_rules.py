@@ -6,7 +6,6 @@ Source: pkg/apis/resource/validation, ValidateDeviceTaintRule; pkg/registry/reso
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType, clear_status
@@ -36,7 +35,7 @@ _CONDITIONS_MAX: Final = 8
 def types() -> tuple[BuiltinType, ...]:
     """Returns all versions, which differ in their names only. The first is one that 1.36 has, too."""
     of_v1beta2 = builtin_type()
-    strict = replace(of_v1beta2.strategy, allows_unconditional_update=False)
+    strict = of_v1beta2.strategy._replace(allows_unconditional_update=False)
     return (
         of_v1beta2,
         other_version(of_v1beta2, "v1", strategy=strict),

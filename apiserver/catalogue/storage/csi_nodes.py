@@ -44,8 +44,7 @@ def _with_status(gates: FeatureGates | None) -> BuiltinType:
     former = _without_status()
     has_health = gates is None or gates.is_on(GATE)
     status = UpdateStrategy(partial(_only_status, has_health), validate_status, writes=STATUS_ALONE)
-    strategy = replace(
-        former.strategy,
+    strategy = former.strategy._replace(
         prepare_create=clear_status,
         update=UpdateStrategy(keep_status, validate_csi_node_update),
     )

@@ -24,9 +24,6 @@ from apiserver.cel.library.standard import STANDARD
 from apiserver.cel.library.strings import KUBERNETES_STRINGS
 from apiserver.cel.library.url import URLS
 
-# The release whose libraries new expressions may use: the one before this, so that a cluster can go back.
-COMPATIBLE_RELEASE: Final = (1, 35)
-
 KUBERNETES: Final[tuple[Library, ...]] = (
     STANDARD,
     URLS,

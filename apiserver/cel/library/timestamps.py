@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import cache, lru_cache
-from typing import Final
-from zoneinfo import ZoneInfo, available_timezones
+from typing import TYPE_CHECKING, Final
 
 from apiserver.cel.values import INT_MAX, INT_MIN, Duration, EvaluationError, Timestamp
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
 
 SECOND: Final = 1_000_000_000
 _DAY: Final = 86_400
@@ -129,11 +131,15 @@ _OFFSET: Final = re.compile(r"([+-]?[0-9]+):([+-]?[0-9]+)")
 
 @cache
 def _zones() -> frozenset[str]:
+    from zoneinfo import available_timezones
+
     return frozenset(available_timezones())
 
 
 @lru_cache(_ZONE_CACHE)
 def _known_zone(name: str) -> ZoneInfo:
+    from zoneinfo import ZoneInfo
+
     return ZoneInfo(name)
 
 

@@ -8,9 +8,8 @@ Source: kubernetes, pkg/controller/certificates/authority; crypto/x509, CreateCe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -63,8 +62,7 @@ class UnusableAuthority(Exception):
     """The CA cannot sign, for the reason in the message. That is its owner's business, not the asker's."""
 
 
-@dataclass(frozen=True, slots=True)
-class Authority:
+class Authority(NamedTuple):
     """A CA that signs. key: one of those that `cryptography` has for private keys."""
 
     certificate: x509.Certificate

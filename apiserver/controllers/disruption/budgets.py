@@ -6,7 +6,6 @@ Source: kubernetes, pkg/controller/disruption/disruption.go; component-helpers, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple, Self
 
 from apiserver.catalogue.common.workloads import int_or_percent_value
@@ -20,8 +19,7 @@ ALLOWED: Final = "DisruptionAllowed"
 DELETION_TIMEOUT_S: Final = 120.0
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetedPod:
+class BudgetedPod(NamedTuple):
     """What counts of a pod. owner: the reference to its controller, if it has one."""
 
     name: str

@@ -54,7 +54,7 @@ UNMANAGED: Final = (
 )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Budget:
     """One budget, and the pods that it selects.
 

@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
 
 import orjson
@@ -47,8 +47,7 @@ from apiserver.wire.media_types import JSON
 _PART_LEVEL: Final = 1
 
 
-@dataclass(frozen=True, slots=True)
-class CompressedDocument:
+class CompressedDocument(NamedTuple):
     """An encoded document.
 
     digest: of its JSON, whatever the form: the hash in its URL.
@@ -102,16 +101,14 @@ class _OfTable:
     others: Sequence[OpenApiPart] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _WantedPart:
+class _WantedPart(NamedTuple):
     """A part of a document. source: what it is built from, as values that can be compared."""
 
     source: object
     build: Callable[[Documents], DocumentPart]
 
 
-@dataclass(frozen=True, slots=True)
-class _CachedPart:
+class _CachedPart(NamedTuple):
     """A part of a document: the members of its paths and of its schemas, as text, compressed.
 
     source: what it was built from.

@@ -8,8 +8,8 @@ identity is enough, none has to be looked into.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
+from typing import NamedTuple
 
 from apiserver.endpoints.representation.form_cache import FormCache
 from apiserver.endpoints.representation.lists import BATCH_OBJECTS, SLICE_BYTES, work_ahead
@@ -19,8 +19,7 @@ from apiserver.registry.stored_object import StoredObject
 EncodeSegment = Callable[[Sequence[StoredObject]], tuple[bytes, float]]
 
 
-@dataclass(frozen=True, slots=True)
-class _Segment:
+class _Segment(NamedTuple):
     """An encoded segment.
 
     rest: its objects except the first, on which it is stored; a reference to that one would be a cycle.

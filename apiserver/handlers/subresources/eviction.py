@@ -6,8 +6,7 @@ Source: k8s.io/kubernetes, pkg/registry/core/pod/storage/eviction.go. Row I15.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.catalogue.subresources import EVICTION
@@ -95,7 +94,7 @@ def eviction_handlers(
         if eviction["metadata"].get("name") != info.name:
             raise BadRequest("name in URL does not match name in Eviction object")
         deletion = virtual.requests.delete_options(eviction.get("deleteOptions") or {})
-        deletion = replace(deletion, dry_run=deletion.dry_run or options.dry_run)
+        deletion = deletion._replace(dry_run=deletion.dry_run or options.dry_run)
         await lifecycle.check_create(pods, info.namespace, info.name, may_provision=not deletion.dry_run)
         await virtual.admit(call, kind, info.name, eviction, options)
         budgets = served.hub(*_BUDGETS)
@@ -106,8 +105,7 @@ def eviction_handlers(
     return {"create": create}
 
 
-@dataclass(frozen=True, slots=True)
-class Evictions:
+class Evictions(NamedTuple):
     """Deletes pods where their budgets allow it. offload: decodes large pods and budgets."""
 
     registry: Registry
@@ -215,7 +213,7 @@ class Evictions:
             request = WriteRequest(resource=pods, namespace=namespace, name=name, update=_BY_SERVER)
             marked = await self.registry.update(request, mark)
             if deletion.resource_version is not None:
-                deletion = replace(deletion, resource_version=marked.found.resource_version)
+                deletion = deletion._replace(resource_version=marked.found.resource_version)
         await self.registry.delete(DeleteRequest(pods, namespace, name, deletion))
 
 
@@ -276,4 +274,4 @@ def _with_resource_version(deletion: DeleteOptions, pod: Document) -> DeleteOpti
     """Returns options that delete only this version of the pod, unless they name another."""
     if deletion.resource_version is not None:
         return deletion
-    return replace(deletion, resource_version=pod["metadata"]["resourceVersion"])
+    return deletion._replace(resource_version=pod["metadata"]["resourceVersion"])

@@ -7,7 +7,6 @@ and stored like any other. Source: k8s.io/kubernetes, pkg/registry/apps/deployme
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from apiserver import field_errors
@@ -147,7 +146,7 @@ def scale_handlers(
 
 def _view(resource: ServedResource, fields: ScaleFields, kind: ServedResource) -> SubresourceView:
     """Returns how admission sees the scale of an object. The old one may have no number of replicas yet."""
-    shown = replace(fields, default=fields.default or 0)
+    shown = fields._replace(default=fields.default or 0)
 
     def put(document: Document, scale: Document) -> None:
         replicas = (scale.get("spec") or {}).get("replicas", 0)

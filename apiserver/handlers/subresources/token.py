@@ -41,7 +41,7 @@ EXTENDED_EXPIRATION_S: Final = 365 * 24 * 3600
 BoundTo = tuple[tuple[str, Reference], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class TokenSettings:
     """How tokens are issued.
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -117,10 +117,11 @@ def _new_items(site: Site) -> Iterator[tuple[int, Any]]:
 @cache
 def migrated_types() -> Mapping[str, DeclaredRules]:
     """Returns the rules of all types of which fields have moved, by the name of their definition."""
-    text = (resources.files(__package__) / "migrated.txt").read_text()
+    text = pkgutil.get_data(__package__, "migrated.txt")
+    assert text is not None
     types: dict[str, list[str]] = {}
     lines: list[str] = []
-    for line in text.splitlines():
+    for line in text.decode().splitlines():
         if line.startswith(" "):
             lines.append(line)
         elif not line.startswith("#"):

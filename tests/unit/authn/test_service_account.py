@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import jwt
@@ -100,7 +99,7 @@ async def shown(believer: ServiceAccountAuthenticator, token: str) -> UserInfo |
 
 
 def test_a_token_says_what_kubernetes_says() -> None:
-    token = issued(replace(ACCOUNT, bound=(POD, NODE)))
+    token = issued(ACCOUNT._replace(bound=(POD, NODE)))
     payload = jwt.decode(
         token, KEY.public_key(), algorithms=["ES256"], options={"verify_exp": False}, audience=AUDIENCE
     )
@@ -210,7 +209,7 @@ async def test_a_good_token_shows_its_account(objects: Objects) -> None:
         "uid-1",
         (("authentication.kubernetes.io/credential-id", ("JTI=id-1",)),),
     )
-    user = await shown(believer(objects), issued(replace(ACCOUNT, bound=(POD, NODE))))
+    user = await shown(believer(objects), issued(ACCOUNT._replace(bound=(POD, NODE))))
     assert user is not None
     assert dict(user.extra) == {
         "authentication.kubernetes.io/credential-id": ("JTI=id-1",),
@@ -242,7 +241,7 @@ NOT_OURS: Final = {
     "without a signature": forged(sub="system:serviceaccount:ns:bot"),
     "with another payload": ".".join(
         issued(claims).split(".")[part]
-        for part, claims in enumerate((ACCOUNT, replace(ACCOUNT, namespace="kube-system"), ACCOUNT))
+        for part, claims in enumerate((ACCOUNT, ACCOUNT._replace(namespace="kube-system"), ACCOUNT))
     ),
     "signed with the public key as a secret": jwt.encode(
         {"iss": ISSUER},
@@ -405,7 +404,7 @@ async def test_a_token_is_as_good_as_what_it_names(
 ) -> None:
     objects.add("pods", "ns", "p", "uid-p")
     change(objects)
-    token = issued(replace(ACCOUNT, bound=(POD, NODE)))
+    token = issued(ACCOUNT._replace(bound=(POD, NODE)))
     if not why:
         assert await shown(believer(objects), token) is not None
     else:
@@ -416,7 +415,7 @@ async def test_a_token_is_as_good_as_what_it_names(
 
 
 async def test_a_token_for_a_node_needs_the_node(objects: Objects) -> None:
-    token = issued(replace(ACCOUNT, bound=(NODE,)))
+    token = issued(ACCOUNT._replace(bound=(NODE,)))
     with pytest.raises(Unauthorized):
         await shown(believer(objects), token)
     objects.add("nodes", "", "n", "uid-n")
@@ -564,7 +563,7 @@ async def test_the_issuer_of_tokens_in_secrets_issues_no_others(objects: Objects
 async def test_uses_after_the_time_that_was_asked_for_are_told(objects: Objects) -> None:
     asked, uses = held(objects)
     for warn_after in (NOW - 1, NOW + 1):
-        assert await shown(asked, issued(replace(ACCOUNT, warn_after=warn_after))) is not None
+        assert await shown(asked, issued(ACCOUNT._replace(warn_after=warn_after))) is not None
     assert uses.told == ["stale", "timed"]
 
 
@@ -572,7 +571,7 @@ async def test_audit_events_tell_for_how_long_a_token_is_older_than_was_asked_fo
     asked, _ = held(objects)
     text = "subject: system:serviceaccount:ns:bot, seconds after warning threshold: 7"
     for warn_after, told in ((NOW - 7, (("stale-token", text),)), (NOW, ()), (NOW + 1, ())):
-        claims = asked.claims(issued(replace(ACCOUNT, warn_after=warn_after)))
+        claims = asked.claims(issued(ACCOUNT._replace(warn_after=warn_after)))
         assert (await asked.identity(claims, (AUDIENCE,))).annotations == told
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 import orjson
@@ -44,7 +43,7 @@ def written(draft: Draft) -> StoredObject:
 
 def applied(document: Document, manager: str = "applier") -> StoredObject:
     """Returns the object that an apply has created."""
-    return written(patcher(document, options=replace(OPTIONS, field_manager=manager)).create_new_object())
+    return written(patcher(document, options=OPTIONS._replace(field_manager=manager)).create_new_object())
 
 
 def is_parsed(apply: ApplyPatcher) -> bool:
@@ -91,7 +90,7 @@ def test_a_conflict_with_another_manager_is_refused() -> None:
 
 
 def test_in_strict_validation_an_unknown_field_is_an_error() -> None:
-    strict = replace(OPTIONS, field_validation="Strict")
+    strict = OPTIONS._replace(field_validation="Strict")
     with pytest.raises(ApiError, match=r"\.nonsense: field not declared in schema"):
         patcher(config_map(nonsense=1), options=strict).create_new_object()
 
@@ -126,9 +125,9 @@ def test_a_no_op_is_remembered_and_its_body_not_parsed_again() -> None:
 BODY: Final = config_map(data={"k": "1"})
 OTHER_APPLIES = {
     "another body": (config_map(data={"k": "2"}), OPTIONS),
-    "another manager": (BODY, replace(OPTIONS, field_manager="other")),
-    "forced": (BODY, replace(OPTIONS, force=True)),
-    "other field validation": (BODY, replace(OPTIONS, field_validation="Strict")),
+    "another manager": (BODY, OPTIONS._replace(field_manager="other")),
+    "forced": (BODY, OPTIONS._replace(force=True)),
+    "other field validation": (BODY, OPTIONS._replace(field_validation="Strict")),
 }
 
 

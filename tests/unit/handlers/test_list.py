@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -34,7 +33,7 @@ async def test_a_list_is_counted_once_however_often_it_is_read(
 ) -> None:
     store = AheadStore(await EmbeddedStore.open(tmp_path / "data", durable=False))
     await store.create(P + "a", b"")
-    async with running(store, [], replace(UNCHECKED, catch_up_wait_s=0.01)) as cache:
+    async with running(store, [], UNCHECKED._replace(catch_up_wait_s=0.01)) as cache:
         newest = await store.current_revision()
         store.ahead, store.ahead_once = int(is_late), True
         read_at: list[int] = []

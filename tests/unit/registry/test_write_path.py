@@ -440,6 +440,6 @@ async def test_plugins_may_refuse_a_deletion(registry: Registry) -> None:
     with pytest.raises(ApiError, match="refused") as refused:
         await registry.delete(refusing)
     assert refused.value.warnings == ["from mutate"]
-    deleted = await registry.delete(replace(refusing, admission=Plugins()))
+    deleted = await registry.delete(refusing._replace(admission=Plugins()))
     assert deleted.is_removed
     assert deleted.warnings == ["from mutate", "from validate"]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from dataclasses import replace
 from typing import Any, Final
 
 import orjson
@@ -173,7 +172,7 @@ async def test_what_a_webhook_is_sent(attributes: Attributes, version: str, abou
 
 
 async def test_the_beta_version_calls_groups_group() -> None:
-    webhook = Webhook(answer("v1beta1", allowed=True), settings=replace(SETTINGS, version="v1beta1"))
+    webhook = Webhook(answer("v1beta1", allowed=True), settings=SETTINGS._replace(version="v1beta1"))
     assert (await webhook.decide()).decision is Decision.ALLOW
     (review,) = webhook.reviews
     assert review["apiVersion"] == f"{GROUP}/v1beta1"
@@ -215,7 +214,7 @@ FAILURES: Final[dict[str, tuple[Any, str]]] = {
 @pytest.mark.parametrize("fails_closed", [False, True])
 @pytest.mark.parametrize(("found", "result"), FAILURES.values(), ids=FAILURES)
 async def test_failures(found: Any, result: str, fails_closed: bool) -> None:
-    webhook = Webhook(found, answer(allowed=True), settings=replace(SETTINGS, fails_closed=fails_closed))
+    webhook = Webhook(found, answer(allowed=True), settings=SETTINGS._replace(fails_closed=fails_closed))
     verdict = await webhook.decide()
     assert verdict.decision is (Decision.DENY if fails_closed else Decision.NO_OPINION)
     assert verdict.error
@@ -236,7 +235,7 @@ async def test_what_fails_for_the_moment_is_tried_again() -> None:
 
 @pytest.mark.parametrize("fails_closed", [False, True])
 async def test_a_webhook_that_does_not_answer_by_a_deadline_has_failed(fails_closed: bool) -> None:
-    webhook = Webhook(settings=replace(SETTINGS, fails_closed=fails_closed))
+    webhook = Webhook(settings=SETTINGS._replace(fails_closed=fails_closed))
     webhook.is_open.clear()
     answer_later = webhook.authorize(reading())
     assert isinstance(answer_later, Undecided)
@@ -250,7 +249,7 @@ async def test_a_webhook_that_does_not_answer_by_a_deadline_has_failed(fails_clo
 
 async def test_all_attempts_together_have_a_bound() -> None:
     """Each has the rest of it: a watch, unlike other requests, has no deadline of its own."""
-    webhook = Webhook(settings=replace(SETTINGS, timeout_s=10 * ANSWERED_WITHIN_S))
+    webhook = Webhook(settings=SETTINGS._replace(timeout_s=10 * ANSWERED_WITHIN_S))
     await webhook.decide()
     assert webhook.timeouts_s == [ANSWERED_WITHIN_S]
 
@@ -275,7 +274,7 @@ async def test_answers_are_remembered_for_a_while() -> None:
 
 
 async def test_what_need_not_be_remembered_is_asked_again() -> None:
-    forgetful = Webhook(settings=replace(SETTINGS, authorized_ttl_s=0))
+    forgetful = Webhook(settings=SETTINGS._replace(authorized_ttl_s=0))
     long = Webhook()
     for _ in range(2):
         await forgetful.decide()
@@ -327,7 +326,7 @@ async def test_a_question_ends_with_the_last_who_asks() -> None:
 async def test_of_the_questions_that_wait_for_a_webhook_that_hangs_no_user_has_all(
     fails_closed: bool,
 ) -> None:
-    webhook = Webhook(settings=replace(SETTINGS, fails_closed=fails_closed))
+    webhook = Webhook(settings=SETTINGS._replace(fails_closed=fails_closed))
     webhook.is_open.clear()
     accounts = [UserInfo(f"system:serviceaccount:ns:a{number}") for number in range(WAITING_MAX)]
     deciding = [
@@ -386,7 +385,7 @@ CONDITIONS: Final[dict[str, tuple[list[str], Any]]] = {
 @pytest.mark.parametrize("fails_closed", [False, True])
 @pytest.mark.parametrize(("conditions", "outcome"), CONDITIONS.values(), ids=CONDITIONS)
 async def test_match_conditions(conditions: list[str], outcome: str, fails_closed: bool) -> None:
-    settings = replace(SETTINGS, conditions=tuple(conditions), fails_closed=fails_closed)
+    settings = SETTINGS._replace(conditions=tuple(conditions), fails_closed=fails_closed)
     webhook = Webhook(settings=settings)
     verdict = await webhook.decide()
     assert len(webhook.reviews) == (outcome == "asked")
@@ -409,4 +408,4 @@ INVALID: Final = {
 @pytest.mark.parametrize(("text", "why"), INVALID.values(), ids=INVALID)
 def test_conditions_that_are_none(text: str, why: str) -> None:
     with pytest.raises(InvalidCondition, match=why):
-        Webhook(settings=replace(SETTINGS, conditions=(text,)))
+        Webhook(settings=SETTINGS._replace(conditions=(text,)))

@@ -6,7 +6,6 @@ The gates are those of types that are not served without them. Source: policy.go
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
@@ -115,5 +114,5 @@ def all_roles(is_on: Callable[[str], bool]) -> tuple[Roles, Bindings]:
             roles |= gated.roles
             bindings |= gated.bindings
             for name, rows in gated.added_rules.items():
-                roles[name] = replace(roles[name], rows=(*roles[name].rows, *rows))
+                roles[name] = roles[name]._replace(rows=(*roles[name].rows, *rows))
     return roles, bindings

@@ -6,8 +6,7 @@ Groups: `core` is the one without a name; `storage.` is the one in the brand's d
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from apiserver.authz.rbac.policy import Subject
 
@@ -20,8 +19,7 @@ KUBE_PUBLIC: Final = "kube-public"
 CONTROLLER_PREFIX: Final = "system:controller:"
 
 
-@dataclass(frozen=True, slots=True)
-class RuleRow:
+class RuleRow(NamedTuple):
     """One rule, for resources or for `urls`. Each field is a set of words."""
 
     verbs: str
@@ -31,8 +29,7 @@ class RuleRow:
     urls: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class DefaultRole:
+class DefaultRole(NamedTuple):
     """One role. aggregated_to: the role that aggregates it. is_aggregate: whether it aggregates others."""
 
     rows: tuple[RuleRow, ...] = ()

@@ -7,9 +7,8 @@ pkg/quota/v1/evaluator/core.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import Final
+from typing import Final, NamedTuple
 
 from apiserver.brand import Brand
 from apiserver.catalogue.core.persistent_volume_claims import storage_class_of
@@ -56,8 +55,7 @@ def resources_without_quota(brand: Brand) -> tuple[GroupResource, ...]:
     return GroupResource("", "events"), GroupResource(brand.group("events"), "events")
 
 
-@dataclass(frozen=True)
-class QuotaEvaluator:
+class QuotaEvaluator(NamedTuple):
     """Measures how much the objects of one resource use."""
 
     resource: GroupResource

@@ -158,7 +158,7 @@ class FurtherNetworks:
         self.networks: Mapping[str, Sequence[IPNetwork]] = {}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class ServiceAllocator:
     """The `Allocator` of Services; see there for what each method returns.
 

@@ -14,7 +14,7 @@ from apiserver.catalogue.resource.device_selectors import (
     validate_selector,
 )
 from apiserver.cel.cost_estimate import estimate
-from apiserver.cel.library.kubernetes import COMPATIBLE_RELEASE
+from apiserver.cel.kubernetes_environments import COMPATIBLE_RELEASE
 from apiserver.field_errors import forbidden
 from apiserver.registry.findings import TakesLong
 from apiserver.vocabulary import Document
