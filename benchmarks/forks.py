@@ -1,4 +1,4 @@
-"""What a fork and a reset of a server in a test's process take, and what a thousand servers leave there.
+"""What servers in a test's process take to start, to fork and to reset, and what a thousand of them leave.
 
 `make bench ARGS="forks servers"`
 """
@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from statistics import median
@@ -21,6 +23,15 @@ from tests.support.servers_left import left_by_servers
 
 T = TypeVar("T")
 
+# What a test's process does before its first test, if it does nothing else.
+_COLD: Final = """
+from apiserver.testing import ApiServer
+with ApiServer():
+    print("ready", flush=True)
+"""
+STARTS: Final = 12
+COLD_S_MAX: Final = 0.6
+WARM_S_MAX: Final = 0.15
 OBJECTS: Final = 1_000
 TIMES: Final = 50
 FORK_MS_MAX: Final = 20.0
@@ -36,6 +47,10 @@ LEFT_MB_MAX: Final = 16.0
 
 async def forks(settings: Settings) -> AsyncIterator[Result]:
     """On one core, as the servers of a process share it. Medians, beside the processor time."""
+    cold_s = median([_seconds_from_cold() for _ in range(STARTS)])
+    yield Result("a cold Python to ready", "s", cold_s, target=COLD_S_MAX, is_bound=True)
+    warm_s = median([_seconds_to_answer() for _ in range(STARTS)])
+    yield Result("start to the first answer", "s", warm_s, target=WARM_S_MAX, is_bound=True)
     path = CONFIGMAPS.format("default")
     with ApiServer() as server:
         _fill(server, path)
@@ -74,6 +89,24 @@ async def servers(settings: Settings) -> AsyncIterator[Result]:
         "memory that 990 servers leave", "MB", grown_mb, target=LEFT_MB_MAX, is_bound=True, note=note
     )
     yield Result("files and threads of them", "", sum(at_1000[2:]) - sum(at_10[2:]), note=str(at_1000))
+
+
+def _seconds_from_cold() -> float:
+    """From starting the interpreter to a server that is ready."""
+    began = time.perf_counter()
+    with subprocess.Popen([sys.executable, "-c", _COLD], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        return time.perf_counter() - began
+
+
+def _seconds_to_answer() -> float:
+    """From starting one more server in a process to its first answer."""
+    began = time.perf_counter()
+    with ApiServer() as server:
+        status, _ = server.request("GET", "/version")
+        assert status == 200
+        return time.perf_counter() - began
 
 
 def _fill(server: ApiServer, path: str) -> None:
