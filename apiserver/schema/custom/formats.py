@@ -11,7 +11,6 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping
 from datetime import date
-from functools import cache
 from operator import le
 from typing import Final, TypeAlias
 
@@ -48,14 +47,17 @@ def is_recognised(kind: str, name: str) -> bool:
             return False
 
 
-@cache
-def _compiled(pattern: str, flags: int) -> Callable[[str], re.Match[str] | None]:
-    return re.compile(pattern, flags).fullmatch
-
-
 def _pattern(pattern: str, flags: int = re.ASCII) -> FormatCheck:
     """A pattern that is compiled when it is first used: all of them take 10 ms, and a server few of them."""
-    return lambda text: _compiled(pattern, flags)(text)
+    full_match: FormatCheck | None = None
+
+    def is_match(text: str) -> object:
+        nonlocal full_match
+        if full_match is None:
+            full_match = re.compile(pattern, flags).fullmatch
+        return full_match(text)
+
+    return is_match
 
 
 # ---- names and addresses
