@@ -1,6 +1,6 @@
 """Environments of the expressions that Kubernetes has, which all have its libraries.
 
-Parser, checker, compiler and libraries are imported by the first one: 10 ms, without which a server starts.
+Parser, checker and most libraries are imported by the first one: 10 ms, without which a server starts.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from apiserver.metrics.client_library import gauge_family
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-
 # The labels, and the fields of /version that they show.
 _FIELDS: Final = {
     "major": "major",

@@ -11,7 +11,6 @@ from apiserver.metrics.client_library import counter_family, gauge_family
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-
 # Resources that have series of their own: users define as many as they like.
 RESOURCES_MAX: Final = 200
 _OTHER: Final = "other"

@@ -137,7 +137,7 @@ class ServedResource:
     openapi: Callable[[bool, Mapping[str, str]], Document] | None = None
     # What is derived from it elsewhere (encoders, field managers), by keys of theirs; it goes with the
     # resource.
-    derived: dict[object, Any] = field(default_factory=dict, repr=False)
+    derived: dict[object, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.list_kind:
