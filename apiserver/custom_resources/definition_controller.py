@@ -29,7 +29,6 @@ from apiserver.meta import timestamps
 from apiserver.meta.conditions import is_condition_true
 from apiserver.metrics.work_queues import MeasuredQueue
 from apiserver.registry.served_resource import ResourceTable, ServedResource
-from apiserver.registry.size_class import size_class
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
@@ -271,7 +270,7 @@ class DefinitionController:
 
     async def _decoded(self, found: StoredObject) -> Document:
         """Returns a definition; one with a large schema takes most of a turn of the event loop."""
-        return await self._factory.offload.run_begun(size_class(len(found.tail)), found.document)
+        return await self._factory.offload.document(found)
 
     def _with_conditions(self, definition: Document, known: _KnownDefinition) -> Document:
         if definitions.is_deleted(definition):

@@ -30,8 +30,10 @@ from typing import Final, ParamSpec, TypeVar
 
 from apiserver.errors import TooManyRequests
 from apiserver.registry.findings import TakesLong
-from apiserver.registry.size_class import SizeClass
+from apiserver.registry.size_class import SizeClass, size_class
+from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.switch_interval import SHORT_SWITCH_INTERVAL
+from apiserver.vocabulary import Document
 
 # How long a thread waits for the event loop, whose turns take some milliseconds.
 LOOP_ANSWER_S: Final = 10.0
@@ -214,10 +216,28 @@ class Offload:
                 size = SizeClass.HUGE
         return await self.lanes[size].run(self._user, partial(work, False), may_refuse=False)
 
+    async def document(self, found: StoredObject) -> Document:
+        """Returns an object decoded, as its own `document` does. Raises CorruptObject.
+
+        Who needs little of it had better `read` that: what is decoded takes twenty times as much memory.
+        """
+        return await self.run_begun(size_class(len(found.tail)), found.document)
+
+    async def read(self, found: StoredObject, reading: Callable[[Document], _T]) -> _T:
+        """Returns what `reading` makes of an object, which is decoded for it, and then forgotten.
+
+        Raises CorruptObject, and what `reading` raises.
+        """
+        return await self.run_begun(size_class(len(found.tail)), _read, found, reading)
+
     def close(self) -> None:
         """Take no more work. What is running ends by itself."""
         for lane in self.lanes.values():
             lane.close()
+
+
+def _read(found: StoredObject, reading: Callable[[Document], _T]) -> _T:
+    return reading(found.document())
 
 
 def on_event_loop(work: Callable[_P, _T]) -> Callable[_P, _T]:

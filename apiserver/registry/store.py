@@ -74,12 +74,15 @@ class Registry:
         clock: Clock = SYSTEM_CLOCK,
         field_managers: FieldManagers | None = None,
     ) -> None:
-        """field_managers: tells who owns what the server itself writes; without, nobody does."""
+        """offload: the server's; a request has its user's.
+
+        field_managers: tells who owns what the server itself writes; without, nobody does.
+        """
         self.clock = clock
         self._field_managers = field_managers
         self.cache = cache = storage.cache
         self._brand = brand
-        self._offload = offload
+        self.offload = offload
         self._keys = ObjectKeys(storage.prefix)
         transactions = Transactions(
             storage.store,
@@ -105,7 +108,7 @@ class Registry:
         if version is None or version.value is None:
             raise NotFound(resource.group_resource, name)
         version.value.require_sound()
-        return await version_codec.view(resource.codec, version.value, self._offload)
+        return await version_codec.view(resource.codec, version.value, self.offload)
 
     async def list(
         self, resource: ServedResource, namespace: str, options: ListOptions, *, counts_rest: bool = True
@@ -137,7 +140,7 @@ class Registry:
             await asyncio.sleep(0)
         objects = [version.value for version in found.versions if version.value is not None]
         _require_sound(resource, objects)
-        objects = await resource.codec.views(objects, self._offload)
+        objects = await resource.codec.views(objects, self.offload)
         return ObjectList(objects, found.revision, token, found.remaining)
 
     async def _list_views(
@@ -158,7 +161,7 @@ class Registry:
             page = await self.cache.list(keys, at, limit=VIEWS_AT_ONCE if limit else 0)
             found = [(each, each.value) for each in page.versions if each.value is not None]
             _require_sound(resource, [value for _, value in found])
-            views = await resource.codec.views([value for _, value in found], self._offload)
+            views = await resource.codec.views([value for _, value in found], self.offload)
             for (each, _), view in zip(found, views, strict=True):
                 if turn.is_over():
                     await turn.next()

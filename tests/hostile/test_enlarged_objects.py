@@ -6,8 +6,8 @@ Whatever a client has sent, what is made of it is worked on beside the event loo
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +18,7 @@ from tests.hostile.support import longest_turn
 from tests.support.api import MERGE_PATCH, Api
 from tests.support.definitions import Defined, define, definition, new_group, version
 from tests.support.eventually import until
+from tests.support.offloaded import pieces_offloaded
 from tests.support.server_process import ServerProcess
 from tests.support.webhook_server import Reply, Review, WebhookServer
 
@@ -315,31 +316,14 @@ def test_an_object_that_a_webhook_nests_too_deeply_is_refused(
     assert (answer.status, answer.json["message"]) == (400, "the object is nested too deeply to be stored")
 
 
-def pieces_offloaded(api: Api, path: str) -> int:
-    """Returns how many pieces of work are done beside the event loop for an answer, and to tell of it.
-
-    The least of several: now and then the server does something else meanwhile.
-    """
-
-    def done() -> int:
-        text = api.get("/metrics").body.decode()
-        return sum(map(int, re.findall(r"^apiserver_offload_done_total{.*} (\d+)$", text, re.MULTILINE)))
-
-    counts = []
-    for _ in range(5):
-        before = done()
-        api.get(path).ok()
-        counts.append(done() - before)
-    return min(counts)
-
-
 def test_large_objects_are_read_beside_the_loop_for_their_scales(api: Api, namespace: str) -> None:
     """A scale is small. What it is read of is not."""
     defined = widgets(api)
     for name, count in (("small", 1), ("large", 100_000)):
         defined.create(name, namespace, spec={"replicas": 1, "members": [""] * count}).ok()
     small, large = (
-        pieces_offloaded(api, f"{defined.objects(namespace)}/{each}/scale") for each in ("small", "large")
+        pieces_offloaded(api, partial(api.get, f"{defined.objects(namespace)}/{each}/scale"))
+        for each in ("small", "large")
     )
     assert large == small + 1
 

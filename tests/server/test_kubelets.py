@@ -11,6 +11,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.request import urlopen
@@ -23,6 +24,7 @@ from tests.support.api import Api
 from tests.support.eventually import WITHIN_S, until
 from tests.support.fake_kubelet import FakeKubelet
 from tests.support.kubectl import Kubectl, each_version, program
+from tests.support.offloaded import LARGE, pieces_offloaded
 from tests.support.raw import raw_connection
 from tests.support.required import library
 from tests.support.server_process import ServerProcess
@@ -85,6 +87,21 @@ def pod(api: Api, pods: str, namespace: str, kubelet: FakeKubelet) -> str:
     create_node(api, namespace, kubelet.port)
     create_pod(api, pods, namespace)
     return f"{pods}/p"
+
+
+def enlarge(api: Api, path: str) -> None:
+    api.patch(path, {"metadata": {"annotations": LARGE}}).ok()
+
+
+@pytest.mark.parametrize("below", ["log", "exec?command=sh", "attach", "portforward?ports=1"])
+def test_large_pods_and_nodes_are_decoded_beside_the_event_loop(
+    api: Api, pod: str, namespace: str, below: str
+) -> None:
+    ask = partial(api.get, f"{pod}/{below}")
+    small = pieces_offloaded(api, ask)
+    enlarge(api, pod)
+    enlarge(api, f"/api/v1/nodes/{namespace}")
+    assert pieces_offloaded(api, ask) - small == 2
 
 
 # ---- logs

@@ -11,6 +11,7 @@ import threading
 import zlib
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from functools import partial
 from http.client import HTTPException
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from aiohttp import web
 from tests.support.api import Api
 from tests.support.backend_server import BackendServer, Speaking, own_address
 from tests.support.eventually import WITHIN_S, until
+from tests.support.offloaded import LARGE, pieces_offloaded
 from tests.support.raw import raw_connection
 from tests.support.server_process import ServerProcess
 from tests.support.websocket_client import connected
@@ -370,6 +372,46 @@ def test_services_are_at_their_endpoints(api: Api, core: str, backend: BackendSe
     )
     for name in ("s:web", "s:80", "http:s:web", "https:s:tls", "https:s:443"):
         assert shown(api.get(f"{core}/services/{name}/proxy/x"))["target"] == "/x", name
+
+
+LARGE_OBJECTS: Final = {
+    "a pod": (("pods/p",), "pods/p/proxy/x", 1),
+    "a Service": (("services/s",), "services/s:web/proxy/x", 1),
+    "a Service and its slices": (
+        ("services/s", "endpointslices/one", "endpointslices/two"),
+        "services/s:80/proxy/x",
+        3,
+    ),
+    "a node": (("nodes/{}",), "nodes/{}/proxy/x", 1),
+}
+
+
+@pytest.mark.parametrize(("paths", "asked", "expected"), LARGE_OBJECTS.values(), ids=LARGE_OBJECTS)
+def test_large_objects_are_decoded_beside_the_event_loop(
+    api: Api,
+    core: str,
+    namespace: str,
+    pod: str,
+    backend: BackendServer,
+    address: str,
+    paths: tuple[str, ...],
+    asked: str,
+    expected: int,
+) -> None:
+    create_service(api, core, {"name": "web", "port": 80})
+    for name in ("one", "two"):
+        create_slice(api, core, name, {"addresses": [address]}, web=backend.port)
+    create_node(api, namespace, backend.tls_port, ("InternalIP", "127.0.0.1"))
+    folders = {"nodes": "/api/v1", "endpointslices": core.replace("/api/v1", "/apis/discovery.k8s.io/v1")}
+
+    def path_of(text: str) -> str:
+        return f"{folders.get(text.partition('/')[0], core)}/{text.format(namespace)}"
+
+    ask = partial(api.get, path_of(asked))
+    small = pieces_offloaded(api, ask)
+    for path in paths:
+        api.patch(path_of(path), {"metadata": {"annotations": LARGE}}).ok()
+    assert pieces_offloaded(api, ask) - small == expected
 
 
 def test_a_headless_service_with_one_port(api: Api, core: str, backend: BackendServer, address: str) -> None:

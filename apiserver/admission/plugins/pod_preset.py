@@ -23,7 +23,6 @@ from apiserver.admission.listers import Lister, refused
 from apiserver.admission.plugins.pod_presets import PresetConflict, merge, work_of_merge
 from apiserver.admission.plugins.pod_specs import MIRROR, PODS, containers
 from apiserver.registry.offload import Offload
-from apiserver.registry.size_class import size_class
 from apiserver.validation.label_selectors import selects
 from apiserver.vocabulary import Document, GroupResource
 from storage.interface import VALUE_BYTES_MAX
@@ -80,7 +79,7 @@ class PodPreset(Plugin):
         presets: list[Document] = []
         added_bytes, places = 0, max(1, sum(1 for _ in containers(pod["spec"])))
         async for each in in_turns(await self._presets.list(attributes.namespace)):
-            preset = await offload.run_begun(size_class(len(each.tail)), each.document)
+            preset = await offload.document(each)
             spec = preset.get("spec") or {}
             if selects(spec.get("selector") or {}, labels):
                 presets.append(preset)

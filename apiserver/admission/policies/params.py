@@ -84,7 +84,7 @@ class Params:
             found = await self._registry.get(resource, namespace, name, ANY)
         except NotFound:
             return ()
-        return [await self._offload.run_begun(size_class(len(found.tail)), found.document)]
+        return [await self._offload.document(found)]
 
     async def _selected(
         self, resource: ServedResource, namespace: str, selector: Document

@@ -20,7 +20,6 @@ from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.deletion import check_preconditions
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedResource, ServedTable
-from apiserver.registry.size_class import size_class
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
@@ -125,7 +124,7 @@ class Evictions(NamedTuple):
         Raises NotFound, Conflict (preconditions), DisruptionBudgetViolated, MultipleDisruptionBudgets.
         """
         for attempt in range(1, ATTEMPTS_MAX + 1):
-            pod = await self._document(await self.registry.get(pods, namespace, name))
+            pod = await self.offload.document(await self.registry.get(pods, namespace, name))
             if not _can_ignore_budget(pod):
                 break
             # A pending pod must not have started to run meanwhile.
@@ -153,9 +152,6 @@ class Evictions(NamedTuple):
             await self._decrement(budgets, budget, name, dry_run=deletion.dry_run)
             await self._delete(pods, namespace, name, deletion)
 
-    async def _document(self, found: StoredObject) -> Document:
-        return await self.offload.run_begun(size_class(len(found.tail)), found.document)
-
     async def _budget(self, budgets: ServedResource | None, pod: Document) -> Document | None:
         """Returns the budget that selects the pod, if there is one. Raises MultipleDisruptionBudgets."""
         if budgets is None:
@@ -165,7 +161,7 @@ class Evictions(NamedTuple):
         labels = pod["metadata"].get("labels") or {}
         selecting = []
         async for each in in_turns(found.objects):
-            budget = await self._document(each)
+            budget = await self.offload.document(each)
             selector = budget.get("spec", {}).get("selector")
             if selector is not None and selects(selector, labels):
                 selecting.append(budget)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote_plus
 
 import aiohttp
@@ -108,6 +108,16 @@ class KubeletAnswered(ApiError):
         self.reason = _REASONS.get(status, "InternalError" if status >= 500 else "")
 
 
+class _Place(NamedTuple):
+    """Where a pod is: that is kept while it is connected to, which takes hours, and not the whole pod.
+
+    node: the name of its node; empty if it has none. path: what is asked of the node's kubelet.
+    """
+
+    node: str
+    path: str
+
+
 def pod_connectors(
     registry: Registry,
     served: ServedTable,
@@ -115,64 +125,78 @@ def pod_connectors(
     kubelets: Kubelets,
     origins: AllowedOrigins,
 ) -> Mapping[str, Connector]:
-    async def pod_of(call: ApiCall) -> Document:
+    async def place_of(call: ApiCall, place: Callable[[Document], _Place]) -> _Place:
+        """Returns where the pod is that is asked for. Raises NotFound, and what `place` raises."""
         info = call.info
         assert call.resource is not None
-        return (await registry.get(call.resource, info.namespace, info.name, MOST_RECENT)).document()
+        found = await registry.get(call.resource, info.namespace, info.name, MOST_RECENT)
+        return await call.offload.read(found, place)
 
-    async def kubelet_of(pod: Document, *, trusts_any: bool = False) -> Backend:
-        """Returns the kubelet that a pod runs on, which has one. Raises NotFound, NoNodeAddress."""
+    async def kubelet_of(call: ApiCall, name: str, *, trusts_any: bool = False) -> Backend:
+        """Returns the kubelet of a node. Raises NotFound, NoNodeAddress."""
         nodes = served.find("", "v1", "nodes")
         assert nodes is not None
-        node = await registry.get(nodes, "", pod["spec"]["nodeName"], MOST_RECENT)
-        return kubelets.backend_of(node.document(), trusts_any=trusts_any)
+        node = await registry.get(nodes, "", name, MOST_RECENT)
+        return await call.offload.read(node, partial(kubelets.backend_of, trusts_any=trusts_any))
 
     async def stream(
-        call: ApiCall, path: str, pod: Document, query: Sequence[tuple[str, str]], upgrader: Upgrader
+        call: ApiCall, place: _Place, query: Sequence[tuple[str, str]], upgrader: Upgrader
     ) -> None:
-        if not pod["spec"].get("nodeName"):
-            raise BadRequest(f"pod {pod['metadata']['name']} does not have a host assigned")
-        backend = await kubelet_of(pod)
-        target = Target(backend, path, _encoded(query), upgrade_required=True)
+        if not place.node:
+            raise BadRequest(f"pod {call.info.name} does not have a host assigned")
+        backend = await kubelet_of(call, place.node)
+        target = Target(backend, place.path, _encoded(query), upgrade_required=True)
         if asks_for_websocket(call.request):
             # Browsers let any page open one, and send the user's certificate along.
             require_allowed_origin(call.request, origins)
         await forwarder.forward(call, target, upgrader)
 
     async def command(call: ApiCall, options: Document) -> None:
-        pod = await pod_of(call)
-        container = container_of(pod, options.get("container", ""))
+        container = options.get("container", "")
+        place = await place_of(call, partial(_place_of_container, what=call.info.subresource, name=container))
         query = [("command", each) for each in options.get("command", ())]
         query += [(name, "1") for option, name in _STREAMS.items() if options.get(option)]
-        path = _path(call.info.subresource, pod, container)
         upgrader: Upgrader = upgrade
         if protocol_to_translate(call) == SHELL_PROTOCOL:
             upgrader = partial(translate_shell, origins=origins, streams=_streams_of(options))
-        await stream(call, path, pod, query, upgrader)
+        await stream(call, place, query, upgrader)
 
     async def port_forward(call: ApiCall, options: Document) -> None:
-        pod = await pod_of(call)
+        place = await place_of(call, partial(_place_of_pod, what="portForward"))
         ports = ",".join(map(str, options.get("ports", ())))
         upgrader: Upgrader = upgrade
         if protocol_to_translate(call) == PORTS_PROTOCOL:
             upgrader = partial(tunnel_ports, origins=origins)
         query = [("port", ports)] if ports else []
-        await stream(call, _path("portForward", pod), pod, query, upgrader)
+        await stream(call, place, query, upgrader)
 
     async def log(call: ApiCall, _: Document) -> None:
         options = read_log_options(call.query, call.info.name)
-        pod = await pod_of(call)
-        container = container_of(pod, options.get("container", ""))
-        if not pod["spec"].get("nodeName"):
+        container = options.get("container", "")
+        place = await place_of(call, partial(_place_of_container, what="containerLogs", name=container))
+        if not place.node:
             await send(call, 204, b"", "")
             return
-        backend = await kubelet_of(pod, trusts_any="insecureSkipTLSVerifyBackend" in options)
+        backend = await kubelet_of(call, place.node, trusts_any="insecureSkipTLSVerifyBackend" in options)
         query = [(name, _text(options[name])) for name in _LOG_PARAMETERS if name in options]
-        target = Target(backend, _path("containerLogs", pod, container), _encoded(query))
+        target = Target(backend, place.path, _encoded(query))
         with forwarder.place(call), forwarder.until_stopped():
             await _send_log(call, forwarder, target, origins)
 
     return {"pods/log": log, "pods/exec": command, "pods/attach": command, "pods/portforward": port_forward}
+
+
+def _place_of_container(pod: Document, *, what: str, name: str) -> _Place:
+    """As `_place_of_pod`, with the container that is meant. Raises BadRequest."""
+    return _place_of_pod(pod, what=what, container=container_of(pod, name))
+
+
+def _place_of_pod(pod: Document, *, what: str, container: str = "") -> _Place:
+    """what: what its kubelet is asked for."""
+    meta = pod["metadata"]
+    end = f"/{container}" if container else ""
+    path = escaped(f"/{what}/{meta['namespace']}/{meta['name']}{end}")
+    return _Place(pod["spec"].get("nodeName") or "", path)
 
 
 def container_of(pod: Document, name: str) -> str:
@@ -211,12 +235,6 @@ def _streams_of(options: Document) -> list[str]:
 
 def _names(spec: Document, field: str) -> list[str]:
     return [each["name"] for each in spec.get(field) or ()]
-
-
-def _path(what: str, pod: Document, container: str = "") -> str:
-    meta = pod["metadata"]
-    end = f"/{container}" if container else ""
-    return escaped(f"/{what}/{meta['namespace']}/{meta['name']}{end}")
 
 
 def _text(value: Any) -> str:

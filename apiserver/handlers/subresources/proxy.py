@@ -11,8 +11,8 @@ import functools
 import ipaddress
 import random
 import ssl
-from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 from apiserver.catalogue.core.services.addresses import address_of
 from apiserver.endpoints.api_call import ApiCall
@@ -22,6 +22,7 @@ from apiserver.handlers.subresources.kubelets import Kubelets
 from apiserver.meta.options import ListOptions
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry
+from apiserver.registry.stored_object import StoredObject
 from apiserver.reverse_proxy.errors import BackendUnreachable, NoBackend, RequestFailed
 from apiserver.reverse_proxy.forwarder import Forwarder
 from apiserver.reverse_proxy.links import escaped, joined
@@ -30,6 +31,8 @@ from apiserver.vocabulary import Document
 from apiserver.webhooks.addresses import AddressDenied
 from storage.interface import MOST_RECENT
 from storage.turns import in_turns
+
+_T = TypeVar("_T")
 
 _DEFAULT_PORTS: Final[Mapping[str, int]] = {"http": 80, "https": 443}
 _PORT_MAX: Final = 65_535
@@ -99,26 +102,30 @@ def proxy_connectors(
     def backend(scheme: str, host: str, port: int) -> Backend:
         return Backend(host, port, context if scheme == "https" else None)
 
+    async def read(call: ApiCall, address: Address, reading: Callable[[Document], _T]) -> _T:
+        """Returns what is read of the object of a name. Raises NotFound, and what `reading` raises."""
+        assert call.resource is not None
+        found = await registry.get(call.resource, call.info.namespace, address.name, MOST_RECENT)
+        return await call.offload.read(found, reading)
+
     async def to_service(call: ApiCall, _: Document) -> None:
         address = _address_of(call, "service")
         assert call.resource is not None
-        service = await _object(call, registry, address)
-        host, port = await services.endpoint(service, address)
+        port_name = await read(call, address, functools.partial(_port_name, port=address.port))
+        host, port = await services.endpoint(call, address.name, port_name)
         await forwarder.forward(call, target(call, backend(address.scheme, host, port)))
 
     async def to_pod(call: ApiCall, _: Document) -> None:
         address = _address_of(call, "pod")
-        pod = await _object(call, registry, address)
-        host = (pod.get("status") or {}).get("podIP") or ""
+        host, first_port = await read(call, address, _address_of_pod)
         _require_proxyable(host)
-        port = address.port or _first_port(pod)
+        port = address.port or first_port
         number = _number(port) if port else _DEFAULT_PORTS[address.scheme or "http"]
         await forwarder.forward(call, target(call, backend(address.scheme, host, number)))
 
     async def to_node(call: ApiCall, _: Document) -> None:
         address = _address_of(call, "node")
-        node = await _object(call, registry, address)
-        kubelet = kubelets.backend_of(node)
+        kubelet = await read(call, address, kubelets.backend_of)
         if address.port in ("", str(kubelet.port)):
             await forwarder.forward(call, target(call, kubelet))
             return
@@ -146,13 +153,6 @@ def _address_of(call: ApiCall, what: str) -> Address:
     return address
 
 
-async def _object(call: ApiCall, registry: Registry, address: Address) -> Document:
-    """Returns the object of a name. Raises NotFound."""
-    assert call.resource is not None
-    found = await registry.get(call.resource, call.info.namespace, address.name, MOST_RECENT)
-    return found.document()
-
-
 def _require_proxyable(host: str) -> None:
     """Raises BadRequest for an address that means something else on each machine, or no single server.
 
@@ -167,12 +167,24 @@ def _require_proxyable(host: str) -> None:
         raise BadRequest("address not allowed")
 
 
-def _first_port(pod: Document) -> str:
-    """Returns the port of a pod that is meant where none is said; empty if it has none."""
+def _address_of_pod(pod: Document) -> tuple[str, str]:
+    """Returns the IP of a pod, and the port that is meant where none is said; empty if it has none."""
+    host = (pod.get("status") or {}).get("podIP") or ""
     for container in pod["spec"].get("containers") or ():
         if ports := container.get("ports"):
-            return str(ports[0]["containerPort"])
-    return ""
+            return host, str(ports[0]["containerPort"])
+    return host, ""
+
+
+def _port_name(service: Document, *, port: str) -> str:
+    """Returns the name of a port of a Service. port: its number, or its name. Raises NoBackend."""
+    if not (port.isascii() and port.isdigit()):
+        return port
+    ports = (service.get("spec") or {}).get("ports") or ()
+    found = next((each for each in ports if str(each.get("port")) == port.lstrip("0")), None)
+    if found is None:
+        raise NoBackend(f'no service port {port} found for service "{service["metadata"]["name"]}"')
+    return found.get("name") or ""
 
 
 def _number(port: str) -> int:
@@ -194,23 +206,16 @@ class _Services:
         self._slices = slices
         self._service_label = service_label
 
-    async def endpoint(self, service: Document, address: Address) -> tuple[str, int]:
-        """Returns address and port of an endpoint that is ready, any one of them.
+    async def endpoint(self, call: ApiCall, name: str, port_name: str) -> tuple[str, int]:
+        """Returns address and port of an endpoint of a Service that is ready, any one of them.
 
         Raises NoBackend, BadRequest.
         """
-        name = service["metadata"]["name"]
-        port_name = address.port
-        if port_name.isascii() and port_name.isdigit():
-            ports = (service.get("spec") or {}).get("ports") or ()
-            found = next((each for each in ports if str(each.get("port")) == port_name.lstrip("0")), None)
-            if found is None:
-                raise NoBackend(f'no service port {port_name} found for service "{name}"')
-            port_name = found.get("name") or ""
+        read = functools.partial(_ready_endpoints, port_name=port_name)
         endpoints = [
             endpoint
-            for each in await self._slices_of(service)
-            for endpoint in _ready_endpoints(each, port_name)
+            async for each in in_turns(await self._slices_of(call.info.namespace, name))
+            for endpoint in await call.offload.read(each, read)
         ]
         if not endpoints:
             raise NoBackend(f'no endpoints available for service "{name}"')
@@ -218,15 +223,13 @@ class _Services:
         _require_proxyable(host)
         return host, port
 
-    async def _slices_of(self, service: Document) -> list[Document]:
+    async def _slices_of(self, namespace: str, service: str) -> Sequence[StoredObject]:
         resource = self._slices()
         if resource is None:
-            return []
-        meta = service["metadata"]
-        query = {"labelSelector": [f"{self._service_label}={meta['name']}"]}
+            return ()
+        query = {"labelSelector": [f"{self._service_label}={service}"]}
         options = ListOptions.for_list(query, resource.known_fields, "")
-        listed = await self._registry.list(resource, meta["namespace"], options)
-        return [each.document() async for each in in_turns(listed.objects)]
+        return (await self._registry.list(resource, namespace, options)).objects
 
 
 def _ready_endpoints(described: Document, port_name: str) -> list[tuple[str, int]]:

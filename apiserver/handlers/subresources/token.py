@@ -23,7 +23,7 @@ from apiserver.handlers.virtual_kinds import VirtualKinds, send_virtual
 from apiserver.meta import timestamps
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedResource, ServedTable
-from apiserver.registry.size_class import size_class, size_class_of_document
+from apiserver.registry.size_class import size_class_of_document
 from apiserver.registry.store import Registry
 from apiserver.vocabulary import Document, GroupResource
 
@@ -154,7 +154,7 @@ class _Objects:
     async def get(self, resource: ServedResource, namespace: str, name: str) -> Document:
         """Returns an object. Raises NotFound, and what `Registry.get` raises."""
         found = await self._registry.get(resource, namespace, name)
-        return await self._offload.run_begun(size_class(len(found.tail)), found.document)
+        return await self._offload.document(found)
 
     async def claims(self, reference: Document | None, namespace: str, account: str) -> BoundTo:
         """Returns the claims about the object that a token is bound to.

@@ -13,6 +13,9 @@ from apiserver.errors import TooManyRequests
 from apiserver.registry.findings import TakesLong
 from apiserver.registry.offload import WAITING_MAX, WAITING_OF_USER_MAX, Offload, on_event_loop
 from apiserver.registry.size_class import HUGE_BYTES, LARGE_BYTES, SizeClass, size_class
+from apiserver.registry.stored_object import StoredObject
+from storage.interface import Stored
+from tests.support.offloaded import done_by
 
 
 @pytest.fixture
@@ -22,6 +25,7 @@ def offload() -> Iterator[Offload]:
     offload.close()
 
 
+SIZE_NAMES = ("small", "large", "huge")
 SIZES = {
     "nothing": (0, SizeClass.SMALL),
     "the largest small one": (LARGE_BYTES, SizeClass.SMALL),
@@ -39,11 +43,27 @@ def test_size_classes(size_bytes: int, expected: SizeClass) -> None:
 @pytest.mark.parametrize(
     ("size", "is_on_loop"),
     [(SizeClass.SMALL, True), (SizeClass.LARGE, False), (SizeClass.HUGE, False)],
-    ids=["small", "large", "huge"],
+    ids=SIZE_NAMES,
 )
 async def test_large_work_runs_in_a_thread(offload: Offload, size: SizeClass, is_on_loop: bool) -> None:
     ran_in = await offload.run(size, threading.current_thread)
     assert (ran_in is threading.current_thread()) is is_on_loop
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "is_on_loop"), [(0, True), (LARGE_BYTES, False), (HUGE_BYTES, False)], ids=SIZE_NAMES
+)
+async def test_large_objects_are_decoded_and_read_in_a_thread(
+    offload: Offload, size_bytes: int, is_on_loop: bool
+) -> None:
+    value = b'{"apiVersion":"v1","kind":"A","metadata":{"name":"%b"}}' % (b"a" * size_bytes)
+    found = StoredObject.of(Stored("/a", value, 7, 7))
+    expected = found.document()
+    assert await offload.document(found) == expected
+    read, ran_in = await offload.read(found, lambda document: (document, threading.current_thread()))
+    assert read == expected
+    assert (ran_in is threading.current_thread()) is is_on_loop
+    assert done_by(offload) == (0 if is_on_loop else 2)
 
 
 @pytest.mark.parametrize("size", SizeClass)
