@@ -16,10 +16,14 @@ from storage.turns import in_turns
 
 
 class Lister:
-    """Gets and lists the objects of one resource. A resource that is not served has none."""
+    """Gets and lists the objects of one resource. A resource that is not served has none.
+
+    offload: the server's, which decodes large objects.
+    """
 
     def __init__(self, registry: Registry, served: ServedTable, group: str, resource: str) -> None:
         self.group_resource = GroupResource(group, resource)
+        self.offload = registry.offload
         self._registry = registry
         self._served = served
         # All objects of the resource, the prefix of their keys, and the state of the cache that they are of.
@@ -32,7 +36,7 @@ class Lister:
     async def get_document(self, name: str, namespace: str = "") -> Document | None:
         """Returns the cached object; if there is none, the stored one. Raises the storage's errors."""
         found = await self.get(name, namespace)
-        return found.document() if found is not None else None
+        return await self.offload.document(found) if found is not None else None
 
     async def get(self, name: str, namespace: str = "") -> StoredObject | None:
         """Like `get_document`, without decoding the object."""
@@ -46,9 +50,13 @@ class Lister:
 
     async def get_live_document(self, name: str, namespace: str = "") -> Document | None:
         """Returns the object as it is stored now. Raises the storage's errors."""
+        found = await self.get_live(name, namespace)
+        return await self.offload.document(found) if found is not None else None
+
+    async def get_live(self, name: str, namespace: str = "") -> StoredObject | None:
+        """Like `get_live_document`, without decoding the object."""
         resource = self.served
-        found = await self._get_stored(resource, name, namespace) if resource is not None else None
-        return found.document() if found is not None else None
+        return await self._get_stored(resource, name, namespace) if resource is not None else None
 
     async def list(self, namespace: str = "") -> Sequence[StoredObject]:
         """Returns all cached objects, or those of a namespace, by name.
@@ -124,7 +132,7 @@ async def default_class(classes: Lister, *annotations: str) -> str | None:
     marked = []
     async for each in in_turns(await classes.list()):
         if b"is-default-class" in each.tail:
-            meta = each.document()["metadata"]
+            meta = await classes.offload.read(each, lambda document: document["metadata"])
             found = meta.get("annotations") or {}
             if any(found.get(name) == "true" for name in annotations):
                 marked.append(meta)

@@ -57,7 +57,7 @@ class NamespaceLifecycle:
 
     async def _check(self, resource: ServedResource, namespace: str, name: str, at: ReadAt) -> Condition:
         found = await self._registry.get(self._namespaces, "", namespace, at)
-        if b'"deletionTimestamp"' in found.tail and "deletionTimestamp" in found.document()["metadata"]:
+        if found.is_terminating():
             raise Forbidden.to_resource(
                 resource.group_resource,
                 name,

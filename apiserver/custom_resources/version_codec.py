@@ -92,10 +92,7 @@ class CreationGuards(NamedTuple):
         if seen is None or seen.value is None:
             raise NoSuchEndpoint
         definition = seen.value
-        if (
-            b'"deletionTimestamp"' in definition.tail
-            and "deletionTimestamp" in definition.document()["metadata"]
-        ):
+        if definition.is_terminating():
             raise Forbidden.to_resource(
                 self.group_resource,
                 name,

@@ -38,6 +38,7 @@ from storage.interface import ENCRYPTED_PREFIX, READ_ENCRYPTED, Stored, Unreadab
 log = logging.getLogger(__name__)
 
 _METADATA: Final = b'"metadata":'
+_DELETED: Final = b'"deletionTimestamp"'
 _NO_LABELS: Final[Mapping[str, str]] = {}
 # The metadata of nearly all objects end within so many bytes: to find that out takes no longer in large ones.
 FIRST_LOOK_BYTES: Final = 32 * 1024
@@ -181,6 +182,19 @@ class StoredObject:
                 return orjson.dumps(self.document()["metadata"])
             self.metadata_end = end
         return self.tail[: self.metadata_end]
+
+    def is_terminating(self) -> bool:
+        """Whether its deletion has begun, told without decoding more than small metadata.
+
+        Of a damaged object nobody knows that.
+        """
+        is_small = size_class(len(self.tail)) is SizeClass.SMALL
+        if _DELETED not in (self.tail if is_small else self.metadata()):
+            return False
+        metadata = self.metadata()
+        if size_class(len(metadata)) is SizeClass.SMALL:
+            return "deletionTimestamp" in orjson.loads(metadata)
+        return json_slices.find(metadata, "deletionTimestamp") is not None
 
     def labels(self) -> Mapping[str, str]:
         labels = self.known_labels

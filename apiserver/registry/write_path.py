@@ -20,8 +20,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-import orjson
-
 from apiserver.errors import AlreadyExists, ApiError, BadRequest, NotFound
 from apiserver.meta import names, object_meta, timestamps
 from apiserver.registry import deletion, version_codec, write_stages
@@ -413,6 +411,8 @@ def _random_suffix() -> str:
 
 
 def _is_terminating(version: KeyVersion[StoredObject] | None) -> bool:
+    """Raises CorruptObject."""
     if version is None or version.value is None:
         return False
-    return "deletionTimestamp" in orjson.loads(version.value.metadata())
+    version.value.require_sound()
+    return version.value.is_terminating()

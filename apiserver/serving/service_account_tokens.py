@@ -94,6 +94,6 @@ def object_getter(registry: Registry, served: ServedTable) -> ObjectGetter:
             found = await registry.get(kind, namespace, name, MOST_RECENT if is_fresh else ANY)
         except NotFound:
             return None
-        return found.document()
+        return await registry.offload.document(found)
 
     return get

@@ -11,6 +11,7 @@ from apiserver.registry.stored_object import DamagedObject
 from apiserver.vocabulary import Document
 from storage.interface import ANY
 from storage.keys import prefix_range
+from storage.turns import in_turns
 
 
 class CachedServices:
@@ -29,7 +30,7 @@ class CachedServices:
         current = await self._registry.cache.get(self._registry.key(resource, namespace, name), ANY)
         if current is None or current.value is None or isinstance(current.value, DamagedObject):
             return None
-        return current.value.document()
+        return await self._registry.offload.document(current.value)
 
     async def slices(self, namespace: str, service: str) -> Iterable[Document]:
         resource = self._served.hub(self._slices_group, "endpointslices")
@@ -37,11 +38,10 @@ class CachedServices:
             return ()
         keys = prefix_range(f"{self._registry.prefix_of(resource)}{namespace}/")
         listing = await self._registry.cache.list(keys, ANY)
-        found = (each.value for each in listing.versions)
         return [
-            each.document()
-            for each in found
-            if each is not None
-            and not isinstance(each, DamagedObject)
-            and each.labels().get(self._service_label) == service
+            await self._registry.offload.document(found)
+            async for each in in_turns(listing.versions)
+            if (found := each.value) is not None
+            and not isinstance(found, DamagedObject)
+            and found.labels().get(self._service_label) == service
         ]

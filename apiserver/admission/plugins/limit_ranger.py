@@ -15,6 +15,8 @@ from apiserver.admission.plugins.pod_specs import CONTAINERS, PODS, containers, 
 from apiserver.catalogue.pod_specs.resource_totals import quantities, total_of_pod
 from apiserver.meta.quantity import EXACT, Quantity
 from apiserver.registry.offload import Offload
+from apiserver.registry.size_class import size_class
+from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import Document, GroupResource
 from storage.turns import in_turns
 
@@ -37,7 +39,7 @@ class LimitRanger(Plugin):
         if attributes.resource.stored_group_resource == PODS and old is None:
             offload, size = self._offload.for_user(attributes.user.name), work_with(new["spec"])
             async for each in in_turns(await self._limit_ranges.list(attributes.namespace)):
-                await offload.run_begun(size, set_defaults, new, each.document())
+                await offload.run_begun(max(size, size_class(len(each.tail))), _set_defaults, new, each)
 
     async def validate(
         self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
@@ -46,14 +48,18 @@ class LimitRanger(Plugin):
             return
         problems = claim_problems if attributes.resource.stored_group_resource == CLAIMS else pod_problems
 
-        def problems_of(limit_range: Document) -> list[str]:
+        def problems_of(limit_range: StoredObject) -> list[str]:
             # The same one may be wrong with several containers.
-            return list(dict.fromkeys(problems(new, limit_range)))
+            return list(dict.fromkeys(problems(new, limit_range.document())))
 
         offload, size = self._offload.for_user(attributes.user.name), work_with(new["spec"])
         async for each in in_turns(await self._limit_ranges.list(attributes.namespace)):
-            if texts := await offload.run_begun(size, problems_of, each.document()):
+            if texts := await offload.run_begun(max(size, size_class(len(each.tail))), problems_of, each):
                 raise refused(attributes, new, texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+
+
+def _set_defaults(pod: Document, limit_range: StoredObject) -> None:
+    set_defaults(pod, limit_range.document())
 
 
 _CONCERNED: Final = frozenset(

@@ -109,7 +109,7 @@ class Priority(Plugin):
     async def _default(self) -> Document | None:
         """Returns the default class: the one with the lowest value, if there are several."""
         marked = [
-            each.document()
+            await self._classes.offload.document(each)
             async for each in in_turns(await self._classes.list())
             if b'"globalDefault":true' in each.tail
         ]

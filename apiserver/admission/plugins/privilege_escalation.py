@@ -26,7 +26,7 @@ from apiserver.catalogue.rbac.roles import GROUP
 from apiserver.errors import Forbidden, NotFound
 from apiserver.golang.quoting import go_quote
 from apiserver.registry.findings import TakesLong
-from apiserver.registry.size_class import SizeClass
+from apiserver.registry.size_class import SizeClass, size_class_of_document
 from apiserver.vocabulary import MASTERS, Document, GroupResource
 
 # The steps of a comparison that runs on the event loop: some milliseconds.
@@ -82,7 +82,8 @@ class PrivilegeEscalationCheck(Plugin):
             return
         if await self._may(attributes, "escalate", resource, attributes.path_name):
             return
-        await self._require_held(attributes, new, parse_rules(new))
+        rules = await self._offload.run_begun(size_class_of_document(new), parse_rules, new)
+        await self._require_held(attributes, new, rules)
         if _has_aggregation(new) or (old is not None and _has_aggregation(old)):
             # An aggregated role gets the rules of roles that others write.
             missing, _ = await self._missing(attributes, new, _ALL_PERMISSIONS)
@@ -105,10 +106,10 @@ class PrivilegeEscalationCheck(Plugin):
         if await self._may(attributes, "bind", bound, name):
             return
         # A cached role may be older than the one that is granted.
-        found = await lister.get_live_document(name, attributes.namespace if kind == ROLE else "")
+        found = await lister.get_live(name, attributes.namespace if kind == ROLE else "")
         if found is None:
             raise NotFound(lister.group_resource, name)
-        await self._require_held(attributes, new, parse_rules(found))
+        await self._require_held(attributes, new, await self._offload.read(found, parse_rules))
 
     def _kinds(self, attributes: AdmissionAttributes) -> Sequence[str]:
         is_namespaced = attributes.resource.stored_group_resource == self._role_bindings

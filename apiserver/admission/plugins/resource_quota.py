@@ -134,11 +134,14 @@ class ResourceQuota(Plugin):
     ) -> None:
         """Raises QuotaViolation."""
         try:
-            require_covered(self._limited, [each.document() for each in found], evaluator, change)
+            require_covered(self._limited, await self._decoded(found), evaluator, change)
         except QuotaViolation:
             # The quota that covers it may be new.
             stored = await self._quotas.list_live(namespace)
-            require_covered(self._limited, [each.document() for each in stored], evaluator, change)
+            require_covered(self._limited, await self._decoded(stored), evaluator, change)
+
+    async def _decoded(self, quotas: Sequence[StoredObject]) -> list[Document]:
+        return [await self._offload.document(each) async for each in in_turns(quotas)]
 
     async def _list_live(self, namespace: str) -> Sequence[StoredObject]:
         """Returns the stored quotas of a namespace of which none is cached: one may be new.
@@ -157,10 +160,10 @@ class ResourceQuota(Plugin):
 
     async def _concerned(self, cached: StoredObject, namespace: str, charge: _Charge) -> str:
         """Returns the name of the quota if it has to be charged, else "". Raises QuotaViolation."""
-        quota: Document | None = cached.document()
+        offload = self._offload.for_user(charge.user.name)
+        quota: Document | None = await offload.document(cached)
         assert quota is not None
         name: str = quota["metadata"]["name"]
-        offload = self._offload.for_user(charge.user.name)
         try:
             return name if await offload.run_begun(charge.size, charge.usage, quota) is not None else ""
         except QuotaViolation:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from apiserver.catalogue.builtin_type import field_texts
 from apiserver.registry.own_writes import OwnWrites
-from apiserver.registry.size_class import LARGE_BYTES
+from apiserver.registry.size_class import HUGE_BYTES, LARGE_BYTES
 from apiserver.registry.stored_object import (
     DAMAGED_LOGGED_MAX,
     FIRST_LOOK_BYTES,
@@ -153,6 +153,25 @@ LABELS: Final[dict[str, tuple[dict[str, Any], dict[str, str]]]] = {
 @pytest.mark.parametrize(("document", "labels"), LABELS.values(), ids=LABELS)
 def test_labels(document: dict[str, Any], labels: dict[str, str]) -> None:
     assert of(**document).labels() == labels
+
+
+AGO: Final = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+MANY: Final = {f"k{number}": "v" for number in range(HUGE_BYTES // 10)}
+TERMINATING: Final[dict[str, tuple[dict[str, Any], bool]]] = {
+    "one that is not": ({"metadata": {"name": "a"}}, False),
+    "one that is": ({"metadata": {"name": "a", **AGO}}, True),
+    "one that has such a field elsewhere": ({"metadata": {"name": "a"}, "spec": AGO}, False),
+    "a label of that name": ({"metadata": {"labels": AGO}}, False),
+    "one with a large spec": ({"metadata": AGO, "spec": MANY}, True),
+    "one with such a field in a large spec": ({"metadata": {"name": "a"}, "spec": {**MANY, **AGO}}, False),
+    "one with large metadata": ({"metadata": {"labels": MANY, **AGO}}, True),
+    "a label of that name in large metadata": ({"metadata": {"labels": {**MANY, **AGO}}}, False),
+}
+
+
+@pytest.mark.parametrize(("document", "is_terminating"), TERMINATING.values(), ids=TERMINATING)
+def test_whether_a_deletion_has_begun(document: dict[str, Any], is_terminating: bool) -> None:
+    assert of(**document).is_terminating() is is_terminating
 
 
 class TypeGetter:
