@@ -93,11 +93,13 @@ class ApiServiceRegistration:
             self._unsettled.add(name)
         self.queue.add(name)
 
-    def _on_definition(self, notification: Notification) -> None:
+    async def _on_definition(self, notification: Notification) -> None:
         key, found = notification.key, notification.new
+        after: frozenset[GroupVersion] = frozenset()
+        if found is not None:
+            after = await self._registry.offload.read(found, _served_versions)
+            after -= {self._resource.group_version}
         before = self._versions.pop(key, frozenset())
-        after = frozenset() if found is None else _served_versions(found.document())
-        after -= {self._resource.group_version}
         for each in before - after:
             name = local_api_services.name_of(each)
             self._definitions[name].pop(key)

@@ -21,6 +21,7 @@ from apiserver.controllers.undone_writes import UndoneWrites
 from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.errors import ApiError, NotFound
 from apiserver.registry.served_resource import ServedResource, ServedTable
+from apiserver.registry.size_class import size_class
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject, StoredObject, document_of_tail
 from apiserver.registry.write_request import Draft, WriteRequest
@@ -149,7 +150,8 @@ class ClusterRoleAggregation:
             before = known.get(name)
             if before is None or before[0] != version.revision:
                 try:
-                    role = _read(version.value)
+                    size = size_class(len(version.value.tail))
+                    role = await self._registry.offload.run_begun(size, _read, version.value)
                 except (CorruptObject, Malformed) as error:
                     log.error("cluster role %s has nothing to aggregate: %s", name, error)
                     role = _NO_ROLE

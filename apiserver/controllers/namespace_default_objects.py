@@ -129,11 +129,12 @@ class NamespaceDefaultObjects:
             written = [each.name for each in self._objects if await self._ensure(each, namespace)]
             if not written:
                 return None
-            owner = (await self._registry.get(self._resource("namespaces"), "", namespace)).document()
+            owner = await self._registry.get(self._resource("namespaces"), "", namespace)
         except (NotFound, Forbidden):
             return None  # The namespace is gone, or going.
         # With the uid: to delete a namespace and create it again is not to undo what was written to it.
-        return Wrote((owner["metadata"]["uid"], *written))
+        uid = await self._registry.offload.read(owner, lambda document: document["metadata"]["uid"])
+        return Wrote((uid, *written))
 
     async def _ensure(self, default: DefaultObject, namespace: str) -> bool:
         """Create or replace an object, and return whether that was necessary.
@@ -158,7 +159,7 @@ class NamespaceDefaultObjects:
             except AlreadyExists:
                 return False  # Another server was faster.
             return True
-        if default.is_current(found.document()):
+        if await self._registry.offload.read(found, default.is_current):
             return False
 
         def replaced(current: StoredObject) -> Draft:

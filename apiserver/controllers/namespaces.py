@@ -98,7 +98,7 @@ class NamespaceController:
         An object that cannot be deleted does not stop the others.
         Raises NotFound if the namespace is not being deleted, RevisionTooLarge if the cache is far behind.
         """
-        namespace = (await self._registry.get(self._namespaces(), "", name)).document()
+        namespace = await self._decoded(await self._registry.get(self._namespaces(), "", name))
         self._require_deleted(namespace)
         deleted_at = timestamps.from_text(namespace["metadata"]["deletionTimestamp"])
         deleted_for_s = self._clock() - (deleted_at or 0)
@@ -158,7 +158,7 @@ class NamespaceController:
         try:
             deleted = await self._registry.delete(DeleteRequest(resource, namespace, name))
             if not deleted.is_removed:
-                remaining.add(resource, deleted.found.document())
+                remaining.add(resource, await self._decoded(deleted.found))
         except NotFound:
             pass
         except ApiError as error:
@@ -166,6 +166,9 @@ class NamespaceController:
                 "namespace: %s %s/%s cannot be deleted: %s", resource.group_resource, namespace, name, error
             )
             remaining.fail(f"{error}")
+
+    async def _decoded(self, found: StoredObject) -> Document:
+        return await self._registry.offload.document(found)
 
     async def _report(self, name: str, remaining: Remaining) -> None:
         """Tell what keeps the namespace in its status, if that has changed."""

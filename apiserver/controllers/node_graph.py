@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, Final, TypeVar
 
 from apiserver.authz.node.graph import NodeGraph
-from apiserver.authz.node.references import pod_references, volume_references
+from apiserver.authz.node.references import Reference, pod_references, volume_references
 from apiserver.brand import Brand
 from apiserver.controllers.informer import Informer, ListWatch, Notification
 from apiserver.metrics.node_graph import NodeGraphMetrics
+from apiserver.registry.offload import run_unqueued
 from apiserver.registry.served_resource import ResourceTable
+from apiserver.registry.size_class import size_class
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
+from apiserver.vocabulary import Document
+
+_T = TypeVar("_T")
 
 _NODE_NAME: Final = "spec.nodeName"
 # What of a pod that is bound to a node may change, and refers to other objects.
@@ -22,7 +27,10 @@ _CHANGEABLE: Final = (b'"ephemeralContainers":', b'"resourceClaim', b'"extendedR
 
 
 class NodeGraphInformer:
-    """Keeps a `NodeGraph` up to date with the watch cache, from when a node asks for the first time."""
+    """Keeps a `NodeGraph` up to date with the watch cache, from when a node asks for the first time.
+
+    Large objects are read in a thread; until that is done, what they gave before holds.
+    """
 
     def __init__(
         self,
@@ -38,7 +46,7 @@ class NodeGraphInformer:
         self._informers = list(self._made(registry, table, brand))
 
     def _made(self, registry: Registry, table: ResourceTable, brand: Brand) -> Iterator[Informer]:
-        handlers: dict[tuple[str, str], Callable[[Notification], None]] = {
+        handlers: dict[tuple[str, str], Callable[[Notification], Awaitable[None]]] = {
             ("", "pods"): self._on_pod,
             ("", "persistentvolumes"): self._on_volume,
             (brand.group("storage"), "volumeattachments"): self._on_attachment,
@@ -68,46 +76,64 @@ class NodeGraphInformer:
             for informer in self._informers:
                 tasks.create_task(informer.run(), name="node-graph")
 
-    def _on_pod(self, notification: Notification) -> None:
-        place, old, new = (notification.namespace, notification.name), notification.old, notification.new
+    async def _on_pod(self, notification: Notification) -> None:
+        place, new, began = (notification.namespace, notification.name), notification.new, time.perf_counter()
         if new is None:
-            began = time.perf_counter()
             self._graph.remove_pod(place)
             self._observe(notification, "Pod", began)
             return
+        bound_to = self._graph.node_of(place) if notification.old is not None else ""
         try:
-            node = new.fields(self._pod_fields)[_NODE_NAME]
-            is_bound_before = node and old is not None and self._graph.node_of(place) == node
-            if is_bound_before and not any(mark in new.tail for mark in _CHANGEABLE):
-                return  # Nearly all writes of pods report their status.
-            began = time.perf_counter()
-            references = pod_references(new.document()) if node else frozenset()
+            read = await run_unqueued(size_class(len(new.tail)), self._read_pod, new, bound_to)
         except Exception:  # Whatever is stored now, what it gave before it gives no longer.
             self._graph.remove_pod(place)
             raise
+        if read is None:
+            return
+        node, references = read
         self._graph.put_pod(place, node, references)
         if node:
             self._observe(notification, "Pod", began)
 
-    def _on_volume(self, notification: Notification) -> None:
-        began = time.perf_counter()
-        # As for pods: what cannot be read gives nothing.
-        self._graph.put_volume(notification.name, None)
-        if notification.new is not None:
-            self._graph.put_volume(notification.name, volume_references(notification.new.document()))
+    def _read_pod(self, pod: StoredObject, bound_to: str) -> tuple[str, frozenset[Reference]] | None:
+        """Returns the node of a pod, and what it refers to; None if that cannot have changed.
+
+        bound_to: the node that it is known to be bound to; empty if that is not known.
+        """
+        node = pod.fields(self._pod_fields)[_NODE_NAME]
+        if node and bound_to == node and not any(mark in pod.tail for mark in _CHANGEABLE):
+            return None  # Nearly all writes of pods report their status.
+        return node, pod_references(pod.document()) if node else frozenset()
+
+    async def _on_volume(self, notification: Notification) -> None:
+        began, name, new = time.perf_counter(), notification.name, notification.new
+        try:
+            references = await _read(new, volume_references) if new is not None else None
+        except Exception:  # As for pods: what cannot be read gives nothing.
+            self._graph.put_volume(name, None)
+            raise
+        self._graph.put_volume(name, references)
         self._observe(notification, "PV", began)
 
-    def _on_attachment(self, notification: Notification) -> None:
+    async def _on_attachment(self, notification: Notification) -> None:
         began = time.perf_counter()
-        self._graph.put_attachment(notification.name, "")
-        self._graph.put_attachment(notification.name, _named_node(notification.new))
+        await self._put_node(notification, self._graph.put_attachment)
         self._observe(notification, "VolumeAttachment", began)
 
-    def _on_slice(self, notification: Notification) -> None:
+    async def _on_slice(self, notification: Notification) -> None:
         began = time.perf_counter()
-        self._graph.put_slice(notification.name, "")
-        self._graph.put_slice(notification.name, _named_node(notification.new))
+        await self._put_node(notification, self._graph.put_slice)
         self._observe(notification, "ResourceSlice", began)
+
+    async def _put_node(self, notification: Notification, put: Callable[[str, str], None]) -> None:
+        """put: takes the name of an object and its node; an empty one if it has none."""
+        new = notification.new
+        try:
+            node = await _read(new, _named_node) if new is not None else ""
+        except Exception:  # As above.
+            put(notification.name, "")
+            raise
+        put(notification.name, node)
 
     def _observe(self, notification: Notification, kind: str, began: float) -> None:
         """Count a change of the graph. began: by perf_counter."""
@@ -115,9 +141,12 @@ class NodeGraphInformer:
         self._metrics.changed(f"{action}{kind}", time.perf_counter() - began)
 
 
-def _named_node(found: StoredObject | None) -> str:
+async def _read(found: StoredObject, reading: Callable[[Document], _T]) -> _T:
+    return await run_unqueued(size_class(len(found.tail)), lambda: reading(found.document()))
+
+
+def _named_node(document: Document) -> str:
     """Returns the node that the spec names; slices of 1.30 have no spec, and name it themselves."""
-    document: Any = found.document() if found is not None else {}
-    spec = document.get("spec", document)
+    spec: Any = document.get("spec", document)
     node = spec.get("nodeName") if isinstance(spec, dict) else None
     return node if isinstance(node, str) else ""

@@ -19,7 +19,9 @@ from apiserver.authz.rbac.policy import (
 )
 from apiserver.authz.rbac.rules import CACHED_BYTES_MAX, CACHED_MAX, Malformed
 from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.registry.offload import run_unqueued
 from apiserver.registry.served_resource import ResourceTable
+from apiserver.registry.size_class import size_class
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject, StoredObject, document_of_tail
 from apiserver.text_caches import text_cache
@@ -35,7 +37,7 @@ _KINDS: Final = {
 
 
 class RbacPolicyInformer:
-    """Keeps an `RbacPolicy` up to date with the watch cache."""
+    """Keeps an `RbacPolicy` up to date with the watch cache. Large objects are parsed in a thread."""
 
     def __init__(self, registry: Registry, table: ResourceTable, group: str, policy: RbacPolicy) -> None:
         """group: the API group of RBAC's types, all of which the table has."""
@@ -61,13 +63,14 @@ class RbacPolicyInformer:
             for informer in self._informers:
                 tasks.create_task(informer.run(), name="rbac-policy")
 
-    def _on_object(self, kind: str, notification: Notification) -> None:
+    async def _on_object(self, kind: str, notification: Notification) -> None:
         namespace, name = notification.namespace, notification.name
         if notification.new is None:
             self._policy.remove(kind, namespace, name)
             return
         try:
-            found = _read(kind, notification.new)
+            size = size_class(len(notification.new.tail))
+            found = await run_unqueued(size, _read, kind, notification.new)
             if (found.namespace, found.name) != (namespace, name):  # What it grants depends on that.
                 raise Malformed("its name or namespace is not that of its key")
             self._policy.put_parsed(kind, found)

@@ -94,15 +94,15 @@ class ResourceQuotaController:
 
     # ---- when to measure
 
-    def _on_quota(self, tasks: asyncio.TaskGroup, notification: Notification) -> None:
-        namespace, name = notification.namespace, notification.name
+    async def _on_quota(self, tasks: asyncio.TaskGroup, notification: Notification) -> None:
+        namespace, name, new = notification.namespace, notification.name, notification.new
+        names = await self._offload.read(new, _limited) if new is not None else frozenset()
         quotas = self._limits.setdefault(namespace, {})
-        if notification.new is None:
+        if new is None:
             quotas.pop(name, None)
             if not quotas:
                 del self._limits[namespace]
             return
-        names = frozenset((notification.new.document().get("spec") or {}).get("hard") or ())
         if quotas.get(name) != names:
             quotas[name] = names
             self._inform_about(tasks, names)
@@ -166,7 +166,7 @@ class ResourceQuotaController:
         begun = []
         async for version in in_turns(listing.versions):
             if version.value is not None and version.value.head:
-                document = version.value.document()
+                document = await self._offload.document(version.value)
                 try:
                     begun.append(UsageCalculation(document))
                 except Exception as error:  # The API makes no such quota; it must not hold up the others.
@@ -274,3 +274,8 @@ class ResourceQuotaController:
         found = self._served.find("", "v1", "resourcequotas")
         assert found is not None
         return found
+
+
+def _limited(quota: Document) -> frozenset[str]:
+    """Returns the names that a quota limits."""
+    return frozenset((quota.get("spec") or {}).get("hard") or ())

@@ -73,9 +73,9 @@ class ServiceAccountTokens:
         ]
         await Controller(self.queue, self._reconcile, workers=WORKERS, informers=informers).run()
 
-    def _on_secret(self, notification: Notification) -> None:
-        key = notification.namespace, notification.name
-        account = "" if notification.new is None else _account_name(notification.new.document())
+    async def _on_secret(self, notification: Notification) -> None:
+        key, new = (notification.namespace, notification.name), notification.new
+        account = "" if new is None else await self._registry.offload.read(new, _account_name)
         before = self._account_of.pop(key, "")
         if before:
             secrets = self._secrets_of[notification.namespace, before]
@@ -95,9 +95,10 @@ class ServiceAccountTokens:
         namespace, name = key
         secrets = self._resource("secrets")
         try:
-            secret = (await self._registry.get(secrets, namespace, name)).document()
+            found = await self._registry.get(secrets, namespace, name)
         except NotFound:
             return None
+        secret = await self._registry.offload.document(found)
         account_name = _account_name(secret)
         if not account_name or "deletionTimestamp" in secret["metadata"]:
             return None
@@ -114,7 +115,7 @@ class ServiceAccountTokens:
             found = await self._registry.get(self._resource("serviceaccounts"), namespace, name)
         except NotFound:
             return None
-        own = found.document()["metadata"]["uid"]
+        own = await self._registry.offload.read(found, lambda document: document["metadata"]["uid"])
         return Reference(name, own) if uid in (None, "", own) else None
 
     async def _delete(self, secrets: ServedResource, secret: Document) -> Outcome:

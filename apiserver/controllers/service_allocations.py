@@ -96,31 +96,31 @@ class ServiceAllocationRepair:
             tasks.create_task(Controller(self.queue, self._reconcile, informers=informers).run())
             await keep_forever(self._registry, self._compare, INTERVAL_S, on_first)
 
-    def _on_address(self, notification: Notification) -> None:
+    async def _on_address(self, notification: Notification) -> None:
         """Have the Service repaired that has an address, if the IPAddress is not as it should be."""
         for found in (notification.old, notification.new):
             if found is None or not found.head:
                 continue
-            parent = (found.document().get("spec") or {}).get("parentRef") or {}
+            parent = await self._registry.offload.read(found, _parent_of)
             key = (parent.get("namespace") or "", parent.get("name") or "")
-            if parent.get("resource") == "services" and self._lacks_record(key, notification.name):
+            if parent.get("resource") == "services" and await self._lacks_record(key, notification.name):
                 self.queue.add(key)
 
-    def _lacks_record(self, service: Key, address: str) -> bool:
+    async def _lacks_record(self, service: Key, address: str) -> bool:
         """Whether a Service has an address whose IPAddress is missing or wrong, as far as the cache knows."""
         found = self._cached_service(*service)
         if found is None:
             return False
-        document = found.document()
-        records = (
-            self._allocator.record(document, each)
-            for each in self._allocator.allocations(document)
-            if each.value == address
-        )
-        return any(
-            record is not None and not self._is_right(self._cached_record(record), record)
-            for record in records
-        )
+
+        def records(service: Document) -> list[Record | None]:
+            allocator = self._allocator
+            given = (each for each in allocator.allocations(service) if each.value == address)
+            return [allocator.record(service, each) for each in given]
+
+        for record in await self._registry.offload.read(found, records):
+            if not await self._is_recorded(record):
+                return True
+        return False
 
     # ---- all of them
 
@@ -144,11 +144,11 @@ class ServiceAllocationRepair:
                 continue
             with _skipping(found.key):
                 owner = self._keys.owner(found.key)
-                for each, record in self._given(found.document()):
+                for each, record in await self._registry.offload.read(found, self._given):
                     claim = claims.get(self._keys.claim(each))
                     has.add(self._keys.claim(each))
-                    is_recorded = record is None or self._is_right(self._cached_record(record), record)
-                    if claim is None or claim.value != owner or not is_recorded:
+                    is_claimed = claim is not None and claim.value == owner
+                    if not is_claimed or not await self._is_recorded(record):
                         namespace, _, name = found.key.removeprefix(prefix).rpartition("/")
                         wrong[namespace, name] = None
         await self._repair_all(wrong)
@@ -205,37 +205,42 @@ class ServiceAllocationRepair:
             if found is None or not found.head:
                 continue
             with _skipping(found.key):
-                address = found.document()
-                parent = (address.get("spec") or {}).get("parentRef") or {}
-                service = self._cached_service(parent.get("namespace") or "", parent.get("name") or "")
-                if service is None or not self._has_address(service.document(), address):
+                if not await self._is_given(found):
                     await self._drop_orphan(found.key)
+
+    async def _is_given(self, address: StoredObject) -> bool:
+        """Whether the Service that an IPAddress names has it, as far as the cache knows."""
+        name, parent = await self._registry.offload.read(
+            address, lambda document: (document["metadata"]["name"], _parent_of(document))
+        )
+        service = self._cached_service(parent.get("namespace") or "", parent.get("name") or "")
+        if service is None:
+            return False
+        return await self._registry.offload.read(service, lambda document: self._has_address(document, name))
 
     async def _drop_orphan(self, key: str) -> None:
         stored = (await self._store.get(key)).stored
         address = _decoded(stored.value) if stored is not None else None
         if stored is None or address is None:
             return
-        parent = (address.get("spec") or {}).get("parentRef") or {}
+        parent = _parent_of(address)
         owner = self._registry.key(self._services(), parent.get("namespace") or "", parent.get("name") or "")
         found = (await self._store.get(owner)).stored
         service = _decoded(found.value) if found is not None else None
-        if found is not None and (service is None or self._has_address(service, address)):
+        name = address["metadata"]["name"]
+        if found is not None and (service is None or self._has_address(service, name)):
             return
         # One that people have made is theirs: it says nothing of who manages it.
-        example = self._allocator.record(
-            {"metadata": {"name": ""}}, Allocation("clusterip", address["metadata"]["name"], "")
-        )
+        example = self._allocator.record({"metadata": {"name": ""}}, Allocation("clusterip", name, ""))
         if example is None or not _has_labels(address, example):
             return
         changes = _Changes({owner: _unchanged(owner, found)}, [])
         changes.add(key, stored, Delete(key))
-        log.warning("the IPAddress %s is no Service's any more", address["metadata"]["name"])
+        log.warning("the IPAddress %s is no Service's any more", name)
         await self._commit(changes)
 
-    def _has_address(self, service: Document, address: Document) -> bool:
-        name = address["metadata"]["name"]
-        return any((each.kind, each.value) == ("clusterip", name) for each, _ in self._given(service))
+    def _has_address(self, service: Document, address: str) -> bool:
+        return any((each.kind, each.value) == ("clusterip", address) for each, _ in self._given(service))
 
     def _given(self, service: Document) -> list[tuple[Allocation, Record | None]]:
         """Returns what a Service has, and by what clients see it.
@@ -338,15 +343,21 @@ class ServiceAllocationRepair:
     def _is_right(self, found: Document | None, wanted: Record) -> bool:
         if found is None:
             return False
-        parent = (found.get("spec") or {}).get("parentRef") or {}
+        parent = _parent_of(found)
         expected = {"group": "", **wanted.document["spec"]["parentRef"]}
         is_of_it = all((parent.get(name) or "") == value for name, value in expected.items())
         return is_of_it and _has_labels(found, wanted)
 
-    def _cached_record(self, record: Record) -> Document | None:
+    async def _is_recorded(self, record: Record | None) -> bool:
+        """Whether there is the IPAddress that is needed, if one is, as far as the cache knows."""
+        if record is None:
+            return True
         found = self._registry.cache.get_cached(self._keys.record(record))
-        is_sound = found is not None and found.value is not None and found.value.head
-        return found.value.document() if found is not None and found.value is not None and is_sound else None
+        if found is None or found.value is None or not found.value.head:
+            return False
+        return await self._registry.offload.read(
+            found.value, lambda document: self._is_right(document, record)
+        )
 
     def _cached_service(self, namespace: str, name: str) -> StoredObject | None:
         found = self._registry.cache.get_cached(self._registry.key(self._services(), namespace, name))
@@ -371,6 +382,12 @@ def _skipping(key: str) -> Iterator[None]:
         raise
     except Exception as error:
         log.warning("%s is malformed, and left as it is: %s: %s", key, type(error).__name__, error)
+
+
+def _parent_of(address: Document) -> Document:
+    """Returns what an IPAddress says that it is of."""
+    found: Document = (address.get("spec") or {}).get("parentRef") or {}
+    return found
 
 
 def _has_labels(found: Document, wanted: Record) -> bool:

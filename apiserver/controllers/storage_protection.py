@@ -240,8 +240,11 @@ class StorageProtection:
             assert found is not None
             found.require_sound()
             if self._protection.mark in found.tail:
-                uses.update(self._protection.uses(found.document()))
+                uses |= await self._registry.offload.read(found, self._uses_of)
         return uses
+
+    def _uses_of(self, user: Document) -> set[Use]:
+        return set(self._protection.uses(user))
 
     def _resource(self, name: str) -> ServedResource:
         found = self._served.find("", "v1", name)

@@ -53,10 +53,12 @@ class TtlAfterFinished:
         )
         await Controller(self.queue, self._reconcile, workers=WORKERS, informers=[informer]).run()
 
-    def _on_job(self, notification: Notification) -> None:
+    async def _on_job(self, notification: Notification) -> None:
         found, key = notification.new, (notification.namespace, notification.name)
-        is_marked = found is not None and _MARK in found.tail
-        left_s = time_left_s(found.document(), self._clock()) if found is not None and is_marked else None
+        left_s: float | None = None
+        if found is not None and _MARK in found.tail:
+            now = self._clock()
+            left_s = await self._registry.offload.read(found, lambda job: time_left_s(job, now))
         if left_s is None:
             self.queue.cancel(key)
         else:
@@ -65,15 +67,16 @@ class TtlAfterFinished:
     async def _reconcile(self, key: Key) -> Outcome:
         jobs, (namespace, name) = self._jobs(), key
         try:
-            job = (await self._registry.get(jobs, namespace, name, ANY)).document()
-            left_s = time_left_s(job, self._clock())
+            found, now = await self._registry.get(jobs, namespace, name, ANY), self._clock()
+            left_s, uid = await self._registry.offload.read(
+                found, lambda job: (time_left_s(job, now), job["metadata"]["uid"])
+            )
             if left_s is None:
                 return None
             if left_s > 0:
                 return Requeue(after_s=min(left_s, WAIT_S_MAX))
-            meta = job["metadata"]
             options = DeleteOptions(
-                uid=meta["uid"], resource_version=meta["resourceVersion"], propagation="Foreground"
+                uid=uid, resource_version=found.resource_version, propagation="Foreground"
             )
             await self._registry.delete(DeleteRequest(jobs, namespace, name, options))
         except NotFound:

@@ -134,9 +134,12 @@ class DefinitionController:
         self._table = self._table.changed(gone, new)
         return self._table
 
-    def _on_definition(self, notification: Notification) -> None:
+    async def _on_definition(self, notification: Notification) -> None:
         key, revision, found = notification.key, notification.revision, notification.new
-        known = self._defined.get(key)
+        known, definition = self._defined.get(key), None
+        if found is not None and (known is None or revision > known.revision):
+            definition = await self._factory.offload.document(found)
+            known = self._defined.get(key)  # We may have written it meanwhile.
         if known is not None and revision <= known.revision:
             # We wrote it ourselves, and know it already. The cache's bytes need not be there twice.
             if found is not None and known.served is not None and revision == known.revision:
@@ -144,7 +147,7 @@ class DefinitionController:
         elif found is None:
             self._forget(key)
         else:
-            definition = found.document()
+            assert definition is not None
             self._learn(key, revision, found, definition)
             if not definitions.is_deleted(definition):
                 self._queue.add(key)

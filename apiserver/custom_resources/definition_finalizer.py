@@ -92,7 +92,7 @@ class DefinitionFinalizer:
 
     async def _try_to_finish(self, name: str) -> bool:
         """Do what can be done. Returns whether nothing is left to do. Raises NotFound."""
-        definition = (await self._registry.get(self._resource, "", name)).document()
+        definition = await self._registry.offload.document(await self._registry.get(self._resource, "", name))
         if not self._is_ours(definition):
             return True
         if not is_condition_true(definition, ESTABLISHED):

@@ -32,7 +32,7 @@ from apiserver.errors import TooManyRequests
 from apiserver.registry.findings import TakesLong
 from apiserver.registry.size_class import SizeClass, size_class
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.switch_interval import SHORT_SWITCH_INTERVAL
+from apiserver.registry.switch_interval import SHORT_SWITCH_INTERVAL, compute_in_thread
 from apiserver.vocabulary import Document
 
 # How long a thread waits for the event loop, whose turns take some milliseconds.
@@ -238,6 +238,17 @@ class Offload:
 
 def _read(found: StoredObject, reading: Callable[[Document], _T]) -> _T:
     return reading(found.document())
+
+
+async def run_unqueued(size: SizeClass, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+    """As `Offload.run_begun`, in a thread of its own if it is not small, and in no lane.
+
+    It is for the server's own work that must not wait for what users have sent, as to learn of permissions
+    that were taken away.
+    """
+    if size is SizeClass.SMALL:
+        return work(*args, **kwargs)
+    return await compute_in_thread(work, *args, **kwargs)
 
 
 def on_event_loop(work: Callable[_P, _T]) -> Callable[_P, _T]:

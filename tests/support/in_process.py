@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -35,11 +35,13 @@ async def caught_up(registry: Registry) -> None:
 
 @asynccontextmanager
 async def server(
-    store: Storage, cache_class: type[WatchCache[StoredObject]] = WatchCache
+    store: Storage,
+    cache_class: type[WatchCache[StoredObject]] = WatchCache,
+    make_decoder: Callable[[OwnWrites], ObjectDecoder] = ObjectDecoder,
 ) -> AsyncIterator[Registry]:
     """One of those that share a store, with a cache of its own."""
     own_writes = OwnWrites()
-    decode = ObjectDecoder(own_writes)
+    decode = make_decoder(own_writes)
     cache = cache_class(store, prefix=PREFIX, decode=decode, size_of=lambda found: len(found.tail))
     running = asyncio.create_task(cache.run())
     await cache.wait_until_filled()

@@ -44,9 +44,10 @@ class CertificateRequests:
     async def get(self, name: str) -> Document | None:
         """Returns a request as the cache has it; None if there is none."""
         try:
-            return (await self._registry.get(self.resource, "", name, ANY)).document()
+            found = await self._registry.get(self.resource, "", name, ANY)
         except NotFound:
             return None
+        return await self._registry.offload.document(found)
 
     async def update(self, seen: Document, subresource: str, status: Document) -> bool:
         """Write the status of a request, if it is as it was seen. Returns False if it is not."""

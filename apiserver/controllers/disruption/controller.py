@@ -157,7 +157,7 @@ class DisruptionController:
         async for version in in_turns(listing.versions):
             if version.value is not None and version.value.head:
                 with _noting(malformed, version.key):
-                    document = version.value.document()
+                    document = await self._registry.offload.document(version.value)
                     found.append(_Budget(version.key, document, _selection(document)))
         return found
 
@@ -175,11 +175,19 @@ class DisruptionController:
             selecting = [each for each in budgets if each.is_selected(found)]
             if not selecting:
                 continue
-            pod = _pod_of(found)
+            pod = await self._pod_of(found)
             for each in selecting:
                 if pod is None:
                     each.add_unreadable(version.key)
                 each.pods.append(pod or _unready(found))
+
+    async def _pod_of(self, found: StoredObject) -> BudgetedPod | None:
+        """Returns what counts of a pod; None if it is malformed."""
+        try:
+            return await self._registry.offload.read(found, BudgetedPod.of)
+        except Exception as error:
+            log.warning("%s is malformed: %s: %s", found.key, type(error).__name__, error)
+            return None
 
     async def _update(self, namespace: str, budget: _Budget, scales: Scales) -> float | None:
         """Write the status if it has to change. Returns after how many seconds to look again, if so."""
@@ -269,15 +277,6 @@ def _noting(malformed: list[str], key: str) -> Iterator[None]:
     except Exception as error:
         log.warning("%s is malformed: %s: %s", key, type(error).__name__, error)
         malformed.append(key)
-
-
-def _pod_of(found: StoredObject) -> BudgetedPod | None:
-    """Returns what counts of a pod; None if it is malformed."""
-    try:
-        return BudgetedPod.of(found.document())
-    except Exception as error:
-        log.warning("%s is malformed: %s: %s", found.key, type(error).__name__, error)
-        return None
 
 
 def _unready(found: StoredObject) -> BudgetedPod:

@@ -90,7 +90,7 @@ class Scales:
             found = await self._registry.get(resource, namespace, owner.get("name", ""), ANY)
         except NotFound:
             return None, resource
-        document = found.document()
+        document = await self._registry.offload.document(found)
         return (document if document["metadata"]["uid"] == owner.get("uid") else None), resource
 
     def _resource_of(self, owner: Document) -> ServedResource:

@@ -77,8 +77,8 @@ class StaleDisruptionConditions:
     async def _reconcile(self, key: Key) -> Outcome:
         pods, (namespace, name) = self._pods(), key
         try:
-            pod = (await self._registry.get(pods, namespace, name, ANY)).document()
-            wait_s = stale_in_s(pod, self._clock())
+            pod, now = await self._registry.get(pods, namespace, name, ANY), self._clock()
+            wait_s = await self._registry.offload.read(pod, lambda document: stale_in_s(document, now))
             if wait_s is None:
                 return None
             if wait_s > 0:

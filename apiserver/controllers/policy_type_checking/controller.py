@@ -65,7 +65,7 @@ class PolicyTypeChecking:
     async def _reconcile(self, name: str) -> Outcome:
         policies = self._policies()
         try:
-            policy = (await self._registry.get(policies, "", name, ANY)).document()
+            policy = await self._offload.document(await self._registry.get(policies, "", name, ANY))
             generation = policy["metadata"].get("generation", 0)
             if generation <= (policy.get("status") or {}).get("observedGeneration", 0):
                 return None

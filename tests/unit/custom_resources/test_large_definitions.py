@@ -39,15 +39,19 @@ def _with_columns(count: int) -> DefinedResources:
     columns = [{"name": f"C{n}", "type": "integer", "jsonPath": f".spec.n{n}"} for n in range(count)]
     document = definition("example.com", version(additionalPrinterColumns=columns))
     document["status"] = {"acceptedNames": document["spec"]["names"]}
-    factory = CustomResourceFactory(
+    return factory_of(Offload()).create(_stored(document), document)
+
+
+def factory_of(offload: Offload) -> CustomResourceFactory:
+    """Returns what makes resources of definitions that nobody writes objects of."""
+    return CustomResourceFactory(
         brand=Brand(),
         meta=lambda: cast(Schema, None),
         definitions=cast(DefinitionReader, None),
         view_cache=FormCaches().objects,
-        offload=Offload(),
+        offload=offload,
         webhook=lambda *_: pytest.fail("there is none"),
     )
-    return factory.create(_stored(document), document)
 
 
 def test_thousands_of_paths_are_compiled_by_a_preparation_and_not_before_it_runs() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from apiserver.errors import TooManyRequests
 from apiserver.registry.findings import TakesLong
-from apiserver.registry.offload import WAITING_MAX, WAITING_OF_USER_MAX, Offload, on_event_loop
+from apiserver.registry.offload import WAITING_MAX, WAITING_OF_USER_MAX, Offload, on_event_loop, run_unqueued
 from apiserver.registry.size_class import HUGE_BYTES, LARGE_BYTES, SizeClass, size_class
 from apiserver.registry.stored_object import StoredObject
 from storage.interface import Stored
@@ -64,6 +64,13 @@ async def test_large_objects_are_decoded_and_read_in_a_thread(
     assert read == expected
     assert (ran_in is threading.current_thread()) is is_on_loop
     assert done_by(offload) == (0 if is_on_loop else 2)
+
+
+@pytest.mark.parametrize("size", SizeClass, ids=SIZE_NAMES)
+async def test_what_must_not_be_queued_waits_for_no_lane(offload: Offload, size: SizeClass) -> None:
+    async with occupied(offload, SizeClass.LARGE), occupied(offload, SizeClass.HUGE):
+        ran_in = await run_unqueued(size, threading.current_thread)
+    assert (ran_in is threading.current_thread()) is (size is SizeClass.SMALL)
 
 
 @pytest.mark.parametrize("size", SizeClass)
