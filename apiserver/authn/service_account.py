@@ -99,7 +99,7 @@ class LegacyClaims(NamedTuple):
 
 
 # Takes a resource of the core group, a namespace, a name, and whether to bypass the cache.
-# Returns the object, or None if it does not exist.
+# Returns the object, of pods and nodes the metadata alone, or None if it does not exist.
 ObjectGetter: TypeAlias = Callable[[str, str, str, bool], Awaitable[Document | None]]
 
 

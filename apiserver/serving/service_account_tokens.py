@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
+
+import orjson
 
 from apiserver.authn.service_account import (
     AcceptedTokens,
@@ -22,6 +24,7 @@ from apiserver.authn.service_account import (
 from apiserver.cli.config import Config
 from apiserver.errors import NotFound
 from apiserver.registry.served_resource import ServedTable
+from apiserver.registry.size_class import size_class
 from apiserver.registry.store import Registry
 from apiserver.serving.listening import CannotStart
 from apiserver.serving.pki import Pki
@@ -29,6 +32,9 @@ from apiserver.vocabulary import Document
 from storage.interface import ANY, MOST_RECENT
 
 _T = TypeVar("_T")
+
+# Of these no more is asked. Most tokens are bound to a pod, which is read for each of their requests.
+_METADATA_ALONE: Final = frozenset({"pods", "nodes"})
 
 
 class ServiceAccountTokens(NamedTuple):
@@ -94,6 +100,10 @@ def object_getter(registry: Registry, served: ServedTable) -> ObjectGetter:
             found = await registry.get(kind, namespace, name, MOST_RECENT if is_fresh else ANY)
         except NotFound:
             return None
-        return await registry.offload.document(found)
+        if resource not in _METADATA_ALONE:
+            return await registry.offload.document(found)
+        metadata = found.metadata()
+        size = size_class(len(metadata))
+        return {"metadata": await registry.offload.run_begun(size, orjson.loads, metadata)}
 
     return get

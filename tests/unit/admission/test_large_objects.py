@@ -162,6 +162,7 @@ SLICE: Final = {
     "addressType": "IPv4",
     "endpoints": [],
 }
+MANY: Final = [{"name": f"v{number}", "emptyDir": {}} for number in range(5_000)]
 # What is stored, who reads it, and how often it is decoded for that.
 READ: Final[dict[str, tuple[ServedResource, Document, Ask, int]]] = {
     "what plugins look up": (ACCOUNTS, {}, cached_and_live, 2),
@@ -191,6 +192,17 @@ async def test_where_objects_are_decoded(
     before = done_by(registry.offload)
     await ask(registry)
     assert done_by(registry.offload) - before == (expected if is_large else 0)
+
+
+async def test_of_the_pod_of_a_token_the_metadata_alone_are_decoded(registry: Registry) -> None:
+    """They are asked for by each request with that token."""
+    await create(registry, PODS, is_large=False, **pod(volumes=MANY))
+    before = done_by(registry.offload)
+    found = await object_getter(registry, ServedTable(TABLE))("pods", "default", "a", False)
+    assert found is not None
+    assert [*found] == ["metadata"]
+    assert found["metadata"]["name"] == "a"
+    assert done_by(registry.offload) == before
 
 
 @pytest.mark.parametrize(("annotations", "expected"), [({}, 0), (LARGE, 1)], ids=["small", "large"])
