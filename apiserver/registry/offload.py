@@ -30,7 +30,7 @@ from typing import Final, ParamSpec, TypeVar
 
 from apiserver.errors import TooManyRequests
 from apiserver.registry.findings import TakesLong
-from apiserver.registry.size_class import SizeClass, size_class
+from apiserver.registry.size_class import LARGE_BYTES, SizeClass, size_class
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.switch_interval import SHORT_SWITCH_INTERVAL, compute_in_thread
 from apiserver.vocabulary import Document
@@ -221,6 +221,8 @@ class Offload:
 
         Who needs little of it had better `read` that: what is decoded takes twenty times as much memory.
         """
+        if len(found.tail) <= LARGE_BYTES:  # Most are small, and told apart without a call.
+            return found.document()
         return await self.run_begun(size_class(len(found.tail)), found.document)
 
     async def read(self, found: StoredObject, reading: Callable[[Document], _T]) -> _T:
@@ -228,6 +230,8 @@ class Offload:
 
         Raises CorruptObject, and what `reading` raises.
         """
+        if len(found.tail) <= LARGE_BYTES:
+            return reading(found.document())
         return await self.run_begun(size_class(len(found.tail)), _read, found, reading)
 
     def close(self) -> None:
