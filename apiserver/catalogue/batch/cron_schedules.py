@@ -139,7 +139,7 @@ def is_zone(name: str) -> bool:
 
 @text_cache(1_024)
 def _is_zone(name: str) -> bool:
-    import zoneinfo  # when a schedule names a zone
+    import zoneinfo  # 2 ms, and few schedules name a zone
 
     if any(part in (".", "..") or not _is_zone_part(part) for part in name.split("/")):
         return False

@@ -139,6 +139,12 @@ KINDS: Final[dict[str, tuple[str, Callable[..., Document], list[str]]]] = {
 }
 
 
+@pytest.fixture(autouse=True, scope="module")
+def is_not_the_first() -> None:
+    """The first one is never checked in the event loop."""
+    environment()
+
+
 def found(
     resource: str, spec: Document, *, is_bounded: bool = True, old: Document | None = None
 ) -> list[str]:
