@@ -11,6 +11,7 @@ from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.errors import BadRequest
 from apiserver.registry.served_resource import ResourceTable, ServedTable
 from apiserver.releases.emulation import MAJOR, EmulatedRelease
+from apiserver.releases.lifecycles import last_known_removal
 
 HEADER: Final = "Emulate-Removal"
 # Each has documents of its own for discovery and OpenAPI, of some megabytes. Beyond, the oldest one goes.
@@ -44,6 +45,7 @@ class RemovalRehearsal:
         release: EmulatedRelease,
     ) -> None:
         self._routes, self._served, self._routes_of, self._release = routes, served, routes_of, release
+        self._last_known = last_known_removal()
         self._rehearsed: dict[int, _Rehearsed] = {}
 
     def __call__(self, call: ApiCall) -> Awaitable[None]:
@@ -52,14 +54,20 @@ class RemovalRehearsal:
         return self._routes(call) if text is None else self._without(self._minor(text))(call)
 
     def _minor(self, text: str) -> int:
-        """Raises BadRequest."""
+        """Returns the release that is asked for; it is one that --emulate-removal takes. Raises BadRequest."""
         found = _RELEASE.fullmatch(text.strip())
         if found is None or int(found[1]) <= self._release.minor:
             raise BadRequest(
                 f"the header {HEADER} must be a release after {self._release}, "
                 f"as {MAJOR}.{self._release.minor + 1}"
             )
-        return int(found[1])
+        minor = int(found[1])
+        if minor > self._last_known:
+            raise BadRequest(
+                f"the header {HEADER}: {MAJOR}.{minor} is after {MAJOR}.{self._last_known}, the last release of "
+                "which it is known what it removes"
+            )
+        return minor
 
     def _without(self, minor: int) -> Handler:
         """Returns the routes to what is served now, and not removed in a release."""

@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 
 import pytest
 
+from apiserver.endpoints.removal_rehearsal import REHEARSED_MAX
+from apiserver.releases.lifecycles import last_known_removal
 from tests.support.api import Api
 from tests.support.definitions import define, definition, new_group
 from tests.support.server_process import ServerProcess
@@ -99,8 +101,22 @@ def test_other_values_are_refused(api: Api, value: str) -> None:
     assert answer.message == "the header Emulate-Removal must be a release after 1.36, as 1.37"
 
 
+@pytest.mark.parametrize("minor", [last_known_removal() + 1, 999])
+def test_t31_releases_whose_removals_nobody_knows_are_refused_as_the_flag_refuses_them(
+    api: Api, minor: int
+) -> None:
+    answer = api.get(STABLE, headers={"Emulate-Removal": f"1.{minor}"})
+    assert (answer.status, answer.reason) == (400, "BadRequest")
+    assert answer.message == (
+        f"the header Emulate-Removal: 1.{minor} is after 1.{last_known_removal()}, the last release of which it "
+        "is known what it removes"
+    )
+
+
 def test_many_releases_may_be_rehearsed(api: Api) -> None:
-    for minor in [*range(37, 50), 37]:
+    releases = [*range(37, last_known_removal() + 1), 37]
+    assert len(releases) > REHEARSED_MAX + 1
+    for minor in releases:
         assert api.get(BETA, headers={"Emulate-Removal": f"1.{minor}"}).status == 404
 
 
