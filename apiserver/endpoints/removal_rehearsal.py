@@ -54,7 +54,7 @@ class RemovalRehearsal:
         return self._routes(call) if text is None else self._without(self._minor(text))(call)
 
     def _minor(self, text: str) -> int:
-        """Returns the release that is asked for; it is one that --emulate-removal takes. Raises BadRequest."""
+        """Returns the release that is asked for, of those that --emulate-removal takes. Raises BadRequest."""
         found = _RELEASE.fullmatch(text.strip())
         if found is None or int(found[1]) <= self._release.minor:
             raise BadRequest(
@@ -64,8 +64,8 @@ class RemovalRehearsal:
         minor = int(found[1])
         if minor > self._last_known:
             raise BadRequest(
-                f"the header {HEADER}: {MAJOR}.{minor} is after {MAJOR}.{self._last_known}, the last release of "
-                "which it is known what it removes"
+                f"the header {HEADER}: {MAJOR}.{minor} is after {MAJOR}.{self._last_known}, the last release "
+                "of which it is known what it removes"
             )
         return minor
 
