@@ -19,6 +19,7 @@ from apiserver.clock import SYSTEM_CLOCK, Clock
 from apiserver.endpoints.request_history import RequestHistory
 from apiserver.faults import FaultInjector
 from apiserver.releases.emulation import EmulatedRelease
+from apiserver.releases.lifecycles import lifecycle_of
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.serving import process_memory
 from apiserver.serving.listening import Sockets
@@ -65,7 +66,17 @@ def service_allocator(config: Config) -> ServiceAllocator:
         config.service_node_port_range,
         random.SystemRandom().randint,
         config.brand,
+        _address_version(config.release),
     )
+
+
+def _address_version(release: EmulatedRelease) -> str:
+    """Returns the version in which a release knows IPAddresses; the later one if it does not know them."""
+    for version in ("v1", "v1beta1"):
+        life = lifecycle_of(f"networking.k8s.io/{version}", "IPAddress")
+        if life is not None and life.is_in(release.minor):
+            return version
+    return "v1"
 
 
 class SharedParts:

@@ -70,10 +70,15 @@ class AddressRange(NamedTuple):
 
 
 class Record(NamedTuple):
-    """The object by which clients see an allocation: its document, without what every new object is given."""
+    """The object by which clients see an allocation: its document, without what every new object is given.
+
+    owner: the entry of managedFields that tells who owns the fields of a new one, but for its time. Who asks
+        the registry to write has it told by `FieldManagers`; here it is the same for all.
+    """
 
     resource: GroupResource
     document: Document
+    owner: Document
 
     @property
     def name(self) -> str:
@@ -81,10 +86,12 @@ class Record(NamedTuple):
 
     def new_value(self, now: float) -> bytes:
         """Returns it as it is stored when it is new. now: seconds since 1970."""
+        time = timestamps.to_text(now)
         meta = {
             **self.document["metadata"],
             "uid": str(uuid.uuid4()),
-            "creationTimestamp": timestamps.to_text(now),
+            "creationTimestamp": time,
+            "managedFields": [{**self.owner, "time": time}],
         }
         head = head_of(self.document["apiVersion"], self.document["kind"])
         return encode({**self.document, "metadata": meta}, head)

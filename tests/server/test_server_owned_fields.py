@@ -23,6 +23,7 @@ APPLY: Final = "application/apply-patch+yaml"
 APISERVER: Final = "kube-apiserver"
 CONTROLLERS: Final = "kube-controller-manager"
 FLOW_CONTROL: Final = "/apis/flowcontrol.apiserver.k8s.io/v1"
+ADDRESS: Final = "/apis/networking.k8s.io/v1/ipaddresses/10.0.0.1"
 CONDITION: Final = '.status.conditions[type="{}"].status'
 
 
@@ -160,6 +161,31 @@ def test_owned_is_what_a_client_would_own_who_had_sent_the_same(api: Api, name: 
     query = f"?dryRun=All&fieldManager={own['manager']}"
     created = api.post(CREATED[name] + query, found).ok()
     assert [each["fieldsV1"] for each in created["metadata"]["managedFields"]] == [own["fieldsV1"]]
+
+
+def test_the_address_of_a_service_is_owned_as_if_a_client_had_sent_it(api: Api) -> None:
+    """It is stored with the Service, in one transaction; kube-apiserver creates it by a client of its own."""
+    found = api.get(ADDRESS).ok()
+    meta = found["metadata"]
+    collection, _, _ = ADDRESS.rpartition("/")
+    sent = {"metadata": {"name": "10.0.0.77", "labels": meta["labels"]}, "spec": found["spec"]}
+    created = api.post(f"{collection}?dryRun=All&fieldManager={APISERVER}", sent).ok()["metadata"]
+    (entry,), (own,) = created["managedFields"], meta["managedFields"]
+    assert own == {**entry, "time": meta["creationTimestamp"]}
+
+
+@pytest.mark.parametrize("minor", [31, 32])
+def test_b11_owners_of_addresses_are_told_in_the_version_that_a_release_knows(
+    tmp_path: Path, minor: int
+) -> None:
+    beta = "networking.k8s.io/v1beta1"
+    flags = (f"--emulated-version=1.{minor}", f"--runtime-config={beta}=true")
+    with ServerProcess(tmp_path, *flags) as server, closing(Api(server)) as api:
+        found = api.get(f"/apis/{beta}/ipaddresses/10.0.0.1").ok()
+        assert [each["apiVersion"] for each in found["metadata"]["managedFields"]] == [beta]
+        changed = {"metadata": {"labels": {"a": "b"}}}
+        merged = api.patch(f"/apis/{beta}/ipaddresses/10.0.0.1?fieldManager=somebody", changed).ok()
+    assert [each["manager"] for each in merged["metadata"]["managedFields"]] == [APISERVER, "somebody"]
 
 
 def test_who_applies_another_value_conflicts_with_the_server(api: Api) -> None:

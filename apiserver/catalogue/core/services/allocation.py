@@ -10,8 +10,10 @@ import ipaddress
 import itertools
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from apiserver.apply.managed_fields import UPDATE
 from apiserver.brand import Brand
 from apiserver.catalogue.core.services.addresses import (
     HEADLESS,
@@ -24,6 +26,7 @@ from apiserver.catalogue.core.services.addresses import (
 )
 from apiserver.field_errors import FieldError, invalid, too_many
 from apiserver.registry.allocations import ALLOCATIONS_MAX, AddressRange, Allocation, AllocationKey, Record
+from apiserver.registry.write_request import KUBE_APISERVER
 from apiserver.vocabulary import Document, GroupResource, IPNetwork
 
 AllocationKind: TypeAlias = Literal["clusterip", "nodeport"]
@@ -164,6 +167,7 @@ class ServiceAllocator:
 
     networks: by family, `IPv4` or `IPv6`. node_ports: the first and the last.
     randint: returns a random number between two, both included.
+    address_version: of IPAddresses, which clients see: owners of fields are told of it.
     further: networks that have come since the start.
     """
 
@@ -171,6 +175,7 @@ class ServiceAllocator:
     node_ports: tuple[int, int]
     randint: Callable[[int, int], int]
     brand: Brand = field(default_factory=Brand)
+    address_version: str = "v1"
     further: FurtherNetworks = field(default_factory=FurtherNetworks)
 
     @classmethod
@@ -180,10 +185,11 @@ class ServiceAllocator:
         node_ports: tuple[int, int],
         randint: Callable[[int, int], int],
         brand: Brand | None = None,
+        address_version: str = "v1",
     ) -> ServiceAllocator:
         """networks: one of each family at most; the first is of the family that Services have by default."""
         by_family = {f"IPv{network.version}": network for network in networks}
-        return cls(by_family, node_ports, randint, brand or Brand())
+        return cls(by_family, node_ports, randint, brand or Brand(), address_version)
 
     def allocations(self, document: Document) -> Sequence[Allocation]:
         return allocations(document)
@@ -206,7 +212,24 @@ class ServiceAllocator:
             "metadata": {"name": allocation.value, "labels": labels},
             "spec": {"parentRef": parent},
         }
-        return Record(GroupResource(group, "ipaddresses"), address)
+        return Record(GroupResource(group, "ipaddresses"), address, self._address_owner)
+
+    @cached_property
+    def _address_owner(self) -> Document:
+        """The entry of managedFields of all IPAddresses: kube-apiserver creates them by its own client.
+
+        Their fields are always the same, so that no write has to find them out.
+        """
+        prefix = f"f:ipaddress.{self.brand.vendor}.io"
+        labels: Document = {".": {}, f"{prefix}/ip-family": {}, f"{prefix}/managed-by": {}}
+        parent: Document = {".": {}, "f:name": {}, "f:namespace": {}, "f:resource": {}}
+        return {
+            "manager": KUBE_APISERVER.manager,
+            "operation": UPDATE,
+            "apiVersion": f"{self.brand.group('networking')}/{self.address_version}",
+            "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:metadata": {"f:labels": labels}, "f:spec": {"f:parentRef": parent}},
+        }
 
     def requests(self, document: Document, *, is_new: bool) -> Sequence[AllocationRequest]:
         return allocation_requests(document, is_new=is_new)
