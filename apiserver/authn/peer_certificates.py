@@ -21,6 +21,7 @@ from apiserver.authn.chain import NO_CERTIFICATE, PeerCertificate
 from apiserver.authn.claim_mapping import CREDENTIAL_ID
 from apiserver.authn.client_cert import user_of
 from apiserver.golang.pem import UNREADABLE
+from apiserver.golang.x509_parsing import parse_certificate, parse_pem_certificates
 from apiserver.vocabulary import UserInfo
 
 _UID: Final = x509.ObjectIdentifier("1.3.6.1.4.1.57683.2")
@@ -56,12 +57,14 @@ class PeerCertificates:
     def of(self, described: Mapping[str, Any], connection: TlsConnection) -> PeerCertificate:
         """Returns what a certificate proves. described: as `SSLSocket.getpeercert` returns it."""
         try:
-            certificate = x509.load_der_x509_certificate(connection.getpeercert(True) or b"")
+            certificate = parse_certificate(connection.getpeercert(True) or b"")
+            begins_at = certificate.not_valid_before_utc.timestamp()
+            ends_at = certificate.not_valid_after_utc.timestamp()
         except UNREADABLE:
             return NO_CERTIFICATE
         chain = _verified_chain(connection)
         # That it is valid by the computer's clock has been seen; the server's may be another.
-        if certificate.not_valid_before_utc.timestamp() > self._clock():
+        if begins_at > self._clock():
             return PeerCertificate(is_trusted=False)
         is_client = self._clients.have_signed(certificate, chain)
         try:
@@ -73,7 +76,7 @@ class PeerCertificates:
             user,
             _common_name(described) if is_front_proxy else None,
             is_client or is_front_proxy,
-            certificate.not_valid_after_utc.timestamp(),
+            ends_at,
         )
 
     def _user(self, described: Mapping[str, Any], certificate: x509.Certificate) -> UserInfo | None:
@@ -88,7 +91,7 @@ class PeerCertificates:
 
 class _Authorities:
     def __init__(self, pem: bytes) -> None:
-        self._certificates = x509.load_pem_x509_certificates(pem) if pem.strip() else []
+        self._certificates = parse_pem_certificates(pem) if pem.strip() else []
         self._encoded = frozenset(each.public_bytes(Encoding.DER) for each in self._certificates)
 
     def have_signed(self, certificate: x509.Certificate, chain: Iterable[bytes]) -> bool:

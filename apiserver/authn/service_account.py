@@ -19,7 +19,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import jwt
-from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey, RSAPublicKey
@@ -28,6 +27,7 @@ from apiserver.authn.chain import Identity, authenticated
 from apiserver.errors import Unauthorized
 from apiserver.golang.pem import UNREADABLE
 from apiserver.golang.quoting import go_quote
+from apiserver.golang.x509_parsing import parse_pem_certificate, parse_pem_public_key
 from apiserver.meta import timestamps
 from apiserver.vocabulary import Document, UserInfo
 
@@ -129,11 +129,11 @@ def read_public_keys(pem: bytes) -> list[PublicKey]:
         key: object
         try:
             if block[1] == b"CERTIFICATE":
-                key = x509.load_pem_x509_certificate(block[0]).public_key()
+                key = parse_pem_certificate(block[0]).public_key()
             elif block[1].endswith(b"PRIVATE KEY"):
                 key = read_private_key(block[0]).public_key()
             else:
-                key = serialization.load_pem_public_key(block[0])
+                key = parse_pem_public_key(block[0])
         except UNREADABLE as error:
             raise UnusableKey(f"no public key: {error}") from None
         if not isinstance(key, PublicKey):

@@ -15,11 +15,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from cryptography import x509
-
 from apiserver.authn.request_header import STANDARD_NAMES, RequestHeaderNames
 from apiserver.controllers.kept_objects import KeptObject, keep, keep_forever
 from apiserver.golang.pem import UNREADABLE
+from apiserver.golang.x509_parsing import parse_pem_certificate
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.vocabulary import Document
@@ -111,10 +110,10 @@ class AuthenticationInfo:
         """Yields the certificates that have not expired, each once."""
         for block in dict.fromkeys(_CERTIFICATE.findall(pem)):
             try:
-                certificate = x509.load_pem_x509_certificate(block.encode())
+                expires_at = parse_pem_certificate(block.encode()).not_valid_after_utc.timestamp()
             except UNREADABLE:
                 continue
-            if certificate.not_valid_after_utc.timestamp() > self._clock():
+            if expires_at > self._clock():
                 yield block
 
 

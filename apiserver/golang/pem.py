@@ -10,6 +10,8 @@ from typing import Final, NamedTuple
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 
+from apiserver.golang.x509_parsing import parse_certificate
+
 CERTIFICATE: Final = "CERTIFICATE"
 # What `cryptography` raises for a key, a certificate or a request that it cannot read or does not know.
 UNREADABLE: Final = (ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion)
@@ -76,7 +78,7 @@ def bundle_certificates(bundle: bytes) -> list[bytes]:
         if block.label != CERTIFICATE or block.has_headers:
             continue
         try:
-            x509.load_der_x509_certificate(block.content)
+            parse_certificate(block.content)
         except UNREADABLE as error:
             problem = f"failed to parse certificate: {error}"
         else:

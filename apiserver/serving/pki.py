@@ -41,6 +41,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from apiserver.golang.certificates import authority_key_identifier
 from apiserver.golang.pem import UNREADABLE
+from apiserver.golang.x509_parsing import parse_pem_certificate, parse_pem_certificates
 from apiserver.vocabulary import MASTERS
 
 CA_LIFETIME: Final = timedelta(days=3650)
@@ -127,13 +128,13 @@ def new_ca(name: str) -> tuple[bytes, bytes]:
 
 
 def _pem_expires_soon(certificate: bytes) -> bool:
-    return _expires_soon(x509.load_pem_x509_certificate(certificate), datetime.now(UTC))
+    return _expires_soon(parse_pem_certificate(certificate), datetime.now(UTC))
 
 
 def _require_pair(certificate: bytes, key: bytes) -> None:
     """Raises UnusableIdentity if they are not a CA and its key."""
     try:
-        ca = x509.load_pem_x509_certificate(certificate)
+        ca = parse_pem_certificate(certificate)
         ca_key = serialization.load_pem_private_key(key, None)
     except UNREADABLE:
         raise UnusableIdentity("it lacks a certificate or a private key") from None
@@ -331,9 +332,9 @@ def trusted_for(chain: bytes, authorities: tuple[bytes, ...]) -> bytes:
     That is the CA that signed its last certificate, if it is among `authorities`. Otherwise it is the chain
     itself: enough for Go, and for others if it ends with the certificate of the CA.
     """
-    last = x509.load_pem_x509_certificates(chain)[-1]
+    last = parse_pem_certificates(chain)[-1]
     for pem in filter(None, authorities):
-        for ca in x509.load_pem_x509_certificates(pem):
+        for ca in parse_pem_certificates(pem):
             try:
                 last.verify_directly_issued_by(ca)
             except (InvalidSignature, *UNREADABLE):
@@ -499,7 +500,7 @@ def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
 
 def _read_ca(path: Path) -> x509.Certificate | None:
     try:
-        return x509.load_pem_x509_certificate(path.read_bytes())
+        return parse_pem_certificate(path.read_bytes())
     except FileNotFoundError:
         return None
     except UNREADABLE:
@@ -521,7 +522,7 @@ def _is_valid(
 ) -> bool:
     """Whether there is a valid certificate with its key: signed by the CA, for these names, not expiring."""
     try:
-        certificate = x509.load_pem_x509_certificate(cert_file.read_bytes())
+        certificate = parse_pem_certificate(cert_file.read_bytes())
         key = serialization.load_pem_private_key(key_file.read_bytes(), None)
         certificate.verify_directly_issued_by(ca)
     except (FileNotFoundError, InvalidSignature, *UNREADABLE):
@@ -542,7 +543,7 @@ def _is_valid(
 def _is_of_another_ca(cert_file: Path, ca: x509.Certificate) -> bool:
     """Whether there is a certificate that a CA with another name has signed."""
     try:
-        return x509.load_pem_x509_certificate(cert_file.read_bytes()).issuer != ca.subject
+        return parse_pem_certificate(cert_file.read_bytes()).issuer != ca.subject
     except FileNotFoundError:
         return False
     except UNREADABLE:

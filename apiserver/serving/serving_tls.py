@@ -25,6 +25,7 @@ from apiserver.golang.tls import (
     PREFERRED_SUITES,
     VERSIONS,
 )
+from apiserver.golang.x509_parsing import parse_pem_certificates
 from apiserver.serving.named_certificates import NamedChoices
 from apiserver.serving.watched_files import INTERVAL_S, WatchedFiles, read_file
 from apiserver.webhooks.tls import load_certificate
@@ -287,6 +288,6 @@ def _leaf(pair: KeyPair) -> x509.Certificate:
 def _certificates(what: str, pem: bytes) -> Sequence[x509.Certificate]:
     """Raises UnusableTls."""
     try:
-        return x509.load_pem_x509_certificates(pem)
+        return parse_pem_certificates(pem)
     except UNREADABLE:
         raise UnusableTls(f"{what}: there is no certificate, or one that cannot be read") from None

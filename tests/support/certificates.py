@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from datetime import UTC, datetime, timedelta
 
 from cryptography import x509
@@ -34,3 +35,52 @@ def key() -> str:
     """Returns a private key."""
     own = ec.generate_private_key(ec.SECP256R1())
     return own.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+
+
+class UnusualAuthority:
+    """Signs certificates that builders refuse to make, and others have. name: its common name."""
+
+    def __init__(self, name: str = "unusual") -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = self._named(name)
+        self.certificate = self.sign(name)
+
+    def sign(self, common_name: str) -> x509.Certificate:
+        """Returns a certificate of the authority's own key, with the serial number 1."""
+        now = datetime.now(UTC)
+        return (
+            x509.CertificateBuilder()
+            .subject_name(self._named(common_name))
+            .issuer_name(self._name)
+            .public_key(self._key.public_key())
+            .serial_number(1)
+            .not_valid_before(now - timedelta(hours=1))
+            .not_valid_after(now + timedelta(days=1))
+            .sign(self._key, hashes.SHA256())
+        )
+
+    def numbered(self, certificate: x509.Certificate, serial: int) -> bytes:
+        """Returns a certificate of its own with another serial number, -128 to 127, in DER."""
+        return self.changed(certificate, b"\x02\x01\x01", b"\x02\x01" + serial.to_bytes(1, signed=True))
+
+    def changed(self, certificate: x509.Certificate, old: bytes, new: bytes) -> bytes:
+        """Returns a certificate of its own in which the first `old` is `new`, signed again, in DER."""
+        content = certificate.tbs_certificate_bytes.replace(old, new, 1)
+        signature = b"\0" + self._key.sign(content, ec.ECDSA(hashes.SHA256()))
+        ecdsa_with_sha256 = bytes.fromhex("300a06082a8648ce3d040302")
+        return _der(0x30, content + ecdsa_with_sha256 + _der(0x03, signature))
+
+    def request(self, common_name: str) -> bytes:
+        """Returns a request in PEM."""
+        builder = x509.CertificateSigningRequestBuilder().subject_name(self._named(common_name))
+        return builder.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM)
+
+    def _named(self, common_name: str) -> x509.Name:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name, _validate=False)])
+
+
+def _der(tag: int, content: bytes) -> bytes:
+    size = len(content).to_bytes((len(content).bit_length() + 7) // 8)
+    return bytes([tag]) + (size if len(content) < 0x80 else bytes([0x80 | len(size)]) + size) + content

@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 from typing import Final
 
-from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
@@ -18,6 +17,7 @@ from apiserver.authz.attributes import ANY_VERSION, Attributes, Authorizer, Deci
 from apiserver.brand import Brand
 from apiserver.field_errors import quote
 from apiserver.golang.pem import UNREADABLE, pem_blocks
+from apiserver.golang.x509_parsing import parse_request
 from apiserver.vocabulary import MASTERS, Document, GroupResource
 
 _CLIENTS: Final = "kubernetes.io/kube-apiserver-client"
@@ -136,7 +136,7 @@ class CertificateSubjectRestriction(Plugin):
         # The block that Go's decoder finds first, which validation has seen, and which signers will sign.
         block = next(pem_blocks(base64.b64decode(new["spec"].get("request", ""))), None)
         try:
-            request = x509.load_der_x509_csr(block.content if block is not None else b"")
+            request = parse_request(block.content if block is not None else b"")
             organizations = [
                 each.value for each in request.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
             ]

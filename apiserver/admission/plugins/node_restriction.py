@@ -11,7 +11,6 @@ import base64
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
@@ -25,6 +24,7 @@ from apiserver.authz.node.identity import node_of
 from apiserver.errors import Forbidden, NotFound
 from apiserver.field_errors import quote
 from apiserver.golang.pem import UNREADABLE, pem_blocks
+from apiserver.golang.x509_parsing import parse_request
 from apiserver.validation.documents import at
 from apiserver.vocabulary import Document, GroupResource
 
@@ -452,7 +452,7 @@ def _check_certificate_request(write: _Write) -> None:
     user = write.attributes.user.name
     try:
         block = next(pem_blocks(base64.b64decode(spec.get("request", ""))), None)
-        request = x509.load_der_x509_csr(block.content if block is not None else b"")
+        request = parse_request(block.content if block is not None else b"")
         names = [each.value for each in request.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     except UNREADABLE as error:
         raise write.refuse(f"unable to parse csr: {error}") from None

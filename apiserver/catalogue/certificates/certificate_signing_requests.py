@@ -11,13 +11,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from cryptography import x509
-
 from apiserver.catalogue.builtin_type import BuiltinType, field_texts
 from apiserver.catalogue.certificates.signers import LEGACY_UNKNOWN, validate_signer_name
 from apiserver.field_errors import Errors, duplicate, forbidden, invalid, not_supported, required
 from apiserver.golang.pem import CERTIFICATE, UNREADABLE, PemBlock, pem_blocks
 from apiserver.golang.quoting import go_quote
+from apiserver.golang.x509_parsing import parse_certificate, parse_request
 from apiserver.meta import table
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.served_resource import Subresource
@@ -164,7 +163,7 @@ def _request_problem(text: str) -> str:
     if not blocks or blocks[0].label != "CERTIFICATE REQUEST":
         return "PEM block type must be CERTIFICATE REQUEST"
     try:
-        request = x509.load_der_x509_csr(blocks[0].content)
+        request = parse_request(blocks[0].content)
         is_signed = request.is_signature_valid
         _ = request.subject  # which is read only now
     except UNREADABLE as error:
@@ -324,7 +323,7 @@ def _certificate_problem(text: str) -> str:
         if has_headers:
             return "no PEM block headers are permitted"
         try:
-            x509.load_der_x509_certificate(content)
+            parse_certificate(content)
         except UNREADABLE as error:
             return f"x509: malformed certificate: {error}"
     return ""

@@ -17,6 +17,7 @@ from apiserver.catalogue.common.other_versions import other_version
 from apiserver.field_errors import Errors, invalid, too_long
 from apiserver.golang.formatting import go_text
 from apiserver.golang.pem import CERTIFICATE, UNREADABLE, PemBlock, pem_blocks
+from apiserver.golang.x509_parsing import parse_certificate
 from apiserver.meta import names
 from apiserver.meta.names import byte_length
 from apiserver.meta.table import Column, columns
@@ -120,7 +121,7 @@ def _problem(block: PemBlock) -> str:
     if block.has_headers:
         return "has PEM block headers"
     try:
-        certificate = x509.load_der_x509_certificate(block.content)
+        certificate = parse_certificate(block.content)
         constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints)
         is_ca = constraints.value.ca
     except x509.ExtensionNotFound:

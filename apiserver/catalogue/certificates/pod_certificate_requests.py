@@ -19,7 +19,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_der_public_key
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from apiserver.catalogue.builtin_type import BuiltinType, clear_status, field_texts
 from apiserver.catalogue.certificates.signers import is_of_kubernetes, validate_signer_name
@@ -27,6 +27,7 @@ from apiserver.catalogue.common.other_versions import hub_of, other_version
 from apiserver.field_errors import INVALID, Errors, FieldError, invalid, not_supported, required, too_long
 from apiserver.golang.durations import duration_text
 from apiserver.golang.pem import CERTIFICATE, UNREADABLE, pem_blocks
+from apiserver.golang.x509_parsing import parse_certificate, parse_public_key, parse_request
 from apiserver.meta import names, timestamps
 from apiserver.meta.names import byte_length
 from apiserver.meta.table import Column, columns, field_cell
@@ -204,7 +205,7 @@ def _keys(spec: Document) -> Errors:
 
 def _stub(content: bytes) -> Errors:
     try:
-        request = x509.load_der_x509_csr(content)
+        request = parse_request(content)
         is_signed, key = request.is_signature_valid, request.public_key()
     except UNREADABLE:
         return [_without_value(_STUB, "must be a valid PKCS#10 CSR")]
@@ -219,7 +220,7 @@ def _bytes(spec: Document, field: str) -> bytes:
 
 def _public_key(content: bytes) -> PublicKeyTypes | None:
     try:
-        return load_der_public_key(content)
+        return parse_public_key(content)
     except UNREADABLE:
         return None
 
@@ -378,9 +379,11 @@ _ONLY_CERTIFICATES: Final = "issued certificate chain must consist entirely of C
 
 def _certificate(content: bytes) -> x509.Certificate | None:
     try:
-        certificate = x509.load_der_x509_certificate(content)
+        certificate = parse_certificate(content)
         certificate.public_key()  # which is read only now, as extensions are
         _ = certificate.extensions
+        # Python has no year 0.
+        _ = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     except (*UNREADABLE, x509.DuplicateExtension):
         return None
     return certificate
@@ -389,7 +392,7 @@ def _certificate(content: bytes) -> x509.Certificate | None:
 def _wanted_key(spec: Document) -> PublicKeyTypes | None:
     if stub := _bytes(spec, "stubPKCS10Request"):
         try:
-            return x509.load_der_x509_csr(stub).public_key()
+            return parse_request(stub).public_key()
         except UNREADABLE:
             return None
     return _public_key(_bytes(spec, "pkixPublicKey"))

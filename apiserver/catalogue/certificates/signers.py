@@ -17,6 +17,7 @@ from cryptography.x509.oid import NameOID
 from apiserver.field_errors import Errors, invalid, required, too_long
 from apiserver.golang.pem import UNREADABLE, pem_blocks
 from apiserver.golang.quoting import go_quote
+from apiserver.golang.x509_parsing import parse_request
 from apiserver.meta import names
 from apiserver.meta.names import byte_length
 
@@ -78,7 +79,7 @@ def read_request(pem: bytes) -> x509.CertificateSigningRequest:
     if block is None or block.label != "CERTIFICATE REQUEST":
         raise NotForSigner("PEM block type must be CERTIFICATE REQUEST")
     try:
-        request = x509.load_der_x509_csr(block.content)
+        request = parse_request(block.content)
         is_signed = request.is_signature_valid
         _ = request.subject  # which is read only now
     except UNREADABLE as error:

@@ -10,8 +10,6 @@ import binascii
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from cryptography import x509
-
 from apiserver.controllers.certificate_requests.requests import (
     APPROVED,
     DENIED,
@@ -24,6 +22,7 @@ from apiserver.controllers.informer import Notification
 from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.errors import Conflict, NotFound
 from apiserver.golang.pem import UNREADABLE
+from apiserver.golang.x509_parsing import parse_pem_certificate
 from apiserver.meta import timestamps
 from apiserver.meta.options import DeleteOptions
 from apiserver.registry.delete_path import DeleteRequest
@@ -102,7 +101,7 @@ def _ends(request: Document) -> Iterator[float]:
 def _expiry(certificate: str) -> float | None:
     """Returns when a certificate expires; None if it cannot be read."""
     try:
-        found = x509.load_pem_x509_certificate(base64.b64decode(certificate))
+        # The year 0, which a certificate can have, is a ValueError.
+        return parse_pem_certificate(base64.b64decode(certificate)).not_valid_after_utc.timestamp()
     except (*UNREADABLE, binascii.Error):
         return None
-    return found.not_valid_after_utc.timestamp()

@@ -19,6 +19,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 from apiserver.catalogue.certificates.signers import alternative_names
 from apiserver.golang.certificates import authority_key_identifier
 from apiserver.golang.pem import UNREADABLE
+from apiserver.golang.x509_parsing import parse_pem_certificate
 
 # Clients' clocks may be a little behind.
 BACKDATE: Final = timedelta(minutes=5)
@@ -72,7 +73,7 @@ class Authority(NamedTuple):
     def of_pem(cls, certificate: bytes, key: bytes) -> Authority:
         """Raises UnusableAuthority."""
         try:
-            found = x509.load_pem_x509_certificate(certificate)
+            found = parse_pem_certificate(certificate)
             private = serialization.load_pem_private_key(key, None)
         except UNREADABLE:
             raise UnusableAuthority("there is no certificate of a CA with its private key") from None
