@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
@@ -37,6 +38,15 @@ def key() -> str:
     return own.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 
 
+# From 2050 on certificates have a GeneralizedTime, which has all digits of a year.
+END: Final = datetime(2060, 1, 1, tzinfo=UTC)
+
+
+def ends_in_year_0(der: bytes) -> bytes:
+    """Returns a certificate that ends at END as one that ends in a year which Python has not."""
+    return der.replace(b"\x18\x0f2060", b"\x18\x0f0000")
+
+
 class UnusualAuthority:
     """Signs certificates that builders refuse to make, and others have. name: its common name."""
 
@@ -55,17 +65,14 @@ class UnusualAuthority:
             .public_key(self._key.public_key())
             .serial_number(1)
             .not_valid_before(now - timedelta(hours=1))
-            .not_valid_after(now + timedelta(days=1))
+            .not_valid_after(END)
             .sign(self._key, hashes.SHA256())
         )
 
     def numbered(self, certificate: x509.Certificate, serial: int) -> bytes:
         """Returns a certificate of its own with another serial number, -128 to 127, in DER."""
-        return self.changed(certificate, b"\x02\x01\x01", b"\x02\x01" + serial.to_bytes(1, signed=True))
-
-    def changed(self, certificate: x509.Certificate, old: bytes, new: bytes) -> bytes:
-        """Returns a certificate of its own in which the first `old` is `new`, signed again, in DER."""
-        content = certificate.tbs_certificate_bytes.replace(old, new, 1)
+        one, other = b"\x02\x01\x01", b"\x02\x01" + serial.to_bytes(1, signed=True)
+        content = certificate.tbs_certificate_bytes.replace(one, other, 1)
         signature = b"\0" + self._key.sign(content, ec.ECDSA(hashes.SHA256()))
         ecdsa_with_sha256 = bytes.fromhex("300a06082a8648ce3d040302")
         return _der(0x30, content + ecdsa_with_sha256 + _der(0x03, signature))

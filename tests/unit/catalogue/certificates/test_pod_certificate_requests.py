@@ -15,6 +15,7 @@ from cryptography.x509.oid import NameOID
 
 from apiserver.meta import timestamps
 from apiserver.vocabulary import Document
+from tests.support.certificates import END, ends_in_year_0
 from tests.unit.catalogue.removed_versions.old_kinds import OldKind, read_by_current
 from tests.unit.catalogue.served_kinds import Changes
 
@@ -183,6 +184,12 @@ def text_of(time: datetime) -> str:
     return timestamps.to_text(time.timestamp())
 
 
+def year_0(pem: str) -> str:
+    """Returns a certificate that ends in 2060 as one that ends in a year which Python has not."""
+    changed = ends_in_year_0(x509.load_pem_x509_certificate(pem.encode()).public_bytes(Encoding.DER))
+    return x509.load_der_x509_certificate(changed).public_bytes(Encoding.PEM).decode()
+
+
 def chain(key: Any = OWN, lifetime: timedelta = timedelta(hours=2), *names: str) -> str:
     """A certificate for a key, which another has signed."""
     signer = ec.generate_private_key(ec.SECP256R1())
@@ -227,6 +234,11 @@ STATUSES: Final[dict[str, tuple[Document, Document, list[str]]]] = {
         issued(certificateChain=ISSUED["certificateChain"] + chain(UNUSUAL)),
         {},
         [],
+    ),
+    "a certificate of a year that Python has not": (
+        issued(certificateChain=year_0(chain(OWN, END - NOW))),
+        {},
+        [CHAIN],
     ),
     "denied": ({"conditions": [condition("Denied")]}, {}, []),
     "failed": ({"conditions": [condition("Failed")]}, {}, []),
