@@ -17,6 +17,7 @@ from apiserver import __version__
 from apiserver.cli.command_line import KUBE_APISERVER, parse
 from apiserver.cli.config import Config
 from apiserver.cli.flags import UsageError
+from apiserver.cli.printing import print_error
 from apiserver.cli.subcommand import run_subcommand
 from apiserver.clock import SYSTEM_CLOCK, Clock
 from apiserver.collection_pause import lasting_imports
@@ -53,7 +54,7 @@ def main(arguments: Sequence[str] | None = None, clock: Clock = SYSTEM_CLOCK) ->
     except (SystemExit, OSError) as end:  # It has printed the help, or could not.
         return run_subcommand(partial(_raise, end), exit_codes.FAILURE)
     except UsageError as error:
-        print(f"apiserver: {error}", file=sys.stderr)
+        print_error(error)
         return exit_codes.USAGE
     return run(config, clock=clock)
 
@@ -103,7 +104,7 @@ def run(
         with asyncio.Runner(loop_factory=clock.new_event_loop or loop_factory()) as runner:
             return runner.run(_serve(config, announce, clock))
     except CannotStart as error:
-        print(f"apiserver: {error}", file=sys.stderr)
+        print_error(error)
         return exit_codes.FAILURE
 
 
@@ -127,10 +128,10 @@ def _snapshot(arguments: Sequence[str]) -> int:
     try:
         snapshot.run(arguments)
     except StorageError as error:
-        print(f"apiserver: {' '.join(str(error).split())}", file=sys.stderr)
+        print_error(error)
         return exit_codes.FAILURE
     except KeyboardInterrupt:
-        print("apiserver: interrupted", file=sys.stderr)
+        print_error("interrupted")
         return exit_codes.FAILURE
     return 0
 
@@ -148,11 +149,11 @@ def _storage(command: str, arguments: Sequence[str]) -> int:
     try:
         is_done = storage.run([command, *arguments])
     except storage.RewriteFailed as error:
-        print(f"apiserver: {' '.join(str(error).split())}", file=sys.stderr)
+        print_error(error)
         return exit_codes.FAILURE
     except storage.Interrupted as interrupted:
         for line in storage.resume_hint([command, *arguments], interrupted):
-            print(f"apiserver: {line}", file=sys.stderr)
+            print_error(line)
         return exit_codes.FAILURE
     return 0 if is_done else exit_codes.FAILURE
 
@@ -170,7 +171,7 @@ def _auth(arguments: Sequence[str]) -> int:
     try:
         return auth_explain.run(arguments)
     except RequestFailed as error:
-        print(f"apiserver: {' '.join(str(error).split())}", file=sys.stderr)
+        print_error(error)
         return auth_explain.FAILED
 
 
@@ -181,7 +182,7 @@ def _deprecations(arguments: Sequence[str]) -> int:
     try:
         return deprecations.run(arguments)
     except RequestFailed as error:
-        print(f"apiserver: {' '.join(str(error).split())}", file=sys.stderr)
+        print_error(error)
         return deprecations.FAILED
 
 
@@ -198,7 +199,7 @@ def _faults(arguments: Sequence[str]) -> int:
     try:
         return faults.run(arguments)
     except RequestFailed as error:
-        print(f"apiserver: {' '.join(str(error).split())}", file=sys.stderr)
+        print_error(error)
         return faults.FAILED
 
 

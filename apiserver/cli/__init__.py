@@ -16,6 +16,7 @@ envtest_assets               `apiserver envtest-assets`
 snapshot                     `apiserver snapshot`
 storage                      `apiserver storage rewrite`, which is also `apiserver migrate`
 deprecations                 `apiserver deprecations`
+printing                     prints what subcommands tell, without what a terminal obeys
 subcommand                   runs a subcommand, whatever becomes of its output
 faults                       `apiserver faults`
 intermixed_parser            the parser of subcommands: options anywhere

@@ -84,11 +84,14 @@ class ApiClient:
         query = {"limit": str(PAGE)}
         while True:
             page = self.get(path, query)
-            yield from page.get("items") or ()
-            token = (page.get("metadata") or {}).get("continue")
+            items, meta = page.get("items") or [], page.get("metadata") or {}
+            if not isinstance(items, list) or not isinstance(meta, dict):
+                raise RequestFailed(f"the server's answer to {path} is no list")
+            yield from items
+            token = meta.get("continue")
             if not token:
                 return
-            query["continue"] = token
+            query["continue"] = str(token)
 
     def _ask(self, method: str, path: str, body: bytes | None, accept: str) -> Any:
         headers = [*self._headers, ("Accept", accept)]

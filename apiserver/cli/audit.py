@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
-import orjson
-
 from apiserver.audit.summary import DIMENSIONS, NAMES_TOLD_MAX, Row, Summary
 from apiserver.cli.flags import UsageError
 from apiserver.cli.intermixed_parser import IntermixedParser
+from apiserver.cli.printing import print_error, print_json, print_lines
 
 _SUMMARY: Final = """
 Sums up the requests in the files of an audit log (format json), also compressed ones; `-` is standard input.
@@ -78,14 +77,12 @@ def _summary(given: argparse.Namespace) -> int:
                 summary.add_line(line)
         except (OSError, EOFError, zlib.error) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else error
-            print(f"apiserver: {name}: {why}", file=sys.stderr)
+            print_error(f"{name}: {why}")
             exit_code = 1
     if given.output == "json":
-        sys.stdout.buffer.write(
-            orjson.dumps(_document(summary, by, given.top), option=orjson.OPT_APPEND_NEWLINE)
-        )
+        print_json(_document(summary, by, given.top), is_indented=False)
     else:
-        sys.stdout.write(_table(summary, by, given.top))
+        print_lines(_table(summary, by, given.top))
     return exit_code
 
 
@@ -167,7 +164,7 @@ def _table(summary: Summary, by: Sequence[str], top: int) -> str:
     )
     if total.first:
         lines.append(f"from {total.first} to {total.last}")
-    return "\n".join([*lines, ""])
+    return "\n".join(lines)
 
 
 def _shortened(cell: str) -> str:

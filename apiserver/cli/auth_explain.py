@@ -19,6 +19,7 @@ from apiserver.cli.api_client import ApiClient, RequestFailed, segment
 from apiserver.cli.flags import UsageError
 from apiserver.cli.intermixed_parser import IntermixedParser
 from apiserver.cli.named_resources import found
+from apiserver.cli.printing import print_lines
 from apiserver.cli.server_options import ServerOptions, add_server_options
 from apiserver.vocabulary import AUTHENTICATED, Document, UserInfo
 
@@ -98,7 +99,7 @@ def _explain(client: ApiClient, brand: Brand, given: argparse.Namespace) -> int:
     grant = explanation.allowing(known.policy, asked, rules_max=RULES_MAX)
     is_allowed = bool(status.get("allowed")) if status is not None else grant is not None
     for line in _told(asked, status, problem, known, is_allowed=is_allowed):
-        print(_printable(line))
+        print_lines(line)
     return ALLOWED if is_allowed else NOT_ALLOWED
 
 
@@ -237,11 +238,6 @@ def _told(
         yield from _section("bound to others with names like it:", explanation.bound_to_others(policy, asked))
         yield from _section("would allow it, if bound to the user:", explanation.unbound_roles(policy, asked))
     yield from _section("not looked at:", iter(dict.fromkeys(known.unknown)))
-
-
-def _printable(line: str) -> str:
-    """Returns a line without what would control a terminal: reasons may come from anywhere."""
-    return "".join(each if each.isprintable() or each == "\n" else "?" for each in line)
 
 
 def _section(head: str, lines: Iterator[str]) -> Iterator[str]:

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
-import orjson
 import yaml as pyyaml
 
 from apiserver.catalogue.offline_conversion import Converted, ManifestConverter, NotConvertible
 from apiserver.cli.flag_values import release
 from apiserver.cli.flags import UsageError
 from apiserver.cli.intermixed_parser import IntermixedParser
+from apiserver.cli.printing import print_json, print_warning
 from apiserver.releases.emulation import DEFAULT_RELEASE, EmulatedRelease, InvalidEmulation
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.wire import yaml
@@ -57,7 +57,7 @@ class _Results:
     has_failed: bool = False
 
     def tell(self, place: str, text: str, *, fails: bool) -> None:
-        print(f"apiserver convert: {place}: {text}", file=sys.stderr)
+        print_warning(f"apiserver convert: {place}: {text}")
         self.has_failed |= fails
 
 
@@ -270,7 +270,7 @@ def _print(results: _Results, *, as_json: bool) -> None:
         whole = (
             documents[0] if len(documents) == 1 else {"apiVersion": "v1", "kind": "List", "items": documents}
         )
-        out.write(orjson.dumps(whole, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+        print_json(whole)
     else:
         out.write(b"---\n".join(text if text.endswith(b"\n") else text + b"\n" for text in results.texts))
     out.flush()

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections.abc import Iterable, Sequence
 from http import HTTPStatus
 from typing import Any, Final
-
-import orjson
 
 from apiserver.cli.api_client import ApiClient, RequestFailed
 from apiserver.cli.flag_values import WORKERS_MAX
 from apiserver.cli.flags import UsageError
 from apiserver.cli.intermixed_parser import IntermixedParser
+from apiserver.cli.printing import print_error, print_json, print_lines
 from apiserver.cli.server_options import ServerOptions, add_server_options
+from apiserver.printable_text import printable
 from apiserver.releases.deprecated_calls import removal_order
 from apiserver.releases.emulation import MAJOR
 from apiserver.vocabulary import Document
@@ -48,25 +47,21 @@ def run(arguments: Sequence[str]) -> int:
     answer = _asked(ServerOptions.of(given))
     rows = answer["requests"]
     if given.output == "json":
-        sys.stdout.buffer.write(orjson.dumps(answer, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+        print_json(answer)
     else:
-        sys.stdout.write(_table(answer, rows))
+        print_lines(_table(answer, rows))
     if fail_in is None:
         return DONE
     gone = {_api(row) for row in rows if _is_gone(row, fail_in)}
     for name in sorted(gone):
-        print(
-            f"apiserver: {_printable(name)} is called, and not in Kubernetes {given.fail_in}", file=sys.stderr
-        )
+        print_error(f"{name} is called, and not in Kubernetes {given.fail_in}")
     return GOES_AWAY if gone else DONE
 
 
 def _asked(options: ServerOptions) -> Document:
     """Returns what the server tells, of all its workers together. Raises RequestFailed."""
     first = _asked_once(options)
-    workers = first.get("workers", 1)
-    if not isinstance(workers, int) or workers > WORKERS_MAX:
-        raise RequestFailed(f"the server's answer to {PATH} is none that is understood")
+    workers = _workers(first)
     answers = {first.get("worker"): first}
     # Each connection leads to any one of them.
     for _ in range(ASKED_PER_WORKER * (workers - 1)):
@@ -79,7 +74,20 @@ def _asked(options: ServerOptions) -> Document:
     try:
         return _together(list(answers.values()))
     except (AttributeError, KeyError, TypeError, ValueError):
-        raise RequestFailed(f"the server's answer to {PATH} is none that is understood") from None
+        raise _not_understood() from None
+
+
+def _workers(answer: Document) -> int:
+    """Returns how many processes serve the port, one if the server does not say. Raises RequestFailed."""
+    workers = answer.get("workers", 1)
+    if type(workers) is not int or not 1 <= workers <= WORKERS_MAX:
+        raise _not_understood(f"workers: {_shortened(str(workers))} is not a number from 1 to {WORKERS_MAX}")
+    return workers
+
+
+def _not_understood(why: str = "") -> RequestFailed:
+    told = f": {why}" if why else ""
+    return RequestFailed(f"the server's answer to {PATH} is none that is understood{told}")
 
 
 def _together(answers: Sequence[Document]) -> Document:
@@ -112,8 +120,8 @@ def _asked_once(options: ServerOptions) -> Document:
         raise
     finally:
         client.close()
-    if not isinstance(answer.get("requests"), list):
-        raise RequestFailed(f"the server's answer to {PATH} is none that is understood")
+    if not isinstance(answer.get("requests"), list) or not isinstance(answer.get("worker", ""), str):
+        raise _not_understood()
     return answer
 
 
@@ -156,7 +164,7 @@ def _api(row: Document) -> str:
 def _table(answer: Document, rows: Sequence[Document]) -> str:
     since = f"Kubernetes {answer.get('release')}, since {answer.get('since')}"
     if not rows:
-        return f"Nobody has called what goes away. ({since})\n"
+        return f"Nobody has called what goes away. ({since})"
     cells = [
         _HEADS,
         *(
@@ -172,11 +180,11 @@ def _table(answer: Document, rows: Sequence[Document]) -> str:
             for row in rows
         ),
     ]
-    return "\n".join([*_aligned(cells), "", since, ""])
+    return "\n".join([*_aligned(cells), "", printable(since)])
 
 
 def _aligned(rows: Iterable[Sequence[str]]) -> Iterable[str]:
-    shown = [[_shortened(_printable(cell)) for cell in row] for row in rows]
+    shown = [[_shortened(printable(cell)) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
     for row in shown:
         yield "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -184,8 +192,3 @@ def _aligned(rows: Iterable[Sequence[str]]) -> Iterable[str]:
 
 def _shortened(cell: str) -> str:
     return cell if len(cell) <= _COLUMN_WIDTH_MAX else f"{cell[: _COLUMN_WIDTH_MAX - 3]}..."
-
-
-def _printable(text: Any) -> str:
-    """What clients call themselves must not steer the terminal."""
-    return "".join(each if each.isprintable() else "?" for each in str(text))

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator, Sequence
 from http import HTTPStatus
 from typing import Any, Final
 
-import orjson
-
 from apiserver.cli.api_client import ApiClient, RequestFailed, segment
 from apiserver.cli.flags import UsageError
 from apiserver.cli.intermixed_parser import IntermixedParser
+from apiserver.cli.printing import print_json, print_lines
 from apiserver.cli.server_options import ServerOptions, add_server_options
 from apiserver.faults import InvalidFault
 from apiserver.faults.documents import EFFECTS, parse
@@ -99,9 +97,9 @@ def _act(client: ApiClient, given: argparse.Namespace, document: Document | None
     """Raises RequestFailed."""
     match given.command:
         case "add":
-            print(_told(client.post(PATH, document), "id"))
+            print_lines(_told(client.post(PATH, document), "id"))
         case "compact":
-            print(_told(client.post(f"{PATH}/compact", {}), "resourceVersion"))
+            print_lines(_told(client.post(f"{PATH}/compact", {}), "resourceVersion"))
         case "clear" if given.arguments:
             for name in given.arguments:
                 client.delete(f"{PATH}/{segment(name)}")
@@ -111,11 +109,10 @@ def _act(client: ApiClient, given: argparse.Namespace, document: Document | None
             answer = client.get(PATH)
             lines = list(_lines(answer))
             if given.output == "json":
-                sys.stdout.buffer.write(
-                    orjson.dumps(answer, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-                )
+                print_json(answer)
             else:
-                sys.stdout.writelines(lines)
+                for line in lines:
+                    print_lines(line)
 
 
 def _lines(answer: Document) -> Iterator[str]:
@@ -125,7 +122,7 @@ def _lines(answer: Document) -> Iterator[str]:
             asked = parse({name: value for name, value in fault.items() if name not in ("id", "hits")})
             times = "" if asked.times is None else f" of {asked.times}"
             match = text_of(asked.match)
-            yield f"{fault['id']:>4}  {text_of(asked.effect)}  {match}  hits: {fault['hits']}{times}\n"
+            yield f"{fault['id']:>4}  {text_of(asked.effect)}  {match}  hits: {fault['hits']}{times}"
     except (AttributeError, KeyError, TypeError, ValueError):
         raise _not_understood() from None
 

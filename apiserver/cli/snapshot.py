@@ -9,11 +9,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
-
 from apiserver.cli.command_line import parse
 from apiserver.cli.config import Config
 from apiserver.cli.intermixed_parser import IntermixedParser
+from apiserver.cli.printing import print_json, print_lines
 from storage.embedded import snapshot as embedded
 from storage.snapshot_file import SnapshotError, SnapshotFile
 
@@ -63,7 +62,7 @@ def _save(given: argparse.Namespace) -> None:
         found = embedded.save(config.data_dir / "store", given.file)
         file = found.file
         content = f"revision {found.revision}, {found.keys} keys"
-    print(f"saved {given.file}: {content}, {file.size_bytes} bytes, sha256 {file.sha256}")
+    print_lines(f"saved {given.file}: {content}, {file.size_bytes} bytes, sha256 {file.sha256}")
 
 
 async def _save_etcd(config: Config, path: Path) -> SnapshotFile:
@@ -90,7 +89,7 @@ def _restore(given: argparse.Namespace) -> None:
         )
     directory = _config(given).data_dir / "store"
     revision = embedded.restore(given.file, directory, bump_revision=bump)
-    print(f"restored {directory}: revision {revision}, from {given.file}")
+    print_lines(f"restored {directory}: revision {revision}, from {given.file}")
 
 
 def _status(given: argparse.Namespace) -> None:
@@ -111,12 +110,12 @@ def _status(given: argparse.Namespace) -> None:
             "sha256": found.file.sha256,
         }
     if given.output == "json":
-        print(orjson.dumps(fields).decode())
+        print_json(fields, is_indented=False)
         return
     for name, value in fields.items():
-        print(f"{_TITLES[name]:<11}{value}")
+        print_lines(f"{_TITLES[name]:<11}{value}")
     if fields["format"] == "etcd":
-        print(f"Revision and keys: etcdutl snapshot status {given.file}")
+        print_lines(f"Revision and keys: etcdutl snapshot status {given.file}")
 
 
 # The keys of the JSON, which etcdutl has, too, and what stands for them in the text.

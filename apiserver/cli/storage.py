@@ -11,9 +11,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import base64
+import os
 import shlex
 import signal
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -28,6 +28,7 @@ from apiserver.cli.command_line import parse
 from apiserver.cli.config import Config
 from apiserver.cli.flags import UsageError
 from apiserver.cli.intermixed_parser import IntermixedParser
+from apiserver.cli.printing import print_lines, print_warning
 from apiserver.cli.server_options import read_bounded
 from apiserver.webhooks.credential_files import CredentialFiles
 from apiserver.webhooks.errors import CallFailed
@@ -431,7 +432,7 @@ def run(arguments: Sequence[str]) -> bool:
 
 async def _run(given: argparse.Namespace) -> bool:
     async with _server(given.kubeconfig or _administrators(given)) as send:
-        rewriter = Rewriter(send, rate=given.rate, tell=_print, warn=_print_error)
+        rewriter = Rewriter(send, rate=given.rate, tell=print_lines, warn=print_warning)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, rewriter.stop)
@@ -448,14 +449,6 @@ def _administrators(given: argparse.Namespace) -> Path:
             f"{given.command}: there is no {path}; name the server by --kubeconfig or --data-dir"
         )
     return path
-
-
-def _print(line: str) -> None:
-    print(line, flush=True)
-
-
-def _print_error(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
 
 
 def _rate(text: str) -> int:
@@ -513,8 +506,22 @@ def resume_hint(arguments: Sequence[str], interrupted: Interrupted) -> Iterator[
     """Yields the lines that say how to go on. arguments: those that `run` was given."""
     yield "interrupted"
     if interrupted.position:
-        again = shlex.join([*_without_after(arguments), f"--after={interrupted.position}"])
-        yield f"go on with: apiserver {again}"
+        again = [*_without_after(arguments), f"--after={interrupted.position}"]
+        yield f"go on with: apiserver {' '.join(map(_shell_word, again))}"
+
+
+def _shell_word(text: str) -> str:
+    """Returns a text as shells take it, though it may have characters that a terminal obeys.
+
+    For these there is `$'...'`: POSIX.1-2024 has it, and bash and zsh.
+    """
+    if text.isprintable():
+        return shlex.quote(text)
+    escaped = (
+        char if char.isprintable() else "".join(f"\\x{byte:02x}" for byte in os.fsencode(char))
+        for char in text.replace("\\", r"\\").replace("'", r"\'")
+    )
+    return f"$'{''.join(escaped)}'"
 
 
 def _without_after(arguments: Sequence[str]) -> Iterator[str]:

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
+from apiserver.cli.printing import print_error
+
 # What a write to a file, a pipe or a terminal fails with.
 _LOST: Final = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 
@@ -45,7 +47,7 @@ def run_subcommand(run: Callable[[], int], failed: int) -> int:
 
 def _tell(line: str) -> None:
     with suppress(OSError):  # It may go where the output does.
-        print(f"apiserver: {line}", file=sys.stderr)
+        print_error(line)
 
 
 def _discard_output() -> None:

@@ -9,6 +9,8 @@ from typing import Any, Final
 
 import orjson
 
+from apiserver.printable_text import printable, printable_json
+
 # Longer messages hold what a client made, as a list of a thousand fields that are not known. What collects
 # the lines of containers cuts them at 16 KiB.
 MESSAGE_CHARACTERS_MAX: Final = 8 * 1024
@@ -28,12 +30,12 @@ class TextFormatter(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s", "%Y-%m-%dT%H:%M:%S")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  what logging calls it
-        record.message = _printable(_shortened(record.message))
+        record.message = printable(_shortened(record.message))
         return super().formatMessage(record)
 
     def formatException(self, ei: Any) -> str:  # noqa: N802
         lines = _without_middle(super().formatException(ei)).split("\n")
-        return "\n".join(f"  {_printable(line)}" for line in lines)
+        return "\n".join(f"  {printable(line)}" for line in lines)
 
 
 class JsonFormatter(logging.Formatter):
@@ -53,7 +55,7 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             fields["err"] = _encodable(_without_middle(self.formatException(record.exc_info)))
         text = orjson.dumps(fields).decode()
-        return text if text.isprintable() else "".join(map(_json_escape, text))
+        return printable_json(text)
 
 
 def _shortened(text: str) -> str:
@@ -64,24 +66,6 @@ def _shortened(text: str) -> str:
 def _without_middle(text: str) -> str:
     more, half = len(text) - TRACEBACK_CHARACTERS_MAX, TRACEBACK_CHARACTERS_MAX // 2
     return text if more <= 0 else f"{text[:half]}\n... ({more} more characters)\n{text[-half:]}"
-
-
-def _printable(text: str) -> str:
-    """Escapes controls, marks of direction, surrogates and the like, as Python's `repr` does."""
-    return text if text.isprintable() else "".join(map(_escape, text))
-
-
-def _escape(character: str) -> str:
-    return (
-        character if character.isprintable() else character.encode("unicode_escape", "surrogatepass").decode()
-    )
-
-
-def _json_escape(character: str) -> str:
-    if character.isprintable():
-        return character
-    units = character.encode("utf-16-be")
-    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
 def _encodable(text: str) -> str:

@@ -189,7 +189,7 @@ def test_the_command_prints_a_table(server: ServerProcess, api: Api) -> None:
     (line,) = (each for each in lines if "-ringer" in each)
     cells = [cell.strip() for cell in line.split("   ") if cell.strip()]
     assert cells[:3] == ["1.37", "networking.k8s.io/v1beta1 servicecidrs", "networking.k8s.io/v1 ServiceCIDR"]
-    assert cells[3:6] == ["admin", "bell?31m-\ufffd-ringer", "1"], "nothing steers the terminal"
+    assert cells[3:6] == ["admin", "bell\\x9b31m-\ufffd-ringer", "1"], "nothing steers the terminal"
 
 
 def test_the_command_prints_json(server: ServerProcess, api: Api) -> None:

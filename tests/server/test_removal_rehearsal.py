@@ -102,7 +102,7 @@ def test_other_values_are_refused(api: Api, value: str) -> None:
 
 
 @pytest.mark.parametrize("minor", [last_known_removal() + 1, 999])
-def test_t31_releases_whose_removals_nobody_knows_are_refused_as_the_flag_refuses_them(
+def test_releases_whose_removals_nobody_knows_are_refused_as_the_flag_refuses_them(
     api: Api, minor: int
 ) -> None:
     answer = api.get(STABLE, headers={"Emulate-Removal": f"1.{minor}"})

@@ -5,12 +5,9 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
-import ssl
-import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,7 +17,8 @@ from apiserver.cli.api_client import ApiClient, RequestFailed, segment
 from apiserver.cli.flags import UsageError
 from apiserver.cli.server_options import FILE_BYTES_MAX, ServerOptions, add_server_options
 from tests.support.authority import Authority
-from tests.support.etcd_process import TlsFiles, free_port
+from tests.support.etcd_process import free_port
+from tests.support.https_answers import serving
 
 CONTEXT: Final = {"name": "x", "context": {"cluster": "c", "user": "u"}}
 _HOUR: Final = datetime.timedelta(hours=1)
@@ -43,26 +41,6 @@ class Answering(BaseHTTPRequestHandler):
 
     def log_message(self, *_: Any) -> None:
         pass
-
-
-@contextmanager
-def serving(files: TlsFiles) -> Iterator[str]:
-    """Yields the URL of a server with this certificate."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(files.certificate, files.key)
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
-    server.daemon_threads = True
-    # The handshake is that of the thread that answers: one that fails is not an error of the server.
-    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
-    server.handle_error = lambda *_: None  # type: ignore[method-assign]
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"https://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +133,7 @@ def test_a_token_that_is_no_text(tmp_path: Path, authority: Authority) -> None:
 
 
 def test_answers_that_are_refusals(tmp_path: Path, authority: Authority) -> None:
-    with serving(authority.issue("server")) as url:
+    with serving(authority.issue("server"), Answering) as url:
         path = kubeconfig(tmp_path, url, authority.ca)
         assert failure(path, "/401") == f"{url} does not accept the credentials of {path}: Unauthorized"
         assert failure(path, "/403") == "pods is forbidden"
@@ -168,19 +146,19 @@ def test_a_server_that_does_not_listen(tmp_path: Path, authority: Authority) -> 
 
 def test_certificates_that_are_not_trusted(tmp_path: Path, authority: Authority) -> None:
     other = Authority(tmp_path / "other")
-    with serving(authority.issue("server")) as url:
+    with serving(authority.issue("server"), Answering) as url:
         untrusted = f"{url} cannot be asked: its certificate is not trusted: "
         told = failure(kubeconfig(tmp_path, url, other.ca))
         assert told == f"{untrusted}unable to get local issuer certificate"
         told = failure(kubeconfig(tmp_path, url, authority.ca, tls_server_name="a.example"))
         assert told == f"{untrusted}Hostname mismatch, certificate is not valid for 'a.example'."
-    with serving(authority.issue("expired", valid_for=-_HOUR)) as url:
+    with serving(authority.issue("expired", valid_for=-_HOUR), Answering) as url:
         told = failure(kubeconfig(tmp_path, url, authority.ca))
         assert told == f"{url} cannot be asked: its certificate is not trusted: certificate has expired"
 
 
 def test_what_is_sent(tmp_path: Path, authority: Authority) -> None:
-    with serving(authority.issue("named", "a.example")) as url:
+    with serving(authority.issue("named", "a.example"), Answering) as url:
         user = {"token": "kept", "tokenFile": "missing", "as": "alice", "as-groups": ["dev", "ops"]}
         path = kubeconfig(tmp_path, url, authority.ca, user, tls_server_name="a.example")
         with closing(ApiClient(ServerOptions(path))) as client:
@@ -190,14 +168,14 @@ def test_what_is_sent(tmp_path: Path, authority: Authority) -> None:
 def test_a_token_that_cannot_be_sent(tmp_path: Path, authority: Authority) -> None:
     token = tmp_path / "token"
     token.write_text("two\nlines")
-    with serving(authority.issue("server")) as url:
+    with serving(authority.issue("server"), Answering) as url:
         path = kubeconfig(tmp_path, url, authority.ca, {"tokenFile": str(token)})
         assert failure(path) == f"{path}: the token must not have control characters"
 
 
 def test_what_is_no_unicode(tmp_path: Path, authority: Authority) -> None:
     """As arguments may be."""
-    with serving(authority.issue("server")) as url:
+    with serving(authority.issue("server"), Answering) as url:
         path = kubeconfig(tmp_path, url, authority.ca)
         with closing(ApiClient(ServerOptions(path))) as client:
             assert client.get(f"/api/{segment(chr(0xDCFF))}") == {"sent": [""]}
@@ -279,7 +257,7 @@ def test_as_whom_the_server_is_asked(
 ) -> None:
     (tmp_path / "token").write_text("filed\n")
     files = authority.issue("client")
-    with serving(authority.issue("server")) as url:
+    with serving(authority.issue("server"), Answering) as url:
         path = two_contexts(tmp_path, url, authority.ca)
         given = [each.format(dir=tmp_path, crt=files.certificate, key=files.key) for each in arguments]
         with closing(ApiClient(parsed(f"--kubeconfig={path}", *given))) as client:
@@ -294,7 +272,7 @@ def test_a_server_without_a_kubeconfig(tmp_path: Path, authority: Authority) -> 
     def client_of(*arguments: str) -> closing[ApiClient]:
         return closing(ApiClient(replace(parsed(*arguments), otherwise=missing)))
 
-    with serving(authority.issue("named", "a.example")) as url:
+    with serving(authority.issue("named", "a.example"), Answering) as url:
         trusted = (f"--certificate-authority={authority.ca}", "--tls-server-name=a.example")
         with client_of(f"--server={url}", "--token=mine", *trusted) as client:
             assert client.get("/api") == {"sent": ["Bearer mine"]}
@@ -318,7 +296,7 @@ def test_a_server_without_a_kubeconfig(tmp_path: Path, authority: Authority) -> 
 
 def test_another_server_than_the_contexts(tmp_path: Path, authority: Authority) -> None:
     """With the context's user, and its authorities, as kubectl does."""
-    with serving(authority.issue("server")) as url:
+    with serving(authority.issue("server"), Answering) as url:
         path = two_contexts(tmp_path, "https://127.0.0.1:1", authority.ca)
         with closing(ApiClient(parsed(f"--kubeconfig={path}", f"--server={url}"))) as client:
             assert client.get("/api") == {"sent": ["dev", "Bearer of-u"]}

@@ -1,0 +1,97 @@
+"""`apiserver deprecations` asks all workers of a server, and believes none that cannot be."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from contextlib import redirect_stdout
+from http.server import BaseHTTPRequestHandler
+from typing import Any, Final
+
+import pytest
+
+from apiserver.cli import deprecations
+from apiserver.cli.api_client import RequestFailed
+from apiserver.cli.flag_values import WORKERS_MAX
+from tests.support.authority import Authority
+from tests.support.https_answers import serving
+
+NONE: Final = {"release": "1.36", "since": "2026-11-27T00:00:00Z", "requests": []}
+Ask = Callable[..., str]
+
+
+class Answering(BaseHTTPRequestHandler):
+    """Answers with the documents that it has been given, in turn."""
+
+    protocol_version = "HTTP/1.1"
+    documents: Final[list[Any]] = []
+
+    def do_GET(self) -> None:
+        document = self.documents.pop(0)
+        self.documents.append(document)
+        content = json.dumps(document).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
+    """Runs the command on a server that answers so, and returns what it prints."""
+    authority = Authority(tmp_path_factory.mktemp("server") / "pki")
+    with serving(authority.issue("server"), Answering) as url:
+
+        def run(*documents: Any) -> str:
+            Answering.documents[:] = documents
+            arguments = [f"--server={url}", f"--certificate-authority={authority.ca}", "-o", "json"]
+            with redirect_stdout(io.TextIOWrapper(io.BytesIO(), encoding="utf-8")) as out:
+                deprecations.run(arguments)
+                out.flush()
+                printed: bytes = out.buffer.getvalue()
+            return printed.decode()
+
+        yield run
+
+
+BELIEVED: Final = {
+    "nothing is said of workers": [NONE],
+    "one": [{**NONE, "workers": 1, "worker": "a"}],
+    "two": [{**NONE, "workers": 2, "worker": "a"}, {**NONE, "workers": 2, "worker": "b"}],
+}
+
+
+@pytest.mark.parametrize("documents", BELIEVED.values(), ids=BELIEVED)
+def test_what_workers_say_together(ask: Ask, documents: list[Any]) -> None:
+    assert json.loads(ask(*documents)) == NONE
+
+
+UNBELIEVABLE: Final[dict[str, tuple[Any, str]]] = {
+    "less than none": (-3, f": workers: -3 is not a number from 1 to {WORKERS_MAX}"),
+    "none": (0, f": workers: 0 is not a number from 1 to {WORKERS_MAX}"),
+    "more than there can be": (65, f": workers: 65 is not a number from 1 to {WORKERS_MAX}"),
+    "very many": (10**18, f": workers: {10**18} is not a number from 1 to {WORKERS_MAX}"),
+    "one and a half": (1.5, f": workers: 1.5 is not a number from 1 to {WORKERS_MAX}"),
+    "yes": (True, f": workers: True is not a number from 1 to {WORKERS_MAX}"),
+    "nothing": (None, f": workers: None is not a number from 1 to {WORKERS_MAX}"),
+    "a word": ("two", f": workers: two is not a number from 1 to {WORKERS_MAX}"),
+}
+
+
+@pytest.mark.parametrize(("workers", "why"), UNBELIEVABLE.values(), ids=UNBELIEVABLE)
+def test_numbers_of_workers_that_cannot_be(ask: Ask, workers: Any, why: str) -> None:
+    with pytest.raises(RequestFailed) as refused:
+        ask({**NONE, "workers": workers, "worker": "a"})
+    assert str(refused.value) == (
+        f"the server's answer to {deprecations.PATH} is none that is understood{why}"
+    )
+
+
+@pytest.mark.parametrize("worker", [[], {}, 7, None])
+def test_workers_whose_name_is_none(ask: Ask, worker: Any) -> None:
+    with pytest.raises(RequestFailed, match=r"is none that is understood$"):
+        ask({**NONE, "workers": 1, "worker": worker})
