@@ -18,7 +18,7 @@ What it guarantees:
 
 `server` has `ApiServer`. What runs it is in `runners`: `ServerThread` in this process, and `ServerChild` in
 one that `child` is the program of, which also ends when its parent has been killed. `etcd_probe` tells at
-once where no etcd is. `credentials` makes kubeconfigs of users and service accounts, and `snapshots` has what
+once where no etcd is, or something else. `credentials` makes kubeconfigs of users and service accounts, and `snapshots` has what
 servers begin with again. `clock` puts a server's clock forward, and `server_time` has what such a server goes
 by. `manifests` loads files, `faults` has what goes wrong on purpose (what can: `apiserver.faults`),
 `resources` finds what a kind is in URLs, and `waiting` watches for what should happen, or not. `timeline`

@@ -1,53 +1,217 @@
-"""Finds out, before a server for tests is started, that its etcd is not there.
+"""Finds out, before a server for tests is started, that its etcd is not there, or that something else is.
 
 The server itself waits for etcd for as long as it takes, as it has to where both start together. Nobody wants
 to wait for that in a test.
+
+An etcd is asked no more than to begin HTTP/2: its status needs gRPC, which does not go well with forks of the
+process of the tests. Who answers so may be any server with HTTP/2; that is for the server to find out. One
+who takes connections and stays silent may be an etcd: a member of a cluster that has had no leader yet does
+not answer a single byte. So that is told, and no reason not to start.
 """
 
 from __future__ import annotations
 
+import http.client
+import logging
 import socket
+import ssl
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from typing import Final
-from urllib.parse import urlsplit
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import SplitResult, urlsplit
+
+import orjson
 
 from apiserver.testing.errors import ServerDidNotStart
 
-# An etcd that is just being started listens by then.
-LISTENS_WITHIN_S: Final = 1.0
+log = logging.getLogger(__name__)
+
+# An etcd that is just being started answers by then.
+ANSWERS_WITHIN_S: Final = 1.0
 POLL_S: Final = 0.02
+# How long the first attempt at an endpoint lasts, so that a silent one does not hold up the others; the next
+# lasts twice as long, and so on.
+FIRST_ATTEMPT_S: Final = 0.1
+# How long an endpoint may take to say why it is of no use, when the server has waited in vain.
+EXPLAINS_WITHIN_S: Final = 1.0
+HEALTH_BYTES_MAX: Final = 4096
 _PORT: Final = 2379
+# What a client begins with, and its SETTINGS, which are empty. Source: RFC 9113, sections 3.4, 4.1 and 6.5.
+_PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0"
+_FRAME_HEADER_BYTES: Final = 9
+_SETTINGS: Final = 4
+_SILENCE: Final = "it takes connections and does not answer: it has no leader yet, or is no etcd"
 
 
-def require_etcd(endpoints: Sequence[str], *, within_s: float = LISTENS_WITHIN_S) -> None:
-    """Returns when one of the endpoints of etcd takes connections; at once if there are none.
+class EtcdTls(NamedTuple):
+    """The files in PEM with which etcd is asked, as the server's flags name them."""
 
-    endpoints: URLs. Whether it is etcd that listens there is for the server to find out.
-    Raises ServerDidNotStart, which names the endpoints, if none has done so in time.
-    """
-    if not endpoints:
-        return
-    ends_at = time.monotonic() + within_s
-    while True:
-        refusals = []
-        for endpoint in endpoints:
-            # One that does not even refuse must not take the time of the others.
-            refusal = _refusal(endpoint, max(POLL_S, (ends_at - time.monotonic()) / len(endpoints)))
-            if refusal is None:
-                return
-            refusals.append(f"{endpoint} ({refusal})")
-        if time.monotonic() + POLL_S > ends_at:
-            raise ServerDidNotStart(f"etcd does not answer: {', '.join(refusals)}")
-        time.sleep(POLL_S)
+    ca: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
 
 
-def _refusal(endpoint: str, timeout_s: float) -> str | None:
-    """Returns why a connection cannot be made; None if it can."""
-    url = urlsplit(endpoint)
-    try:
-        with closing(socket.create_connection((url.hostname or "", url.port or _PORT), timeout_s)):
+class _Finding(NamedTuple):
+    """Why an endpoint is of no use. may_pass: an etcd that is slow may look the same."""
+
+    why: str
+    may_pass: bool = False
+
+
+class EtcdProbe:
+    """Asks the endpoints of etcd, which are URLs."""
+
+    def __init__(self, endpoints: Sequence[str], tls: EtcdTls | None = None) -> None:
+        self._endpoints, self._tls = endpoints, tls or EtcdTls()
+
+    def require(self, *, within_s: float = ANSWERS_WITHIN_S) -> None:
+        """Returns when one of the endpoints answers; at once if there are none.
+
+        Raises ServerDidNotStart, which names the endpoints and what is wrong with each, if none has done so
+        in time. If one is silent, which an etcd may be, it is logged instead.
+        """
+        if not self._endpoints:
+            return
+        ends_at, attempt_s = time.monotonic() + within_s, FIRST_ATTEMPT_S
+        while True:
+            findings = []
+            for endpoint in self._endpoints:
+                left_s = (ends_at - time.monotonic()) / len(self._endpoints)
+                finding = self._ask(endpoint, max(POLL_S, min(left_s, attempt_s)))
+                if finding is None:
+                    return
+                findings.append(finding)
+            if time.monotonic() + POLL_S > ends_at:
+                break
+            time.sleep(POLL_S)
+            attempt_s *= 2
+        told = f"etcd does not answer: {self._told(findings)}"
+        if not any(each.may_pass for each in findings):
+            raise ServerDidNotStart(told)
+        log.warning("%s; waiting for it", told)
+
+    def why_not_ready(self) -> str:
+        """Returns what is wrong with etcd by now, as the end of a sentence; empty if nothing is known."""
+        findings = [self._ask(each, EXPLAINS_WITHIN_S) or self._health(each) for each in self._endpoints]
+        known = [each for each in findings if each is not None]
+        # Whoever has an etcd that works need not know of the others.
+        return f"etcd: {self._told(known)}" if known and len(known) == len(findings) else ""
+
+    def _told(self, findings: Sequence[_Finding]) -> str:
+        told = zip(self._endpoints, findings, strict=True)
+        return ", ".join(f"{endpoint} ({finding.why})" for endpoint, finding in told)
+
+    def _ask(self, endpoint: str, timeout_s: float) -> _Finding | None:
+        """Returns what is wrong; None if HTTP/2 is spoken there, or the server itself will tell."""
+        url = urlsplit(endpoint)
+        context = None
+        if url.scheme == "https":
+            context = self._context()
+            if context is None:
+                return None
+            context.set_alpn_protocols(["h2"])
+        ends_at = time.monotonic() + timeout_s
+        try:
+            connection = socket.create_connection(_address(url), timeout_s)
+        except ConnectionResetError:
+            return _closed(url)
+        except OSError as error:
+            return _Finding(error.strerror or str(error))
+        with closing(connection):
+            try:
+                begun = _beginning(connection, context, url.hostname or "", ends_at)
+                return _wrong(begun) if begun else _closed(url)
+            except ssl.SSLCertVerificationError as error:
+                # gRPC has CAs of its own where none are given.
+                may_pass = self._tls.ca is None
+                return _Finding(f"its certificate is not trusted: {error.verify_message}", may_pass)
+            except ssl.SSLEOFError:
+                return _closed(url)
+            except ssl.SSLError as error:
+                return _tls_failure(error)
+            except TimeoutError:
+                return _Finding(_SILENCE, may_pass=True)
+            except OSError:
+                return _closed(url)
+
+    def _context(self) -> ssl.SSLContext | None:
+        """Returns what TLS is spoken with; None if a file cannot be used, which the server itself tells."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        # gRPC, too, trusts each certificate of the CA's file for itself.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        try:
+            if self._tls.ca is None:
+                context.load_default_certs()
+            else:
+                context.load_verify_locations(self._tls.ca)
+            if self._tls.certificate is not None:
+                context.load_cert_chain(self._tls.certificate, self._tls.key, password=lambda: "")
+        except (OSError, ValueError):
             return None
-    except OSError as error:
-        return error.strerror or str(error)
+        return context
+
+    def _health(self, endpoint: str) -> _Finding | None:
+        """Returns what an etcd tells that is not healthy; None if it is, or does not say so."""
+        url = urlsplit(endpoint)
+        host, port = _address(url)
+        connection = http.client.HTTPConnection(host, port, timeout=EXPLAINS_WITHIN_S)
+        if url.scheme == "https":
+            context = self._context()
+            connection = http.client.HTTPSConnection(host, port, timeout=EXPLAINS_WITHIN_S, context=context)
+        try:
+            with closing(connection):
+                connection.request("GET", "/health")
+                health = orjson.loads(connection.getresponse().read(HEALTH_BYTES_MAX))
+        except (OSError, http.client.HTTPException, ValueError):
+            return None
+        if not isinstance(health, dict) or health.get("health") != "false":
+            return None
+        return _Finding(f"it is not healthy: {str(health.get('reason') or 'it does not say why').lower()}")
+
+
+def _address(url: SplitResult) -> tuple[str, int]:
+    return url.hostname or "", url.port or _PORT
+
+
+def _beginning(connection: socket.socket, context: ssl.SSLContext | None, name: str, ends_at: float) -> bytes:
+    """Returns with what the other side begins; fewer bytes than a frame has if it closes the connection.
+
+    ends_at: by time.monotonic. Raises OSError, and TimeoutError if too little has come by then.
+    """
+    if context is not None:
+        connection = context.wrap_socket(connection, server_hostname=name)
+    with closing(connection):
+        connection.sendall(_PREFACE)
+        begun = b""
+        while len(begun) < _FRAME_HEADER_BYTES:
+            left_s = ends_at - time.monotonic()
+            if left_s <= 0:
+                raise TimeoutError
+            connection.settimeout(left_s)
+            more = connection.recv(_FRAME_HEADER_BYTES - len(begun))
+            if not more:
+                break
+            begun += more
+    return begun
+
+
+def _closed(url: SplitResult) -> _Finding:
+    other = "one without TLS" if url.scheme == "https" else "one with TLS, and the URL is not https"
+    return _Finding(f"it closes the connection: it is no etcd, or {other}")
+
+
+def _tls_failure(error: ssl.SSLError) -> _Finding:
+    why = (error.reason or str(error)).replace("_", " ").lower()
+    if "alert" in why and ("certificate" in why or "unknown ca" in why):
+        return _Finding(f"it does not accept the client certificate of --etcd-certfile: {why}")
+    return _Finding(f"TLS fails: {why}")
+
+
+def _wrong(begun: bytes) -> _Finding | None:
+    """Returns why what the other side begins with is not etcd's; None if it is a frame of SETTINGS."""
+    if begun.startswith(b"HTTP/"):
+        return _Finding("it answers in HTTP/1: it is no etcd")
+    is_settings = len(begun) == _FRAME_HEADER_BYTES and begun[3] == _SETTINGS and not any(begun[5:])
+    return None if is_settings else _Finding("it does not answer in HTTP/2: it is no etcd")

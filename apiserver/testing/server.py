@@ -43,7 +43,7 @@ from apiserver.testing.errors import (
     ServerStopped,
     SnapshotMismatch,
 )
-from apiserver.testing.etcd_probe import require_etcd
+from apiserver.testing.etcd_probe import EtcdProbe, EtcdTls
 from apiserver.testing.faults import Faults, LocalFaults, RemoteFaults
 from apiserver.testing.manifests import Manifests, load, read_manifests
 from apiserver.testing.resources import find_resource
@@ -160,6 +160,7 @@ class ApiServer:
         self._url = ""
         self._files = itertools.count(1)
         self._tls: ssl.SSLContext | None = None
+        self._etcd = EtcdProbe(())
         self._injector = FaultInjector(lambda: self._time.clock.monotonic())
         self._remote_faults = RemoteFaults(lambda method, path, body: self.request(method, path, body))
         # What goes wrong on it, on purpose.
@@ -185,12 +186,21 @@ class ApiServer:
         self._directory = Path(tempfile.mkdtemp(prefix=f"apiserver-{os.getpid()}-"))
         try:
             self._runner = self._make_runner(self._directory)
-            self._url = self._runner.start()
+            self._url = self._started(self._runner)
             (self._directory / "ca.crt").write_bytes(self._trusted())
         except BaseException:
             self.stop()
             raise
         return self
+
+    def _started(self, runner: Runner) -> str:
+        """Returns the URL. Raises ServerDidNotStart, which also says what is wrong with etcd."""
+        try:
+            return runner.start()
+        except ServerDidNotStart as error:
+            if why := self._etcd.why_not_ready():
+                raise ServerDidNotStart(f"{error.reason}; {why}") from None
+            raise
 
     def stop(self) -> None:
         """Stop it, whatever is under way, and remove its files, but those in `data_dir`. May be repeated."""
@@ -489,7 +499,9 @@ class ApiServer:
         config = _parsed(arguments)
         if self._in_process and config.workers > 1:
             raise ServerDidNotStart("--workers needs processes of its own: in_process=False")
-        require_etcd(config.etcd_servers)
+        files = EtcdTls(config.etcd_cafile, config.etcd_certfile, config.etcd_keyfile)
+        self._etcd = EtcdProbe(config.etcd_servers, files)
+        self._etcd.require()
         if not self._in_process:
             if not any(flag.partition("=")[0] in _WITHOUT_FAULTS for flag in self._flags):
                 arguments.append("--enable-fault-injection")
