@@ -18,13 +18,13 @@ What it guarantees:
 
 `server` has `ApiServer`. What runs it is in `runners`: `ServerThread` in this process, and `ServerChild` in
 one that `child` is the program of, which also ends when its parent has been killed. `etcd_probe` tells at
-once where no etcd is, or something else. `credentials` makes kubeconfigs of users and service accounts, and `snapshots` has what
-servers begin with again. `clock` puts a server's clock forward, and `server_time` has what such a server goes
-by. `manifests` loads files, `faults` has what goes wrong on purpose (what can: `apiserver.faults`),
-`resources` finds what a kind is in URLs, and `waiting` watches for what should happen, or not. `timeline`
-tells who has written an object, `differences` what has changed in it, and `failure_report` what to know of a
-server when a test has failed. `errors` has what is raised. `apiserver.pytest_plugin` has fixtures of all
-that. `containers`, for those who have testcontainers, has a server in a container.
+once where no etcd is, or something else. `credentials` makes kubeconfigs of users and service accounts, and
+`snapshots` has what servers begin with again. `clock` puts a server's clock forward, and `server_time` has
+what such a server goes by. `manifests` loads files, `faults` has what goes wrong on purpose (what can:
+`apiserver.faults`), `resources` finds what a kind is in URLs, and `waiting` watches for what should happen,
+or not. `timeline` tells who has written an object, `differences` what has changed in it, and `failure_report`
+what to know of a server when a test has failed. `errors` has what is raised. `apiserver.pytest_plugin` has
+fixtures of all that. `containers`, for those who have testcontainers, has a server in a container.
 
 docs/testing.md is for users. What is public is what this module exports; it is part of the semantic version.
 It needs neither pytest nor a client library.

@@ -6,7 +6,7 @@ to wait for that in a test.
 An etcd is asked no more than to begin HTTP/2: its status needs gRPC, which does not go well with forks of the
 process of the tests. Who answers so may be any server with HTTP/2; that is for the server to find out. One
 who takes connections and stays silent may be an etcd: a member of a cluster that has had no leader yet does
-not answer a single byte. So that is told, and no reason not to start.
+not answer a single byte (seen with 3.5). So that is told, and no reason not to start.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.cli.api_client import ApiClient, RequestFailed, segment
+from apiserver.cli.api_client import PAGE, ApiClient, RequestFailed, segment
 from apiserver.cli.flags import UsageError
 from apiserver.cli.server_options import FILE_BYTES_MAX, ServerOptions, add_server_options
 from tests.support.authority import Authority
@@ -24,6 +24,9 @@ CONTEXT: Final = {"name": "x", "context": {"cluster": "c", "user": "u"}}
 _HOUR: Final = datetime.timedelta(hours=1)
 
 
+NO_LISTS: Final[dict[str, Any]] = {"items": {"items": 5}, "metadata": {"items": [], "metadata": "x"}}
+
+
 class Answering(BaseHTTPRequestHandler):
     """Answers by path, and tells which headers of impersonation and authorization it was sent."""
 
@@ -32,7 +35,9 @@ class Answering(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         message = {"message": "pods is forbidden"}
         sent = [*self.headers.get_all("Impersonate-Group", ()), self.headers.get("Authorization", "")]
-        status, document = {"/401": (401, {}), "/403": (403, message)}.get(self.path, (200, {"sent": sent}))
+        known = {"/401": (401, {}), "/403": (403, message)}
+        known |= {f"/{name}?limit={PAGE}": (200, document) for name, document in NO_LISTS.items()}
+        status, document = known.get(self.path, (200, {"sent": sent}))
         content = json.dumps(document).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(content)))
@@ -137,6 +142,17 @@ def test_answers_that_are_refusals(tmp_path: Path, authority: Authority) -> None
         path = kubeconfig(tmp_path, url, authority.ca)
         assert failure(path, "/401") == f"{url} does not accept the credentials of {path}: Unauthorized"
         assert failure(path, "/403") == "pods is forbidden"
+
+
+@pytest.mark.parametrize("name", NO_LISTS)
+def test_answers_that_are_no_lists(tmp_path: Path, authority: Authority, name: str) -> None:
+    with serving(authority.issue("server"), Answering) as url:
+        path = kubeconfig(tmp_path, url, authority.ca)
+        with (
+            closing(ApiClient(ServerOptions(path))) as client,
+            pytest.raises(RequestFailed, match=f"^the server's answer to /{name} is no list$"),
+        ):
+            list(client.items(f"/{name}"))
 
 
 def test_a_server_that_does_not_listen(tmp_path: Path, authority: Authority) -> None:
