@@ -15,13 +15,17 @@ _DISCOVERY: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDisc
 
 
 class Resource(NamedTuple):
-    """A resource that is served. group: empty for the core group. plural: its name in URLs."""
+    """A resource that is served.
+
+    group: empty for the core group. plural: its name in URLs. is_watched: whether it can be.
+    """
 
     group: str
     version: str
     plural: str
     kind: str
     is_namespaced: bool
+    is_watched: bool = True
 
     @property
     def api_version(self) -> str:
@@ -50,6 +54,20 @@ def find_resource(server: ApiServer, kind: str) -> Resource:
     name = kind.rpartition("/")[2]
     versions = {f"{each.api_version}/{each.kind}" for each in served if each.kind == name}
     raise UnknownKind(kind, sorted(versions or {each.kind for each in served}))
+
+
+def watched_resources(server: ApiServer) -> list[Resource]:
+    """Returns all resources that can be watched, each in the version that the server prefers.
+
+    Events are those of `events.k8s.io`, which have all of the core group's.
+    """
+    found = {
+        (resource.group, resource.plural): resource
+        for resource in reversed(list(_served(server)))
+        if resource.is_watched
+    }
+    found.pop(("", "events"), None)
+    return list(reversed(found.values()))
 
 
 def resource_of(server: ApiServer, api_version: str, kind: str) -> Resource:
@@ -88,4 +106,5 @@ def _resources(group: dict[str, Any]) -> Iterator[Resource]:
                 each["resource"],
                 each["responseKind"]["kind"],
                 each["scope"] == "Namespaced",
+                {"list", "watch"} <= {*each["verbs"]},
             )

@@ -13,6 +13,7 @@ import shutil
 import ssl
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -46,12 +47,12 @@ from apiserver.testing.errors import (
 from apiserver.testing.etcd_probe import EtcdProbe, EtcdTls
 from apiserver.testing.faults import Faults, LocalFaults, RemoteFaults
 from apiserver.testing.manifests import Manifests, load, read_manifests
-from apiserver.testing.resources import find_resource
+from apiserver.testing.resources import Resource, find_resource, watched_resources
 from apiserver.testing.runners import ADVANCE, Runner, ServerChild, ServerThread
 from apiserver.testing.server_time import ServerTime
 from apiserver.testing.snapshots import Snapshot
 from apiserver.testing.timeline import Timeline, make_timeline
-from apiserver.testing.waiting import HIDES_ASSERTIONS, assert_quiet, wait_for
+from apiserver.testing.waiting import HIDES_ASSERTIONS, assert_quiet, until_answered, wait_for
 from apiserver.vocabulary import MASTERS
 from apiserver.wire import yaml
 
@@ -337,28 +338,44 @@ class ApiServer:
         """Wait, over a watch, for an object of which `until` is true, and return it.
 
         kind: as `ConfigMap`, `configmaps`, `deployments.apps`, or `apps/v1/Deployment`.
+        namespace: if none is said, it is any object of this name.
         until: a KeyError or IndexError says that it is not so yet: `until=lambda it: it["status"]["ready"]`.
         Raises NotInTime, which tells of the object's last changes, UnknownKind, and what else `until` raises.
         """
         __tracebackhide__ = HIDES_ASSERTIONS
-        found = wait_for(self, find_resource(self, kind), name, namespace, until=until, timeout_s=timeout_s)
+        resource = self._find_resource(kind, timeout_s)
+        found = wait_for(self, resource, name, namespace, until=until, timeout_s=timeout_s)
         assert found is not None
         return found
 
     def wait_until_gone(
         self, kind: str, name: str, namespace: str = "", *, timeout_s: float = WAIT_S
     ) -> None:
-        """Wait, over a watch, until there is no such object. Raises NotInTime, UnknownKind."""
-        __tracebackhide__ = HIDES_ASSERTIONS
-        wait_for(self, find_resource(self, kind), name, namespace, until=None, timeout_s=timeout_s)
+        """Wait, over a watch, until there is no such object. Raises NotInTime, UnknownKind.
 
-    def assert_quiet(self, *kinds: str, seconds: float, namespace: str = "") -> None:
-        """Watch for some seconds that nothing of some kinds is written: no controller writes in a loop.
-
-        Raises NotQuiet, which tells what was written, and by whom, and UnknownKind.
+        namespace: if none is said, until there is none of this name in any.
         """
         __tracebackhide__ = HIDES_ASSERTIONS
-        assert_quiet(self, {kind: find_resource(self, kind) for kind in kinds}, namespace, seconds=seconds)
+        resource = self._find_resource(kind, timeout_s)
+        wait_for(self, resource, name, namespace, until=None, timeout_s=timeout_s)
+
+    def _find_resource(self, kind: str, timeout_s: float) -> Resource:
+        """Returns the resource of a kind, also of a server that is being reset. Raises UnknownKind."""
+        return until_answered(lambda: find_resource(self, kind), time.monotonic() + timeout_s)
+
+    def assert_quiet(self, *kinds: str, seconds: float, namespace: str = "") -> None:
+        """Watch for some seconds that nothing is written: no controller writes in a loop.
+
+        kinds: what is watched, if not all that can be. namespace: the one that is watched, if not all.
+        Raises NotQuiet, which tells what was written, and by whom, UnknownKind, and ValueError.
+        """
+        __tracebackhide__ = HIDES_ASSERTIONS
+        if seconds <= 0:
+            raise ValueError(f"assert_quiet: seconds must be more than 0, not {seconds:g}")
+        watched = [find_resource(self, kind) for kind in kinds] or watched_resources(self)
+        if namespace:
+            watched = [each for each in watched if each.is_namespaced or kinds]
+        assert_quiet(self, watched, namespace, seconds=seconds)
 
     def requests(
         self, *, verb: str = "", resource: str = "", user: str = "", includes_own: bool = False

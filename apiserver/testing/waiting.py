@@ -7,9 +7,10 @@ import http.client
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from http import HTTPStatus
 from operator import methodcaller
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 from urllib.parse import urlencode
 
 import orjson
@@ -29,8 +30,9 @@ _ANSWER_S: Final = 60.0
 _COME_S: Final = 0.02
 _LATE_S: Final = 1.0
 FIELDS_SHOWN: Final = 10
-# A watch that the server does not end in time is given up.
-_GRACE_S: Final = 5.0
+# A server that is reset ends its connections, and answers again some milliseconds later.
+_LOST: Final = (OSError, http.client.HTTPException)
+_RETRY_S: Final = 0.005
 
 # pytest shows no line of a function with this `__tracebackhide__`, if an assertion fails in it: what the test
 # waited for is what its reader looks for. Errors of another kind are shown whole.
@@ -41,31 +43,50 @@ _SELECTED: Final = re.compile(r"[\\,=]")
 _ESCAPED: Final = r"\\\g<0>"
 
 Document = dict[str, Any]
+T = TypeVar("T")
 
 
-class _Changes:
-    """The last changes of an object, as text."""
+class _WatchEnded(Exception):
+    """The server has ended a watch."""
+
+
+class _Found:
+    """The objects of one name that there are, by their namespaces, and their last changes, as text."""
 
     def __init__(self) -> None:
+        self.objects: dict[str, Document] = {}
         self._lines: deque[str] = deque(maxlen=CHANGES_SHOWN)
-        self._last: Document | None = None
         self._began = time.monotonic()
 
-    def add(self, found: Document | None) -> None:
-        at = f"{time.monotonic() - self._began:.3f} s"
-        if found is None:
-            self._lines.append(f"  {at}: it was deleted")
-        elif self._last is None:
-            self._lines.append(f"  {at}: {shown(found)}")
-        else:
-            changed = [str(change) for change in differences(self._last, found)]
-            more = f", and {len(changed) - FIELDS_SHOWN} more" if len(changed) > FIELDS_SHOWN else ""
-            writer = _writer(found)
-            self._lines.append(f"  {at}: {writer}{', '.join(changed[:FIELDS_SHOWN]) or 'no change'}{more}")
-        self._last = found
+    def list(self, items: Sequence[Document]) -> None:
+        for gone in self.objects.keys() - {_namespace(item) for item in items}:
+            self.delete(gone)
+        for item in items:
+            self.write(item)
+
+    def write(self, found: Document) -> None:
+        last = self.objects.get(_namespace(found))
+        self.objects[_namespace(found)] = found
+        if last is None:
+            self._tell(shown(found))
+            return
+        changed = [str(change) for change in differences(last, found)]
+        more = f", and {len(changed) - FIELDS_SHOWN} more" if len(changed) > FIELDS_SHOWN else ""
+        self._tell(f"{_writer(found)}{', '.join(changed[:FIELDS_SHOWN]) or 'no change'}{more}")
+
+    def delete(self, namespace: str) -> None:
+        self.objects.pop(namespace, None)
+        self._tell("it was deleted")
+
+    def _tell(self, what: str) -> None:
+        self._lines.append(f"  {time.monotonic() - self._began:.3f} s: {what}")
 
     def __str__(self) -> str:
         return "\n".join(self._lines) or "  it did not exist"
+
+
+def _namespace(found: Document) -> str:
+    return str(found["metadata"].get("namespace", ""))
 
 
 def wait_for(
@@ -79,34 +100,66 @@ def wait_for(
 ) -> Document | None:
     """Returns the object once `until` is true of it; with `until` None, returns None once it is gone.
 
+    Without a namespace it is any object of this name, and all of them must be gone.
     Raises NotInTime, which tells of its last changes, RequestFailed, and what `until` raises. But a
     LookupError says that a field is not there yet; NotInTime tells of it.
     """
     __tracebackhide__ = HIDES_ASSERTIONS
-    changes, deadline, wanted = _Changes(), time.monotonic() + timeout_s, _Wanted(until)
-    selector = {"fieldSelector": f"metadata.name={_SELECTED.sub(_ESCAPED, name)}"}
-    path = resource.path(namespace)
+    found, deadline, wanted = _Found(), time.monotonic() + timeout_s, _Wanted(until)
     while True:
-        code, listing = server.request("GET", path, query=selector)
-        if code != 200:
-            raise RequestFailed(f"a list of {resource.plural}", code, listing)
-        type_meta = {"apiVersion": resource.api_version, "kind": resource.kind}
-        found = next(({**type_meta, **item} for item in listing["items"]), None)
-        if found is not None or until is None:
-            changes.add(found)
-        if wanted.is_so(found):
-            return found
-        query = {**selector, "resourceVersion": listing["metadata"]["resourceVersion"]}
-        for event in watch(server, path, query, deadline):
-            if event["type"] == "ERROR":
-                break
-            found = None if event["type"] == "DELETED" else event["object"]
-            changes.add(found)
-            if wanted.is_so(found):
-                return found
+        with contextlib.closing(_observe(server, resource, namespace, name, found, deadline)) as steps:
+            for written in steps:
+                if until is None and not found.objects:
+                    return None
+                if (result := wanted.first_of(written)) is not None:
+                    return result
         if time.monotonic() >= deadline:
             what = f"{resource.kind} {namespace + '/' if namespace else ''}{name}"
-            raise NotInTime(f"{what} was not {wanted} within {timeout_s:g} s; its last changes:\n{changes}")
+            raise NotInTime(f"{what} was not {wanted} within {timeout_s:g} s; its last changes:\n{found}")
+
+
+def _observe(
+    server: ApiServer, resource: Resource, namespace: str, name: str, found: _Found, deadline: float
+) -> Generator[Sequence[Document]]:
+    """Yields what a list has and then each object that is written, or nothing if one was deleted.
+
+    Ends when the watch does, at a time of the monotonic clock at the latest. `found` is up to date before
+    each step. Raises RequestFailed.
+    """
+    selector = {"fieldSelector": f"metadata.name={_SELECTED.sub(_ESCAPED, name)}"}
+    path = resource.path(namespace)
+    code, listing = until_answered(lambda: server.request("GET", path, query=selector), deadline)
+    if code != HTTPStatus.OK:
+        raise RequestFailed(f"a list of {resource.plural}", code, listing)
+    type_meta = {"apiVersion": resource.api_version, "kind": resource.kind}
+    items = [{**type_meta, **item} for item in listing["items"]]
+    found.list(items)
+    yield items
+    query = {**selector, "resourceVersion": listing["metadata"]["resourceVersion"]}
+    for event in watch(server, path, query, deadline):
+        match event["type"]:
+            case "ERROR":
+                return
+            case "DELETED":
+                found.delete(_namespace(event["object"]))
+                yield ()
+            case _:
+                found.write(event["object"])
+                yield (event["object"],)
+
+
+def until_answered(ask: Callable[[], T], deadline: float) -> T:
+    """Returns what the server answers, which is asked again if it is reset meanwhile.
+
+    Raises OSError or HTTPException where it still ends connections at a time of the monotonic clock.
+    """
+    while True:
+        try:
+            return ask()
+        except _LOST:
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(_RETRY_S)
 
 
 class _Wanted:
@@ -116,12 +169,13 @@ class _Wanted:
         self._until = until
         self._missing = ""  # in the object as it was last
 
-    def is_so(self, found: Document | None) -> bool:
-        if self._until is None:
-            return found is None
+    def first_of(self, found: Sequence[Document]) -> Document | None:
+        """Returns the first of the objects that is as it should be."""
         self._missing = ""
-        if found is None:
-            return False
+        return next(filter(self._is_so, found), None) if self._until is not None else None
+
+    def _is_so(self, found: Document) -> bool:
+        assert self._until is not None
         try:
             return self._until(found)
         except LookupError as error:  # What waits for a field of a status often comes before the status.
@@ -132,35 +186,83 @@ class _Wanted:
         return "gone" if self._until is None else f"as it should be{self._missing}"
 
 
-def assert_quiet(
-    server: ApiServer, resources: Mapping[str, Resource], namespace: str, *, seconds: float
-) -> None:
+def assert_quiet(server: ApiServer, resources: Sequence[Resource], namespace: str, *, seconds: float) -> None:
     """Raises NotQuiet if an object of one of the resources is written in the next seconds.
 
-    They begin when all resources are watched. What is written meanwhile is told, too.
+    They begin when all resources are watched. What is written meanwhile is told, too. NotQuiet is also raised
+    if what was written cannot be known, as when the server is reset. Raises RequestFailed, ServerStopped.
     """
     __tracebackhide__ = HIDES_ASSERTIONS
     written: list[tuple[Resource, Document]] = []
     with contextlib.ExitStack() as stack:
         opened = []
-        for kind, resource in resources.items():
+        for resource in resources:
             code, listing = server.request("GET", resource.path(namespace), query={"limit": "1"})
-            if code != 200:
-                raise RequestFailed(f"a list of {kind}", code, listing)
-            query = {"resourceVersion": listing["metadata"]["resourceVersion"]}
-            watching = _opened(server, resource.path(namespace), query, _ANSWER_S, _ANSWER_S + seconds)
-            opened.append((resource, *stack.enter_context(watching)))
+            if code != HTTPStatus.OK:
+                raise RequestFailed(f"a list of {resource.plural}", code, listing)
+            watched = _Watched(server, resource.path(namespace), listing["metadata"]["resourceVersion"])
+            opened.append((resource, stack.enter_context(contextlib.closing(watched.open(seconds)))))
         deadline = time.monotonic() + seconds
-        for resource, connection, response in opened:
-            written += [
-                (resource, event)
-                for event in _lines(connection, response, deadline)
-                if event["type"] in ("ADDED", "MODIFIED", "DELETED")
-            ]
+        for resource, watched in opened:
+            try:
+                written += [(resource, event) for event in watched.events(deadline)]
+            except _HistoryGone:
+                reason = "the server was reset, or its history compacted"
+                raise NotQuiet(f"what was written to {resource.plural} is not known: {reason}") from None
     if written:
         users = _users(server)
         lines = "\n".join(_write(resource, event, users) for resource, event in written[:FIELDS_SHOWN])
-        raise NotQuiet(f"{len(written)} writes in {seconds:g} s:\n{lines}")
+        count = "1 write" if len(written) == 1 else f"{len(written)} writes"
+        raise NotQuiet(f"{count} in {seconds:g} s:\n{lines}")
+
+
+class _HistoryGone(Exception):
+    """A server cannot tell what was written since a resourceVersion."""
+
+
+class _Watched:
+    """A watch of a path that goes on where it ended. resource_version: where it begins."""
+
+    def __init__(self, server: ApiServer, path: str, resource_version: str) -> None:
+        self._server, self._path, self._resource_version = server, path, resource_version
+        self._stack = contextlib.ExitStack()
+
+    def open(self, seconds: float) -> Self:
+        """Begin. seconds: how long it is to last at least. Raises RequestFailed, _HistoryGone."""
+        self._stack.close()
+        self._seconds = seconds
+        query = {"resourceVersion": self._resource_version}
+        try:
+            watching = _opened(self._server, self._path, query, _ANSWER_S, _ANSWER_S + seconds)
+            self._connection, self._response = self._stack.enter_context(watching)
+        except RequestFailed as error:
+            if error.code == HTTPStatus.GONE:
+                raise _HistoryGone from None
+            raise
+        return self
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def events(self, deadline: float) -> Iterator[Document]:
+        """Yields the writes until a time of the monotonic clock, and what has come by then.
+
+        Raises RequestFailed, _HistoryGone, ServerStopped.
+        """
+        while True:
+            try:
+                yield from self._events(deadline)
+            except (_WatchEnded, *_LOST):
+                until_answered(lambda: self.open(self._seconds), time.monotonic() + _ANSWER_S)
+            else:
+                return
+
+    def _events(self, deadline: float) -> Iterator[Document]:
+        for event in _lines(self._connection, self._response, deadline):
+            if event["type"] == "ERROR":
+                raise _HistoryGone
+            self._resource_version = event["object"]["metadata"]["resourceVersion"]
+            yield event
 
 
 def watch(server: ApiServer, path: str, query: Mapping[str, str], deadline: float) -> Iterator[Document]:
@@ -168,8 +270,12 @@ def watch(server: ApiServer, path: str, query: Mapping[str, str], deadline: floa
     left_s = deadline - time.monotonic()
     if left_s <= 0:
         return
-    with contextlib.suppress(TimeoutError), _opened(server, path, query, left_s, left_s) as (one, response):
-        yield from _lines(one, response, deadline)
+    # A server that is reset ends it as it may.
+    with (
+        contextlib.suppress(_WatchEnded, *_LOST),
+        _opened(server, path, query, left_s, left_s) as (connection, response),
+    ):
+        yield from _lines(connection, response, deadline)
 
 
 @contextlib.contextmanager
@@ -185,7 +291,7 @@ def _opened(
         target = f"{path}?{urlencode({**query, 'watch': '1', 'timeoutSeconds': str(int(watch_s) + 1)})}"
         connection.request("GET", target, headers=server.admin_headers)
         response = connection.getresponse()
-        if response.status != 200:
+        if response.status != HTTPStatus.OK:
             raise RequestFailed(f"a watch of {path}", response.status, response.read().decode())
         yield connection, response
 
@@ -193,7 +299,10 @@ def _opened(
 def _lines(
     connection: http.client.HTTPConnection, response: http.client.HTTPResponse, deadline: float
 ) -> Iterator[Document]:
-    """Yields what comes until a time of the monotonic clock, and what has come by then."""
+    """Yields what comes until a time of the monotonic clock, and what has come by then.
+
+    Raises _WatchEnded, OSError and HTTPException if it ends before.
+    """
     # Of several watches that are read one after another the last has as much time as the first.
     given_up_at = max(deadline, time.monotonic()) + _LATE_S
     with contextlib.suppress(TimeoutError):
@@ -202,7 +311,7 @@ def _lines(
                 connection.sock.settimeout(max(deadline - now, _COME_S))
             line = response.readline()
             if not line:
-                return
+                raise _WatchEnded
             yield orjson.loads(line)
 
 

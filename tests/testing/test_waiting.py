@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.testing import ApiServer, NotInTime, NotQuiet, UnknownKind
+from apiserver.testing import ApiServer, NotInTime, NotQuiet, ServerStopped, UnknownKind
 from apiserver.testing.waiting import _lines, _opened
 
 CONFIG_MAPS: Final = "/api/v1/namespaces/default/configmaps"
@@ -207,3 +207,111 @@ def test_who_has_written_is_told_where_the_object_does_not_say_it(server: ApiSer
         is_told.set()
         writing.join()
     assert re.search(r"DELETED ConfigMap default/a-\d+ by admin$", str(raised.value), re.MULTILINE)
+
+
+NAMESPACES: Final = "/api/v1/namespaces"
+
+
+def put_in_two_namespaces(server: ApiServer) -> None:
+    server.load({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
+    put(server, "a")
+    metadata = {"name": "a", "namespace": "other"}
+    server.load({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"x": "1"}})
+
+
+def test_without_a_namespace_any_object_of_the_name_will_do(server: ApiServer) -> None:
+    put_in_two_namespaces(server)
+    found = server.wait_for("ConfigMap", "a", until=lambda it: it["data"]["x"] == "1", timeout_s=0.5)
+    assert found["metadata"]["namespace"] == "other"
+
+
+def test_without_a_namespace_all_objects_of_the_name_must_be_gone(server: ApiServer) -> None:
+    put_in_two_namespaces(server)
+
+    def delete() -> None:
+        server.request("DELETE", f"{NAMESPACES}/other/configmaps/a")
+
+    deleting = beside(delete)
+    with pytest.raises(NotInTime, match="ConfigMap a was not gone"):
+        server.wait_until_gone("ConfigMap", "a", timeout_s=0.5)
+    deleting.join()
+    server.request("DELETE", f"{CONFIG_MAPS}/a")
+    server.wait_until_gone("ConfigMap", "a", timeout_s=0.5)
+
+
+def test_a_server_that_is_reset_is_waited_for(server: ApiServer) -> None:
+    """Its connections end, at whatever moment of an assertion that is."""
+    before = server.snapshot()
+    for number in range(20):
+        failures: list[BaseException] = []
+
+        def wait(failures: list[BaseException] = failures) -> None:
+            try:
+                server.wait_for("ConfigMap", "a", "default", timeout_s=LONG_S)
+            except BaseException as error:
+                failures.append(error)
+
+        waiting = beside(wait)
+        waiting.join(number % 10 * 0.004)
+        server.reset(before)
+        put(server, "a")
+        waiting.join()
+        assert failures == []
+        server.reset(before)
+
+
+def while_it_is_quiet(server: ApiServer, act: Any, *kinds: str, seconds: float) -> BaseException | None:
+    """Do something when ConfigMaps are watched, and return what `assert_quiet` raises."""
+    raised: list[BaseException] = []
+
+    def watch() -> None:
+        try:
+            server.assert_quiet(*kinds, seconds=seconds)
+        except BaseException as error:
+            raised.append(error)
+
+    watching = beside(watch)
+    while not any(each.verb == "watch" for each in server.requests(resource="configmaps", includes_own=True)):
+        assert watching.is_alive()
+    act()
+    watching.join()
+    return raised[0] if raised else None
+
+
+def test_without_kinds_all_are_watched(server: ApiServer) -> None:
+    raised = while_it_is_quiet(server, lambda: put(server, "a"), seconds=1)
+    assert isinstance(raised, NotQuiet)
+    assert str(raised) == "1 write in 1 s:\n  ADDED ConfigMap default/a by apiserver-testing"
+    server.assert_quiet(seconds=0.1)
+    server.assert_quiet(seconds=0.1, namespace="default")
+
+
+def test_what_was_written_is_not_known_of_a_server_that_was_reset(server: ApiServer) -> None:
+    before = server.snapshot()
+    raised = while_it_is_quiet(server, lambda: server.reset(before), "ConfigMap", seconds=0.5)
+    assert isinstance(raised, NotQuiet)
+    assert str(raised) == (
+        "what was written to configmaps is not known: the server was reset, or its history compacted"
+    )
+
+
+def test_a_server_that_is_stopped_is_not_quiet(server: ApiServer) -> None:
+    raised = while_it_is_quiet(server, server.stop, "ConfigMap", seconds=0.5)
+    assert isinstance(raised, ServerStopped)
+
+
+def test_a_watch_whose_time_is_up_goes_on(server: ApiServer) -> None:
+    """The clock is put forward meanwhile."""
+
+    def advance() -> None:
+        server.clock.advance(hours=1)
+        put(server, "a")
+
+    raised = while_it_is_quiet(server, advance, "ConfigMap", seconds=0.5)
+    assert "ADDED ConfigMap default/a" in str(raised)
+
+
+@pytest.mark.parametrize("seconds", [0, -1])
+def test_no_time_is_refused(server: ApiServer, seconds: float) -> None:
+    with pytest.raises(ValueError, match=f"seconds must be more than 0, not {seconds}"):
+        server.assert_quiet("ConfigMap", seconds=seconds)
