@@ -17,11 +17,15 @@ _NAME = "apiserver"
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who a static token belongs to."""
+    """Who a static token belongs to. Raises TypeError for groups that are one text."""
 
     name: str
     groups: tuple[str, ...] = ()
     uid: str = ""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.groups, str):  # whose letters would be groups
+            raise TypeError(f"the groups of {self.name} must be a tuple, not {self.groups!r}")
 
 
 def token_file(tokens: Mapping[str, User]) -> str:

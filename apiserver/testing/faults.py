@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, NamedTuple, Protocol, Self, TypeVar
 
 from apiserver.faults import Effect, Fault, FaultInjector, InvalidFault, Match, RefuseTls
-from apiserver.faults.documents import parse, request_document
+from apiserver.faults.documents import EFFECTS, parse, request_document
 from apiserver.faults.texts import text_of
 from apiserver.testing.errors import RequestFailed
 from apiserver.testing.runners import Runner
@@ -109,6 +109,7 @@ class Faults:
         cleared. must_hit: whether the test has made a mistake if it never happens; see `never_hit`.
         Raises InvalidFault, which names the field, and TooManyFaults.
         """
+        _require_fault(effect, match)
         injected = InjectedFault(self._source, self._source.inject(effect, match, times))
         if must_hit:
             self._expected[injected.id] = injected
@@ -201,6 +202,14 @@ class RemoteFaults:
                 raise InvalidFault(causes[0]["field"], causes[0]["message"])
             raise RequestFailed(f"{method} {_PATH}{rest}", code, answer)
         return answer
+
+
+def _require_fault(effect: Any, match: Any) -> None:
+    """Raises InvalidFault."""
+    if not isinstance(effect, Effect):
+        raise InvalidFault("effect", f"must be one of {', '.join(EFFECTS)}, not {effect!r}")
+    if not isinstance(match, Match):
+        raise InvalidFault("match", f"must be a Match, not {match!r}")
 
 
 def _state(fault: Fault) -> FaultState:

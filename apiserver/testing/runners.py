@@ -42,6 +42,9 @@ TIMELINE: Final = "timeline"
 # What is shown of the log of a child that did not start.
 LOG_CHARACTERS_SHOWN: Final = 2_000
 
+# What the program says is after this, what it logs is not.
+_SAID: Final = "apiserver: "
+
 T = TypeVar("T")
 
 
@@ -114,6 +117,7 @@ class ServerThread:
         # A daemon: an interpreter that ends does not wait for servers that nobody has stopped.
         self._thread = threading.Thread(target=self._run, name="apiserver", daemon=True)
         self._ready: Future[str] = Future()
+        self._ended = threading.Event()
         # Held to give the loop something to do, and to have it take no more.
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None  # while it takes calls
@@ -138,6 +142,8 @@ class ServerThread:
             if self._loop is not None:
                 self._loop.call_soon_threadsafe(self._stop_app)
         if self._thread.ident is not None:
+            # A `join` that Ctrl-C has interrupted takes the thread for ended from then on, up to Python 3.12.
+            self._ended.wait()
             self._thread.join()
 
     def call(self, make: Callable[[], Coroutine[Any, Any, T]], asked: str) -> T:
@@ -192,6 +198,12 @@ class ServerThread:
             self._app.stop(DRAIN_S)
 
     def _run(self) -> None:
+        try:
+            self._run_server()
+        finally:
+            self._ended.set()
+
+    def _run_server(self) -> None:
         try:
             with asyncio.Runner(loop_factory=self._time.clock.new_event_loop) as runner:
                 runner.run(self._serve())
@@ -328,4 +340,7 @@ class ServerChild:
         raise NotInThisProcess(asked)
 
     def _why(self) -> str:
-        return self._log_path.read_text(errors="replace").strip()[-LOG_CHARACTERS_SHOWN:]
+        """Returns what the program says when it cannot start, or the end of what it has logged."""
+        log = self._log_path.read_text(errors="replace").strip()
+        _, said, reason = f"\n{log}".rpartition(f"\n{_SAID}")
+        return (reason if said else log)[-LOG_CHARACTERS_SHOWN:]

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import orjson
@@ -62,6 +62,8 @@ _OWN_FLAGS: Final = {
     "--secure-port": "the port that `url` has",
     "--token-auth-file": "tokens",
     "--config": "flags",
+    "--help": "`apiserver --help`",
+    "-h": "`apiserver --help`",
 }
 # Flags with which a child process cannot have faults, or that say whether it has.
 _WITHOUT_FAULTS: Final = frozenset({"--workers", "--enable-fault-injection"})
@@ -71,6 +73,8 @@ WAIT_S: Final = 10.0
 # Nothing that depends on what a server stores.
 _SHARED: Final = SharedParts()
 _NO_COLLECTIONS: Final = CollectionPause()
+
+T = TypeVar("T")
 
 
 class _KeysAndCertificates:
@@ -133,22 +137,26 @@ class ApiServer:
     tokens: static bearer tokens, and whose they are.
     clock: that it goes by.
 
-    Raises ValueError for a flag that is not for tests. Methods raise ServerStopped while it does not run.
+    Raises ValueError for a flag that is not for tests, TypeError for flags that are one text. Methods raise
+    ServerStopped while it does not run.
     """
 
     def __init__(
         self,
         *,
         flags: Sequence[str] = (),
-        data_dir: Path | None = None,
+        data_dir: str | Path | None = None,
         in_process: bool = True,
         feature_gates: Mapping[str, bool] | None = None,
         tokens: Mapping[str, User] | None = None,
     ) -> None:
+        if isinstance(flags, str):  # whose letters would be flags
+            raise TypeError(f"flags must be a list, not {flags!r}")
         for flag in flags:
             if (instead := _OWN_FLAGS.get(flag.partition("=")[0])) is not None:
                 raise ValueError(f"{flag.partition('=')[0]} cannot be among the flags; there is {instead}")
-        self._flags, self._data_dir, self._in_process = tuple(flags), data_dir, in_process
+        self._flags, self._in_process = tuple(flags), in_process
+        self._data_dir = None if data_dir is None else Path(data_dir)
         self._feature_gates = dict(feature_gates or {})
         self.admin_token = secrets.token_hex(16)
         self._tokens = {self.admin_token: User("admin", (MASTERS,)), **(tokens or {})}
@@ -207,10 +215,11 @@ class ApiServer:
         """Stop it, whatever is under way, and remove its files, but those in `data_dir`. May be repeated."""
         runner, self._runner = self._runner, None
         directory, self._directory = self._directory, None
-        if runner is not None:
-            runner.stop()
-        if directory is not None:
-            shutil.rmtree(directory, ignore_errors=True)
+        try:
+            _end(runner, directory)
+        except KeyboardInterrupt:  # It ends all the same: that takes a moment.
+            _end(runner, directory)
+            raise
 
     def __enter__(self) -> Self:
         return self.start()
@@ -219,10 +228,14 @@ class ApiServer:
         self.stop()
 
     async def __aenter__(self) -> Self:
-        return await asyncio.to_thread(self.start)
+        try:
+            return await _to_the_end(self.start)
+        except asyncio.CancelledError:
+            await _to_the_end(self.stop)
+            raise
 
     async def __aexit__(self, *_: object) -> None:
-        await asyncio.to_thread(self.stop)
+        await _to_the_end(self.stop)
 
     # ---- how clients reach it
 
@@ -473,8 +486,12 @@ class ApiServer:
         fork._tokens, fork.admin_token = self._tokens, self.admin_token
         fork._keep_time(ServerTime(self._time.ahead_s))
         fork._forked = _Fork(taken, (self._data_dir or directory) / "pki", self._config, self.ca.read_bytes())
-        with _NO_COLLECTIONS():
-            return fork.start()
+        try:
+            with _NO_COLLECTIONS():
+                return fork.start()
+        except BaseException:  # as Ctrl-C when it has just started
+            fork.stop()
+            raise
 
     def reset(self, snapshot: Snapshot) -> None:
         """Have it hold what is in a snapshot, and nothing else. Its address stays; its connections end.
@@ -591,6 +608,32 @@ class ApiServer:
         path.touch(mode=0o600)
         path.write_bytes(kubeconfig)
         return path
+
+
+def _end(runner: Runner | None, directory: Path | None) -> None:
+    """Stop a runner, and remove a directory. May be repeated, also if it was interrupted."""
+    if runner is not None:
+        runner.stop()
+    if directory is not None:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+async def _to_the_end(act: Callable[[], T]) -> T:
+    """Call something in a thread, and return when it has ended, also where this task is cancelled.
+
+    Raises CancelledError then, and what `act` raises.
+    """
+    running = asyncio.get_running_loop().run_in_executor(None, act)
+    cancelled: asyncio.CancelledError | None = None
+    while not running.done():
+        try:
+            await asyncio.wait([running])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is None:
+        return running.result()
+    running.exception()  # which nobody asks for any more
+    raise cancelled
 
 
 def _parsed(arguments: Sequence[str]) -> Config:

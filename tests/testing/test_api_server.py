@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,7 +23,7 @@ import kubernetes.watch
 import psutil
 import pytest
 
-from apiserver.testing import ApiServer, RequestFailed, ServerDidNotStart, ServerStopped, User
+from apiserver.testing import ApiServer, Delay, Match, RequestFailed, ServerDidNotStart, ServerStopped, User
 from apiserver.testing.runners import ServerChild
 from tests.support.servers_left import left_by_servers
 
@@ -136,6 +137,71 @@ def test_options(tmp_path: Path, in_process: bool) -> None:
         assert who_is(server.user("bob"))["username"] == "bob"
 
 
+def servers() -> list[object]:
+    """The threads and child processes in which servers run."""
+    threads = [thread for thread in threading.enumerate() if thread.name == "apiserver"]
+    return [*threads, *psutil.Process().children()]
+
+
+@pytest.mark.parametrize("in_process", [True, False], ids=["in a thread", "in a child process"])
+@pytest.mark.parametrize("rounds", [1, 2, 20])
+async def test_a_task_that_is_cancelled_while_it_starts_one(in_process: bool, rounds: int) -> None:
+    """rounds: of the event loop, before it is cancelled."""
+    made, running = directories(), servers()
+
+    async def use() -> None:
+        async with ApiServer(in_process=in_process):
+            pytest.fail("it was not cancelled")
+
+    task = asyncio.create_task(use())
+    for _ in range(rounds):
+        await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert servers() == running
+    assert directories() <= made
+
+
+async def test_a_task_that_is_cancelled_again_while_it_stops_one() -> None:
+    server, started, running = ApiServer(), asyncio.Event(), servers()
+
+    async def use() -> None:
+        async with server:
+            started.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(use())
+    await started.wait()
+    while not task.done():
+        task.cancel()
+        await asyncio.sleep(0)
+    assert task.cancelled()
+    assert servers() == running
+
+
+@pytest.mark.parametrize("in_process", [True, False], ids=["in a thread", "in a child process"])
+def test_ctrl_c_while_it_stops(in_process: bool) -> None:
+    """A request that is under way has it wait for a moment."""
+    made, running = directories(), servers()
+    server = ApiServer(in_process=in_process).start()
+    server.faults.inject(Delay(60), Match(user_agent="apiserver-testing", resource="pods"))
+    with ThreadPoolExecutor() as pool:
+        asking = pool.submit(server.request, "GET", "/api/v1/pods")
+        while not server.faults.list()[0].hits:
+            assert not asking.done()
+        previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                server.stop()
+        finally:
+            signal.signal(signal.SIGALRM, previous)
+        assert asking.exception() is not None
+    assert servers() == running
+    assert directories() <= made
+
+
 async def test_in_an_event_loop() -> None:
     async with ApiServer() as server:
         code, _ = await asyncio.to_thread(server.request, "GET", "/version")
@@ -247,9 +313,37 @@ def test_a_server_whose_etcd_is_not_there_says_so_at_once(in_process: bool) -> N
     assert directories() <= made
 
 
+def test_a_child_process_that_cannot_start_says_nothing_else(tmp_path: Path) -> None:
+    """Not what it has logged, as the warning of faults that users of `ApiServer` have not asked for."""
+    (tmp_path / "file").touch()
+    with pytest.raises(ServerDidNotStart) as raised:
+        ApiServer(data_dir=tmp_path / "file", in_process=False).start()
+    assert raised.value.reason == f"cannot use the data directory {tmp_path}/file/store: Not a directory"
+
+
 def test_several_processes_need_processes() -> None:
     with pytest.raises(ServerDidNotStart, match="in_process=False"):
         ApiServer(flags=["--workers=2", "--etcd-servers=http://127.0.0.1:1"]).start()
+
+
+def test_texts_that_are_no_lists() -> None:
+    """Their letters would be flags, and groups."""
+    with pytest.raises(TypeError, match="flags must be a list, not '--simulate-nodes=2'"):
+        ApiServer(flags="--simulate-nodes=2")
+    groups: Any = "dev"
+    with pytest.raises(TypeError, match="the groups of ci must be a tuple, not 'dev'"):
+        User("ci", groups)
+
+
+def test_help_is_for_the_command_line() -> None:
+    """It would end the process of the tests."""
+    with pytest.raises(ValueError, match="--help cannot be among the flags; there is `apiserver --help`"):
+        ApiServer(flags=["--help"])
+
+
+def test_a_directory_may_be_a_text(tmp_path: Path) -> None:
+    with ApiServer(data_dir=str(tmp_path)) as server:
+        assert server.kubeconfig == tmp_path / "admin.kubeconfig"
 
 
 def test_flags_that_tests_set_otherwise() -> None:

@@ -475,10 +475,28 @@ def test_those_that_were_never_had(server: ApiServer) -> None:
     assert had.hits == 1
 
 
+NO_FAULTS: Final[dict[str, tuple[Any, Any, str]]] = {
+    "a text": ("429", Match(), "effect"),
+    "an effect without values": (Delay, Match(), "effect"),
+    "in the wrong order": (Match(resource="pods"), Answer(429), "effect"),
+    "a match that is a text": (Answer(429), "pods", "match"),
+}
+
+
 @pytest.mark.parametrize("times", [0, -1])
 def test_what_is_no_fault(server: ApiServer, times: int) -> None:
     with pytest.raises(InvalidFault, match=r"times: .* is not between 1 and"):
         server.faults.inject(Answer(503), times=times)
+
+
+@pytest.mark.parametrize(("effect", "match", "field"), NO_FAULTS.values(), ids=NO_FAULTS)
+def test_what_is_neither_an_effect_nor_a_match(
+    server: ApiServer, effect: Any, match: Any, field: str
+) -> None:
+    with pytest.raises(InvalidFault) as raised:
+        server.faults.inject(effect, match)
+    assert raised.value.field == field
+    assert server.faults.list() == []
 
 
 def test_a_child_process_that_nobody_could_connect_to() -> None:
