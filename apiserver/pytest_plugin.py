@@ -41,8 +41,10 @@ if TYPE_CHECKING:
     from apiserver.testing import ApiServer, InjectedFault, Snapshot
 
 _HAS_PASSED: Final = pytest.StashKey[bool]()
-# The server of a test while it runs, and the fixture that it is.
+# The server of a test until its end is reported, and the fixture that it is.
 _SERVER: Final = pytest.StashKey[tuple[str, "ApiServer"]]()
+# That of the session, while there is one.
+_SESSION_SERVER: Final = pytest.StashKey["ApiServer"]()
 MARK: Final = "apiserver"
 # What the options of the mark may be; the second says it to who has given something else.
 _PATHS: Final = ((str, Path, Mapping, list, tuple), "files, folders, objects, or a list of these")
@@ -75,6 +77,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         from apiserver.testing.failure_report import sections
 
         report.sections += sections(*server)
+    if report.when == "teardown" and _SERVER in item.stash:
+        del item.stash[_SERVER]  # items live as long as the session
     return report
 
 
@@ -87,14 +91,20 @@ def _server_of(item: pytest.Item) -> tuple[str, ApiServer] | None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
     """End the faults of a test, and tell of those that never happened: it has tested less than it says."""
-    fixtures = getattr(item, "funcargs", {})
-    servers: list[ApiServer] = [fixtures[name] for name in ("kube", "apiserver") if name in fixtures]
-    never = [str(fault) for server in servers for fault in _faults_never_hit(server)]
+    never = [str(fault) for server in _servers_with_faults(item) for fault in _faults_never_hit(server)]
     has_passed = item.stash.get(_HAS_PASSED, False)
     yield
     if never and has_passed:
         lines = "\n".join(f"- {each}" for each in never)
         pytest.fail(f"faults were injected that never happened:\n{lines}", pytrace=False)
+
+
+def _servers_with_faults(item: pytest.Item) -> Iterator[ApiServer]:
+    """Yields those that a test may have injected faults into, however it has got them."""
+    if _SERVER in item.stash:
+        yield item.stash[_SERVER][1]
+    if _SESSION_SERVER in item.config.stash:
+        yield item.config.stash[_SESSION_SERVER]
 
 
 def _faults_never_hit(server: ApiServer) -> Sequence[InjectedFault]:
@@ -198,9 +208,15 @@ def _apiserver_servers(request: pytest.FixtureRequest) -> Iterator[_Servers]:
 
 
 @pytest.fixture(scope="session")
-def apiserver(_apiserver_servers: _Servers) -> ApiServer:
-    """A server for all tests of the session. What one test leaves, others find."""
-    return _apiserver_servers.server(_Wanted())
+def apiserver(_apiserver_servers: _Servers, request: pytest.FixtureRequest) -> Iterator[ApiServer]:
+    """A server for all tests of the session. What one test leaves, others find.
+
+    It is a fork, too: what is done to it, and to its clock, is nothing to those of `kube`.
+    """
+    with _apiserver_servers.fork(_Wanted()) as server:
+        request.config.stash[_SESSION_SERVER] = server
+        yield server
+        del request.config.stash[_SESSION_SERVER]
 
 
 @pytest.fixture
@@ -216,10 +232,8 @@ def kube(_apiserver_servers: _Servers, request: pytest.FixtureRequest) -> Iterat
     if failure:
         pytest.fail(failure, pytrace=False)
     with server:
-        # Also a fixture that fails on it has a report. It is not kept: items live as long as the session.
-        request.node.stash[_SERVER] = "kube", server
+        request.node.stash[_SERVER] = "kube", server  # also a fixture that fails on it has a report
         yield server
-        del request.node.stash[_SERVER]
 
 
 @pytest.fixture
@@ -246,7 +260,6 @@ def kube_namespace(request: pytest.FixtureRequest) -> Iterator[str]:
         return
     request.node.stash[_SERVER] = "apiserver", server
     yield name
-    del request.node.stash[_SERVER]
     server.request("DELETE", f"/api/v1/namespaces/{name}")
 
 

@@ -39,7 +39,9 @@ def _events(server: ApiServer) -> str:
             connection.request("GET", _EVENTS, headers=server.admin_headers)
             response = connection.getresponse()
             answer = orjson.loads(response.read())
-    except (OSError, ValueError, http.client.HTTPException, ServerStopped) as error:
+    except ServerStopped:
+        return "they cannot be read any more: it has been stopped"
+    except (OSError, ValueError, http.client.HTTPException) as error:
         return f"they cannot be read: {error!r}"
     if response.status != 200:
         return f"they cannot be read: {response.status} {answer.get('message', '')}"

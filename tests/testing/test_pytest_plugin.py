@@ -362,3 +362,85 @@ def test_a_fault_that_was_never_had_is_an_error(tmp_path: Path) -> None:
         end.stdout.count("faults were injected that never happened:\n- InjectedFault(Answer(code=503)") == 2
     )
     assert "Traceback" not in end.stdout
+
+
+LEFT: Final = """
+import datetime
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+
+def test_leaves_something(apiserver):
+    apiserver.request("POST", CONFIG_MAPS, {"metadata": {"name": "left"}})
+    apiserver.clock.advance(hours=5)
+
+def test_does_not_find_it(kube):
+    assert kube.request("GET", CONFIG_MAPS + "/left")[0] == 404
+    assert kube.clock.now() - datetime.datetime.now(datetime.UTC) < datetime.timedelta(hours=1)
+
+def test_finds_it(apiserver):
+    assert apiserver.request("GET", CONFIG_MAPS + "/left")[0] == 200
+
+def test_stops_it(apiserver):
+    apiserver.stop()
+
+def test_does_not_need_it(kube):
+    assert kube.request("GET", CONFIG_MAPS)[0] == 200
+"""
+
+
+def test_what_is_left_on_the_sessions_server_is_nothing_to_the_forks(tmp_path: Path) -> None:
+    """Also if the first test that uses `kube` comes after it."""
+    end = run(tmp_path, test_left=LEFT)
+    assert "5 passed" in end.stdout, end.stdout
+
+
+ASKED_FOR: Final = """
+import pytest
+from apiserver.testing import Answer, Match
+
+@pytest.mark.parametrize("name", ["kube", "apiserver"])
+def test_never_had(request, name):
+    server = request.getfixturevalue(name)
+    server.faults.inject(Answer(503), Match(resource="nodes"))
+
+def test_those_of_others_are_gone(apiserver):
+    assert apiserver.faults.list() == []
+
+def test_of_a_namespace(kube_namespace, request):
+    assert request.getfixturevalue("kube").request("GET", "/version")[0] == 200
+"""
+
+
+def test_fixtures_that_are_asked_for_while_the_test_runs(tmp_path: Path) -> None:
+    end = run(tmp_path, test_asked_for=ASKED_FOR)
+    assert "4 passed, 2 errors" in end.stdout, end.stdout
+    assert end.stdout.count("faults were injected that never happened") == 2
+
+
+TEARDOWN: Final = """
+import kubernetes.client
+import pytest
+from apiserver.testing import Answer, Match
+
+@pytest.fixture
+def operator(kube):
+    yield
+    kube.load({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "mine"}})
+    raise AssertionError
+
+def test_of_a_fixture(operator): ...
+
+def test_of_a_fault(kube, kubernetes_client):
+    kube.faults.inject(Answer(503), Match(resource="podz"))
+    kubernetes.client.CoreV1Api(kubernetes_client).list_namespaced_pod("default")
+"""
+
+
+def test_a_failure_after_a_test_tells_it_too(tmp_path: Path) -> None:
+    """As why a fault has not happened."""
+    end = run(tmp_path, test_teardown=TEARDOWN)
+    assert "2 passed, 2 errors" in end.stdout, end.stdout
+    of_a_fixture, of_a_fault = end.stdout.split("the last requests of clients to kube")[1:]
+    assert "/registry/core/configmaps/default/mine" in of_a_fixture
+    assert ": GET /api/v1/namespaces/default/pods 200" in of_a_fault
+    assert "they cannot be read any more: it has been stopped" in of_a_fault
