@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import yaml
 from yaml.composer import ComposerError
 
-from apiserver.testing.errors import ManifestNotLoaded, UnknownKind
-from apiserver.testing.resources import Resource, resource_of
+from apiserver.testing.errors import ManifestNotLoaded, NotInTime, UnknownKind
+from apiserver.testing.resources import DEFAULT_NAMESPACE, Resource, resource_of
 from apiserver.testing.waiting import wait_for
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ def read_manifests(manifests: Manifests, root: Path = Path()) -> Iterator[Manife
         yield from _objects(dict(manifests), "an object of the test")
     elif isinstance(manifests, str | Path):
         yield from _read(root / manifests)
+    elif not isinstance(manifests, Iterable):
+        raise ManifestNotLoaded(repr(manifests), "this is neither a file, nor a folder, nor an object")
     else:
         for each in manifests:
             yield from read_manifests(each, root)
@@ -85,7 +87,7 @@ def _rank(manifest: Manifest) -> int:
 
 
 def _load(server: ApiServer, manifest: Manifest) -> None:
-    document, metadata = manifest.document, manifest.document["metadata"]
+    document = manifest.document
     try:
         resource = resource_of(server, document["apiVersion"], document["kind"])
     except UnknownKind as error:
@@ -94,18 +96,12 @@ def _load(server: ApiServer, manifest: Manifest) -> None:
     if code not in (200, 201):
         raise ManifestNotLoaded(str(manifest), answer.get("message", answer), code=code, status=answer)
     if document["kind"] == _DEFINITION:
-        wait_for(
-            server,
-            resource,
-            metadata["name"],
-            until=_is_established,
-            timeout_s=_ESTABLISHED_WITHIN_S,
-        )
+        _wait_until_established(server, resource, manifest)
 
 
 def _apply(server: ApiServer, resource: Resource, document: dict[str, Any]) -> tuple[int, Any]:
     metadata = document["metadata"]
-    namespace = metadata.get("namespace") or "default"
+    namespace = metadata.get("namespace") or DEFAULT_NAMESPACE
     strict = {"fieldValidation": "Strict", "fieldManager": _FIELD_MANAGER}
     if not metadata.get("name"):
         return server.request("POST", resource.path(namespace), document, query=strict)
@@ -118,9 +114,20 @@ def _apply(server: ApiServer, resource: Resource, document: dict[str, Any]) -> t
     )
 
 
-def _is_established(definition: dict[str, Any]) -> bool:
-    conditions = definition.get("status", {}).get("conditions") or ()
-    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+def _wait_until_established(server: ApiServer, resource: Resource, manifest: Manifest) -> None:
+    """Wait until a definition is served. Raises ManifestNotLoaded, as when its names are another's."""
+
+    def is_established(definition: dict[str, Any]) -> bool:
+        conditions = {each["type"]: each for each in definition["status"]["conditions"] or ()}
+        if (names := conditions["NamesAccepted"])["status"] == "False":
+            raise ManifestNotLoaded(str(manifest), f"{names['reason']}: {names['message']}")
+        return bool(conditions["Established"]["status"] == "True")
+
+    name = manifest.document["metadata"]["name"]
+    try:
+        wait_for(server, resource, name, until=is_established, timeout_s=_ESTABLISHED_WITHIN_S)
+    except NotInTime as error:
+        raise ManifestNotLoaded(str(manifest), str(error)) from None
 
 
 def _read(path: Path) -> Iterator[Manifest]:

@@ -11,6 +11,8 @@ from apiserver.testing.errors import RequestFailed, UnknownKind
 if TYPE_CHECKING:
     from apiserver.testing.server import ApiServer
 
+# Of objects that do not say theirs.
+DEFAULT_NAMESPACE: Final = "default"
 _DISCOVERY: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 

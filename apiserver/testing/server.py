@@ -47,7 +47,7 @@ from apiserver.testing.errors import (
 from apiserver.testing.etcd_probe import EtcdProbe, EtcdTls
 from apiserver.testing.faults import Faults, LocalFaults, RemoteFaults
 from apiserver.testing.manifests import Manifests, load, read_manifests
-from apiserver.testing.resources import Resource, find_resource, watched_resources
+from apiserver.testing.resources import DEFAULT_NAMESPACE, Resource, find_resource, watched_resources
 from apiserver.testing.runners import ADVANCE, Runner, ServerChild, ServerThread
 from apiserver.testing.server_time import ServerTime
 from apiserver.testing.snapshots import Snapshot
@@ -415,17 +415,24 @@ class ApiServer:
     ) -> Timeline:
         """Returns the versions of an object: who wrote each and when, and what has changed.
 
-        object_or_kind: the object, or its kind as for `wait_for`, with its name and namespace.
+        object_or_kind: the object, or its kind as for `wait_for`, with its name and namespace, which is
+            `default` if it is not said, as for `load`.
         What the store has forgotten, and more than a thousand versions, are not in it.
-        Raises UnknownKind, NotInThisProcess, ServerStopped.
+        Raises UnknownKind, NotInThisProcess, ServerStopped, and ValueError where something is not said.
         """
         if not isinstance(object_or_kind, str):
-            metadata = object_or_kind["metadata"]
-            name, namespace = metadata["name"], metadata.get("namespace", "")
+            metadata = object_or_kind.get("metadata") or {}
+            name, namespace = metadata.get("name", ""), metadata.get("namespace", "")
+            for field in ("apiVersion", "kind"):
+                if not object_or_kind.get(field):  # as of an item of a list
+                    raise ValueError(f"timeline: the object has no {field}: say its kind, name and namespace")
             object_or_kind = f"{object_or_kind['apiVersion']}/{object_or_kind['kind']}"
+        if not name:
+            raise ValueError("timeline: the object has no name")
         if not self._in_process:
             raise NotInThisProcess("timeline")
         resource = find_resource(self, object_or_kind)
+        namespace = (namespace or DEFAULT_NAMESPACE) if resource.is_namespaced else ""
         assert self._runner is not None
         history = self._runner.object_history(resource, namespace, name)
         what = f"{resource.kind} {f'{namespace}/' if namespace else ''}{name}"

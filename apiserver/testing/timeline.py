@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice, pairwise
 from typing import Any, Final
@@ -32,7 +32,7 @@ class Version:
         are empty if it is not known any more.
     manager: the field manager, as far as the object tells; else the name of the server's task, if it was one.
     changes: the fields that have changed since the version before; of the first one there are none.
-    document: the object; None once it was deleted.
+    document: the object, with what is secret; None once it was deleted.
     """
 
     resource_version: str
@@ -42,7 +42,8 @@ class Version:
     user_agent: str
     manager: str
     changes: tuple[Change, ...]
-    document: dict[str, Any] | None
+    # pytest shows what a failed assertion is about.
+    document: dict[str, Any] | None = field(repr=False)
 
     @property
     def writer(self) -> str:

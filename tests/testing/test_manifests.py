@@ -146,3 +146,21 @@ def test_files_that_are_not_there(base: ApiServer, tmp_path: Path) -> None:
         base.load(tmp_path / "none.yaml")
     with pytest.raises(ManifestNotLoaded, match=r"no file ends with \.yaml"):
         base.load(tmp_path)
+
+
+def test_what_is_no_manifest(server: ApiServer) -> None:
+    nothing: Any = [None]
+    with pytest.raises(
+        ManifestNotLoaded, match=r"^None: this is neither a file, nor a folder, nor an object$"
+    ):
+        server.load(nothing)
+
+
+def test_a_definition_whose_names_are_taken(server: ApiServer, tmp_path: Path) -> None:
+    """It is stored, and never served."""
+    (tmp_path / "a.yaml").write_text(DEFINITION)
+    (tmp_path / "b.yaml").write_text(DEFINITION.replace("gadgets", "others"))
+    with pytest.raises(ManifestNotLoaded) as raised:
+        server.load(tmp_path)
+    assert raised.value.place == f"{tmp_path}/b.yaml:3: CustomResourceDefinition others.example.com"
+    assert str(raised.value).endswith(': ListKindConflict: "GadgetList" is already in use')

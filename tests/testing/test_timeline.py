@@ -74,6 +74,34 @@ def test_an_object_says_which_it_is(server: ApiServer) -> None:
     assert [each.document for each in by_object] == [created]
 
 
+def test_an_object_that_says_no_namespace_is_where_it_was_loaded(server: ApiServer) -> None:
+    document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+    server.load(document)
+    for timeline in (server.timeline(document), server.timeline("ConfigMap", "a")):
+        assert [each.verb for each in timeline] == ["create"]
+        assert str(timeline).startswith("ConfigMap default/a:\n")
+    assert str(server.timeline("Namespace", "default", "default")).startswith("Namespace default:\n")
+
+
+NOT_SAID: Final[dict[str, tuple[Any, str]]] = {
+    "an item of a list": (
+        {"metadata": {"name": "a"}},
+        "timeline: the object has no apiVersion: say its kind, ",
+    ),
+    "a name that is generated": (
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "a-"}},
+        "timeline: the object has no name",
+    ),
+    "a kind": ("ConfigMap", "timeline: the object has no name"),
+}
+
+
+@pytest.mark.parametrize(("which", "reason"), NOT_SAID.values(), ids=NOT_SAID)
+def test_an_object_that_does_not_say_which_it_is(server: ApiServer, which: Any, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        server.timeline(which)
+
+
 def test_what_the_server_itself_writes(server: ApiServer) -> None:
     send(server, "POST", "/api/v1/namespaces", {"metadata": {"name": "new"}})
     server.wait_for("ServiceAccount", "default", "new")
@@ -120,7 +148,7 @@ def test_secrets_are_redacted(server: ApiServer) -> None:
     timeline = server.timeline("Secret", "a", "default")
     for secret in ("s3cret", "czNjcmV0"):
         assert secret not in str(timeline)
-        assert all(secret not in repr(each.changes) for each in timeline)
+        assert all(secret not in repr(each) for each in timeline)  # which pytest shows
     assert Change("data.password", "(redacted)", "(redacted)") in timeline[1].changes
     assert Change("data.more", None, "(redacted)") in timeline[1].changes
     assert timeline[2].changes == (Change("data", {"password": "(redacted)", "more": "(redacted)"}, None),)
