@@ -69,8 +69,8 @@ class Match:
     name: str = ""
     user: str = ""
     user_agent: str = ""
-    nth: int = 0
-    every: int = 0
+    nth: int | None = None
+    every: int | None = None
 
     def __post_init__(self) -> None:
         if self.verb and self.verb not in VERBS:
@@ -86,9 +86,10 @@ class Match:
                 "their own",
             )
         for name in ("nth", "every"):
-            if not 0 <= getattr(self, name) <= COUNT_MAX:
-                raise InvalidFault(f"match.{name}", f"{getattr(self, name)} is not between 1 and {COUNT_MAX}")
-        if self.nth and self.every:
+            number = getattr(self, name)
+            if number is not None and not 1 <= number <= COUNT_MAX:
+                raise InvalidFault(f"match.{name}", f"{number} is not between 1 and {COUNT_MAX}")
+        if self.nth is not None and self.every is not None:
             raise InvalidFault("match.every", "cannot be said together with nth")
 
     def includes(self, request: RequestAttributes) -> bool:
@@ -114,9 +115,9 @@ class Match:
 
     def includes_number(self, number: int) -> bool:
         """Whether it includes this one of the requests that match."""
-        if self.nth:
+        if self.nth is not None:
             return number == self.nth
-        return not self.every or number % self.every == 0
+        return self.every is None or number % self.every == 0
 
     @property
     def _subresource(self) -> str:

@@ -303,7 +303,7 @@ class ApiServer:
         """Send a request as the administrator, on a connection of its own. May be called in any thread.
 
         body: is sent as JSON, unless it is bytes.
-        Returns the status code, and the answer: what its JSON holds, or its text.
+        Returns the status code, and the answer: what its JSON holds, or its text, as of a watch.
         """
         sent = self.admin_headers
         if body is not None:
@@ -315,7 +315,10 @@ class ApiServer:
             response = connection.getresponse()
             answer = response.read()
         if response.headers.get_content_type() == "application/json":
-            return response.status, orjson.loads(answer) if answer else None
+            if not answer:
+                return response.status, None
+            with contextlib.suppress(orjson.JSONDecodeError):  # Events are several documents.
+                return response.status, orjson.loads(answer)
         return response.status, answer.decode(errors="replace")
 
     @property

@@ -143,6 +143,14 @@ def servers() -> list[object]:
     return [*threads, *psutil.Process().children()]
 
 
+def test_the_events_of_a_watch_are_a_text(server: ApiServer) -> None:
+    """Each is a line; what is one document is read."""
+    query = {"watch": "1", "timeoutSeconds": "1", "resourceVersion": "0"}
+    code, events = server.request("GET", NAMESPACES, query=query)
+    assert code == 200
+    assert len(events.splitlines()) >= 4
+
+
 @pytest.mark.parametrize("in_process", [True, False], ids=["in a thread", "in a child process"])
 @pytest.mark.parametrize("rounds", [1, 2, 20])
 async def test_a_task_that_is_cancelled_while_it_starts_one(in_process: bool, rounds: int) -> None:
