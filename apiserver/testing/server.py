@@ -507,7 +507,8 @@ class ApiServer:
         """Have it hold what is in a snapshot, and nothing else. Its address stays; its connections end.
 
         Who asks it later for a resourceVersion of before gets 410 Gone, as after a restore from a backup.
-        Its faults are cleared. Raises SnapshotMismatch, NotInThisProcess.
+        Its faults are cleared. A server on disk goes on in memory: what is in `data_dir` stays as it was.
+        Raises SnapshotMismatch, NotInThisProcess.
         """
         runner = self._own_runner("reset")
         state = self._fitting(snapshot).state

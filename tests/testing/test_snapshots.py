@@ -403,6 +403,17 @@ def test_a_fork_of_a_server_on_disk_is_in_memory(tmp_path: Path) -> None:
         assert names(server) == {"a"}
 
 
+def test_a_server_on_disk_goes_on_in_memory_when_it_is_reset(tmp_path: Path) -> None:
+    with ApiServer(data_dir=tmp_path / "data") as server:
+        before = server.snapshot()
+        create(server, "a")
+        server.reset(before)
+        create(server, "b")
+        assert names(server) == {"b"}
+    with ApiServer(data_dir=tmp_path / "data") as server:
+        assert names(server) == {"a"}
+
+
 def test_forks_outlive_their_original() -> None:
     server = ApiServer().start()
     create(server, "a")
