@@ -25,6 +25,7 @@ import pytest
 
 from apiserver.testing import ApiServer, Delay, Match, RequestFailed, ServerDidNotStart, ServerStopped, User
 from apiserver.testing.runners import ServerChild
+from tests.support.eventually import until
 from tests.support.servers_left import left_by_servers
 
 NAMESPACES: Final = "/api/v1/namespaces"
@@ -196,8 +197,7 @@ def test_ctrl_c_while_it_stops(in_process: bool) -> None:
     server.faults.inject(Delay(60), Match(user_agent="apiserver-testing", resource="pods"))
     with ThreadPoolExecutor() as pool:
         asking = pool.submit(server.request, "GET", "/api/v1/pods")
-        while not server.faults.list()[0].hits:
-            assert not asking.done()
+        until(lambda: server.faults.list()[0].hits, what="the request")
         previous = signal.signal(signal.SIGALRM, signal.default_int_handler)
         signal.setitimer(signal.ITIMER_REAL, 0.01)
         try:

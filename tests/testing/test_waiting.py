@@ -13,6 +13,7 @@ import pytest
 
 from apiserver.testing import ApiServer, NotInTime, NotQuiet, ServerStopped, UnknownKind
 from apiserver.testing.waiting import _lines, _opened
+from tests.support.eventually import until
 
 CONFIG_MAPS: Final = "/api/v1/namespaces/default/configmaps"
 # Longer than anything takes here; it is not waited for.
@@ -93,7 +94,7 @@ def test_a_failure_tells_of_the_last_changes(server: ApiServer) -> None:
     put(server, "a", x="1")
     seen = 0
 
-    def until(found: dict[str, Any]) -> bool:
+    def is_so(found: dict[str, Any]) -> bool:
         nonlocal seen
         seen += 1
         if seen == 1:
@@ -101,7 +102,7 @@ def test_a_failure_tells_of_the_last_changes(server: ApiServer) -> None:
         return False
 
     with pytest.raises(NotInTime) as raised:
-        server.wait_for("ConfigMap", "a", "default", until=until, timeout_s=1)
+        server.wait_for("ConfigMap", "a", "default", until=is_so, timeout_s=1)
     message = str(raised.value)
     assert "ConfigMap default/a was not as it should be within 1 s" in message
     assert 'by apiserver-testing: data.x: "1" -> "2"' in message
@@ -271,8 +272,7 @@ def while_it_is_quiet(server: ApiServer, act: Any, *kinds: str, seconds: float) 
             raised.append(error)
 
     watching = beside(watch)
-    while not any(each.verb == "watch" for each in server.requests(resource="configmaps", includes_own=True)):
-        assert watching.is_alive()
+    until(lambda: server.requests(verb="watch", resource="configmaps", includes_own=True), what="the watch")
     act()
     watching.join()
     return raised[0] if raised else None
@@ -282,7 +282,6 @@ def test_without_kinds_all_are_watched(server: ApiServer) -> None:
     raised = while_it_is_quiet(server, lambda: put(server, "a"), seconds=1)
     assert isinstance(raised, NotQuiet)
     assert str(raised) == "1 write in 1 s:\n  ADDED ConfigMap default/a by apiserver-testing"
-    server.assert_quiet(seconds=0.1)
     server.assert_quiet(seconds=0.1, namespace="default")
 
 
