@@ -6,7 +6,8 @@ What it guarantees:
   in memory, unless a directory is given for it: the same code, without files.
 - *The process stays as it was.* A server in a thread sets no signal handler, no limit, no option of the
   allocator, the interpreter or logging. Its loggers are below `apiserver`, and propagate. The garbage
-  collector rests while a fork begins, or a server is reset, which takes milliseconds.
+  collector rests while a fork begins, or a server is reset, which takes milliseconds. One filter of warnings
+  stays: of those that `cryptography` gives of certificates that others have made (`golang.x509_parsing`).
 - *Any number of servers*, one after another or together, in one process or several: each has a free port and
   a directory of its own.
 - *A fork is a server of its own*, with the same objects and revisions that go on, and shares their bytes. A
