@@ -36,8 +36,10 @@ log = logging.getLogger(__name__)
 GC_THRESHOLDS: Final = (10_000, 5, 400)
 
 
-def main(arguments: Sequence[str] | None = None, clock: Clock = SYSTEM_CLOCK) -> int:
-    """Returns the exit code. clock: that a server goes by, if it is one of a single process."""
+def main(
+    arguments: Sequence[str] | None = None, clock: Clock = SYSTEM_CLOCK, drain_s: float | None = None
+) -> int:
+    """Returns the exit code. clock, drain_s: of a server, as for `run`."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None and Path(sys.argv[0]).name == KUBE_APISERVER:
         given.insert(0, KUBE_APISERVER)
@@ -56,7 +58,7 @@ def main(arguments: Sequence[str] | None = None, clock: Clock = SYSTEM_CLOCK) ->
     except UsageError as error:
         print_error(error)
         return exit_codes.USAGE
-    return run(config, clock=clock)
+    return run(config, clock=clock, drain_s=drain_s)
 
 
 def _print(line: str) -> int:
@@ -79,12 +81,17 @@ def announce_ready(url: str, kubeconfig: Path) -> None:
 
 
 def run(
-    config: Config, announce: Callable[[str, Path], None] = announce_ready, clock: Clock = SYSTEM_CLOCK
+    config: Config,
+    announce: Callable[[str, Path], None] = announce_ready,
+    clock: Clock = SYSTEM_CLOCK,
+    drain_s: float | None = None,
 ) -> int:
     """Serve until a signal ends it, and return the exit code.
 
     announce: called in the event loop when the server is ready, with its URL and the kubeconfig.
     clock: that it goes by, if it is a single process.
+    drain_s: how long requests under way may take then, if it is a single process; by default as long as
+        requests may.
     """
     logs.configure(as_json=config.logging_format == "json", verbosity=config.verbosity)
     for warning in config.warnings:
@@ -102,7 +109,7 @@ def run(
 
             return supervise(config, announce, loop_factory, _serve_as_worker)
         with asyncio.Runner(loop_factory=clock.new_event_loop or loop_factory()) as runner:
-            return runner.run(_serve(config, announce, clock))
+            return runner.run(_serve(config, announce, clock, drain_s))
     except CannotStart as error:
         print_error(error)
         return exit_codes.FAILURE
@@ -223,7 +230,9 @@ async def _serve_as_worker(config: Config, client: SupervisorClient) -> int:
     return await serve_as_worker(config, client)
 
 
-async def _serve(config: Config, announce: Callable[[str, Path], None], clock: Clock) -> int:
+async def _serve(
+    config: Config, announce: Callable[[str, Path], None], clock: Clock, drain_s: float | None
+) -> int:
     with lasting_imports():
         from apiserver.app import App
         from apiserver.app.host_process import HostProcess
@@ -239,7 +248,7 @@ async def _serve(config: Config, announce: Callable[[str, Path], None], clock: C
         if is_stopping:
             os._exit(exit_codes.SIGNALLED + number)
         is_stopping = True
-        app.stop()
+        app.stop(drain_s)
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal, number)

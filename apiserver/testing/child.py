@@ -13,6 +13,7 @@ import sys
 import threading
 
 from apiserver.__main__ import main
+from apiserver.testing.runners import DRAIN_S
 from apiserver.testing.server_time import ServerTime
 
 
@@ -29,4 +30,4 @@ def _follow_parent(time: ServerTime) -> None:
 if __name__ == "__main__":
     own_time = ServerTime()
     threading.Thread(target=_follow_parent, args=(own_time,), name="parent", daemon=True).start()
-    sys.exit(main(sys.argv[1:], own_time.clock))
+    sys.exit(main(sys.argv[1:], own_time.clock, DRAIN_S))

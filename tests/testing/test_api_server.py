@@ -152,8 +152,7 @@ def test_the_events_of_a_watch_are_a_text(server: ApiServer) -> None:
     assert len(events.splitlines()) >= 4
 
 
-@pytest.mark.parametrize("in_process", [True, False], ids=["in a thread", "in a child process"])
-@pytest.mark.parametrize("rounds", [1, 2, 20])
+@pytest.mark.parametrize(("in_process", "rounds"), [(True, 1), (True, 2), (True, 20), (False, 20)])
 async def test_a_task_that_is_cancelled_while_it_starts_one(in_process: bool, rounds: int) -> None:
     """rounds: of the event loop, before it is cancelled."""
     made, running = directories(), servers()
@@ -384,6 +383,22 @@ def test_a_child_process_that_is_stopped_ends_its_shutdown() -> None:
     process = runner._process
     assert process is not None
     server.stop()
+    assert process.returncode == 0
+
+
+def test_a_child_process_that_is_stopped_does_not_wait_for_requests() -> None:
+    """One in a thread does not, either. It would be killed in the end, after ten seconds."""
+    server = ApiServer(in_process=False).start()
+    runner = server._runner
+    assert isinstance(runner, ServerChild)
+    process = runner._process
+    assert process is not None
+    server.faults.inject(Delay(60), Match(user_agent="apiserver-testing", resource="pods"))
+    with ThreadPoolExecutor() as pool:
+        asking = pool.submit(server.request, "GET", "/api/v1/pods")
+        until(lambda: server.faults.list()[0].hits, what="the request")
+        server.stop()
+        assert asking.exception() is not None
     assert process.returncode == 0
 
 
