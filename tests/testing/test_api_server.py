@@ -376,12 +376,16 @@ def test_a_child_process_ends_when_its_parent_is_killed() -> None:
         return
 
 
-def test_a_child_process_that_is_stopped_ends_its_shutdown() -> None:
-    server = ApiServer(in_process=False).start()
+def process_of(server: ApiServer) -> subprocess.Popen[str]:
     runner = server._runner
     assert isinstance(runner, ServerChild)
-    process = runner._process
-    assert process is not None
+    assert runner._process is not None
+    return runner._process
+
+
+def test_a_child_process_that_is_stopped_ends_its_shutdown() -> None:
+    server = ApiServer(in_process=False).start()
+    process = process_of(server)
     server.stop()
     assert process.returncode == 0
 
@@ -389,10 +393,7 @@ def test_a_child_process_that_is_stopped_ends_its_shutdown() -> None:
 def test_a_child_process_that_is_stopped_does_not_wait_for_requests() -> None:
     """One in a thread does not, either. It would be killed in the end, after ten seconds."""
     server = ApiServer(in_process=False).start()
-    runner = server._runner
-    assert isinstance(runner, ServerChild)
-    process = runner._process
-    assert process is not None
+    process = process_of(server)
     server.faults.inject(Delay(60), Match(user_agent="apiserver-testing", resource="pods"))
     with ThreadPoolExecutor() as pool:
         asking = pool.submit(server.request, "GET", "/api/v1/pods")
