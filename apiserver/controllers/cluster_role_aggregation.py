@@ -20,6 +20,7 @@ from apiserver.controllers.informer import Informer, ListWatch
 from apiserver.controllers.undone_writes import UndoneWrites
 from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.errors import ApiError, NotFound
+from apiserver.registry.offload import run_unqueued
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.size_class import size_class
 from apiserver.registry.store import Registry
@@ -151,7 +152,7 @@ class ClusterRoleAggregation:
             if before is None or before[0] != version.revision:
                 try:
                     size = size_class(len(version.value.tail))
-                    role = await self._registry.offload.run_begun(size, _read, version.value)
+                    role = await run_unqueued(size, _read, version.value)
                 except (CorruptObject, Malformed) as error:
                     log.error("cluster role %s has nothing to aggregate: %s", name, error)
                     role = _NO_ROLE

@@ -196,8 +196,11 @@ class StorageProtection:
 
         Raises CorruptObject, and the storage's errors.
         """
-        uses, names = await self._uses(namespace), self._namespaces[namespace].names
-        for name in list(names):
+        names = self._namespaces[namespace].names
+        # Before the users are listed, who may be older than a deletion that comes meanwhile: that comes next.
+        waiting = list(names)
+        uses = await self._uses(namespace)
+        for name in waiting:
             try:
                 if await self._try_release(namespace, name, uses):
                     names.discard(name)

@@ -245,7 +245,7 @@ def _read(found: StoredObject, reading: Callable[[Document], _T]) -> _T:
 
 
 async def run_unqueued(size: SizeClass, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-    """As `Offload.run_begun`, in a thread of its own if it is not small, and in no lane.
+    """As `Offload.run_begun`, in one of the event loop's threads if it is not small, and in no lane.
 
     It is for the server's own work that must not wait for what users have sent, as to learn of permissions
     that were taken away.

@@ -56,10 +56,10 @@ class RecordingDecoder(ObjectDecoder):
         found = super().__call__(stored)
         if not found.head or size_class(len(found.tail)) is SizeClass.SMALL:
             return found
-        return _Recorded(found, self._threads)
+        return Recorded(found, self._threads)
 
 
-class _Recorded(StoredObject):
+class Recorded(StoredObject):
     __slots__ = ("_threads",)
 
     def __init__(self, found: StoredObject, threads: list[str]) -> None:

@@ -36,14 +36,17 @@ from apiserver.controllers.ttl_after_finished import TtlAfterFinished
 from apiserver.custom_resources.definition_controller import DefinitionController
 from apiserver.custom_resources.definition_finalizer import DefinitionFinalizer
 from apiserver.metrics.node_graph import NodeGraphMetrics
+from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
+from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import Document
 from storage.embedded import EmbeddedStore
+from storage.interface import Stored
 from tests.support.definitions import definition
 from tests.support.eventually import WITHIN_S, eventually
 from tests.support.in_process import PREFIX, TABLE, caught_up, resource, server
-from tests.support.offloaded import LARGE, RecordingDecoder, done_by
+from tests.support.offloaded import LARGE, Recorded, RecordingDecoder, done_by
 from tests.unit.custom_resources.test_large_definitions import factory_of
 
 AGO: Final = "2020-01-01T00:00:00Z"
@@ -296,18 +299,68 @@ async def test_large_objects_are_decoded_in_a_thread(
     assert threading.current_thread().name not in threads
 
 
-ROLE: Final = {"rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]}
+class HeldDecoder(RecordingDecoder):
+    """Large objects are not decoded before `may_go_on`."""
+
+    def __init__(self, own_writes: OwnWrites, threads: list[str], may_go_on: threading.Event) -> None:
+        super().__init__(own_writes, threads)
+        self._may_go_on = may_go_on
+
+    def __call__(self, stored: Stored) -> StoredObject:
+        found = super().__call__(stored)
+        return _Held(found, self._threads, self._may_go_on) if isinstance(found, Recorded) else found
 
 
-async def test_large_cluster_roles_are_aggregated_in_a_thread(store: EmbeddedStore) -> None:
-    role = Object(resource("clusterroles"), ROLE)
-    async with server(store) as registry:
-        await store.create(registry.key(role.kind, "", role.name), role.value)
+class _Held(Recorded):
+    __slots__ = ("_may_go_on",)
+
+    def __init__(self, found: StoredObject, threads: list[str], may_go_on: threading.Event) -> None:
+        super().__init__(found, threads)
+        self._may_go_on = may_go_on
+
+    def document(self) -> Document:
+        document = super().document()
+        self._may_go_on.wait(WITHIN_S)
+        return document
+
+
+def a_claim(name: str) -> Object:
+    ending = {"deletionTimestamp": AGO, "finalizers": [CLAIM_PROTECTION.finalizer]}
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    return Object(CLAIMS, {"metadata": {"name": name, **ending}, "spec": spec}, is_large=False)
+
+
+async def test_what_is_deleted_while_pods_are_read_is_not_released_by_what_they_were(
+    store: EmbeddedStore,
+) -> None:
+    """The pod that uses it came before its deletion, but after the list of pods."""
+    threads: list[str] = []
+    may_go_on = threading.Event()
+    decoder = partial(HeldDecoder, threads=threads, may_go_on=may_go_on)
+    first, second = a_claim("first"), a_claim("second")
+    volume = {"name": "v", "persistentVolumeClaim": {"claimName": "second"}}
+    spec = {**BOUND, "volumes": [volume]}
+    user = Object(PODS, {"metadata": {"name": "user"}, "spec": spec}, is_large=False)
+    async with server(store, make_decoder=decoder) as registry:
+        for each in (Object(PODS, {"spec": BOUND}), first):
+            await store.create(registry.key(each.kind, each.namespace, each.name), each.value)
         await caught_up(registry)
-        running = asyncio.create_task(ClusterRoleAggregation(registry, SERVED, Brand()).run())
-        await eventually(lambda: done_by(registry.offload) == 1, within_s=10.0)
+        controller = StorageProtection(registry, SERVED, CLAIM_PROTECTION)
+        running = asyncio.create_task(controller.run())
+        await eventually(lambda: bool(threads))
+        for each in (user, second):
+            await store.create(registry.key(each.kind, each.namespace, each.name), each.value)
+        await eventually(lambda: "second" in controller._namespaces["default"].names)
+        may_go_on.set()
+        keys = {each.name: registry.key(each.kind, each.namespace, each.name) for each in (first, second)}
+        await eventually(lambda: registry.cache.get_cached(keys["first"]) is None)
+        await caught_up(registry)
+        assert registry.cache.get_cached(keys["second"]) is not None
         running.cancel()
         await asyncio.wait([running])
+
+
+ROLE: Final = {"rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}]}
 
 
 class CountingExecutor(ThreadPoolExecutor):
@@ -318,6 +371,25 @@ class CountingExecutor(ThreadPoolExecutor):
     def submit(self, *args: Any, **kwargs: Any) -> Future[Any]:
         self.submitted += 1
         return super().submit(*args, **kwargs)
+
+
+@pytest.mark.parametrize("is_large", [False, True], ids=["small", "large"])
+async def test_large_cluster_roles_are_aggregated_in_a_thread(store: EmbeddedStore, is_large: bool) -> None:
+    """As below: permissions that a role has lost are lost to those it is aggregated to, too."""
+    role = Object(resource("clusterroles"), ROLE, is_large=is_large)
+    threads = CountingExecutor(1)
+    asyncio.get_running_loop().set_default_executor(threads)
+    async with server(store) as registry:
+        await store.create(registry.key(role.kind, "", role.name), role.value)
+        await caught_up(registry)
+        before = threads.submitted
+        controller = ClusterRoleAggregation(registry, SERVED, Brand())
+        running = asyncio.create_task(controller.run())
+        await eventually(lambda: controller.queue.counters.work_durations.count > 0)
+        assert threads.submitted - before == is_large
+        assert done_by(registry.offload) == 0
+        running.cancel()
+        await asyncio.wait([running])
 
 
 @pytest.mark.parametrize("is_large", [False, True], ids=["small", "large"])
