@@ -303,7 +303,7 @@ class ApiServer:
         """Send a request as the administrator, on a connection of its own. May be called in any thread.
 
         body: is sent as JSON, unless it is bytes.
-        Returns the status code, and the answer: what its JSON holds, or its text, as of a watch.
+        Returns the status code, and the answer: what its JSON holds, or its text, as of several events.
         """
         sent = self.admin_headers
         if body is not None:
@@ -388,7 +388,9 @@ class ApiServer:
         __tracebackhide__ = HIDES_ASSERTIONS
         if seconds <= 0:
             raise ValueError(f"assert_quiet: seconds must be more than 0, not {seconds:g}")
-        watched = [find_resource(self, kind) for kind in kinds] or watched_resources(self)
+        watched = [self._find_resource(kind, WAIT_S) for kind in kinds] or until_answered(
+            lambda: watched_resources(self), time.monotonic() + WAIT_S
+        )
         if namespace:
             watched = [each for each in watched if each.is_namespaced or kinds]
         assert_quiet(self, watched, namespace, seconds=seconds)

@@ -11,7 +11,16 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.testing import ApiServer, NotInTime, NotQuiet, ServerStopped, UnknownKind
+from apiserver.faults.matches import OWN_USER_AGENT as USER_AGENT
+from apiserver.testing import (
+    ApiServer,
+    CutConnection,
+    Match,
+    NotInTime,
+    NotQuiet,
+    ServerStopped,
+    UnknownKind,
+)
 from apiserver.testing.waiting import _lines, _opened
 from tests.support.eventually import until
 
@@ -292,6 +301,14 @@ def test_what_was_written_is_not_known_of_a_server_that_was_reset(server: ApiSer
     assert str(raised) == (
         "what was written to configmaps is not known: the server was reset, or its history compacted"
     )
+
+
+@pytest.mark.parametrize("verb", ["list", "watch"])
+def test_a_connection_that_ends_while_it_begins_is_made_again(server: ApiServer, verb: str) -> None:
+    """As those of a server that is reset then."""
+    cut = Match(verb=verb, resource="configmaps", user_agent=USER_AGENT)
+    server.faults.inject(CutConnection("before-write"), cut, times=1)
+    server.assert_quiet("ConfigMap", seconds=0.05)
 
 
 def test_a_server_that_is_stopped_is_not_quiet(server: ApiServer) -> None:
