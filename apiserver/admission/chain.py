@@ -1,7 +1,8 @@
 """Runs admission plugins, which may change or refuse writes.
 
 Mutating admission comes first, validating admission once the resource's own rules have been applied; both
-call plugins in their order, and time them. Which plugins handle a write depends on its resource, subresource
+call plugins in their order, and time them. Checks are part of these rules, which need more than the object;
+no plugin that can be disabled has any. Which plugins handle a write depends on its resource, subresource
 and operation alone, and is cached: where there are none, admission costs a lookup and a microsecond.
 Source: k8s.io/apiserver, pkg/admission.
 """
@@ -19,6 +20,7 @@ import orjson
 from apiserver.audit.policy import Level
 from apiserver.audit.request_audit import RequestAudit
 from apiserver.errors import ApiError, BadRequest
+from apiserver.field_errors import FieldError
 from apiserver.meta.names import qualified_name
 from apiserver.meta.options import DeleteOptions, WriteOptions
 from apiserver.metrics.admission import ADMIT, VALIDATE, AdmissionDurations, AdmissionMetrics
@@ -74,6 +76,7 @@ class AdmissionAttributes(NamedTuple):
     path_name: the name in the request's path; empty if a collection is deleted, or an object created by POST.
     options: of the request; None for one that has none, as to connect.
     view: of a subresource with a kind of its own.
+    verb: by which a client's request is authorized; empty for a write that is no request.
     deadline: when the client gives up, by the loop's clock; None: when the server does.
     rounds: set while plugins may change the write.
     audit: the record of the request, if there is one, to which plugins add annotations.
@@ -90,6 +93,7 @@ class AdmissionAttributes(NamedTuple):
     path_name: str = ""
     options: WriteOptions | DeleteOptions | None = None
     view: SubresourceView | None = None
+    verb: str = ""
     deadline: float | None = None
     rounds: Rounds | None = None
     audit: RequestAudit | None = None
@@ -222,6 +226,12 @@ class Plugin:
     ) -> Sequence[str] | None:
         """Decide about a deletion when it is the turn of `mutate`: there is nothing to change."""
 
+    async def check(
+        self, attributes: AdmissionAttributes, new: Document, old: Document | None
+    ) -> Sequence[FieldError]:
+        """Return what is wrong with what will be written, for the Status that the rules of its type make."""
+        return ()
+
     async def validate(
         self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
     ) -> Sequence[str] | None:
@@ -236,12 +246,13 @@ class TimedPlugin(NamedTuple):
 
 
 class PluginSteps(NamedTuple):
-    """The plugins that handle some kind of write: those that may change it, and those that check it.
+    """The plugins that handle some kind of write: those that change it, check it, and validate it.
 
     has_rounds: whether one of them may ask for a second round.
     """
 
     mutating: tuple[TimedPlugin, ...]
+    checking: tuple[Plugin, ...]
     validating: tuple[TimedPlugin, ...]
     mutation: AdmissionDurations
     validation: AdmissionDurations
@@ -300,6 +311,12 @@ class ApplicablePlugins:
             raise
         step.accepted.observe(plugin_began - began)
         return warnings
+
+    async def check(self, new: Document, old: Document | None) -> Sequence[FieldError]:
+        """See `registry.write_request.Admission`."""
+        return [
+            error for each in self._steps.checking for error in await each.check(self._attributes, new, old)
+        ]
 
     async def validate(self, new: Document | None, old: Document | None) -> list[str]:
         """As `mutate`."""
@@ -365,6 +382,7 @@ class AdmissionChain:
                 for each in plugins
                 if _overrides(each, mutate)
             ),
+            checking=tuple(each for each in plugins if _overrides(each, "check")),
             validating=tuple(
                 TimedPlugin(each, of_plugin(each.name, VALIDATE, name))
                 for each in plugins

@@ -124,6 +124,7 @@ class WriteRequests:
                 call.info.name,
                 options,
                 view,
+                call.info.verb,
                 call.deadline,
                 audit=call.audit,
                 request=call,

@@ -1,13 +1,13 @@
 """The way of every write: creates and updates by clients, subresources and controllers alike.
 
-    draft ─► own ─► mutate ─► prepare ─► validate ─► admit ─► allocate ─► encode ─► commit
+    draft ─► own ─► mutate ─► prepare ─► check ─► validate ─► admit ─► allocate ─► encode ─► commit
 
 Only the first stage differs: a create brings its draft along, an update (PUT, patch, apply, scale, a
 controller's) a function that makes it of the object as it is. `write_stages` tells who owns which field of
-what was sent, before anything else changes it; admission plugins mutate and admit; `write_stages` prepares
-and validates; allocators choose what no other object may have; the resource's codec encodes; `transactions`
-commits, if the object is still the one that the stages have seen. If it is not, an update begins again on
-the newer object.
+what was sent, before anything else changes it; admission plugins mutate; `write_stages` prepares and
+validates, and plugins check what depends on the caller or on other objects; plugins admit; allocators choose
+what no other object may have; the resource's codec encodes; `transactions` commits, if the object is still
+the one that the stages have seen. If it is not, an update begins again on the newer object.
 
 Each stage returns its warnings; a refusal carries those of the stages before it (`ApiError.warnings`).
 """
@@ -21,6 +21,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from apiserver.errors import AlreadyExists, ApiError, BadRequest, NotFound
+from apiserver.field_errors import FieldError
 from apiserver.meta import names, object_meta, timestamps
 from apiserver.registry import deletion, version_codec, write_stages
 from apiserver.registry.allocations import NO_EXTRA_WRITES, AllocationRefused, ExtraWrites, ObjectAllocations
@@ -133,11 +134,13 @@ class WritePath:
         meta, offload = document["metadata"], self._offload_of(request)
         object_meta.prepare_create(meta, uid=self._new_uid(), now=now, generated_suffix=_random_suffix)
         await offload.run_begun(size, write_stages.prepare_create, request, document, now)
+        admission = request.admission
+        errors = await admission.check(document, None) if admission is not None else ()
         findings = await offload.run_bounded(size, partial(write_stages.validate_create, request, document))
-        warnings = _warnings(resource, meta.get("name", ""), findings)
+        warnings = _warnings(resource, meta.get("name", ""), errors, findings)
         try:
-            if request.admission is not None:
-                warnings += await request.admission.validate(document, None)
+            if admission is not None:
+                warnings += await admission.validate(document, None)
             found = await self._allocate_and_put(request, document, size)
         except ApiError as refused:
             refused.add_warnings(warnings)
@@ -303,10 +306,11 @@ class WritePath:
                 warnings += told
             now = timestamps.to_text(self._clock())
             is_unchanged = await offload.run_begun(size, write_stages.prepare_update, request, new, old, now)
+            errors = await admission.check(new, old) if admission is not None else ()
             findings = await offload.run_bounded(
                 size, partial(write_stages.validate_update, request, new, old, now, is_unchanged)
             )
-            warnings += _warnings(resource, request.name, findings)
+            warnings += _warnings(resource, request.name, errors, findings)
             if admission is not None:
                 warnings += await admission.validate(new, old)
             if allocations is not None:
@@ -391,10 +395,12 @@ async def _allocate(
         raise write_stages.refusal(request.resource, request.name, [refused.error]) from None
 
 
-def _warnings(resource: ServedResource, name: str, findings: Findings) -> list[str]:
-    """Raises Invalid if something is wrong."""
-    if findings.errors:
-        raise write_stages.refusal(resource, name, findings.errors)
+def _warnings(
+    resource: ServedResource, name: str, errors: Sequence[FieldError], findings: Findings
+) -> list[str]:
+    """Raises Invalid if something is wrong. errors: what admission plugins have found."""
+    if errors or findings.errors:
+        raise write_stages.refusal(resource, name, [*errors, *findings.errors])
     return [*findings.warnings]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
+from apiserver.field_errors import FieldError
 from apiserver.meta.options import WriteOptions
 from apiserver.registry.guard import Guard
 from apiserver.registry.served_resource import ServedResource
@@ -23,7 +24,7 @@ class Admission(Protocol):
     """The admission plugins that a write concerns. Documents are of the hub version; old: None for a create.
 
     may_mutate: whether anything of it might change what is written.
-    Both steps return warnings for the client, and raise ApiError to refuse the write.
+    `mutate` and `validate` return warnings for the client, and raise ApiError to refuse the write.
     """
 
     @property
@@ -31,6 +32,10 @@ class Admission(Protocol):
 
     async def mutate(self, new: Document | None, old: Document | None) -> Sequence[str]:
         """Change what is about to be written; new: None for a delete, of which nothing can be changed."""
+        ...
+
+    async def check(self, new: Document, old: Document | None) -> Sequence[FieldError]:
+        """Return what is wrong with what is about to be written that its own rules cannot tell."""
         ...
 
     async def validate(self, new: Document | None, old: Document | None) -> Sequence[str]:

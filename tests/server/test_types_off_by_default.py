@@ -198,8 +198,12 @@ def test_who_issues_certificates_of_pods_must_be_allowed_to_sign(api: Api) -> No
     def issue(begin: datetime) -> Answer:
         return api.patch(f"{POD_REQUESTS}/web/status", {"status": issued(begin)}, headers=headers)
 
-    refused = issue(now)
-    assert (refused.status, refused.causes) == (422, [("FieldValueForbidden", "spec.signerName")])
+    denied = {"conditions": [{"type": "Denied", "status": "True", "reason": "R", "message": ""}]}
+    for refused in (
+        issue(now),
+        api.patch(f"{POD_REQUESTS}/web/status", {"status": denied}, headers=headers),
+    ):
+        assert (refused.status, refused.causes) == (422, [("FieldValueForbidden", "spec.signerName")])
     assert 'User "signer" is not permitted to "sign" for signer "example.com/pods"' in refused.message
     allow(api, "signer", [statuses, on_certificates("signers", "sign", names=("example.com/pods",))])
     refused = issue(now - timedelta(minutes=6))

@@ -1,7 +1,8 @@
-"""The admission plugins of this server, and their order, which is kube-apiserver's; and last, always, the
-checks of who may use parameters of policies, who issues certificates of pods, and which claims have access to
-devices in use, and, with RBAC, the check for privilege escalation. Which of them are enabled by default, and
-which of kube-apiserver's are left out, is in `plugin_names`.
+"""The admission plugins of this server, and their order, which is kube-apiserver's. Before them are, always,
+the checks of who issues certificates of pods, which claims have access to devices in use, and who may change
+which part of a claim's status; after them the check of who may use parameters of policies, and, with RBAC,
+the check for privilege escalation. Which of them are enabled by default, and which of kube-apiserver's are
+left out, is in `plugin_names`.
 
 One that concerns a resource which is not served lets everything pass. To add one, write its module, build it
 in `builtin_plugins`, and list it in `plugin_names`. `NamespaceLifecycle` is not among them: see
@@ -49,6 +50,8 @@ from apiserver.admission.plugins.pod_toleration_restriction import PodToleration
 from apiserver.admission.plugins.pod_topology_labels import PodTopologyLabels
 from apiserver.admission.plugins.priority import Priority
 from apiserver.admission.plugins.privilege_escalation import PrivilegeEscalationCheck
+from apiserver.admission.plugins.resource_claim_status import GATE as GRANULAR_STATUS
+from apiserver.admission.plugins.resource_claim_status import ResourceClaimStatus
 from apiserver.admission.plugins.resource_quota import ResourceQuota
 from apiserver.admission.plugins.runtime_class import RuntimeClass
 from apiserver.admission.plugins.service_account import ServiceAccount
@@ -151,12 +154,15 @@ def builtin_plugins(
         ResourceQuota(context, configured.limited_resources, context.clock.time),
         AlwaysDeny(),
     )
-    enabled: list[Plugin] = [plugin for plugin in plugins if is_on(plugin.name)]
-    # These have no names by which they could be disabled.
-    enabled.append(ParamAccess(context, params))
-    enabled.append(PodCertificateSigning(authorize, brand, context.clock.time))
+    # Those at both ends have no names by which they could be disabled. In Kubernetes the first are part of
+    # validation: a write that they refuse is shown to nobody, and no quota is charged for it.
+    enabled: list[Plugin] = [PodCertificateSigning(authorize, brand, context.clock.time)]
     if gates.minor >= ADMIN_ACCESS_SINCE:
         enabled.append(DeviceAdminAccess(context))
+    if gates.is_on(GRANULAR_STATUS):
+        enabled.append(ResourceClaimStatus(context, gates))
+    enabled += [plugin for plugin in plugins if is_on(plugin.name)]
+    enabled.append(ParamAccess(context, params))
     if (policy := context.authorizers.rbac_policy) is not None:
         # It is called after all that change what is written.
         enabled.append(PrivilegeEscalationCheck(context, policy))

@@ -7,12 +7,12 @@ Source: k8s.io/kubernetes, pkg/registry/resource/utils.go; KEP-5018.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.plugin_context import PluginContext
-from apiserver.errors import Invalid
-from apiserver.field_errors import forbidden
+from apiserver.field_errors import FieldError, forbidden
 from apiserver.validation.documents import at
 from apiserver.vocabulary import Document, GroupResource
 
@@ -39,23 +39,21 @@ class DeviceAdminAccess(Plugin):
         is_created = operation is Operation.CREATE and not subresource
         return is_created and resource.resource in (_CLAIMS, _TEMPLATES)
 
-    async def validate(
-        self, attributes: AdmissionAttributes, new: Document | None, old: Document | None
-    ) -> None:
-        """Raises Invalid, and the storage's errors."""
-        assert new is not None
+    async def check(
+        self, attributes: AdmissionAttributes, new: Document, old: Document | None
+    ) -> Sequence[FieldError]:
+        """Raises the storage's errors."""
         if attributes.subresource:
             path = "" if old is not None and _granted(old) else _granted(new)
         else:
             path = _asked(new)
         if not path:
-            return
+            return ()
         namespace = await self._namespaces.get_live_document(attributes.namespace)
         if at(namespace or {}, "metadata", "labels", self._label) == "true":
-            return
+            return ()
         text = f"admin access to devices requires the `{self._label}: true` label on the containing namespace"
-        name = new["metadata"].get("name", "")
-        raise Invalid(attributes.resource.group_kind, name, [forbidden(path, text)])
+        return [forbidden(path, text)]
 
 
 def _asked(document: Document) -> str:

@@ -18,6 +18,7 @@ from apiserver.catalogue.certificates.pod_certificate_requests import ISSUED, RE
 from apiserver.errors import Invalid
 from apiserver.field_errors import FieldError, forbidden, invalid, quote
 from apiserver.meta import timestamps
+from apiserver.validation.checks import without_nulls
 from apiserver.validation.documents import at
 from apiserver.vocabulary import Document, GroupResource
 
@@ -46,7 +47,7 @@ class PodCertificateSigning(SignerPlugin):
             return
         if has_ended(new, ISSUED) and not has_ended(old):
             self._check_time(attributes, new)
-        if (at(new, "status", "certificateChain") or "") == (at(old, "status", "certificateChain") or ""):
+        if without_nulls(new.get("status") or {}) == without_nulls(old.get("status") or {}):
             return
         signer = old["spec"].get("signerName", "")
         if not await self.may_for(attributes, signer):

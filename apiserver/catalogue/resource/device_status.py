@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
 from apiserver.catalogue.resource.device_requests import (
@@ -31,9 +31,9 @@ _INTERFACE_NAME_BYTES_MAX: Final = 256
 _HARDWARE_ADDRESS_BYTES_MAX: Final = 128
 _IPS_MAX: Final = 16
 
-# Fields that identify a device, and those that identify a share of one.
-_DEVICE: Final = ("driver", "pool", "device")
-_SHARE: Final = (*_DEVICE, "shareID")
+# What identifies an allocated device: its driver, pool, name, and the share of it, which may be empty.
+Share: TypeAlias = tuple[str, ...]
+_SHARE: Final = ("driver", "pool", "device", "shareID")
 
 
 def drop_deallocated_devices(new: Document, old: Document) -> None:
@@ -42,24 +42,24 @@ def drop_deallocated_devices(new: Document, old: Document) -> None:
     found = status.get("devices")
     if not found:
         return
-    gone = {_identity(each, _DEVICE) for each in _allocated(old.get("status") or {})}
-    gone -= {_identity(each, _DEVICE) for each in _allocated(status)}
+    gone = {share_of(each) for each in _allocated(old.get("status") or {})}
+    gone -= {share_of(each) for each in _allocated(status)}
     if not gone:
         return
-    left = [each for each in found if _identity(each, _DEVICE) not in gone]
+    left = [each for each in found if share_of(each) not in gone]
     rest = {field: value for field, value in status.items() if field != "devices"}
     new["status"] = {**rest, "devices": left} if left else rest
 
 
 def validate_device_statuses(path: str, status: Document) -> Errors:
     """Checks what is said of devices: each is one that the claim has. path: of the status."""
-    allocated = {_identity(each, _SHARE) for each in _allocated(status)}
+    allocated = {share_of(each) for each in _allocated(status)}
     errors: Errors = []
     for where, device in items(status, "devices", path):
-        errors += _device(where, device, is_allocated=_identity(device, _SHARE) in allocated)
-    seen: set[tuple[str, ...]] = set()
+        errors += _device(where, device, is_allocated=share_of(device) in allocated)
+    seen: set[Share] = set()
     for where, device in items(status, "devices", path):
-        identity = _identity(device, _SHARE)
+        identity = share_of(device)
         if identity in seen:
             errors.append(duplicate(where, _told(identity)))
         seen.add(identity)
@@ -71,11 +71,12 @@ def _allocated(status: Document) -> Iterable[Document]:
     return found or ()
 
 
-def _identity(device: Document, fields: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(device.get(field) or "" for field in fields)
+def share_of(device: Document) -> Share:
+    """Returns what identifies an allocated device, or its status."""
+    return tuple(device.get(field) or "" for field in _SHARE)
 
 
-def _told(identity: tuple[str, ...]) -> Document:
+def _told(identity: Share) -> Document:
     return dict(zip(("Driver", "Pool", "Device", "ShareID"), identity, strict=True))
 
 
@@ -85,7 +86,7 @@ def _device(path: str, device: Document, *, is_allocated: bool) -> Errors:
     errors += validate_label(f"{path}.device", device.get("device", ""))
     errors += validate_share_id(path, device)
     if not is_allocated:
-        told = _told(_identity(device, _SHARE))
+        told = _told(share_of(device))
         errors.append(invalid(path, told, "must be an allocated device in the claim"))
     if (count := len(device.get("conditions") or ())) > _CONDITIONS_MAX:
         errors.append(too_many(f"{path}.conditions", count, _CONDITIONS_MAX))

@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from apiserver.apply.field_set import has_itself
+from apiserver.field_errors import FieldError
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.vocabulary import Document
@@ -68,6 +69,9 @@ class Admission:
             parent[path[-1]] = {key: value for key, value in entries.items() if value is not None}
             if not parent[path[-1]]:
                 del parent[path[-1]]
+        return ()
+
+    async def check(self, new: Document, old: Document | None) -> Sequence[FieldError]:
         return ()
 
     async def validate(self, new: Document | None, old: Document | None) -> Sequence[str]:

@@ -19,6 +19,7 @@ from apiserver.errors import (
     NotFound,
     ServiceUnavailable,
 )
+from apiserver.field_errors import FieldError, forbidden
 from apiserver.meta.options import DeleteOptions, WriteOptions
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.size_class import SizeClass
@@ -46,7 +47,7 @@ def changed(found: StoredObject, **data: str) -> Document:
 
 
 class Plugins:
-    """Admission that warns at both stages, notes what it was asked, and may refuse."""
+    """Admission that warns where it may, notes what it was asked, and may refuse."""
 
     may_mutate = True
 
@@ -59,6 +60,10 @@ class Plugins:
         if new is not None:
             new.setdefault("data", {})["mutated"] = "yes"
         return self._answer("mutate")
+
+    async def check(self, new: Document, old: Document | None) -> Sequence[FieldError]:
+        self.asked.append(("check", old is None))
+        return [forbidden("data", "refused")] if self.refuses == "check" else ()
 
     async def validate(self, new: Document | None, old: Document | None) -> Sequence[str]:
         self.asked.append(("validate", old is None))
@@ -78,7 +83,7 @@ async def test_a_create_goes_through_all_stages_and_tells_their_warnings_in_orde
     request = replace(REQUEST, admission=plugins)
     written = await registry.create(request, Draft(config_map(a="1"), ["from the draft"]))
     assert written.warnings == ["from the draft", "from mutate", "from validate"]
-    assert plugins.asked == [("mutate", True), ("validate", True)]
+    assert plugins.asked == [("mutate", True), ("check", True), ("validate", True)]
     assert written.found.document()["data"] == {"a": "1", "mutated": "yes"}
     stored = await registry.get(CONFIG_MAPS, NAMESPACE, "a")
     assert stored.json == written.found.json
@@ -124,14 +129,33 @@ async def test_a_refusal_carries_the_warnings_of_the_stages_before_it(
         await registry.get(CONFIG_MAPS, NAMESPACE, "a")
 
 
-async def test_what_is_wrong_with_an_object_is_told_before_validating_plugins_are_asked(
-    registry: Registry,
+# Which stage refuses, whether the object is invalid, and the fields that the answer names.
+CHECKS = {
+    "an invalid object": ("", True, ["data[not a key!]"]),
+    "what a plugin checks": ("check", False, ["data"]),
+    "both": ("check", True, ["data", "data[not a key!]"]),
+}
+
+
+@pytest.mark.parametrize(("stage", "is_invalid", "fields"), CHECKS.values(), ids=CHECKS)
+async def test_checks_of_plugins_are_part_of_validation_which_validating_plugins_come_after(
+    registry: Registry, stage: str, is_invalid: bool, fields: list[str]
 ) -> None:
-    plugins = Plugins()
-    wrong = {**config_map(), "data": {"not a key!": "1"}}
-    with pytest.raises(Invalid):
-        await registry.create(replace(REQUEST, admission=plugins), Draft(wrong))
-    assert plugins.asked == [("mutate", True)]
+    await registry.create(REQUEST, Draft(config_map(a="1")))
+    data = {"not a key!" if is_invalid else "key": "2"}
+    for is_new in (True, False):
+        plugins = Plugins(stage)
+        request = replace(REQUEST, admission=plugins)
+        if is_new:
+            writing = registry.create(request, Draft(config_map(**data)))
+        else:
+            writing = registry.update(request, lambda found: Draft(changed(found, **data)))
+        with pytest.raises(Invalid) as refused:
+            await writing
+        assert refused.value.details is not None
+        assert [each["field"] for each in refused.value.details["causes"]] == fields
+        assert [name for name, _ in plugins.asked[:2]] == ["mutate", "check"]
+        assert "validate" not in dict(plugins.asked)
 
 
 async def test_a_name_that_is_taken_is_told(registry: Registry) -> None:
