@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from apiserver.catalogue.builtin_type import CORE, BuiltinType, status_subresource
+from apiserver.catalogue.common.claim_specs import validate_claim_spec, warn_claim_spec
 from apiserver.catalogue.core.persistent_volumes import (
     ATTRIBUTES_CLASS_COLUMN,
     PHASE_COLUMN,
@@ -19,18 +20,12 @@ from apiserver.catalogue.core.persistent_volumes import (
     STORAGE_CLASS_COLUMN,
     STORAGE_CLASS_WARNING,
     VOLUME_MODE_COLUMN,
-    VOLUME_MODES,
     access_modes_text,
-    validate_access_modes,
     validate_attributes_class_change,
-    validate_class_name,
-    validate_positive,
     validate_quantity,
-    warn_fraction,
 )
-from apiserver.catalogue.pod_specs import volumes
 from apiserver.catalogue.pod_specs.resource_requirements import is_native_resource
-from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
+from apiserver.field_errors import Errors, forbidden, invalid, not_supported
 from apiserver.meta import names
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
@@ -38,14 +33,11 @@ from apiserver.schema.compile import Default
 from apiserver.validation.checks import (
     IMMUTABLE,
     immutable,
-    named,
     non_negative_quantity,
-    one_of,
     quantity_of,
 )
 from apiserver.validation.defaults import setting
 from apiserver.validation.documents import at
-from apiserver.validation.label_selectors import label_selector
 from apiserver.vocabulary import Document
 
 
@@ -111,46 +103,7 @@ def _drop_data_sources(spec: Document, old: Document) -> None:
 
 
 def validate_claim(document: Document) -> Errors:
-    spec = document.get("spec") or {}
-    modes = spec.get("accessModes") or ()
-    errors = [] if modes else [required("spec.accessModes", "at least 1 access mode is required")]
-    errors += label_selector("spec.selector", spec.get("selector"))
-    errors += validate_access_modes("spec.accessModes", modes)
-    size, where = at(spec, "resources", "requests", "storage"), "spec.resources[storage]"
-    errors += validate_positive(where, size) if size is not None else [required(where)]
-    errors += validate_class_name("spec.storageClassName", spec.get("storageClassName"))
-    if (mode := spec.get("volumeMode")) is not None:
-        errors += one_of("spec.volumeMode", mode, VOLUME_MODES)
-    errors += _data_sources(spec)
-    return errors + validate_class_name(
-        "spec.volumeAttributesClassName", spec.get("volumeAttributesClassName")
-    )
-
-
-def _data_sources(spec: Document) -> Errors:
-    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
-    errors: Errors = []
-    if source is not None:
-        errors += _data_source("spec.dataSource", source)
-    if reference is not None:
-        errors += _data_source("spec.dataSourceRef", reference)
-        namespace = reference.get("namespace")
-        errors += named("spec.dataSourceRef.namespace", namespace, names.dns_label, is_required=False)
-        if source is not None and namespace:
-            text = "may not be specified when dataSourceRef.namespace is specified"
-            errors.append(invalid("spec", "spec.dataSource", text))
-        elif source is not None and source != {k: v for k, v in reference.items() if k != "namespace"}:
-            errors.append(invalid("spec", "spec.dataSource", "must match dataSourceRef"))
-    return errors
-
-
-def _data_source(path: str, source: Document) -> Errors:
-    group, kind = source.get("apiGroup") or "", source.get("kind", "")
-    errors = volumes.required_fields("name", "kind")(path, source)
-    if not group and kind != "PersistentVolumeClaim":
-        text = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
-        errors.append(invalid(path, kind, text))
-    return errors + named(f"{path}.apiGroup", group, names.dns_subdomain, is_required=False)
+    return validate_claim_spec("spec", document.get("spec") or {})
 
 
 def validate_claim_update(new: Document, old: Document) -> Errors:
@@ -235,12 +188,10 @@ def _claim_resource(path: str, name: str) -> Errors:
 
 
 def warn_claim(new: Document, old: Document | None) -> list[str]:
-    spec, warnings = new.get("spec") or {}, []
+    warnings = []
     if STORAGE_CLASS_ANNOTATION in (new["metadata"].get("annotations") or {}):
         warnings.append(f"metadata.annotations[{STORAGE_CLASS_ANNOTATION}]: {STORAGE_CLASS_WARNING}")
-    for field in ("requests", "limits"):
-        warnings += warn_fraction(f"spec.resources.{field}[storage]", at(spec, "resources", field, "storage"))
-    return warnings
+    return warnings + warn_claim_spec("spec", new.get("spec") or {})
 
 
 def storage_class_of(claim: Document) -> str | None:

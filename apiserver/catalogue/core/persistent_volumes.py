@@ -7,11 +7,18 @@ here they end with the sentence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from apiserver.catalogue.builtin_type import CORE, STATUS_SUBRESOURCE, BuiltinType
+from apiserver.catalogue.common.claim_specs import (
+    VOLUME_MODES,
+    validate_access_modes,
+    validate_class_name,
+    validate_positive,
+    warn_fraction,
+)
 from apiserver.catalogue.pod_specs import volumes
 from apiserver.catalogue.pod_specs.scheduling import validate_node_selector
 from apiserver.catalogue.pod_specs.warnings import DEPRECATED_NODE_LABELS
@@ -56,9 +63,7 @@ def builtin_type() -> BuiltinType:
 
 _Check: TypeAlias = Callable[[str, Document], Errors]
 
-_ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _RECLAIM_POLICIES: Final = ("Delete", "Recycle", "Retain")
-VOLUME_MODES: Final = ("Block", "Filesystem")
 STORAGE_CLASS_ANNOTATION: Final = "volume.beta.kubernetes.io/storage-class"
 _MOUNT_ANNOTATION: Final = "volume.beta.kubernetes.io/mount-options"
 STORAGE_CLASS_WARNING: Final = 'deprecated since v1.8; use "storageClassName" attribute instead'
@@ -87,26 +92,11 @@ DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
 # ---- checks that volumes and claims share
 
 
-def validate_access_modes(path: str, modes: Sequence[str]) -> Errors:
-    errors = [error for mode in modes for error in one_of(path, mode, _ACCESS_MODES)]
-    if "ReadWriteOncePod" in modes and set(modes) & {*_ACCESS_MODES} - {"ReadWriteOncePod"}:
-        errors.append(forbidden(path, "may not use ReadWriteOncePod with other access modes"))
-    return errors
-
-
-def validate_positive(path: str, value: Any) -> Errors:
-    return [] if quantity_of(value).value > 0 else [invalid(path, value, "must be greater than zero")]
-
-
 def validate_quantity(path: str, value: Any) -> Errors:
     amount = quantity_of(value)
     return (
         [] if amount.value >= 0 else [invalid(path, amount.rounded_up(), "must be a valid resource quantity")]
     )
-
-
-def validate_class_name(path: str, name: str | None) -> Errors:
-    return named(path, name, names.dns_subdomain, is_required=False)
 
 
 def validate_attributes_class_change(new: Document, old: Document, *, takes_empty: bool) -> Errors:
@@ -330,12 +320,6 @@ def warn_volume(new: Document, old: Document | None) -> list[str]:
         )
     warnings += [f"spec.{text}" for field, text in _DEPRECATED_SOURCES.items() if spec.get(field) is not None]
     return warnings + warn_fraction("spec.capacity[storage]", at(spec, "capacity", "storage"))
-
-
-def warn_fraction(path: str, value: Any) -> list[str]:
-    if quantity_of(value).is_whole:
-        return []
-    return [f'{path}: fractional byte value "{value}" is invalid, must be an integer']
 
 
 # ---- columns

@@ -11,9 +11,7 @@ from typing import Final
 
 from apiserver.catalogue.pod_specs.security_contexts import all_containers
 from apiserver.catalogue.pod_specs.volumes import validate_descending_path
-from apiserver.field_errors import Errors, forbidden, invalid, too_long
-from apiserver.meta import names
-from apiserver.meta.object_meta import ANNOTATIONS_BYTES_MAX, ERRORS_MAX
+from apiserver.field_errors import Errors, forbidden, invalid
 from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
@@ -26,18 +24,6 @@ DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 _LOCAL: Final = "localhost/"
 # As ValidatePodSpecificAnnotations: zeros may only come first behind a minus.
 _as_cost = re.compile(r"(?:(-)0*|(?!0.))(\d{1,10})", re.ASCII).fullmatch
-
-
-def validate_keys(path: str, annotations: Mapping[str, str]) -> Errors:
-    """Checks annotations elsewhere than in an object's own metadata, by the rules for all objects."""
-    errors: Errors = []
-    for key in annotations:
-        errors += [invalid(path, key, problem) for problem in names.qualified_name(key.lower())]
-        if len(errors) >= ERRORS_MAX:
-            return errors
-    if sum(len(k.encode()) + len(v.encode()) for k, v in annotations.items()) > ANNOTATIONS_BYTES_MAX:
-        errors.append(too_long(path, ANNOTATIONS_BYTES_MAX))
-    return errors
 
 
 def validate_meaning(path: str, annotations: Mapping[str, str], spec: Document) -> Errors:

@@ -24,7 +24,7 @@ def validate_template(path: str, template: Document) -> Errors:
     annotations, where = meta.get("annotations") or {}, join(path, "annotations")
     spec_path = join(path, "spec")
     errors = object_meta.validate_labels(meta.get("labels"), join(path, "labels"))
-    errors += pod_annotations.validate_keys(where, annotations)
+    errors += object_meta.validate_annotations(annotations, where)
     errors += pod_annotations.validate_meaning(where, annotations, spec)
     errors += validate_spec(spec_path, spec)
     errors += pod_annotations.validate_seccomp_fields(annotations, spec_path, spec)

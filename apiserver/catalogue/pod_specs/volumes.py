@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+from apiserver.catalogue.common.claim_specs import validate_claim_spec
 from apiserver.catalogue.pod_specs.field_references import (
     validate_field_selector,
     validate_resource_field_selector,
@@ -453,39 +454,14 @@ def _ephemeral(path: str, source: Document) -> Errors:
     if template is None:
         return [required(where)]
     meta = template.get("metadata") or {}
-    errors = object_meta.validate_labels(meta.get("labels"), f"{where}.metadata.labels")
+    errors = object_meta.validate_annotations(meta.get("annotations"), f"{where}.metadata.annotations")
+    errors += object_meta.validate_labels(meta.get("labels"), f"{where}.metadata.labels")
     errors += [
         forbidden(f"{where}.metadata.{'uID' if field == 'uid' else field}", "cannot be set")
         for field in _NOT_IN_TEMPLATES
         if meta.get(field)
     ]
-    return errors + _claim_spec(f"{where}.spec", template.get("spec") or {})
-
-
-_ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
-
-
-def _claim_spec(path: str, spec: Document) -> Errors:
-    """Checks the spec of a claim, without data sources. Source: ValidatePersistentVolumeClaimSpec."""
-    modes = spec.get("accessModes") or ()
-    errors: Errors = []
-    if not modes:
-        errors.append(required(f"{path}.accessModes", "at least 1 access mode is required"))
-    errors += label_selector(f"{path}.selector", spec.get("selector"))
-    errors += [error for mode in modes for error in one_of(f"{path}.accessModes", mode, _ACCESS_MODES)]
-    if "ReadWriteOncePod" in modes and set(modes) & set(_ACCESS_MODES[:3]):
-        text = "may not use ReadWriteOncePod with other access modes"
-        errors.append(forbidden(f"{path}.accessModes", text))
-    size, where = at(spec, "resources", "requests", "storage"), f"{path}.resources[storage]"
-    if size is None:
-        errors.append(required(where))
-    elif quantity_of(size).value <= 0:
-        errors.append(invalid(where, size, "must be greater than zero"))
-    for field in ("storageClassName", "volumeAttributesClassName"):
-        errors += named(f"{path}.{field}", spec.get(field), names.dns_subdomain, is_required=False)
-    if "volumeMode" in spec:
-        errors += one_of(f"{path}.volumeMode", spec["volumeMode"], ("Block", "Filesystem"))
-    return errors
+    return errors + validate_claim_spec(f"{where}.spec", template.get("spec") or {})
 
 
 def _claim_name(path: str, name: str, pod_name: str) -> Errors:

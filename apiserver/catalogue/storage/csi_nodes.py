@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Final
 
 from apiserver.catalogue.builtin_type import BuiltinType, clear_status
+from apiserver.catalogue.common.claim_specs import ACCESS_MODES, VOLUME_MODES
 from apiserver.catalogue.common.columns import list_length
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
 from apiserver.features.gates import FeatureGates
@@ -127,8 +128,6 @@ _CONDITIONS_MAX: Final = 16
 _REASON_BYTES_MAX: Final = 256
 _MESSAGE_BYTES_MAX: Final = 1024
 _STATUSES: Final = ("StorageDegraded", "StorageUnreachable")
-_ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
-_VOLUME_MODES: Final = ("Block", "Filesystem")
 
 
 def _only_status(has_health: bool, new: Document, old: Document) -> None:
@@ -166,7 +165,7 @@ def _health_condition(path: str, condition: Document) -> Errors:
         errors.append(too_long(f"{path}.reason", _REASON_BYTES_MAX))
     if byte_length(message) > _MESSAGE_BYTES_MAX:
         errors.append(too_long(f"{path}.message", _MESSAGE_BYTES_MAX))
-    for field, modes in (("accessMode", _ACCESS_MODES), ("volumeMode", _VOLUME_MODES)):
+    for field, modes in (("accessMode", ACCESS_MODES), ("volumeMode", VOLUME_MODES)):
         if (mode := condition.get(field)) is not None:
             errors += one_of(f"{path}.{field}", mode, modes)
     return errors

@@ -11,6 +11,7 @@ from apiserver.schema.builtin import BuiltinSchemas
 from tests.unit.catalogue.valid_pods import RELEASE, Document, Expected, agrees, pod, shown
 
 V: Final = "spec.volumes[0]"
+CLAIM: Final = f"{V}.ephemeral.volumeClaimTemplate"
 
 
 def claim(**more: Any) -> Document:
@@ -159,12 +160,47 @@ SOURCES: Final[dict[str, tuple[Document, list[Expected]]]] = {
     "a claim for nothing": (
         claim(accessModes=[], resources={}, volumeMode="Tape"),
         [
-            (f"{V}.ephemeral.volumeClaimTemplate.spec.accessModes", "Required", "at least 1 access mode"),
-            (f"{V}.ephemeral.volumeClaimTemplate.spec.resources[storage]", "Required", ""),
-            (f"{V}.ephemeral.volumeClaimTemplate.spec.volumeMode", "NotSupported", '"Block", "Filesystem"'),
+            (f"{CLAIM}.spec.accessModes", "Required", "at least 1 access mode"),
+            (f"{CLAIM}.spec.resources[storage]", "Required", ""),
+            (f"{CLAIM}.spec.volumeMode", "NotSupported", '"Block", "Filesystem"'),
         ],
     ),
-    "no template": ({"ephemeral": {}}, [(f"{V}.ephemeral.volumeClaimTemplate", "Required", "")]),
+    "a claim whose data come from elsewhere": (
+        claim(
+            dataSource={"name": "", "kind": "Snapshot"},
+            dataSourceRef={"name": "s", "kind": "Snapshot", "apiGroup": "A.b", "namespace": "N"},
+        ),
+        [
+            (f"{CLAIM}.spec.dataSource.name", "Required", ""),
+            (f"{CLAIM}.spec.dataSource", "Invalid", "must be 'PersistentVolumeClaim' when referencing the"),
+            (f"{CLAIM}.spec.dataSourceRef.apiGroup", "Invalid", "a lowercase RFC 1123 subdomain"),
+            (f"{CLAIM}.spec.dataSourceRef.namespace", "Invalid", "a lowercase RFC 1123 label"),
+            (f"{CLAIM}.spec", "Invalid", "may not be specified when dataSourceRef.namespace is specified"),
+        ],
+    ),
+    "a claim with two sources of data": (
+        claim(
+            dataSource={"name": "a", "kind": "PersistentVolumeClaim"},
+            dataSourceRef={"name": "b", "kind": "PersistentVolumeClaim"},
+        ),
+        [(f"{CLAIM}.spec", "Invalid", "must match dataSourceRef")],
+    ),
+    "a template's metadata": (
+        {
+            "ephemeral": {
+                "volumeClaimTemplate": {
+                    **claim()["ephemeral"]["volumeClaimTemplate"],
+                    "metadata": {"annotations": {"a b": ""}, "labels": {"a": "-"}, "name": "n"},
+                }
+            }
+        },
+        [
+            (f"{CLAIM}.metadata.annotations", "Invalid", '"a b"'),
+            (f"{CLAIM}.metadata.labels", "Invalid", '"-"'),
+            (f"{CLAIM}.metadata.name", "Forbidden", "cannot be set"),
+        ],
+    ),
+    "no template": ({"ephemeral": {}}, [(CLAIM, "Required", "")]),
 }
 
 
