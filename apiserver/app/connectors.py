@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from apiserver.app.core import Core
+from apiserver.authz.attributes import AuthorizationChain
 from apiserver.cli.config import Config
 from apiserver.handlers.subresources.connect import Connector
 from apiserver.handlers.subresources.kubelets import Kubelets
-from apiserver.handlers.subresources.pod_streams import pod_connectors
+from apiserver.handlers.subresources.pod_streams import for_creators, pod_connectors
 from apiserver.handlers.subresources.proxy import insecure_context, make_insecure_context, proxy_connectors
 from apiserver.reverse_proxy.forwarder import Forwarder
 from apiserver.serving.listening import CannotStart
@@ -33,7 +34,7 @@ class Connectors(NamedTuple):
     expirations: Mapping[str, float]
 
 
-def build_connectors(core: Core, forwarder: Forwarder) -> Connectors:
+def build_connectors(core: Core, forwarder: Forwarder, authorize: AuthorizationChain) -> Connectors:
     """Raises CannotStart."""
     config, registry, served, brand = core.config, core.registry, core.served, core.brand
     files = _KubeletFiles(config)
@@ -55,11 +56,11 @@ def build_connectors(core: Core, forwarder: Forwarder) -> Connectors:
         watched.append(WatchedFiles("certificates for kubelets", files.paths, contents, apply, observe=count))
     slices = partial(served.hub, brand.group("discovery"), "endpointslices")
     label = f"{brand.vendor}.io/service-name"
-    connectors = {
-        **proxy_connectors(registry, forwarder, kubelets, slices, label),
-        **pod_connectors(registry, served, forwarder, kubelets, core.origins),
-    }
-    return Connectors(connectors, watched, expirations)
+    streams = pod_connectors(registry, served, forwarder, kubelets, core.origins)
+    if config.gates.is_on("AuthorizePodWebsocketUpgradeCreatePermission"):
+        streams = for_creators(authorize, streams)
+    proxies = proxy_connectors(registry, forwarder, kubelets, slices, label)
+    return Connectors({**proxies, **streams}, watched, expirations)
 
 
 class _KubeletFiles:

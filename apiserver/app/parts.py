@@ -173,7 +173,7 @@ def build_parts(
     admission = build_admission(core, access.authorizers, caller_with)
     definitions = build_definitions(core, outbound.webhooks)
     replicas = build_replicas(core, access.accounts, tls, ReleaseSharing(core, definitions).share)
-    connectors = build_connectors(core, outbound.forwarder)
+    connectors = build_connectors(core, outbound.forwarder, access.authorizers.chain)
     storage_size = StorageSizeMetric(
         "etcd-0" if config.etcd_servers else "embedded",
         core.store.size_bytes,

@@ -17,8 +17,10 @@ from urllib.parse import quote_plus
 import aiohttp
 
 from apiserver.authn.websocket_protocols import read_protocols
+from apiserver.authz.attributes import ALLOW, AuthorizationChain, require_allowed
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.cors import AllowedOrigins
+from apiserver.endpoints.middleware import authorizer_attributes
 from apiserver.endpoints.responses import ForwardedAnswer, send
 from apiserver.endpoints.websocket import (
     CLIENT_MESSAGE_BYTES_MAX,
@@ -48,7 +50,7 @@ from apiserver.reverse_proxy.translation import (
     tunnel_ports,
 )
 from apiserver.reverse_proxy.upgrades import upgrade
-from apiserver.vocabulary import Document
+from apiserver.vocabulary import Document, GroupResource
 from apiserver.webhooks.addresses import AddressDenied
 from apiserver.webhooks.caller import MESSAGES
 from storage.interface import MOST_RECENT
@@ -57,6 +59,7 @@ from storage.interface import MOST_RECENT
 ERROR_BYTES_MAX: Final = 50_000
 ERROR_WITHIN_S: Final = 10.0
 _TEXT: Final = "text/plain"
+_LOG: Final = "pods/log"
 # The parameters of a kubelet, by the options that become them.
 _STREAMS: Final = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
 _LOG_PARAMETERS: Final = (
@@ -183,7 +186,31 @@ def pod_connectors(
         with forwarder.place(call), forwarder.until_stopped():
             await _send_log(call, forwarder, target, origins)
 
-    return {"pods/log": log, "pods/exec": command, "pods/attach": command, "pods/portforward": port_forward}
+    return {_LOG: log, "pods/exec": command, "pods/attach": command, "pods/portforward": port_forward}
+
+
+def for_creators(chain: AuthorizationChain, connectors: Mapping[str, Connector]) -> Mapping[str, Connector]:
+    """Returns connectors to what runs in pods that need the verb create, whatever the method of a request.
+
+    WebSockets begin with a GET, for which get is enough, as roles of readers often have it.
+    Source: k8s.io/kubernetes, pkg/registry/core/pod/rest/authorize.go.
+    """
+
+    def for_creator(connector: Connector) -> Connector:
+        async def connect(call: ApiCall, options: Document) -> None:
+            if call.info.verb != "create":
+                attributes = authorizer_attributes(call, "create")
+                verdict = await chain.decide(attributes)
+                if verdict.decision is not ALLOW and not verdict.error:
+                    # Kubernetes tells here no more than the authorizer does.
+                    pods = GroupResource(attributes.group, attributes.resource)
+                    raise Forbidden.to_resource(pods, attributes.name, verdict.reason)
+                require_allowed(attributes, verdict)
+            await connector(call, options)
+
+        return connect
+
+    return {name: each if name == _LOG else for_creator(each) for name, each in connectors.items()}
 
 
 def _place_of_container(pod: Document, *, what: str, name: str) -> _Place:
