@@ -41,10 +41,10 @@ from apiserver.catalogue import (
 )
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
-from apiserver.catalogue.pod_specs import eviction_responders
+from apiserver.catalogue.gated_fields import disabled_by, without_disabled_fields
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.catalogue.type_versions import TypeVersions, api_version_of, full_group, life_of
-from apiserver.features.gates import FeatureGates
+from apiserver.features.gates import FeatureGates, gates_of
 from apiserver.registry.conversion_codec import ConversionCodec
 from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
 from apiserver.registry.storage_form import StorageForm
@@ -107,7 +107,8 @@ class Catalogue:
 
     What does not depend on the server is made once for all that are made with `for_server`.
     event_ttl_s: how long Events are kept. service_allocator: gives Services their addresses and ports.
-    gates: those that types need (`BuiltinType.feature_gates`), or some of their fields; None if all are on.
+    gates: those that types need (`BuiltinType.feature_gates`), or some of their fields (`gated_fields`); None
+        for the types of all gates, with the fields that the release has by default.
     """
 
     def __init__(
@@ -149,10 +150,14 @@ class Catalogue:
             *apiserverinternal.types(),
             *lifecycle.types(),
         )
-        if eviction_responders.are_left_out(release, gates):
-            types = tuple(map(eviction_responders.without_responders, types))
         self._has_removed = release.minor < REMOVED_BEFORE
-        self._types = _in_order((*types, *self._removed(types))) if self._has_removed else types
+        if self._has_removed:
+            types = _in_order((*types, *self._removed(types)))
+        is_disabled = disabled_by(gates if gates is not None else gates_of(release.minor, ()))
+        versions = TypeVersions(types, brand, release)
+        self._types = tuple(
+            without_disabled_fields(each, versions.hub_of(each).definition, is_disabled) for each in types
+        )
         self._by_version = {(api_version_of(each, brand), each.kind): each for each in reversed(self._types)}
         self._versions = self._stored = TypeVersions(self._types, brand, release)
         # By what tells which versions are served.
@@ -211,8 +216,7 @@ class Catalogue:
 
         def make(builtin: BuiltinType) -> ServedResource:
             made = self._resource(schema_compiler, builtin)
-            (hub,) = self._versions.hubs_of([builtin])
-            if (declared := migrated_types().get(hub.definition)) is not None:
+            if (declared := migrated_types().get(self._versions.hub_of(builtin).definition)) is not None:
                 rules[made] = declared
             return made
 

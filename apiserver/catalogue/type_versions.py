@@ -44,12 +44,15 @@ class TypeVersions:
             if hub is None or hub.group == builtin.group:
                 self._all.setdefault(self._family(builtin), []).append(builtin)
 
+    def hub_of(self, builtin: BuiltinType) -> BuiltinType:
+        """Returns the version of a type for which its rules are written: perhaps itself."""
+        return self._first[self._family(builtin)]
+
     def hubs_of(self, types: Iterable[BuiltinType]) -> list[BuiltinType]:
         """Returns the hubs of some types, each once."""
         hubs: dict[tuple[str, str], BuiltinType] = {}
         for builtin in types:
-            family = self._family(builtin)
-            hubs.setdefault(family, self._first[family])
+            hubs.setdefault(self._family(builtin), self.hub_of(builtin))
         return list(hubs.values())
 
     def hub_version(self, builtin: BuiltinType) -> HubVersion | None:

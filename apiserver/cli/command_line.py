@@ -26,6 +26,7 @@ from apiserver.audit.policy_file import read_policy
 from apiserver.audit_backends.options import FORMATS, InvalidOptions, check_version
 from apiserver.authz.configuration import RBAC, WEBHOOK
 from apiserver.brand import Brand
+from apiserver.catalogue.gated_fields import gates_of_fields
 from apiserver.catalogue.runtime_config import STABILITY_KEYS, RuntimeConfig
 from apiserver.cli import flag_values
 from apiserver.cli.authentication_files import read_authentication
@@ -93,6 +94,7 @@ def parse(arguments: Sequence[str]) -> Config:
     gates = _feature_gates(release, dict(values.get("feature_gates", ())))
     values |= {field: gates.is_on(name) for name, field in FEATURE_GATES.items()}
     of_fields = {name for name, since in FIELD_GATES.items() if since <= release.minor}
+    of_fields |= gates_of_fields(release.minor)
     effective = FEATURE_GATES.keys() | TYPE_GATES | of_fields | STAGE_GATES
     values["metrics"] = _metrics(values, release)
     values["runtime_config"] = _runtime_config(values.get("runtime_config", ()), release, brand)

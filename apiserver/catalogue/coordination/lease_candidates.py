@@ -72,8 +72,7 @@ def validate_candidate(document: Document) -> Errors:
     if strategy == OLDEST_EMULATION_VERSION and (emulated or _NO_VERSION) == _NO_VERSION:
         text = f"must be specified when `strategy` is '{OLDEST_EMULATION_VERSION}'"
         errors.append(required("spec.emulationVersion", text))
-    # The path has the name twice in Kubernetes, too.
-    return errors + validate_strategy("spec.strategy.strategy", strategy)
+    return errors + validate_strategy("spec.strategy", strategy)
 
 
 def validate_versions(spec: Document, *, needs_own: bool = False) -> Errors:
@@ -95,6 +94,8 @@ def validate_versions(spec: Document, *, needs_own: bool = False) -> Errors:
 
 
 def validate_strategy(path: str, strategy: str) -> Errors:
+    """Checks the strategy of a candidate or of a lease. Kubernetes repeats its name in the path."""
+    path = f"{path}.strategy"
     if "/" in strategy:
         return [invalid(path, strategy, problem) for problem in names.qualified_name(strategy)]
     return [] if strategy in _STRATEGIES else [not_supported(path, strategy, _STRATEGIES)]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.field_errors import Errors
+from apiserver.catalogue.coordination.lease_candidates import validate_strategy
+from apiserver.field_errors import Errors, forbidden
 from apiserver.meta.table import AGE, Column, columns, field_cell
-from apiserver.registry.strategy import Strategy, UpdateStrategy
+from apiserver.registry.strategy import Strategy
 from apiserver.validation.checks import non_negative, positive
 from apiserver.vocabulary import Document
 
@@ -18,9 +19,7 @@ def builtin_type() -> BuiltinType:
         "Lease",
         "io.k8s.api.coordination.v1.Lease",
         strategy=Strategy(
-            prepare_create=prepare_lease,
             validate=validate_lease,
-            update=UpdateStrategy(prepare=prepare_lease),
             allows_create_on_update=True,
         ),
         columns=columns(
@@ -29,15 +28,15 @@ def builtin_type() -> BuiltinType:
     )
 
 
-def prepare_lease(new: Document, old: Document | None = None) -> None:
-    """Drops the fields of coordinated leader election, which is alpha."""
-    for field in ("strategy", "preferredHolder"):
-        new.get("spec", {}).pop(field, None)
-
-
 def validate_lease(document: Document) -> Errors:
     spec = document.get("spec", {})
-    return [
+    errors = [
         *positive("spec.leaseDurationSeconds", spec.get("leaseDurationSeconds")),
         *non_negative("spec.leaseTransitions", spec.get("leaseTransitions")),
     ]
+    strategy = spec.get("strategy")
+    if strategy is not None:
+        errors += validate_strategy("spec.strategy", strategy)
+    if spec.get("preferredHolder") and not strategy:
+        errors.append(forbidden("spec.preferredHolder", "may only be specified if `strategy` is defined"))
+    return errors

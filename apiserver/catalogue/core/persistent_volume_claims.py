@@ -92,8 +92,6 @@ def prepare_claim_update(new: Document, old: Document) -> None:
 
 def _drop_data_sources(spec: Document, old: Document) -> None:
     """Silently drops data sources that claims may not have, as Kubernetes does."""
-    if at(spec, "dataSourceRef", "namespace") and old.get("dataSourceRef") is None:
-        del spec["dataSourceRef"]
     if old.get("dataSource") is not None or old.get("dataSourceRef") is not None:
         return
     source = spec.get("dataSource") or {}

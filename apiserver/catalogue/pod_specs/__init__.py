@@ -5,7 +5,7 @@
     templates              checks a PodTemplateSpec, and has the columns of the kinds that have one
     containers, probes, volumes, field_references, resource_requirements, scheduling, security_contexts,
     pod_annotations        check one part each
-    eviction_responders    checks who sees to it that a pod can go, and drops them while that feature is off
+    eviction_responders    checks who sees to it that a pod can go
     resource_totals        adds up what the containers of a pod ask for
     warnings               warns of what is allowed and still not wise
 

@@ -57,7 +57,7 @@ def _validate(document: Document) -> Errors:
     for index, strategy in enumerate(strategies):
         if strategy == OLDEST_EMULATION_VERSION:
             errors += _no_versions(spec)
-        errors += validate_strategy(f"spec.{_ALL}[{index}].strategy", strategy)
+        errors += validate_strategy(f"spec.{_ALL}[{index}]", strategy)
     return errors
 
 

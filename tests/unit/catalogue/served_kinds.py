@@ -11,11 +11,13 @@ from functools import cache
 from typing import Any, Final, NamedTuple
 
 from apiserver.brand import Brand
-from apiserver.catalogue.builtins import builtin_resources
+from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
+from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import FieldError, invalid
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.strategy import Strategy
+from apiserver.releases.emulation import DEFAULT_MINOR
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.vocabulary import Document
 
@@ -40,12 +42,17 @@ class Written(NamedTuple):
 
 
 @cache
-def table(families: tuple[str, ...] = ("IPv4",)) -> ResourceTable:
-    """families: of service addresses."""
+def table(families: tuple[str, ...] = ("IPv4",), gates: tuple[str, ...] = ()) -> ResourceTable:
+    """families: of service addresses. gates: those that are on beside the release's own, if any are given."""
     networks = [ipaddress.ip_network(_NETWORKS[family]) for family in families]
     allocator = ServiceAllocator.for_networks(networks, (30_000, 32_767), random.Random(0).randint)
-    schemas = BuiltinSchemas((1, 34))
-    return builtin_resources(Brand(), schemas, event_ttl_s=3600, service_allocator=allocator)
+    catalogue = Catalogue(
+        Brand(),
+        BuiltinSchemas((1, 34)),
+        service_allocator=allocator,
+        gates=FeatureGates(DEFAULT_MINOR, dict.fromkeys(gates, True)) if gates else None,
+    )
+    return catalogue.resources()
 
 
 class ServedKind:
@@ -58,10 +65,14 @@ class ServedKind:
         version: str = "v1",
         *,
         families: tuple[str, ...] = ("IPv4",),
+        gates: tuple[str, ...] = (),
     ) -> None:
-        """resource: with its group, as `ingresses.networking.k8s.io`. valid: what it has but names."""
+        """resource: with its group, as `ingresses.networking.k8s.io`. valid: what it has but names.
+
+        families, gates: see `table`.
+        """
         name, _, group = resource.partition(".")
-        found = table(families).find(group, version, name)
+        found = table(families, gates).find(group, version, name)
         assert found is not None, resource
         self.resource: ServedResource = found
         fields = valid or {}

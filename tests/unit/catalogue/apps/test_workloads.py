@@ -78,11 +78,6 @@ STRATEGIES: Final[dict[str, tuple[str, Changes, Any]]] = {
         {"spec.updateStrategy.type": "RollingUpdate"},
         {"type": "RollingUpdate"},
     ),
-    "a stateful set may be without several pods, from release 1.35 on": (
-        "StatefulSet",
-        {"spec.updateStrategy.rollingUpdate": {"maxUnavailable": 2}},
-        {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2, "partition": 0}},
-    ),
     "a daemon set that waits for deletions does not roll": (
         "DaemonSet",
         {"spec.updateStrategy.type": "OnDelete"},
@@ -224,11 +219,6 @@ INVALID: Final[dict[str, tuple[str, Changes, list[str]]]] = {
         {"spec.updateStrategy.rollingUpdate": {"maxUnavailable": 0}},
         ["spec.updateStrategy.rollingUpdate.maxUnavailable: Required value: cannot be 0 when maxSurge is 0"],
     ),
-    "a stateful set has to be without a pod": (
-        "StatefulSet",
-        {"spec.updateStrategy.rollingUpdate": {"maxUnavailable": "0%"}},
-        ['spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: "0%": cannot be 0'],
-    ),
     "what waits for deletions does not roll": (
         "StatefulSet",
         {"spec.updateStrategy": {"type": "OnDelete", "rollingUpdate": {"partition": 1}}},
@@ -268,6 +258,28 @@ def test_what_is_wrong_is_told(kind: str, changes: Changes, texts: list[str]) ->
     assert len(found) == len(texts), found
     for shown, text in zip(found, texts, strict=True):
         assert shown.startswith(text)
+
+
+# spec.updateStrategy.rollingUpdate.maxUnavailable of a StatefulSet, and what is wrong with it.
+UNAVAILABLE: Final[dict[str, tuple[int | str, list[str]]]] = {
+    "several pods": (2, []),
+    "no pod": (
+        "0%",
+        ['spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: "0%": cannot be 0'],
+    ),
+}
+
+
+@pytest.mark.parametrize(("unavailable", "texts"), UNAVAILABLE.values(), ids=UNAVAILABLE)
+def test_unavailable_pods_of_a_stateful_set_are_a_feature(unavailable: int | str, texts: list[str]) -> None:
+    changes = {"spec.updateStrategy.rollingUpdate": {"maxUnavailable": unavailable}}
+    kind = ServedKind("statefulsets.apps", gates=("MaxUnavailableStatefulSet",))
+    document, errors = kind.created(least("StatefulSet"), changes)
+    assert list(map(str, errors)) == texts
+    assert document["spec"]["updateStrategy"]["rollingUpdate"] == {
+        "maxUnavailable": unavailable,
+        "partition": 0,
+    }
 
 
 SELECTORS: Final = {

@@ -35,6 +35,31 @@ def test_a_lease_keeps_nothing_of_coordinated_election() -> None:
     assert LEASE.resource.strategy.allows_create_on_update
 
 
+# Leases while CoordinatedLeaderElection is on.
+ELECTED: Final[dict[str, tuple[Changes, list[str]]]] = {
+    "a strategy of Kubernetes": (
+        {"spec.strategy": "OldestEmulationVersion", "spec.preferredHolder": "h"},
+        [],
+    ),
+    "a strategy of somebody else": ({"spec.strategy": "example.com/Fair"}, []),
+    "an unknown strategy of Kubernetes": (
+        {"spec.strategy": "Fair"},
+        ['spec.strategy.strategy: Unsupported value: "Fair": supported values: "OldestEmulationVersion"'],
+    ),
+    "a preferred holder without a strategy": (
+        {"spec.preferredHolder": "h"},
+        ["spec.preferredHolder: Forbidden: may only be specified if `strategy` is defined"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "texts"), ELECTED.values(), ids=ELECTED)
+def test_leases_of_coordinated_election(changes: Changes, texts: list[str]) -> None:
+    kind = ServedKind("leases.coordination.k8s.io", LEASE.valid, gates=("CoordinatedLeaderElection",))
+    assert kind.create(changes).texts == texts
+    assert kind.update(changes).texts == texts
+
+
 ROWS: Final[dict[str, tuple[Changes, dict[str, Any]]]] = {
     "a lease": ({"spec.holderIdentity": "me"}, {"Holder": "me"}),
 }

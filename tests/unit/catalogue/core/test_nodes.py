@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.vocabulary import Document
-from tests.unit.catalogue.served_kinds import Changes, ServedKind, least
+from tests.unit.catalogue.served_kinds import Changes, ServedKind, changed, least
 
 NODE: Final = ServedKind("nodes")
 NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
@@ -134,14 +134,6 @@ CHANGES: Final[dict[str, tuple[Changes, list[str]]]] = {
         ['spec.providerID: Forbidden: node updates may not change providerID except from "" to valid'],
     ),
     "the old id": ({"spec.externalID": "x"}, ["spec.externalID: Forbidden: may not be updated"]),
-    "a configuration that no longer does anything": (
-        {
-            "spec.configSource": {
-                "configMap": {"namespace": "ns", "name": "c", "kubeletConfigKey": "k", "uid": "u"}
-            }
-        },
-        ["spec.configSource.configMap.uid: Forbidden: uid must not be set in spec"],
-    ),
 }
 
 
@@ -151,6 +143,13 @@ def test_changes(changes: Changes, texts: list[str]) -> None:
     document, errors = NODE.updated(old, {**changes, "status": None})
     assert list(map(str, errors)) == texts
     assert document["status"] == old["status"]
+
+
+def test_a_configuration_that_no_longer_does_anything_is_checked_where_it_is_kept() -> None:
+    source = {"configMap": {"namespace": "ns", "name": "c", "kubeletConfigKey": "k"}}
+    stored = changed(NODE.created(LEAST).document, {"spec.configSource": source})
+    errors = NODE.updated(stored, {"spec.configSource.configMap.uid": "u"}).texts
+    assert errors == ["spec.configSource.configMap.uid: Forbidden: uid must not be set in spec"]
 
 
 def test_what_is_not_known_yet_can_be_set() -> None:
