@@ -287,9 +287,10 @@ def test_limit_ranges(api: Api, path: str) -> None:
 # ---- ResourceQuota
 
 
-def measure(api: Api, path: str, hard: dict[str, str], name: str = "q") -> None:
+def measure(api: Api, path: str, hard: dict[str, str], name: str = "q", **spec: Any) -> None:
     """Create a quota, and set its status as if nothing were used."""
-    api.post(f"{path}/resourcequotas", {"metadata": {"name": name}, "spec": {"hard": hard}}).ok()
+    quota = {"metadata": {"name": name}, "spec": {"hard": hard, **spec}}
+    api.post(f"{path}/resourcequotas", quota).ok()
     status = {"hard": hard, "used": dict.fromkeys(hard, "0")}
     api.patch(f"{path}/resourcequotas/{name}/status", {"status": status}).ok()
     seen(api, f"{path}/resourcequotas")
@@ -333,6 +334,70 @@ def test_a_change_may_use_more(api: Api, path: str) -> None:
     assert used(api, path) == {"services.nodeports": "0"}
     api.patch(f"{path}/services/s", {"spec": {"type": "NodePort"}}).ok()
     assert used(api, path) == {"services.nodeports": "1"}
+
+
+@pytest.mark.parametrize("form", ["merge", "json-patch", "put"])
+def test_a_pod_that_comes_into_the_scope_of_a_quota_needs_room_there(api: Api, path: str, form: str) -> None:
+    """It is charged as a new one, and refused if that is too much."""
+    measure(api, path, {"pods": "1"}, "ending", scopes=["Terminating"])
+    measure(api, path, {"pods": "9"}, "endless", scopes=["NotTerminating"])
+    pod = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
+    for name in ("a", "b"):
+        api.post(f"{path}/pods", {**pod, "metadata": {"name": name}}).ok()
+
+    def end(name: str, query: str = "") -> Answer:
+        where = f"{path}/pods/{name}"
+        if form == "put":
+            stored = api.get(where).ok()
+            stored["spec"]["activeDeadlineSeconds"] = 5
+            return api.put(where + query, stored)
+        if form == "merge":
+            return api.patch(where + query, {"spec": {"activeDeadlineSeconds": 5}})
+        add = {"op": "add", "path": "/spec/activeDeadlineSeconds", "value": 5}
+        return api.send("PATCH", where + query, [add], type=form)
+
+    end("a", "?dryRun=All").ok()
+    assert used(api, path, "ending") == {"pods": "0"}
+    end("a").ok()
+    assert used(api, path, "ending") == {"pods": "1"}
+    text = "exceeded quota: ending, requested: pods=1, used: pods=1, limited: pods=1"
+    for query in ("?dryRun=All", ""):
+        assert_refused(end("b", query), text)
+    api.patch(f"{path}/pods/a", {"spec": {"activeDeadlineSeconds": 4}}).ok()
+    assert used(api, path, "ending") == {"pods": "1"}
+
+
+def test_what_a_claim_has_become_is_charged_to_quotas_though_it_is_not_refused(api: Api, path: str) -> None:
+    gold = {"scopeName": "VolumeAttributesClass", "operator": "In", "values": ["gold"]}
+    measure(api, path, {"requests.storage": "1Gi"}, scopeSelector={"matchExpressions": [gold]})
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "2Gi"}}}
+    api.post(f"{path}/persistentvolumeclaims", {"metadata": {"name": "c"}, "spec": spec}).ok()
+    api.patch(f"{path}/persistentvolumeclaims/c/status", {"status": {"phase": "Bound"}}).ok()
+    wanted = api.patch(f"{path}/persistentvolumeclaims/c", {"spec": {"volumeAttributesClassName": "gold"}})
+    asked = "requests.storage"
+    assert_refused(
+        wanted, f"exceeded quota: q, requested: {asked}=2Gi, used: {asked}=0, limited: {asked}=1Gi"
+    )
+    status = {"status": {"currentVolumeAttributesClassName": "gold"}}
+    api.patch(f"{path}/persistentvolumeclaims/c/status", status).ok()
+    assert used(api, path) == {"requests.storage": "2Gi"}
+
+
+def test_devices_are_counted_by_their_classes(api: Api, path: str) -> None:
+    name = "gpu.deviceclass.resource.k8s.io/devices"
+    measure(api, path, {name: "3"})
+    claims = path.replace("/api/v1", "/apis/resource.k8s.io/v1") + "/resourceclaims"
+
+    def ask(claim: str, **request: Any) -> Answer:
+        requests = [{"name": "r", "exactly": {"deviceClassName": "gpu", **request}}]
+        return api.post(claims, {"metadata": {"name": claim}, "spec": {"devices": {"requests": requests}}})
+
+    ask("a", count=2).ok()
+    assert used(api, path) == {name: "2"}
+    assert ask("b", count=2).status == 403
+    assert ask("b", allocationMode="All").status == 403
+    ask("b").ok()
+    assert used(api, path) == {name: "3"}
 
 
 def test_every_quota_must_have_room(api: Api, path: str) -> None:

@@ -27,6 +27,7 @@ from apiserver.catalogue.core.resource_quotas.usage import (
     SERVICES,
     QuotaEvaluator,
     QuotaViolation,
+    may_change_usage,
     resources_without_quota,
     scopes_of,
     usage_after_write,
@@ -63,8 +64,8 @@ class Change(NamedTuple):
 # Source: resource_access.go, liveLookupCache.
 ASSUMED_S: Final = 30.0
 ASSUMED_MAX: Final = 10_000
-# The updates that can change usage; creates always can.
-_CHANGES: Final = frozenset({(SERVICES, ""), (CLAIMS, ""), (PODS, "resize")})
+# The updates that can change usage, or the quotas that an object concerns; creates always can.
+_CHANGES: Final = frozenset({(SERVICES, ""), (CLAIMS, ""), (CLAIMS, "status"), (PODS, ""), (PODS, "resize")})
 
 
 def handles(resource: GroupResource, subresource: str, operation: Operation) -> bool:
@@ -104,16 +105,21 @@ class ResourceQuota(Plugin):
     ) -> None:
         if new is None or not attributes.namespace:
             return
+        resource, subresource = attributes.resource.stored_group_resource, attributes.subresource
+        if old is not None and not may_change_usage(resource, subresource, new, old):
+            return
         found = await self._quotas.list(attributes.namespace) or await self._list_live(attributes.namespace)
         if not found and not self._limited:
             return
         evaluator, now = QuotaEvaluator(attributes.resource.group_resource, self._brand), self._clock()
 
         def usage(quota: Document) -> dict[str, str] | None:
-            return usage_after_write(quota, evaluator, new, old, now)
+            # What a volume has got by now is no wish that could be refused.
+            is_limited = subresource != "status"
+            return usage_after_write(quota, evaluator, new, old, now, is_limited=is_limited)
 
-        is_pod = attributes.resource.stored_group_resource == PODS
-        charge = _Charge(usage, work_with(new["spec"]) if is_pod else SizeClass.SMALL, attributes.user)
+        size = work_with(new["spec"]) if resource == PODS else SizeClass.SMALL
+        charge = _Charge(usage, size, attributes.user)
         try:
             if self._limited:
                 await self._require_covered(attributes.namespace, found, evaluator, Change(new, old, now))
@@ -208,16 +214,20 @@ def require_covered(
     parts = [part for each in limited if each.resource == evaluator.resource for part in each.names]
     names = {name for name in used if any(part in name for part in parts)}
     scopes = [scope for each in limited for scope in evaluator.matching_scopes(each.scopes, new)]
-    before = evaluator.usage(old, now) if old is not None else {}
-    if not any(name not in before or amount > before[name] for name, amount in used.items()):
-        return
-    covered_scopes = set()
+    covered_scopes, covering = set(), []
     for quota in quotas:
         found = evaluator.matching_scopes(scopes_of(quota), new)
         covered_scopes |= {each.get("scopeName") for each in found}
-        if evaluator.is_in_scope(quota, new):
-            hard = (quota.get("status") or {}).get("hard") or ()
-            names -= {name for name in hard if evaluator.measures(name)}
+        hard = (quota.get("status") or {}).get("hard") or ()
+        measured = {name for name in hard if evaluator.measures(name)}
+        if measured and evaluator.is_in_scope(quota, new):
+            covering.append(quota)
+            names -= measured
+    # An object that comes into the scope of a quota is charged to it as a whole.
+    if old is not None and all(evaluator.is_in_scope(quota, old) for quota in covering):
+        before = evaluator.usage(old, now)
+        if not any(name not in before or amount > before[name] for name, amount in used.items()):
+            return
     if names:
         raise QuotaViolation(f"insufficient quota to consume: {','.join(sorted(names))}")
     uncovered = [each for each in scopes if each["scopeName"] not in covered_scopes]

@@ -6,8 +6,10 @@ pkg/quota/v1/evaluator/core.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from decimal import Decimal
+from itertools import chain
 from typing import Final, NamedTuple
 
 from apiserver.brand import Brand
@@ -16,10 +18,18 @@ from apiserver.catalogue.pod_specs.resource_requirements import (
     is_extended_resource,
     is_huge_page_resource,
     is_native_resource,
+    is_pod_level_resource,
 )
-from apiserver.catalogue.pod_specs.resource_totals import quantities, sum_of, total_of_pod
+from apiserver.catalogue.pod_specs.resource_totals import (
+    quantities,
+    sum_of,
+    total_of_pod,
+    with_actual_resources,
+)
+from apiserver.catalogue.resource.device_requests import LIST_MAX
 from apiserver.meta import timestamps
 from apiserver.meta.quantity import Quantity
+from apiserver.validation.documents import at
 from apiserver.vocabulary import Document, GroupResource
 
 Usage = Mapping[str, Quantity]
@@ -81,6 +91,8 @@ class QuotaEvaluator(NamedTuple):
             ) or name.endswith(tuple(class_suffixes))
         if self.resource == SERVICES:
             return name in ("services", "services.loadbalancers", "services.nodeports", self._count)
+        if self._is_resource_claim:
+            return name == self._count or name.endswith(self._devices)
         return self._is_count(name)
 
     def only_counts(self, names: Collection[str]) -> bool:
@@ -97,11 +109,15 @@ class QuotaEvaluator(NamedTuple):
         if self.resource in _BARE_NAMES:
             used[self.resource.resource] = _ONE
         elif self.resource == PODS and not _is_over(document, now):
-            used |= {"pods": _ONE, **_compute(requests_of_pod(document["spec"]), _limits(document["spec"]))}
+            spec = with_actual_resources(document)
+            used |= {"pods": _ONE, **_compute(requests_of_pod(spec), _limits(spec))}
         elif self.resource == SERVICES:
             used |= _service_usage(document["spec"])
         elif self.resource == CLAIMS:
             used |= self._claim_usage(document)
+        elif self._is_resource_claim:
+            for name, count in devices_by_class(document).items():
+                used[f"{name}{self._devices}"] = Quantity(Decimal(count))
         return used
 
     def require_complete(self, document: Document, names: Collection[str]) -> None:
@@ -110,8 +126,9 @@ class QuotaEvaluator(NamedTuple):
         if self.resource != PODS or not required:
             return
         spec = document["spec"]
-        own = spec.get("resources") or {}
-        required -= _compute(quantities(own.get("requests")), quantities(own.get("limits"))).keys()
+        own = (spec.get("resources") or {}).values()
+        if any(map(is_pod_level_resource, chain.from_iterable(each or () for each in own))):
+            return
         missing: dict[str, set[str]] = {}
         for container in _containers(spec):
             needed = container.get("resources") or {}
@@ -132,16 +149,16 @@ class QuotaEvaluator(NamedTuple):
     def _has_scope(self, scope: Document, document: Document) -> bool:
         spec, name = document.get("spec") or {}, scope.get("scopeName")
         if self.resource == CLAIMS:
-            return name == "VolumeAttributesClass" and _selects(scope, spec.get("volumeAttributesClassName"))
+            return name == "VolumeAttributesClass" and _selects(scope, _attributes_classes(document))
         if self.resource != PODS:
             return False
         match name:
             case "Terminating" | "NotTerminating":
-                return (spec.get("activeDeadlineSeconds") is not None) is (name == "Terminating")
+                return is_terminating(document) is (name == "Terminating")
             case "BestEffort" | "NotBestEffort":
                 return _is_best_effort(spec) is (name == "BestEffort")
             case "PriorityClass":
-                return _selects(scope, spec.get("priorityClassName"))
+                return _selects(scope, _names(spec.get("priorityClassName")))
             case "CrossNamespacePodAffinity":
                 return _selects_other_namespaces(spec)
             case _:
@@ -154,6 +171,14 @@ class QuotaEvaluator(NamedTuple):
     def _is_count(self, name: str) -> bool:
         return name == self._count or (self.resource in _BARE_NAMES and name == self.resource.resource)
 
+    @property
+    def _is_resource_claim(self) -> bool:
+        return self.resource == (self.brand.group("resource"), "resourceclaims")
+
+    @property
+    def _devices(self) -> str:
+        return f".deviceclass.{self.brand.group('resource')}/devices"
+
     def _class_suffix(self, name: str) -> str:
         return f".storageclass.{self.brand.group('storage')}/{name}"
 
@@ -161,7 +186,9 @@ class QuotaEvaluator(NamedTuple):
         used = {"persistentvolumeclaims": _ONE}
         requests = quantities((claim["spec"].get("resources") or {}).get("requests"))
         if storage := requests.get("storage"):
-            used["requests.storage"] = storage
+            # What has been allocated to a claim that was larger once.
+            allocated = quantities((claim.get("status") or {}).get("allocatedResources"))
+            used["requests.storage"] = max(storage, allocated.get("storage", storage)).with_scale(0)
         if name := storage_class_of(claim):
             used |= {f"{name}{self._class_suffix(field)}": value for field, value in used.items()}
         return used
@@ -221,6 +248,12 @@ def _is_best_effort(spec: Document) -> bool:
     )
 
 
+def is_terminating(pod: Document) -> bool:
+    """Tells whether a pod ends by itself at some time, as the scope Terminating has it."""
+    seconds = (pod.get("spec") or {}).get("activeDeadlineSeconds")
+    return seconds is not None and seconds >= 0
+
+
 def _selects_other_namespaces(spec: Document) -> bool:
     """Tells whether the (anti-)affinity of a pod names other namespaces."""
     affinity = spec.get("affinity") or {}
@@ -233,17 +266,47 @@ def _selects_other_namespaces(spec: Document) -> bool:
     return False
 
 
-def _selects(scope: Document, value: str | None) -> bool:
+def _selects(scope: Document, names: Collection[str]) -> bool:
+    """Tells whether a scope selects an object that has some classes: it is enough if it selects one."""
     values = scope.get("values") or ()
     match scope.get("operator"):
         case "In":
-            return bool(value) and value in values
+            return any(name in values for name in names)
         case "NotIn":
-            return not value or value not in values
+            return not names or any(name not in values for name in names)
         case "Exists":
-            return bool(value)
+            return bool(names)
         case _:
-            return not value
+            return not names
+
+
+def _names(*names: str | None) -> Collection[str]:
+    """Returns the names that are there."""
+    return {name for name in names if name}
+
+
+# ---- claims
+
+
+def _attributes_classes(claim: Document) -> Collection[str]:
+    """Returns the classes of attributes that the volume of a claim is to have, has, or is about to get."""
+    spec, status = claim.get("spec") or {}, claim.get("status") or {}
+    target = (status.get("modifyVolumeStatus") or {}).get("targetVolumeAttributesClassName")
+    current = status.get("currentVolumeAttributesClassName")
+    return _names(spec.get("volumeAttributesClassName"), current, target)
+
+
+def devices_by_class(claim: Document) -> Mapping[str, int]:
+    """Returns how many devices of each class a ResourceClaim may get at most."""
+    counts: Counter[str] = Counter()
+    for request in at(claim, "spec", "devices", "requests") or ():
+        most: Counter[str] = Counter()
+        # v1beta1 has what is requested in the request itself.
+        for each in request.get("firstAvailable") or (request.get("exactly") or request,):
+            count = LIST_MAX if each.get("allocationMode") == "All" else each.get("count") or 0
+            most |= Counter({each.get("deviceClassName", ""): count})
+        counts += most
+    return counts
 
 
 # ---- services
@@ -334,13 +397,30 @@ class UsageCalculation:
         return {field: values for field, values in found.items() if values}
 
 
+def may_change_usage(resource: GroupResource, subresource: str, new: Document, old: Document | None) -> bool:
+    """Tells whether the update of an object can change what it uses, or which quotas it concerns.
+
+    Source: `Handles` of kubernetes' evaluators.
+    """
+    # Of the scopes of pods only that changes.
+    return (resource, subresource) != (PODS, "") or is_terminating(new) is not is_terminating(old or {})
+
+
 def usage_after_write(
-    quota: Document, evaluator: QuotaEvaluator, new: Document, old: Document | None, now: float
+    quota: Document,
+    evaluator: QuotaEvaluator,
+    new: Document,
+    old: Document | None,
+    now: float,
+    *,
+    is_limited: bool = True,
 ) -> dict[str, str] | None:
     """Returns `status.used` of the quota with `new` in place of `old`; None if that changes nothing.
 
-    Only what the quota's status limits counts: a quota that nobody has measured yet limits nothing. What an
-    object no longer uses is given back by the next calculation.
+    is_limited: whether the quota can be exceeded; else it is only charged.
+    Where the quota is not about the old object, the new one is charged as a whole. Only what the quota's
+    status limits counts: a quota that nobody has measured yet limits nothing. What an object no longer uses
+    is given back by the next calculation.
     Raises QuotaViolation.
     """
     name, status = quota["metadata"]["name"], quota.get("status") or {}
@@ -355,7 +435,8 @@ def usage_after_write(
     used = quantities(status.get("used"))
     if any(each not in used for each in limited):
         raise QuotaViolation(f"status unknown for quota: {name}, resources: {','.join(sorted(limited))}")
-    before = evaluator.usage(old, now) if old is not None else {}
+    was_charged = old is not None and evaluator.is_in_scope(quota, old)
+    before = evaluator.usage(old, now) if old is not None and was_charged else {}
     added = {
         each: value - before[each] if each in before else value
         for each, value in evaluator.usage(new, now).items()
@@ -364,7 +445,7 @@ def usage_after_write(
     added = {each: value for each, value in added.items() if value.value > 0}
     after = sum_of(used, added)
     exceeded = sorted(each for each in added if after[each] > hard[each])
-    if exceeded:
+    if exceeded and is_limited:
         requested, so_far, limit = (
             ",".join(f"{each}={amounts[each]}" for each in exceeded) for amounts in (added, used, hard)
         )

@@ -14,7 +14,12 @@ from apiserver.admission.chain import Operation
 from apiserver.admission.configuration.resource_quota import LimitedResource
 from apiserver.admission.plugins.resource_quota import Change, handles, require_covered
 from apiserver.brand import Brand
-from apiserver.catalogue.core.resource_quotas.usage import QuotaEvaluator, QuotaViolation, usage_after_write
+from apiserver.catalogue.core.resource_quotas.usage import (
+    QuotaEvaluator,
+    QuotaViolation,
+    may_change_usage,
+    usage_after_write,
+)
 from apiserver.meta.quantity import Quantity
 from apiserver.vocabulary import GroupResource
 
@@ -23,6 +28,7 @@ SERVICES: Final = GroupResource("", "services")
 CLAIMS: Final = GroupResource("", "persistentvolumeclaims")
 CONFIG_MAPS: Final = GroupResource("", "configmaps")
 DEPLOYMENTS: Final = GroupResource("apps", "deployments")
+DEVICE_CLAIMS: Final = GroupResource("resource.k8s.io", "resourceclaims")
 NOW: Final = 1_000_000.0
 
 
@@ -81,6 +87,48 @@ FAST: Final = {
     "fast.storageclass.storage.k8s.io/persistentvolumeclaims": "1",
     "fast.storageclass.storage.k8s.io/requests.storage": "1Gi",
 }
+
+
+def cpu(amount: str) -> dict[str, str]:
+    return dict.fromkeys(("cpu", "requests.cpu", "limits.cpu"), amount)
+
+
+def resized(
+    wants: dict[str, str],
+    has: dict[str, str],
+    reason: str = "",
+    *,
+    allocated: dict[str, str] | None = None,
+    field: str = "containers",
+    **more: Any,
+) -> dict[str, Any]:
+    """A pod whose container wants other resources than it has. reason: why it does not get them."""
+    container = {"name": "r", "resources": {"requests": wants, "limits": wants}, **more}
+    status = {"name": "r", "resources": {"requests": has, "limits": has}}
+    if allocated is not None:
+        status["allocatedResources"] = allocated
+    statuses = "containerStatuses" if field == "containers" else "initContainerStatuses"
+    pending = [{"type": "Ready"}, {"type": "PodResizePending", "reason": reason}]
+    return {
+        "metadata": {"name": "p"},
+        "spec": {"containers": [], field: [container]},
+        "status": {statuses: [status], **({"conditions": pending} if reason else {})},
+    }
+
+
+def exactly(name: str, count: int) -> dict[str, Any]:
+    asked = {"deviceClassName": name, "allocationMode": "ExactCount", "count": count}
+    return {"name": "r", "exactly": asked}
+
+
+def devices(*requests: dict[str, Any]) -> dict[str, Any]:
+    return {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [*requests]}}}
+
+
+def of_class(**counts: str) -> dict[str, str]:
+    return {f"{name}.deviceclass.resource.k8s.io/devices": count for name, count in counts.items()}
+
+
 # https://kubernetes.io/docs/concepts/policy/resource-quotas/
 USAGES: Final[dict[str, tuple[GroupResource, dict[str, Any], dict[str, str]]]] = {
     "an object": (DEPLOYMENTS, {"metadata": {}}, {"count/deployments.apps": "1"}),
@@ -119,6 +167,33 @@ USAGES: Final[dict[str, tuple[GroupResource, dict[str, Any], dict[str, str]]]] =
         pod({"requests": {"hugepages-2Mi": "4Mi", "example.com/gpu": "2"}}),
         {**ONE_POD, "hugepages-2Mi": "4Mi", "requests.hugepages-2Mi": "4Mi", "requests.example.com/gpu": "2"},
     ),
+    "a container that shrinks": (PODS, resized({"cpu": "1"}, {"cpu": "3"}), {**ONE_POD, **cpu("3")}),
+    "a container that grows": (PODS, resized({"cpu": "3"}, {"cpu": "1"}), {**ONE_POD, **cpu("3")}),
+    "a container that cannot grow": (
+        PODS,
+        resized({"cpu": "3"}, {"cpu": "1"}, "Infeasible"),
+        {**ONE_POD, **cpu("1")},
+    ),
+    "a container that grows later": (
+        PODS,
+        resized({"cpu": "3"}, {"cpu": "1"}, "Deferred"),
+        {**ONE_POD, **cpu("3")},
+    ),
+    "what has been allocated to a container": (
+        PODS,
+        resized({"cpu": "1"}, {}, allocated={"cpu": "2"}),
+        {**ONE_POD, "cpu": "2", "requests.cpu": "2", "limits.cpu": "1"},
+    ),
+    "a sidecar that shrinks": (
+        PODS,
+        resized({"cpu": "1"}, {"cpu": "3"}, field="initContainers", restartPolicy="Always"),
+        {**ONE_POD, **cpu("3")},
+    ),
+    "a first step that has been made": (
+        PODS,
+        resized({"cpu": "1"}, {"cpu": "3"}, field="initContainers"),
+        {**ONE_POD, **cpu("1")},
+    ),
     "a pod that has ended": (PODS, {**pod(SMALL), "status": {"phase": "Succeeded"}}, {"count/pods": "1"}),
     "a pod that should be gone": (
         PODS,
@@ -138,6 +213,48 @@ USAGES: Final[dict[str, tuple[GroupResource, dict[str, Any], dict[str, str]]]] =
     ),
     "a claim": (CLAIMS, claim(), ONE_CLAIM),
     "a claim of a class": (CLAIMS, claim(storageClassName="fast"), FAST),
+    "a claim to a part of a byte": (
+        CLAIMS,
+        {**claim(), "spec": {"resources": {"requests": {"storage": "1500m"}}}},
+        {**ONE_CLAIM, "requests.storage": "2"},
+    ),
+    "a claim that has been larger": (
+        CLAIMS,
+        {**claim(), "status": {"allocatedResources": {"storage": "3Gi"}}},
+        {**ONE_CLAIM, "requests.storage": "3Gi"},
+    ),
+    "a claim that is to be larger": (
+        CLAIMS,
+        {**claim(), "status": {"allocatedResources": {"storage": "1Mi"}}},
+        ONE_CLAIM,
+    ),
+    "devices": (
+        DEVICE_CLAIMS,
+        devices(exactly("gpu", 2), exactly("gpu", 3), exactly("nic", 1)),
+        {"count/resourceclaims.resource.k8s.io": "1", **of_class(gpu="5", nic="1")},
+    ),
+    "all devices": (
+        DEVICE_CLAIMS,
+        devices({"exactly": {"deviceClassName": "gpu", "allocationMode": "All"}}),
+        {"count/resourceclaims.resource.k8s.io": "1", **of_class(gpu="32")},
+    ),
+    "the most of several choices": (
+        DEVICE_CLAIMS,
+        devices(
+            {
+                "firstAvailable": [
+                    exactly(name, count)["exactly"] for name, count in (("gpu", 2), ("gpu", 4), ("nic", 1))
+                ]
+            },
+            exactly("gpu", 1),
+        ),
+        {"count/resourceclaims.resource.k8s.io": "1", **of_class(gpu="5", nic="1")},
+    ),
+    "devices, as v1beta1 has them": (
+        DEVICE_CLAIMS,
+        devices(exactly("gpu", 2)["exactly"]),
+        {"count/resourceclaims.resource.k8s.io": "1", **of_class(gpu="2")},
+    ),
     "told in the old way": (
         CLAIMS,
         {**claim(), "metadata": {"annotations": {"volume.beta.kubernetes.io/storage-class": "fast"}}},
@@ -172,7 +289,9 @@ WRITES: Final = {
     "its end": (DEPLOYMENTS, "", Operation.DELETE, False),
     "another type of a service": (SERVICES, "", Operation.UPDATE, True),
     "a larger claim": (CLAIMS, "", Operation.UPDATE, True),
-    "a label of a pod": (PODS, "", Operation.UPDATE, False),
+    "the end of a pod's life": (PODS, "", Operation.UPDATE, True),
+    "the volume of a claim": (CLAIMS, "status", Operation.UPDATE, True),
+    "a pod's debugger": (PODS, "ephemeralcontainers", Operation.UPDATE, False),
     "a larger pod": (PODS, "resize", Operation.UPDATE, True),
     "a status": (SERVICES, "status", Operation.UPDATE, False),
     "a binding": (PODS, "binding", Operation.CREATE, False),
@@ -207,6 +326,7 @@ SCOPES: Final[dict[str, tuple[dict[str, Any], dict[str, Any], bool]]] = {
     "none": ({}, pod(), True),
     "ends": ({"scopes": ["Terminating"]}, pod(activeDeadlineSeconds=0), True),
     "does not end": ({"scopes": ["Terminating"]}, pod(), False),
+    "ends before it begins": ({"scopes": ["Terminating"]}, pod(activeDeadlineSeconds=-1), False),
     "is not to end": ({"scopes": ["NotTerminating"]}, pod(activeDeadlineSeconds=5), False),
     "asks for nothing": ({"scopes": ["BestEffort"]}, pod(), True),
     "asks for zero": ({"scopes": ["BestEffort"]}, pod({"requests": {"cpu": "0"}}), True),
@@ -238,10 +358,106 @@ def test_scopes_of_pods(spec: dict[str, Any], document: dict[str, Any], expected
 
 def test_scopes_of_others() -> None:
     """A quota with a scope is about no object that cannot be in it."""
-    gold = scope("VolumeAttributesClass", "In", "gold")
-    assert evaluator(CLAIMS).is_in_scope({"spec": gold}, claim(volumeAttributesClassName="gold"))
-    assert not evaluator(CLAIMS).is_in_scope({"spec": gold}, claim())
     assert not evaluator(CONFIG_MAPS).is_in_scope({"spec": {"scopes": ["NotTerminating"]}}, {"metadata": {}})
+
+
+BECOMES: Final = {**claim(volumeAttributesClassName="gold"), "status": {}}
+BECOMES["status"] = {
+    "currentVolumeAttributesClassName": "silver",
+    "modifyVolumeStatus": {"targetVolumeAttributesClassName": "tin"},
+}
+CLASSES: Final[dict[str, tuple[dict[str, Any], dict[str, Any], bool]]] = {
+    "the class that is wanted": (scope("VolumeAttributesClass", "In", "gold"), BECOMES, True),
+    "the class that there is": (scope("VolumeAttributesClass", "In", "silver"), BECOMES, True),
+    "the class that is tried": (scope("VolumeAttributesClass", "In", "tin"), BECOMES, True),
+    "another class": (scope("VolumeAttributesClass", "In", "lead"), BECOMES, False),
+    "not the only class": (scope("VolumeAttributesClass", "NotIn", "gold"), BECOMES, True),
+    "none of the classes": (scope("VolumeAttributesClass", "NotIn", "gold", "silver", "tin"), BECOMES, False),
+    "any class": (scope("VolumeAttributesClass"), BECOMES, True),
+    "no class": (scope("VolumeAttributesClass", "DoesNotExist"), BECOMES, False),
+    "any class, of none": (scope("VolumeAttributesClass"), claim(), False),
+    "no class, of none": (scope("VolumeAttributesClass", "DoesNotExist"), claim(), True),
+    "not a class, of none": (scope("VolumeAttributesClass", "NotIn", "gold"), claim(), True),
+    "an empty name is none": (scope("VolumeAttributesClass"), claim(volumeAttributesClassName=""), False),
+    "a scope of other objects": (scope("PriorityClass", "DoesNotExist"), claim(), False),
+}
+
+
+@pytest.mark.parametrize(("spec", "document", "expected"), CLASSES.values(), ids=CLASSES)
+def test_scopes_of_claims(spec: dict[str, Any], document: dict[str, Any], expected: bool) -> None:
+    assert evaluator(CLAIMS).is_in_scope({"spec": spec}, document) is expected
+
+
+# ---- updates
+
+ENDLESS, ENDS, ENDS_SOONER = pod(SMALL), pod(SMALL, activeDeadlineSeconds=9), pod(activeDeadlineSeconds=5)
+TERMINATING: Final = {"scopes": ["Terminating"]}
+PLAIN, GOLDEN = claim(), claim(volumeAttributesClassName="gold")
+LARGER: Final = {**claim(), "spec": {"resources": {"requests": {"storage": "3Gi"}}}}
+GOLD: Final = scope("VolumeAttributesClass", "In", "gold")
+# The quota's scope, what it counts, the object before and after, and what is charged.
+MOVES: Final[dict[str, tuple[GroupResource, dict[str, Any], str, Any, Any, str]]] = {
+    "a pod that comes into the scope": (PODS, TERMINATING, "pods", ENDLESS, ENDS, "1"),
+    "what it asks for, too": (PODS, TERMINATING, "requests.cpu", ENDLESS, ENDS, "100m"),
+    "a pod that stays in it": (PODS, TERMINATING, "pods", ENDS, ENDS_SOONER, ""),
+    "a pod that leaves it": (PODS, TERMINATING, "pods", ENDS, ENDLESS, ""),
+    "a pod that is in no scope any more": (PODS, {"scopes": ["NotTerminating"]}, "pods", ENDS, ENDLESS, "1"),
+    "two scopes": (PODS, {"scopes": ["Terminating", "NotBestEffort"]}, "pods", ENDLESS, ENDS, "1"),
+    "a selector": (PODS, scope("Terminating"), "pods", ENDLESS, ENDS, "1"),
+    "no scope": (PODS, {}, "pods", ENDLESS, ENDS, ""),
+    "a class of priority": (PODS, scope("PriorityClass", "In", "high"), "pods", LOW, HIGH, "1"),
+    "no class of priority": (PODS, scope("PriorityClass", "DoesNotExist"), "pods", LOW, pod(), "1"),
+    "a pod that asks for something": (PODS, {"scopes": ["NotBestEffort"]}, "pods", pod(), ENDLESS, "1"),
+    "a pod that looks abroad": (
+        *(PODS, scope("CrossNamespacePodAffinity"), "pods"),
+        *(pod(), pod(affinity=ABROAD), "1"),
+    ),
+    "a claim that comes into the scope": (CLAIMS, GOLD, "persistentvolumeclaims", PLAIN, GOLDEN, "1"),
+    "its size, too": (CLAIMS, GOLD, "requests.storage", PLAIN, GOLDEN, "1Gi"),
+    "a claim that leaves the scope": (CLAIMS, GOLD, "requests.storage", GOLDEN, PLAIN, ""),
+    "a claim that grows": (CLAIMS, {}, "requests.storage", PLAIN, LARGER, "2Gi"),
+    "a claim whose volume gets the class": (
+        *(CLAIMS, GOLD, "requests.storage", PLAIN),
+        *({**claim(), "status": {"currentVolumeAttributesClassName": "gold"}}, "1Gi"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("resource", "spec", "name", "old", "new", "charged"), MOVES.values(), ids=MOVES)
+def test_an_object_that_comes_into_a_scope_is_charged_as_new(
+    resource: GroupResource, spec: dict[str, Any], name: str, old: Any, new: Any, charged: str
+) -> None:
+    there = quota({name: "100Gi"}, **spec)
+    used = usage_after_write(there, evaluator(resource), new, old, NOW)
+    assert used == ({name: charged} if charged else None)
+    full = quota({name: "0"}, **spec)
+    if charged:
+        limits = f"requested: {name}={charged}, used: {name}=0, limited: {name}=0"
+        assert refusal(full, resource, new, old) == f"exceeded quota: q, {limits}"
+        used = usage_after_write(full, evaluator(resource), new, old, NOW, is_limited=False)
+        assert used == {name: charged}, "charged, but not refused"
+    else:
+        assert usage_after_write(full, evaluator(resource), new, old, NOW) is None
+
+
+# Which updates of pods count.
+UPDATES: Final[dict[str, tuple[GroupResource, str, Any, Any, bool]]] = {
+    "an end": (PODS, "", ENDLESS, ENDS, True),
+    "no end any more": (PODS, "", ENDS, ENDLESS, True),
+    "an earlier end": (PODS, "", ENDS, ENDS_SOONER, False),
+    "a label": (PODS, "", ENDLESS, {**ENDLESS, "metadata": {"labels": {"a": "b"}}}, False),
+    "a new size": (PODS, "resize", ENDLESS, ENDLESS, True),
+    "a claim": (CLAIMS, "", PLAIN, PLAIN, True),
+    "a volume": (CLAIMS, "status", PLAIN, PLAIN, True),
+    "a service": (SERVICES, "", service("ClusterIP"), service("NodePort"), True),
+}
+
+
+@pytest.mark.parametrize(("resource", "subresource", "old", "new", "expected"), UPDATES.values(), ids=UPDATES)
+def test_which_updates_count(
+    resource: GroupResource, subresource: str, old: Any, new: Any, expected: bool
+) -> None:
+    assert may_change_usage(resource, subresource, new, old) is expected
 
 
 # ---- charging
@@ -289,13 +505,16 @@ def test_a_quota_that_is_used_up() -> None:
 
 
 def test_pods_must_say_what_they_need() -> None:
-    """Of processor time and memory only, and each container for itself."""
+    """Of processor time and memory only, and each container for itself, or the pod as a whole."""
     compute = quota({"requests.cpu": "1", "limits.memory": "1Gi", "requests.ephemeral-storage": "1"})
     assert refusal(compute, PODS, pod(SMALL, {})) == (
         "failed quota: q: must specify limits.memory for: c0,c1; requests.cpu for: c1"
     )
-    whole = pod({}, resources={"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}})
+    whole = pod({}, resources={"requests": {"cpu": "1"}})
     assert usage_after_write(compute, evaluator(PODS), whole, None, NOW) is not None
+    usage_after_write(compute, evaluator(PODS), pod({}, resources={"limits": {"cpu": "1"}}), None, NOW)
+    with pytest.raises(QuotaViolation):
+        usage_after_write(compute, evaluator(PODS), pod({}, resources={"requests": {}}), None, NOW)
 
 
 def test_a_quota_that_is_measured_in_part() -> None:
@@ -393,6 +612,16 @@ def test_what_is_limited_needs_a_quota(
             require_covered(LIMITED, quotas, evaluator(resource), change)
     else:
         require_covered(LIMITED, quotas, evaluator(resource), change)
+
+
+def test_an_update_that_comes_into_the_scope_of_a_quota_is_looked_at_as_a_new_object() -> None:
+    """Where a quota covers it before and after, only what it uses more is."""
+    limited = (LimitedResource(PODS, names=("requests.cpu",)),)
+    into, around = quota({"pods": "5"}, scopes=["Terminating"]), quota({"pods": "5"})
+    change = Change(ENDS, ENDLESS, NOW)
+    require_covered(limited, [around], evaluator(PODS), change)
+    with pytest.raises(QuotaViolation, match=r"insufficient quota to consume: requests\.cpu"):
+        require_covered(limited, [around, into], evaluator(PODS), change)
 
 
 def test_an_update_that_uses_no_more_needs_none() -> None:
