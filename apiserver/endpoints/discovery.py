@@ -99,7 +99,10 @@ class Discovery:
         # In Kubernetes the aggregated form has no CBOR, whatever the gate says.
         targets = [Target(AGGREGATED_KIND, brand.discovery_group, "v2")]
         self._negotiator = Negotiator(targets, supported_media_types(brand))
-        self._plain = Negotiator((), supported_media_types(brand, has_cbor=has_cbor))
+        plain = supported_media_types(brand, has_cbor=has_cbor)
+        self._routed = Negotiator((), plain)
+        # What lies above the versions of groups, and custom resources, are not served by Kubernetes' router.
+        self._unrouted = Negotiator((), plain, is_routed=False)
         self._target = f"g={brand.discovery_group};v=v2;as={AGGREGATED_KIND}"
         # The part of each group, and what it was built from: a new table has few new groups.
         self._groups: dict[str, tuple[object, bytes]] = {}
@@ -109,7 +112,7 @@ class Discovery:
         if (media_type := self._aggregated_type(call)) is not None:
             await self._send_aggregated(call, "core", media_type)
             return
-        media_type = self._plain_type(call)
+        media_type = _media_type(call, self._routed)
         versions = [gv.version for gv in self._served.current.groups.get("", ())]
         host = call.request.headers.get(hdrs.HOST, "")
         if not host.isascii():
@@ -130,20 +133,19 @@ class Discovery:
         if (media_type := self._aggregated_type(call)) is not None:
             await self._send_aggregated(call, "named", media_type)
         else:
-            await self._send(
-                call, _DocumentKey("APIGroupList"), lambda: _group_list(self.groups_now()), _VARY
-            )
+            which = _DocumentKey("APIGroupList")
+            await self._send(call, self._unrouted, which, lambda: _group_list(self.groups_now()), _VARY)
 
     async def group(self, call: ApiCall, name: str) -> None:
         """Serve /apis/{group}; the group is known to be served. Raises NotAcceptable."""
-        await self._send(
-            call, _DocumentKey("APIGroup", name), lambda: _group_document(self.groups_now(), name)
-        )
+        which = _DocumentKey("APIGroup", name)
+        await self._send(call, self._unrouted, which, lambda: _group_document(self.groups_now(), name))
 
     async def version(self, call: ApiCall, group_version: GroupVersion) -> None:
         """Serve /api/v1 or /apis/{group}/{version}; it is known to be served here. Raises NotAcceptable."""
-        which = _DocumentKey("APIResourceList", str(group_version))
-        await self._send(call, which, lambda: _resource_list(self._served.current, group_version))
+        which, served = _DocumentKey("APIResourceList", str(group_version)), self._served.current
+        negotiator = self._unrouted if served.is_custom(group_version.group) else self._routed
+        await self._send(call, negotiator, which, lambda: _resource_list(served, group_version))
 
     def groups_now(self) -> Mapping[str, tuple[GroupVersion, ...]]:
         """Returns the versions of each group, here and on other servers, in the order of their priorities."""
@@ -185,19 +187,16 @@ class Discovery:
             return None  # The unaggregated document will be refused, too, and names the types there are.
         return form.media_type if form.kind == AGGREGATED_KIND else None
 
-    def _plain_type(self, call: ApiCall) -> str:
-        """Raises NotAcceptable."""
-        return self._plain.form_for(call.request.headers.get(hdrs.ACCEPT, "")).media_type
-
     async def _send(
         self,
         call: ApiCall,
+        negotiator: Negotiator,
         which: _DocumentKey,
         make: Callable[[], Document],
         headers: Mapping[str, str] | None = None,
     ) -> None:
         """Raises NotAcceptable."""
-        media_type = self._plain_type(call)
+        media_type = _media_type(call, negotiator)
         cache = self._built(self._now()).documents
         text = cache.get((which, JSON))
         if text is None:
@@ -296,6 +295,11 @@ class Discovery:
 
 
 _VARY: Final = {"Vary": "Accept"}
+
+
+def _media_type(call: ApiCall, negotiator: Negotiator) -> str:
+    """Raises NotAcceptable."""
+    return negotiator.form_for(call.request.headers.get(hdrs.ACCEPT, "")).media_type
 
 
 def _evict_oldest(cache: dict[tuple[_DocumentKey, str], bytes]) -> None:

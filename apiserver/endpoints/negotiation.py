@@ -11,11 +11,15 @@ from typing import Final, NamedTuple
 
 from apiserver.brand import Brand
 from apiserver.errors import NotAcceptable
-from apiserver.wire.media_types import JSON
+from apiserver.wire.media_types import CBOR, CBOR_SEQUENCE, JSON, YAML
 
 # Longer headers are not cached; types beyond this number are ignored.
 CACHED_LENGTH_MAX: Final = 512
 ACCEPTED_TYPES_MAX: Final = 50
+# The documents of a stream must be able to follow each other.
+UNSTREAMED: Final = frozenset({YAML})
+# The version of the kinds that all resources share, as `;sv=v1` names it.
+SERVER_VERSION: Final = "v1"
 # Clients can have this left out with `;drop=metadata.managedFields`: few use it, and it is long.
 MANAGED_FIELDS: Final = "metadata.managedFields"
 
@@ -61,6 +65,15 @@ def object_targets(brand: Brand) -> tuple[Target, ...]:
     )
 
 
+def stream_types(media_types: Iterable[str]) -> tuple[str, ...]:
+    """Returns the names that the streams of these media types have in errors."""
+    return tuple(
+        CBOR_SEQUENCE if each == CBOR else f"{each};stream=watch"
+        for each in media_types
+        if each not in UNSTREAMED
+    )
+
+
 class _Clause(NamedTuple):
     """One media type of an Accept header."""
 
@@ -77,7 +90,8 @@ class Negotiator:
     without_tables: those of them that have no Table.
     only_metadata: those of them in which only metadata can be had (PartialObjectMetadata and its list).
     is_routed: a router stands before, which does not understand `application/*`, and has an error of its own.
-    streams: whether responses are streams of events, for which `;stream=watch` may ask.
+    stream_types: the media types of watches, where a list can be watched: the router's error names them, too.
+    is_stream: the response is such a stream.
     """
 
     def __init__(
@@ -88,14 +102,16 @@ class Negotiator:
         without_tables: Sequence[str] = (),
         only_metadata: Sequence[str] = (),
         is_routed: bool = True,
-        streams: bool = False,
+        stream_types: Sequence[str] = (),
+        is_stream: bool = False,
     ) -> None:
         self._targets = frozenset(targets)
         self._media_types = tuple(media_types)
         self._without_tables = frozenset(without_tables)
         self._only_metadata = frozenset(only_metadata)
         self._is_routed = is_routed
-        self._streams = streams
+        self._stream_types = tuple(stream_types)
+        self._is_stream = is_stream
         self._known = lru_cache(maxsize=256)(self._form_for)  # clients send few different headers
 
     def form_for(self, accept: str) -> Form:
@@ -116,15 +132,18 @@ class Negotiator:
                     continue
                 is_any_supported = True
                 if self._can_become(media_type, parameters):
+                    if self._is_stream and media_type in UNSTREAMED:
+                        raise NotAcceptable.none_of(self._stream_types)
                     return Form(
                         media_type,
                         parameters.get("as", ""),
                         parameters.get("v", "v1"),
                         parameters.get("drop") == MANAGED_FIELDS,
+                        parameters.get("pretty") == "1" and media_type == JSON and not self._is_stream,
                     )
         if self._is_routed and not is_any_supported:
             # The router rejects these before parameters are looked at.
-            available = ", ".join(self._media_types)
+            available = ", ".join((*self._media_types, *self._stream_types))
             raise NotAcceptable(f"406: Not Acceptable\n\nAvailable representations: {available}", details={})
         raise NotAcceptable.none_of(self._media_types)
 
@@ -134,7 +153,12 @@ class Negotiator:
         return not self._is_routed and accepted == f"{media_type.partition('/')[0]}/*"
 
     def _can_become(self, media_type: str, parameters: dict[str, str]) -> bool:
-        if "stream" in parameters and not (self._streams and parameters["stream"] == "watch"):
+        # Where nothing is streamed, the parameter is allowed and says nothing.
+        if parameters.get("stream", "watch") != "watch" or (
+            "stream" in parameters and media_type in UNSTREAMED
+        ):
+            return False
+        if parameters.get("sv", SERVER_VERSION) != SERVER_VERSION:
             return False
         if parameters.keys().isdisjoint(("as", "g", "v")):
             return media_type not in self._only_metadata
@@ -157,6 +181,7 @@ def _parse(accept: str) -> Iterable[_Clause]:
         parameters = {
             name.strip().lower(): value.strip().strip('"')
             for name, _, value in (piece.partition("=") for piece in pieces)
+            if value
         }
         try:
             quality = float(parameters.pop("q", "1"))

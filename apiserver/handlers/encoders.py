@@ -9,12 +9,12 @@ from aiohttp import hdrs
 
 from apiserver.brand import Brand
 from apiserver.endpoints.api_call import ApiCall
-from apiserver.endpoints.negotiation import FULL, INDENTED, Form, Negotiator, object_targets
+from apiserver.endpoints.negotiation import FULL, INDENTED, Form, Negotiator, object_targets, stream_types
 from apiserver.endpoints.representation import Encoder, FormCaches, MetaV1Encoders, encoder_for
 from apiserver.endpoints.responses import is_pretty
 from apiserver.meta.options import first
 from apiserver.registry.served_resource import ServedResource
-from apiserver.wire.media_types import JSON, YAML, supported_media_types
+from apiserver.wire.media_types import JSON, supported_media_types
 
 
 class Encoders:
@@ -43,7 +43,7 @@ class Encoders:
         if accept in ("", "*/*", JSON):
             form = FULL  # What most clients ask for is negotiated at once.
         else:
-            form = self._negotiator(resource, streams=streams).form_for(accept)
+            form = self._negotiator(call, resource).form_for(accept)
         if form.media_type == JSON and not streams and is_pretty(call):
             form = INDENTED if form is FULL else form._replace(is_indented=True)
         if form.kind == "Table" and (include_object := first(call.query, "includeObject")):
@@ -72,9 +72,12 @@ class Encoders:
             )
         return encoder
 
-    def _negotiator(self, resource: ServedResource, *, streams: bool) -> Negotiator:
-        """Returns the negotiator for what resources like this one have."""
-        likeness = (resource.has_protobuf, resource.has_table, resource.is_custom, streams)
+    def _negotiator(self, call: ApiCall, resource: ServedResource) -> Negotiator:
+        """Returns the negotiator for what resources like this one have. resource: the answer's."""
+        assert call.resource is not None
+        is_stream, lists = call.info.verb == "watch", call.info.verb in ("list", "watch")
+        is_routed = not call.resource.is_custom
+        likeness = (resource.has_protobuf, resource.has_table, is_routed, lists, is_stream)
         negotiator = self._negotiators.get(likeness)
         if negotiator is None:
             targets = object_targets(self._brand)
@@ -82,11 +85,11 @@ class Encoders:
             protobuf = (self._brand.protobuf_media_type,)
             negotiator = self._negotiators[likeness] = Negotiator(
                 [each for each in targets if resource.has_table or each.kind != "Table"],
-                # A stream is not in YAML: its documents cannot follow each other.
-                [each for each in types if not (streams and each == YAML)],
+                types,
                 without_tables=protobuf,
                 only_metadata=() if resource.has_protobuf else protobuf,
-                is_routed=not resource.is_custom,
-                streams=streams,
+                is_routed=is_routed,
+                stream_types=stream_types(types) if lists else (),
+                is_stream=is_stream,
             )
         return negotiator

@@ -429,19 +429,21 @@ def test_accept_headers(api: Api, accept: str, media_type: str, is_aggregated: b
     assert answer.headers["content-type"] == media_type + (AS_AGGREGATED if is_aggregated else "")
 
 
+_ROUTED: Final = "406: Not Acceptable\n\nAvailable representations: "
+_UNROUTED: Final = "only the following media types are accepted: "
 NOT_ACCEPTABLE: Final = {
-    "an unknown type": ("text/html", "406: Not Acceptable\n\nAvailable representations: "),
-    "a type behind a gate": (CBOR, "406: Not Acceptable\n\nAvailable representations: "),
-    "a table": (
-        "application/json;as=Table;g=meta.k8s.io;v=v1",
-        "only the following media types are accepted: ",
-    ),
+    "an unknown type": ("text/html", _ROUTED),
+    "a type behind a gate": (CBOR, _ROUTED),
+    "a table": ("application/json;as=Table;g=meta.k8s.io;v=v1", _UNROUTED),
     "an unknown version of all at once": (
         f"{PROTOBUF}{AS_AGGREGATED.replace('v2', 'v9')}",
-        "only the following media types are accepted: ",
+        _UNROUTED,
     ),
-    "a stream": (f"{PROTOBUF};stream=watch", "only the following media types are accepted: "),
+    "another stream": (f"{PROTOBUF};stream=list", _UNROUTED),
+    "a stream of YAML": (f"{YAML};stream=watch", _UNROUTED),
 }
+# What lies above the versions of groups does not come from Kubernetes' router.
+_AGGREGATED_PATHS: Final = ("/apis", "/apis/autoscaling")
 
 
 @pytest.mark.parametrize("path", DOCUMENTS)
@@ -450,7 +452,22 @@ def test_unacceptable_media_types(api: Api, path: str, accept: str, message: str
     """Row D17: with a list of what can be."""
     answer = api.get(path, headers={"Accept": accept})
     assert (answer.status, answer.reason) == (406, "NotAcceptable")
+    message = _UNROUTED if path in _AGGREGATED_PATHS else message
     assert answer.message == f"{message}application/json, {YAML}, {PROTOBUF}"
+
+
+@pytest.mark.parametrize("path", DOCUMENTS)
+def test_a_stream_of_a_document_is_the_document(api: Api, path: str) -> None:
+    """OpenAPI offers the parameter everywhere; it says nothing where nothing is streamed."""
+    answer = api.get(path, headers={"Accept": "application/json;stream=watch"})
+    assert (answer.status, answer.body) == (200, api.get(path).body)
+
+
+def test_documents_of_definitions_are_not_routed(api: Api) -> None:
+    defined = define(api, definition(new_group()))
+    for path in (f"/apis/{defined.group}", f"/apis/{defined.group}/v1"):
+        assert api.get(path, headers={"Accept": "application/*"}).status == 200
+        assert api.get(path, headers={"Accept": "text/html"}).message.startswith(_UNROUTED)
 
 
 @pytest.mark.parametrize("path", ["/apis/apps", "/apis/apps/v1"])

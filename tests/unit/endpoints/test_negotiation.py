@@ -16,13 +16,15 @@ from apiserver.brand import Brand
 from apiserver.endpoints.negotiation import (
     ACCEPTED_TYPES_MAX,
     FULL,
+    INDENTED,
     Form,
     Negotiator,
     base_type,
     object_targets,
+    stream_types,
 )
 from apiserver.errors import NotAcceptable
-from apiserver.wire.media_types import JSON
+from apiserver.wire.media_types import CBOR, JSON
 
 BRAND: Final = Brand("example.com", "acme")
 YAML: Final = "application/yaml"
@@ -62,10 +64,15 @@ ACCEPTED: Final = {
         Form(JSON, drops_managed_fields=True),
     ),
     "what else might be left out is not": ("application/json;drop=spec", FULL),
-    "a stream where none is, and something else": (
-        "application/json;stream=watch, application/yaml",
-        Form(YAML),
-    ),
+    "a stream where nothing is streamed": ("application/json;stream=watch", FULL),
+    "a stream of anything": ("*/*;stream=watch", FULL),
+    "a stream as a table": (f"application/json;stream=watch;{AS_TABLE}", TABLE),
+    "YAML has no streams": ("application/yaml;stream=watch, application/json;stream=watch", FULL),
+    "parameters without values": ("application/json;stream=;as=;g=;v=;sv=;pretty=", FULL),
+    "the version of the kinds that all share": ("application/json;sv=v1", FULL),
+    "indented": ("application/json;pretty=1", INDENTED),
+    "not indented": ("application/json;pretty=0", FULL),
+    "no other type is indented": ("application/yaml;pretty=1", Form(YAML)),
     "what kubectl sends": (
         (
             f"application/json;{AS_TABLE},"
@@ -105,6 +112,9 @@ REFUSED: Final = {
     "a group and a version without a form": "application/json;g=meta.example.com;v=v1",
     "a version without a form": "application/json;v=v1",
     "forms have case": "application/json;as=table;g=meta.example.com;v=v1",
+    "another stream": "application/json;stream=list",
+    "a stream of YAML": "application/yaml;stream=watch",
+    "another version of the kinds that all share": "application/json;sv=v2",
     "a word": "json",
     "half a type": "application/",
     "what comes after too many": "text/plain," * ACCEPTED_TYPES_MAX + "application/json",
@@ -170,17 +180,39 @@ def test_without_a_router_ranges_of_types_are_understood(accept: str, form: Form
         negotiator.form_for(accept)
 
 
-def test_watch_streams() -> None:
-    """A watch may be called one, other answers are none."""
-    accept = f"{PROTOBUF};stream=watch"
-    assert Negotiator((), (JSON, PROTOBUF), streams=True).form_for(accept) == Form(PROTOBUF)
-    assert Negotiator((), (JSON, PROTOBUF), streams=True).form_for(PROTOBUF) == Form(PROTOBUF)
-    for negotiator, asked in (
-        (Negotiator((), (JSON, PROTOBUF)), accept),
-        (Negotiator((), (JSON, PROTOBUF), streams=True), f"{PROTOBUF};stream=list"),
-    ):
-        with pytest.raises(NotAcceptable):
-            negotiator.form_for(asked)
+TYPES: Final = (JSON, YAML, PROTOBUF, CBOR)
+_ROUTED: Final = "406: Not Acceptable\n\nAvailable representations: "
+_ALL: Final = ", ".join(TYPES)
+_STREAMS: Final = f"application/json;stream=watch, {PROTOBUF};stream=watch, application/cbor-seq"
+_ONLY: Final = "only the following media types are accepted: "
+
+# What a watch answers: a form, or the message of its 406; and what a list does.
+STREAMED: Final = {
+    "a stream": (f"{PROTOBUF};stream=watch", Form(PROTOBUF), Form(PROTOBUF)),
+    "a type that has one": (PROTOBUF, Form(PROTOBUF), Form(PROTOBUF)),
+    "CBOR": (CBOR, Form(CBOR), Form(CBOR)),
+    "a stream is not indented": ("application/json;pretty=1", FULL, INDENTED),
+    "a type that has none": (YAML, _ONLY + _STREAMS, Form(YAML)),
+    "a type that has none, before one": (f"{YAML}, {JSON}", _ONLY + _STREAMS, Form(YAML)),
+    "a stream of a type that has none": (f"{YAML};stream=watch", _ONLY + _ALL, _ONLY + _ALL),
+    "another stream": (f"{JSON};stream=list", _ONLY + _ALL, _ONLY + _ALL),
+    "another type": ("text/html", f"{_ROUTED}{_ALL}, {_STREAMS}", f"{_ROUTED}{_ALL}, {_STREAMS}"),
+}
+
+
+@pytest.mark.parametrize(("accept", "watched", "listed"), STREAMED.values(), ids=STREAMED)
+def test_watch_streams(accept: str, watched: Form | str, listed: Form | str) -> None:
+    """Rows D17, D23: the router names all forms that lists and watches have; a watch those of streams."""
+    for is_stream, expected in ((True, watched), (False, listed)):
+        negotiator = Negotiator(
+            object_targets(BRAND), TYPES, stream_types=stream_types(TYPES), is_stream=is_stream
+        )
+        if isinstance(expected, Form):
+            assert negotiator.form_for(accept) == expected
+            continue
+        with pytest.raises(NotAcceptable) as raised:
+            negotiator.form_for(accept)
+        assert raised.value.message == expected
 
 
 def test_the_last_media_type_within_the_maximum_is_read() -> None:
