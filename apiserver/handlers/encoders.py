@@ -40,10 +40,9 @@ class Encoders:
         assert resource is not None
         accept = call.request.headers.get(hdrs.ACCEPT, "")
         streams = call.info.verb == "watch"
-        if accept in ("", "*/*", JSON):
-            form = FULL  # What most clients ask for is negotiated at once.
-        else:
-            form = self._negotiator(call, resource).form_for(accept)
+        # What most clients ask for is negotiated at once.
+        is_usual = accept in ("", "*/*", JSON)
+        form = FULL if is_usual else self._negotiator(call, resource).form_for(accept)
         if form.media_type == JSON and not streams and is_pretty(call):
             form = INDENTED if form is FULL else form._replace(is_indented=True)
         if form.kind == "Table" and (include_object := first(call.query, "includeObject")):

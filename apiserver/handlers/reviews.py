@@ -111,7 +111,8 @@ def all_reviews(
 def self_subject_review(clock: Callable[[], float]) -> Review:
     async def review(call: ApiCall, document: Document) -> Document:
         assert call.user is not None
-        metadata = {**document["metadata"], "creationTimestamp": timestamps.to_text(clock())}
+        # Nothing is asked, so nothing that was sent comes back.
+        metadata = {"creationTimestamp": timestamps.to_text(clock())}
         return {**document, "metadata": metadata, "status": {"userInfo": user_info(call.user)}}
 
     return review

@@ -19,12 +19,12 @@ from apiserver.handlers.decoding import Decoder
 from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.recording import record_object
 from apiserver.handlers.write_requests import WriteRequests
-from apiserver.meta import table
+from apiserver.meta import object_meta, table
 from apiserver.meta.options import WriteOptions
 from apiserver.meta.table import AGE, Column, Columns, columns, field_cell
 from apiserver.registry.served_resource import ALL_VERBS, ServedResource
 from apiserver.registry.size_class import SizeClass
-from apiserver.registry.stored_object import StoredObject, encode, with_revision
+from apiserver.registry.stored_object import StoredObject, encode, with_version
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import SchemaCompiler
 from apiserver.vocabulary import Document, GroupVersion
@@ -46,6 +46,11 @@ _SCALE_COLUMNS: Final = columns(
 )
 
 
+# The subresources whose documents name the object that they are about, with its uid.
+# Source: k8s.io/apiserver, rest.SubresourceObjectMetaPreserver.
+KEEPING_IDENTITY: Final = frozenset({"binding", "token"})
+
+
 class VirtualKinds(NamedTuple):
     """Reads, admits and encodes documents of kinds that are not stored.
 
@@ -59,12 +64,15 @@ class VirtualKinds(NamedTuple):
 
     async def read(self, call: ApiCall, kind: ServedResource, options: WriteOptions) -> Document:
         """Returns the document in the body. Raises what `Decoder.decode` raises."""
-        body, namespace = await read_body(call), call.info.namespace
+        body, info = await read_body(call), call.info
+        namespace = info.namespace
         decoded = await self.decoder.decode_offloaded(
             call.offload, body, kind, namespace, options.field_validation
         )
         call.warnings += decoded.warnings
         await record_object(call, body, decoded.document)
+        if info.verb == "create" and info.subresource not in KEEPING_IDENTITY:
+            object_meta.wipe_server_fields(decoded.document["metadata"])
         if kind.is_namespaced and namespace:
             decoded.document["metadata"]["namespace"] = namespace
         return decoded.document
@@ -125,7 +133,7 @@ def virtual_object(kind: ServedResource, document: Document) -> StoredObject:
     kind.check(document)
     version = document["metadata"].get("resourceVersion")
     rest = encode(document, kind.head)[len(kind.head) :]
-    return StoredObject("", kind.head, with_revision(rest, int(version)) if version else rest)
+    return StoredObject("", kind.head, with_version(rest, version) if version else rest)
 
 
 def virtual_kinds(schemas: BuiltinSchemas, brand: Brand) -> Mapping[str, ServedResource]:

@@ -17,7 +17,7 @@ from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.guard import Guard
 from apiserver.registry.size_class import SizeClass
 from apiserver.registry.write_request import Admission, Draft, ManageFields, WriteRequest
-from apiserver.registry.write_stages import require_resource_version
+from apiserver.registry.write_stages import required_revision
 from apiserver.vocabulary import Document
 
 
@@ -144,7 +144,7 @@ def as_new(draft: Draft) -> Draft:
     The version that it was to replace is of no matter then. Raises BadRequest if that is no version.
     """
     if version := draft.document["metadata"].pop("resourceVersion", ""):
-        require_resource_version(version)
+        required_revision(version)
     return draft
 
 

@@ -426,6 +426,12 @@ def with_revision(metadata_on: bytes, revision: int) -> bytes:
     return b'{"resourceVersion":"%d"%b%b' % (revision, comma, metadata_on[1:])
 
 
+def with_version(metadata_on: bytes, version: str) -> bytes:
+    """Like `with_revision`, for an object that is not stored: its client may have sent any version."""
+    comma = b"" if metadata_on[1:2] == b"}" else b","
+    return b'{"resourceVersion":%b%b%b' % (orjson.dumps(version), comma, metadata_on[1:])
+
+
 def document_of_tail(tail: bytes) -> Document:
     """Returns an object decoded without its apiVersion and kind. tail: see `StoredObject`."""
     document: Document = orjson.loads(b'{"metadata":%b' % tail)

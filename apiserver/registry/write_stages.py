@@ -50,7 +50,7 @@ def place(
     meta = document["metadata"]
     object_meta.wipe_server_fields(meta)
     version = meta.pop("resourceVersion", "")
-    if version not in ("", "0") and not request.options.dry_run:
+    if version and _is_version(version) and not request.options.dry_run:
         # Row B14; kube-apiserver answers 500 here: its storage refuses it, which a dry run does not ask.
         problem = invalid("metadata.resourceVersion", version, "must not be set on objects to be created")
         raise refusal(request.resource, meta.get("name", ""), [problem])
@@ -155,10 +155,12 @@ def _require_expected(
     resource: ServedResource, meta: Document, old_meta: Document, *, checks_uid: bool
 ) -> None:
     """Is the stored object the one that the client has in mind?"""
-    name, expected = old_meta["name"], meta.get("resourceVersion")
-    if expected and expected != old_meta["resourceVersion"]:
-        require_resource_version(expected)
-        raise Conflict(resource.group_resource, name)
+    name, expected, stored = old_meta["name"], meta.get("resourceVersion"), old_meta["resourceVersion"]
+    if expected and expected != stored:
+        revision = required_revision(expected)
+        if revision and revision != int(stored):
+            raise Conflict(resource.group_resource, name)
+        expected = str(revision or "")  # 0 is how Kubernetes reads a version that is not given.
     if not expected and not resource.strategy.allows_unconditional_update:
         # Kubernetes names the resource where it names the kind otherwise.
         problem = invalid("metadata.resourceVersion", 0, "must be specified for an update")
@@ -171,10 +173,13 @@ def _require_expected(
         )
 
 
-def require_resource_version(text: str) -> None:
-    """Row J11: what is no version is no conflict, either."""
+def required_revision(text: str) -> int:
+    """Returns the revision that an update is to replace, 0 for any. Row J11: what is none is no conflict.
+
+    Raises BadRequest.
+    """
     try:
-        parse_resource_version(text)
+        return parse_resource_version(text)
     except InvalidResourceVersion as error:
         reason = strconv_error("ParseUint", error.text, error.problem)
         raise BadRequest(
@@ -183,6 +188,14 @@ def require_resource_version(text: str) -> None:
 
 
 # ---- both
+
+
+def _is_version(text: str) -> bool:
+    """Returns whether a new object has a version. Text that is none is dropped, as in Kubernetes."""
+    try:
+        return parse_resource_version(text) > 0
+    except InvalidResourceVersion:
+        return False
 
 
 def own(draft: Draft, new: Document, old: Document | None, manage_fields: ManageFields | None) -> None:
@@ -206,16 +219,20 @@ def own(draft: Draft, new: Document, old: Document | None, manage_fields: Manage
 
 
 def check_mutated(request: WriteRequest, new: Document, old: Document | None) -> None:
-    """Require that admission has not moved an object. Raises BadRequest, MutatedVersion."""
+    """Require that admission has not moved an object, and put it where it is to be if that is not said.
+
+    Raises BadRequest, MutatedVersion.
+    """
     meta = new["metadata"]
-    if request.resource.is_namespaced and meta.get("namespace", request.namespace) not in (
-        request.namespace,
-        "",
-    ):
+    if not request.resource.is_namespaced:
+        meta.pop("namespace", None)
+    elif not meta.get("namespace"):
+        meta["namespace"] = request.namespace
+    elif meta["namespace"] != request.namespace:
         raise BadRequest(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
-    if old is None and meta.get("resourceVersion") and not request.options.dry_run:
+    if old is None and _is_version(meta.get("resourceVersion", "")) and not request.options.dry_run:
         raise MutatedVersion("resourceVersion should not be set on objects to be created")
 
 

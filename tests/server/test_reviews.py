@@ -47,6 +47,32 @@ def test_self_subject_reviews(api: Api, alice: Api) -> None:
     nobody.close()
 
 
+SENT: Final = {
+    "name": "x",
+    "labels": {"a": "b"},
+    "resourceVersion": "v1",
+    "uid": "u",
+    "creationTimestamp": "2020-01-01T00:00:00Z",
+    "deletionTimestamp": "2020-01-01T00:00:00Z",
+}
+
+
+def test_reviews_do_not_keep_what_only_the_server_sets(api: Api) -> None:
+    """As every object that is posted to a collection."""
+    review = {"metadata": SENT, "spec": {"token": "nope"}}
+    answered = api.post(f"{AUTHENTICATION}/tokenreviews", review).ok()["metadata"]
+    assert answered == {key: SENT[key] for key in ("name", "labels", "resourceVersion")}
+    wiped = {key: SENT[key] for key in ("uid", "creationTimestamp")}
+    review = {"metadata": wiped, "spec": {"resourceAttributes": LIST_PODS}}
+    assert api.post(f"{AUTHORIZATION}/selfsubjectaccessreviews", review).ok()["metadata"] == {}
+
+
+def test_a_self_subject_review_answers_nothing_that_was_sent(api: Api) -> None:
+    answered = api.post(f"{AUTHENTICATION}/selfsubjectreviews", {"metadata": SENT}).ok()["metadata"]
+    assert answered.keys() == {"creationTimestamp"}
+    assert answered["creationTimestamp"] != SENT["creationTimestamp"]
+
+
 TOKENS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
     "a good one": (
         {"token": "alice-token"},

@@ -264,7 +264,12 @@ BAD_BINDINGS: Final[dict[str, tuple[dict[str, Any], int, str]]] = {
     "an older version of the pod": (
         {"metadata": {"name": "p", "resourceVersion": "1"}, "target": {"name": "n"}},
         409,
-        "has been modified",
+        "ResourceVersion in precondition: 1",
+    ),
+    "text as the version of the pod": (
+        {"metadata": {"name": "p", "resourceVersion": "v1"}, "target": {"name": "n"}},
+        409,
+        "ResourceVersion in precondition: v1",
     ),
 }
 
@@ -279,10 +284,14 @@ def test_a_binding_is_refused(api: Api, pods: str, binding: dict[str, Any], code
 
 
 def test_the_collection_of_bindings(api: Api, namespace: str, pods: str) -> None:
-    """The old way: the pod is the one that the binding names. Nothing of it is kept."""
+    """The old way: the pod is the one that the binding names. Nothing of it is kept.
+
+    Its uid is that of a new object, which is no condition, unlike that of a binding at a pod's path.
+    """
     api.post(pods, pod("p")).ok()
     bindings = f"/api/v1/namespaces/{namespace}/bindings"
-    assert api.post(bindings, {"metadata": {"name": "p"}, "target": {"name": "n"}}).status == 201
+    body = {"metadata": {"name": "p", "uid": "other"}, "target": {"name": "n"}}
+    assert api.post(bindings, body).status == 201
     assert api.get(f"{pods}/p").ok()["spec"]["nodeName"] == "n"
     absent = api.post(bindings, {"metadata": {"name": "zz"}, "target": {"name": "n"}})
     assert_refused(absent, 404, "NotFound", 'pods "zz" not found')

@@ -296,6 +296,43 @@ def test_a_write_on_an_old_version_conflicts(
     assert write(api, path, version(current)).status == 200
 
 
+VERSIONED_WRITES: Final[dict[str, Callable[[Api, str, str], Answer]]] = {
+    **{form: write for form, write in STALE.items() if form != "JSON patch with If-Match"},
+    "strategic merge patch": lambda api, path, rv: api.patch(
+        path, {"metadata": {"resourceVersion": rv}}, "application/strategic-merge-patch+json"
+    ),
+    "apply": lambda api, path, rv: api.patch(
+        f"{path}?fieldManager=m",
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "resourceVersion": rv}},
+        "application/apply-patch+yaml",
+    ),
+}
+
+
+@pytest.mark.parametrize("write", VERSIONED_WRITES.values(), ids=VERSIONED_WRITES)
+def test_versions_that_a_write_names(api: Api, path: str, write: Callable[[Api, str, str], Answer]) -> None:
+    """Rows L01, J11: versions are compared as numbers. 0 means that none is given."""
+    for given in ("0", "00"):
+        assert write(api, path, given).status == 200
+    assert write(api, path, f"00{version(api.get(path).ok())}").status == 200
+    assert_refused(write(api, path, "1"), 409, "Conflict")
+    assert_refused(write(api, path, "v1"), 400, "BadRequest", "invalid resource version")
+    answer = api.delete(path, {"preconditions": {"resourceVersion": "0"}})
+    assert_refused(answer, 409, "Conflict", "the ResourceVersion in the precondition (0)")
+
+
+SCALE: Final = {"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": 2}}
+
+
+def test_the_version_that_a_scale_names(api: Api, namespace: str) -> None:
+    path = DEPLOYMENTS.format(namespace)
+    api.post(path, deployment("a")).ok()
+    for given, code in (("0", 200), ("1", 409), ("v1", 400)):
+        assert api.put(f"{path}/a/scale", named("a", resourceVersion=given) | SCALE).status == code
+        patch = {"metadata": {"resourceVersion": given}, "spec": {"replicas": 3}}
+        assert api.patch(f"{path}/a/scale", patch).status == code
+
+
 def test_put_preconditions(api: Api, path: str) -> None:
     """Row L02: no version, no condition; another uid is another object."""
     assert api.put(path, named("a") | {"data": {"k": "w"}}).ok()["data"] == {"k": "w"}

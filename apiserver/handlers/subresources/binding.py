@@ -64,13 +64,13 @@ def binding_handlers(
         def assign(current: StoredObject) -> Draft:
             pod = current.document()
             _require_assignable(pod)
-            if meta.get("uid") and meta["uid"] != pod["metadata"]["uid"]:
-                raise _conflict(
-                    name,
-                    f"Precondition failed: UID in precondition: {meta['uid']}, "
-                    f"UID in object meta: {pod['metadata']['uid']}",
-                )
-            pod["metadata"]["resourceVersion"] = meta.get("resourceVersion", "")
+            for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
+                if meta.get(field) and meta[field] != pod["metadata"][field]:
+                    raise _conflict(
+                        name,
+                        f"Precondition failed: {label} in precondition: {meta[field]}, "
+                        f"{label} in object meta: {pod['metadata'][field]}",
+                    )
             for field in ("annotations", "labels"):
                 if meta.get(field):
                     pod["metadata"][field] = {**(pod["metadata"].get(field) or {}), **meta[field]}

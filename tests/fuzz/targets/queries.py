@@ -9,7 +9,7 @@ from typing import Final
 
 from apiserver.brand import Brand
 from apiserver.endpoints.bodies import size_class_of
-from apiserver.endpoints.negotiation import Negotiator, base_type, object_targets
+from apiserver.endpoints.negotiation import Negotiator, base_type, object_targets, stream_types
 from apiserver.endpoints.request_info import MalformedRequest, parse_query, parse_target, selected_name
 from apiserver.errors import ApiError, NotAcceptable
 from apiserver.golang.media_types import parse_media_type
@@ -179,7 +179,9 @@ _BRAND: Final = Brand()
 _TYPES: Final = supported_media_types(_BRAND, has_cbor=True)
 _NEGOTIATORS: Final = (
     Negotiator(object_targets(_BRAND), _TYPES, without_tables=_TYPES[2:], only_metadata=_TYPES[2:]),
-    Negotiator(object_targets(_BRAND), _TYPES, is_routed=False, streams=True),
+    Negotiator(
+        object_targets(_BRAND), _TYPES, is_routed=False, stream_types=stream_types(_TYPES), is_stream=True
+    ),
 )
 
 

@@ -13,6 +13,7 @@ import pytest
 from apiserver.errors import (
     AlreadyExists,
     ApiError,
+    BadRequest,
     Conflict,
     Forbidden,
     Invalid,
@@ -274,6 +275,47 @@ async def test_admission_may_change_owners(
         written = await registry.update(request, lambda found: Draft(changed(found, a="2")))
     assert written.found.document()["metadata"].get("managedFields") == expected
     assert written.warnings == ["from mutate", *warnings, "from validate"]
+
+
+class Mover(Plugins):
+    """Admission that says where an object is, or leaves that out."""
+
+    def __init__(self, namespace: str | None) -> None:
+        super().__init__()
+        self.namespace = namespace
+
+    async def mutate(self, new: Document | None, old: Document | None) -> Sequence[str]:
+        assert new is not None
+        new["metadata"].pop("namespace", None)
+        if self.namespace is not None:
+            new["metadata"]["namespace"] = self.namespace
+        return ()
+
+
+@pytest.mark.parametrize("namespace", [None, "", NAMESPACE])
+async def test_an_object_is_in_the_namespace_of_its_request_whatever_admission_leaves_out(
+    registry: Registry, namespace: str | None
+) -> None:
+    request = replace(REQUEST, admission=Mover(namespace))
+    created = await registry.create(request, Draft(config_map()))
+    assert created.found.document()["metadata"]["namespace"] == NAMESPACE
+    updated = await registry.update(request, lambda found: Draft(changed(found, a="2")))
+    assert updated.found.document()["metadata"]["namespace"] == NAMESPACE
+
+
+async def test_admission_does_not_move_an_object(registry: Registry) -> None:
+    request = replace(REQUEST, admission=Mover("elsewhere"))
+    with pytest.raises(BadRequest, match="does not match the namespace sent on the request"):
+        await registry.create(request, Draft(config_map()))
+
+
+async def test_an_object_outside_namespaces_stays_there(registry: Registry) -> None:
+    request = WriteRequest(
+        resource=resource("namespaces", ""), namespace="", name="a", admission=Mover("elsewhere")
+    )
+    document = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}
+    created = await registry.create(request, Draft(document))
+    assert "namespace" not in created.found.document()["metadata"]
 
 
 async def test_times_of_owners_alone_are_no_change(registry: Registry) -> None:
