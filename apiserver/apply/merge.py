@@ -13,7 +13,7 @@ import orjson
 
 from apiserver.apply.field_set import ITSELF, LEAF, FieldSet, has_itself
 from apiserver.apply.type_defs import NoPathElement, TypeDef, path_element
-from apiserver.apply.typed_value import DocumentTooDeep, whole_field_set
+from apiserver.apply.typed_value import DocumentTooDeep, may_be_object
 from apiserver.meta.quantity import InvalidQuantity, canonical_quantity, quantity_text
 from apiserver.vocabulary import Document
 
@@ -47,7 +47,7 @@ def _merge(live: Any, applied: Any, type_def: TypeDef) -> Any:
         if not live and not applied:
             return _unless_same(live, applied)
         return _merge_lists(live or [], applied or [], type_def)
-    if type_def.kind == "untyped" and not (isinstance(live, dict) and isinstance(applied, dict)):
+    if type_def.kind == "untyped" and not (may_be_object(live) and may_be_object(applied)):
         return _unless_same(live, applied)
     if not live and not applied:
         return _unless_same(live, applied)
@@ -170,133 +170,116 @@ def _element(item: Any, type_def: TypeDef, index: int) -> str:
 # ---- pruning
 
 
-def prune(document: Document, last: FieldSet, owned: FieldSet, type_def: TypeDef) -> Document:
-    """The document without the fields that its applier owned before and nobody owns now.
+# An apply removes what its manager owned before and does not apply any more, in three steps on the whole
+# object: without all of the manager's fields; with those again that somebody owns; and, of what is lacking
+# then, without the manager's alone. So what nobody owns stays if it is not inside of what goes.
 
-    An object or list that loses all its contents becomes null, unless it is owned itself. The result shares
-    parts with `document`.
 
-    last: the fields that the applier owned before. owned: all fields that any manager owns now.
+def without_fields(whole: Document, fields: FieldSet, type_def: TypeDef, *, left: Any = None) -> Document:
+    """Returns `whole` without the elements in a field set that `left` lacks, too.
+
+    An object or list that loses all its contents stays, empty, unless it is in the set. The result shares
+    parts with `whole`, and is it if nothing goes.
+
+    left: a part of `whole`; None for nothing.
     """
-    pruned = _prune(document, last, owned, type_def)
-    return pruned if isinstance(pruned, dict) else {}
+    kept: Document = _without(whole, _ABSENT if left is None else left, fields, type_def, are_fields=True)
+    return kept
 
 
-def _prune(value: Any, last: FieldSet, owned: FieldSet, type_def: TypeDef) -> Any:
-    if not value or not last or type_def.is_atomic or type_def.kind == "ignored":
-        return value
-    if isinstance(value, dict) and type_def.kind in ("struct", "map", "untyped"):
-        left: Document = {}
-        is_same = True
-        is_struct = type_def.kind == "struct"
-        for name, each in value.items():
-            known = type_def.fields.get(name) if is_struct else None
-            child = known[1] if known else type_def.element
-            result = each
-            if not is_struct or known:
-                result = _prune_element(f"f:{name}", each, last, owned, child, is_struct=is_struct)
-            if result is not each:
-                is_same = False
-            if result is not _ABSENT:
-                left[name] = result
-        return value if is_same else (left or None)
-    if isinstance(value, list) and type_def.kind in ("map_list", "set_list"):
-        items = []
-        is_same = True
-        for index, each in enumerate(value):
-            element = _element(each, type_def, index)
-            result = _prune_element(element, each, last, owned, type_def.element, is_struct=False)
-            if result is not each:
-                is_same = False
-            if result is not _ABSENT:
-                items.append(result)
-        return value if is_same else (items or None)
-    return value
+def with_owned(left: Document, whole: Document, owned: FieldSet, type_def: TypeDef) -> Document:
+    """Returns `left`, a part of `whole`, with those elements of `whole` that are in a field set.
 
-
-def _prune_element(
-    element: str, value: Any, last: FieldSet, owned: FieldSet, type_def: TypeDef, *, is_struct: bool
-) -> Any:
-    before = last.get(element)
-    if before is None:
-        return value
-    now = owned.get(element)
-    # A field of a struct is owned by every manager that owns something in it; a key or an item only by those
-    # that own it itself.
-    was_owned = is_struct or has_itself(before)
-    is_owned = now is not None and (is_struct or has_itself(now))
-    if was_owned and not is_owned and not (value == [] and not type_def.is_atomic):
-        return _ABSENT
-    left = _prune(value, before, now or LEAF, type_def)
-    if left is None and now is not None and has_itself(now):
-        return type(value)()
-    return left
-
-
-def add_back_owned(left: Document, whole: Document, owned: FieldSet, type_def: TypeDef) -> Document:
-    """Add the owned fields of `whole` that a pruned document lacks to it again.
-
-    Returns `left` itself if it lacks none; the result shares parts with both.
+    The result shares parts with `whole`.
     """
-    restored: Document = _add_back(left, whole, owned, type_def)
-    return restored
+    completed: Document = _without(whole, left, owned, type_def, are_fields=False)
+    return completed
 
 
-def _add_back(left: Any, whole: Any, owned: FieldSet, type_def: TypeDef) -> Any:
-    """owned: the fields owned in this value; there is at least one."""
-    if left == whole or type_def.kind == "ignored":
-        return left
-    if not type_def.is_atomic:
-        if isinstance(left, dict) and isinstance(whole, dict):
-            return _add_back_fields(left, whole, owned, type_def)
-        if isinstance(left, list) and isinstance(whole, list) and type_def.kind in ("map_list", "set_list"):
-            return _add_back_items(left, whole, owned, type_def)
-    return whole if has_itself(owned) else left
+def _without(whole: Any, left: Any, fields: FieldSet, type_def: TypeDef, *, are_fields: bool) -> Any:
+    """Returns a value without what `left` lacks.
 
-
-def _add_back_fields(left: Document, whole: Document, owned: FieldSet, type_def: TypeDef) -> Document:
-    restored = left
-    is_struct = type_def.kind == "struct"
+    are_fields: only what is in the field set goes; else only what is not.
+    """
+    if left is whole or not whole or type_def.is_atomic or (are_fields and not fields):
+        return whole
+    container = type_def.container
+    if type(whole) is not container:
+        return whole
+    if container is list:
+        return _items_without(whole, left, fields, type_def, are_fields=are_fields)
+    remaining = left if type(left) is dict else {}
+    kept = {}
+    is_same = True
+    is_struct, child = type_def.kind == "struct", type_def.element
     for name, value in whole.items():
-        element = f"f:{name}"
-        known = type_def.fields.get(name) if is_struct else None
-        if element not in owned or (is_struct and not known):
+        if is_struct:
+            known = type_def.fields.get(name)
+            if known is None or known[1].kind == "ignored":
+                kept[name] = value
+                continue
+            element, child = known
+        else:
+            element = f"f:{name}"
+        before = remaining.get(name, _ABSENT)
+        node = fields.get(element)
+        # A field of a struct is in the set if anything in it is; a key only if it is itself.
+        is_in_set = node is not None and (is_struct or has_itself(node))
+        if before is value:
+            after = value
+        elif (
+            is_in_set is are_fields
+            and not _is_in_field_set(before, child, is_key=not is_struct)
+            and _is_in_field_set(value, child, is_key=not is_struct)
+        ):
+            is_same = False
             continue
-        child = known[1] if known else type_def.element
-        before = left.get(name, _ABSENT)
-        after = _add_back_element(element, before, value, owned, child, is_struct=is_struct)
-        if after is not before:
-            if restored is left:
-                restored = dict(left)
-            restored[name] = after
-    return restored
+        else:
+            after = _without(value, before, node or LEAF, child, are_fields=are_fields)
+            is_same = is_same and after is value
+        kept[name] = after
+    return whole if is_same else kept
 
 
-def _add_back_items(left: list[Any], whole: list[Any], owned: FieldSet, type_def: TypeDef) -> list[Any]:
-    remaining = {_element(item, type_def, index): item for index, item in enumerate(left)}
-    if len(remaining) < len(left):
-        return left  # There are duplicates, which cannot be told apart.
-    restored = []
-    for index, value in enumerate(whole):
-        element = _element(value, type_def, index)
-        item = remaining.pop(element, _ABSENT)
-        if element in owned:
-            item = _add_back_element(element, item, value, owned, type_def.element, is_struct=False)
-        if item is not _ABSENT:
-            restored.append(item)
-    restored += remaining.values()
-    is_same = len(restored) == len(left) and all(map(operator.is_, left, restored))
-    return left if is_same else restored
+def _items_without(
+    whole: list[Any], left: Any, fields: FieldSet, type_def: TypeDef, *, are_fields: bool
+) -> list[Any]:
+    elements = [_element(item, type_def, index) for index, item in enumerate(whole)]
+    items = left if type(left) is list else ()
+    remaining = {_element(item, type_def, index): item for index, item in enumerate(items)}
+    # Items with the same keys are owned together, as a whole.
+    counts = Counter(elements) if len(set(elements)) < len(elements) else None
+    kept = []
+    for element, value in zip(elements, whole, strict=True):
+        before = remaining.get(element, _ABSENT)
+        node = fields.get(element)
+        is_in_set = node is not None and has_itself(node)
+        if before is _ABSENT and is_in_set is are_fields:
+            continue
+        if counts is None or counts[element] == 1:
+            value = _without(value, before, node or LEAF, type_def.element, are_fields=are_fields)
+        kept.append(value)
+    is_same = len(kept) == len(whole) and all(map(operator.is_, kept, whole))
+    return whole if is_same else kept
 
 
-def _add_back_element(
-    element: str, left: Any, whole: Any, owned: FieldSet, type_def: TypeDef, *, is_struct: bool
-) -> Any:
-    if left is not _ABSENT:
-        return _add_back(left, whole, owned[element], type_def)
-    # All of the value was pruned; add back only what is owned in it.
-    return _prune_element(
-        element, whole, {element: whole_field_set(whole, type_def)}, owned, type_def, is_struct=is_struct
+def _is_in_field_set(value: Any, type_def: TypeDef, *, is_key: bool = False) -> bool:
+    """Is a field with this value, or anything in it, in the field set of its object?
+
+    An empty list has nothing that could be; an empty object is there itself, as keys of maps always are.
+    """
+    if value is _ABSENT:
+        return False
+    if is_key or type_def.is_atomic or value is None or type(value) is not type_def.container:
+        return True
+    if type(value) is list:
+        return bool(value)
+    if type_def.kind != "struct" or not value:
+        return True
+    return any(
+        known is not None and _is_in_field_set(each, known[1])
+        for name, each in value.items()
+        for known in (type_def.fields.get(name),)
     )
 
 

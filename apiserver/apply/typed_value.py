@@ -329,8 +329,7 @@ def _compare_both(
     if type_def.is_atomic:
         changed[element] = LEAF
         return
-    if type_def.kind == "untyped" and not (type(old) is dict and type(new) is dict):
-        # At least one of them is not an object.
+    if type_def.kind == "untyped" and not (may_be_object(old) and may_be_object(new)):
         changed[element] = whole_field_set(new, type_def)
         if type(old) is dict and old:
             removed[element] = _inside(whole_field_set(old, type_def))
@@ -350,6 +349,11 @@ def _compare_both(
         changed[element] = changed_below
     if removed_below:
         removed[element] = removed_below
+
+
+def may_be_object(value: Any) -> bool:
+    """Where there is no schema, null is an object without fields, as it is where the schema has an object."""
+    return value is None or type(value) is dict
 
 
 def _inside(fields: FieldSet) -> FieldSet:

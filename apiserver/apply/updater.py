@@ -21,7 +21,7 @@ from apiserver.apply.managed_fields import (
     ManagerIdentity,
     cap_update_managers,
 )
-from apiserver.apply.merge import add_back_owned, merge, prune, reconcile_with_schema
+from apiserver.apply.merge import merge, reconcile_with_schema, with_owned, without_fields
 from apiserver.apply.type_defs import TypeDef
 from apiserver.apply.typed_value import Comparison, compare, to_field_set
 from apiserver.vocabulary import Document
@@ -168,8 +168,7 @@ class Updater(NamedTuple):
         if last is not None and last.fields != applied_fields and difference(last.fields, applied_fields):
             own_entry = ManagedFieldsEntry(manager, applied_fields, "")
             owned = _owned_by_version({**managed, manager.identity: own_entry})
-            # An empty list is in nobody's field set; merging once more keeps the applied one.
-            merged = merge(_without_given_up(merged, last, owned, version), applied, version.type_def)
+            merged = _without_given_up(merged, last, owned, version)
         comparisons = _Comparisons(before, merged, version)
         if not force:
             _require_no_conflict(managed, comparisons, manager, allowed_conflicts)
@@ -310,21 +309,21 @@ def _without_given_up(
     served = {version.api_version, *version.other_versions}
     # Fields of a version that is not served any more are looked up under the names that they have now.
     origin = last.manager.api_version if last.manager.api_version in served else version.api_version
-    left = merged
     whole, type_def = _in_version(merged, origin, version)
-    pruned = prune(whole, last.fields, owned.get(origin, _NAME), type_def)
-    if pruned is not whole:
-        left = _converted_back(pruned, origin, version)
-    for api_version, fields in owned.items():
-        if left is merged or api_version == origin or api_version not in served:
-            continue
-        # Another version may have another name for what was pruned, and an owner for that.
-        whole, type_def = _in_version(merged, api_version, version)
-        remaining, _ = _in_version(left, api_version, version)
-        restored = add_back_owned(remaining, whole, fields, type_def)
-        if restored is not remaining:
-            left = _converted_back(restored, api_version, version)
-    return left
+    left = without_fields(whole, last.fields, type_def)
+    if left is whole:
+        return merged
+    # The origin comes first: what is owned there may be needed to convert the rest.
+    for api_version in sorted(owned.keys() & served, key=lambda each: (each != origin, each)):
+        if api_version == origin:
+            left = with_owned(left, whole, owned[origin], type_def)
+        else:
+            left = _converted(left, origin, api_version, version)
+            whole_there, type_def_there = _in_version(merged, api_version, version)
+            left = with_owned(left, whole_there, owned[api_version], type_def_there)
+            left = _converted(left, api_version, origin, version)
+    left = without_fields(whole, last.fields, type_def, left=left)
+    return merged if left is whole else _converted(left, origin, version.api_version, version)
 
 
 def _in_version(document: Document, api_version: str, version: TypeVersion) -> tuple[Document, TypeDef]:
@@ -335,10 +334,14 @@ def _in_version(document: Document, api_version: str, version: TypeVersion) -> t
     return other.convert(document) if other.convert else document, other.type_def
 
 
-def _converted_back(document: Document, api_version: str, version: TypeVersion) -> Document:
-    """A document of `api_version`, converted to the version that is written."""
+def _converted(document: Document, api_version: str, to: str, version: TypeVersion) -> Document:
+    """A document of one version converted to another, by way of the version that is written."""
+    if api_version == to:
+        return document
     other = version.other_versions.get(api_version)
-    return other.convert_back(document) if other and other.convert_back else document
+    if other and other.convert_back:
+        document = other.convert_back(document)
+    return _in_version(document, to, version)[0]
 
 
 def _require_no_conflict(

@@ -18,6 +18,7 @@ ITEM: Final = Schema(
         "proto": STRING,
         "v": NUMBER,
         "args": Schema(Kind.LIST, "[]string", element=STRING),
+        "tags": Schema(Kind.LIST, "[]string", element=STRING, list_type="set"),
     },
     definition="Item",
 )

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.apply.field_set import ITSELF, FieldSet
-from apiserver.apply.merge import add_back_owned, merge, prune, reconcile_with_schema
+from apiserver.apply.merge import merge, reconcile_with_schema, with_owned, without_fields
 from apiserver.apply.type_defs import TypeDef, TypeDefs, path_element
 from apiserver.apply.typed_value import DocumentTooDeep, to_field_set
 from apiserver.schema.structural import Kind, Schema
@@ -47,6 +47,10 @@ MERGED: dict[str, tuple[Any, Any, Any]] = {
     "what has no schema: objects are merged, all else is replaced": (
         {"free": {"a": {"b": 1}, "l": [1]}}, {"free": {"a": {"c": 2}, "l": [2]}},
         {"free": {"a": {"b": 1, "c": 2}, "l": [2]}},
+    ),
+    "null is an object without fields where there is no schema": (
+        {"free": {"o": {"a": 1}, "n": None, "s": 1}}, {"free": {"o": None, "n": {"b": 2}, "s": None}},
+        {"free": {"o": {"a": 1}, "n": {"b": 2}, "s": None}},
     ),
     "a quantity is compared by its value": ({"size": "1"}, {"size": "1000m"}, {"size": "1"}),
 }  # fmt: skip
@@ -135,50 +139,51 @@ def test_too_deep_documents_are_refused() -> None:
         merge({"a": {}}, deep, TypeDefs().of(schema))
 
 
-PRUNED: dict[str, tuple[Any, FieldSet, FieldSet, Any]] = {
-    "nobody's": ({"a": "x", "n": 1}, {"f:a": {}}, {}, {"n": 1}),
-    "somebody else's": ({"a": "x"}, {"f:a": {}}, {"f:a": {}}, {"a": "x"}),
-    "an item, with what is nobody's in it": (
-        {"tags": ["q"], "items": [item("x", v=1), item("y")]},
+WITHOUT: dict[str, tuple[Any, FieldSet, Any]] = {
+    "a scalar": ({"a": "x", "n": 1}, {"f:a": {}}, {"n": 1}),
+    "an atomic value": ({"a": "x", "list": ["w"]}, {"f:list": {}}, {"a": "x"}),
+    "a field of a struct, by a part of it": (
+        {"a": "x", "tags": ["q", "r"]}, {"f:tags": {'v:"q"': {}}}, {"a": "x"},
+    ),
+    "an item, with what is not in the set": (
+        {"a": "x", "items": [item("x", v=1), item("y")]},
         {"f:items": {'k:{"name":"x","proto":"TCP"}': {".": {}, "f:name": {}}}},
-        {},
-        {"tags": ["q"]},
+        {"a": "x"},
     ),
-    "an item of several": (
-        {"items": [item("x", v=1), item("y")]},
-        {"f:items": {'k:{"name":"x","proto":"TCP"}': {".": {}}}},
-        {"f:items": {'k:{"name":"y","proto":"TCP"}': {}}},
-        {"items": [item("y")]},
-    ),
-    "an item that another only changed in part goes whole": (
-        {"a": "q", "items": [item("x", v=1), item("y")]},
-        {"f:items": {'k:{"name":"x","proto":"TCP"}': {".": {}}}},
-        {"f:items": {'k:{"name":"x","proto":"TCP"}': {"f:v": {}}}},
-        {"a": "q", "items": [item("y")]},
-    ),
-    "the last item leaves null": (
-        {"tags": ["a"]}, {"f:tags": {'v:"a"': {}}}, {"f:tags": {'v:"b"': {}}}, {"tags": None},
-    ),
-    "what somebody owns stays, if empty": (
-        {"tags": ["a"], "free": {"k": {"x": 1}}},
-        {"f:tags": {'v:"a"': {}}, "f:free": {"f:k": {"f:x": {}}}},
-        {"f:tags": {}, "f:free": {"f:k": {}}},
-        {"tags": [], "free": {"k": {}}},
-    ),
+    "an empty list is in no set": ({"a": "x", "tags": []}, {"f:tags": {'v:"q"': {}}}, {"a": "x", "tags": []}),
+    "an empty object is": ({"a": "x", "free": {}}, {"f:free": {}}, {"a": "x"}),
+    "what is not there": ({"a": "x"}, {"f:n": {}, "f:free": {"f:k": {}}}, {"a": "x"}),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("spec", "last", "owned", "expected"), PRUNED.values(), ids=PRUNED.keys())
-def test_given_up(spec: Any, last: FieldSet, owned: FieldSet, expected: Any) -> None:
-    found = prune(thing_of(spec=spec), {"f:spec": last}, {"f:spec": owned or {"f:on": {}}}, TYPE_DEF)
+@pytest.mark.parametrize(("spec", "fields", "expected"), WITHOUT.values(), ids=WITHOUT)
+def test_without_fields(spec: Any, fields: FieldSet, expected: Any) -> None:
+    whole = thing_of(spec=spec)
+    found = without_fields(whole, {"f:spec": fields}, TYPE_DEF, left=thing_of(spec={}))
+    assert found == thing_of(spec=expected)
+    assert (found is whole) == (expected == spec)
+
+
+LOST: dict[str, tuple[Any, Any, Any]] = {
+    "what is left stays": ({"a": "x", "n": 1}, {"a": "x", "n": 1}, {"a": "x", "n": 1}),
+    "a list that was emptied goes": ({"a": "x", "tags": ["q"]}, {"a": "x", "tags": []}, {"a": "x"}),
+    "an item that is lacking goes": ({"tags": ["q", "r"]}, {"tags": ["r"]}, {"tags": ["r"]}),
+    "a key that is lacking leaves an empty object": ({"free": {"k": 1}}, {"free": {}}, {"free": {}}),
+}
+ALL: FieldSet = {"f:a": {}, "f:n": {}, "f:tags": {'v:"q"': {}, 'v:"r"': {}}, "f:free": {".": {}, "f:k": {}}}
+
+
+@pytest.mark.parametrize(("spec", "left", "expected"), LOST.values(), ids=LOST)
+def test_without_fields_that_are_lacking(spec: Any, left: Any, expected: Any) -> None:
+    found = without_fields(thing_of(spec=spec), {"f:spec": ALL}, TYPE_DEF, left=thing_of(spec=left))
     assert found == thing_of(spec=expected)
 
 
 RETURNED: dict[str, tuple[Any, FieldSet, Any]] = {
-    "nothing, where nobody owns anything that has gone": ({"a": "x"}, {"f:n": {}}, {"a": "x"}),
+    "nothing, where nobody owns anything that has gone": ({"a": "x"}, {"f:n": {}}, {"a": "w"}),
     "a scalar": ({}, {"f:a": {}}, {"a": "w"}),
-    "an atomic value, as it was": ({"list": ["z"]}, {"f:list": {}}, {"list": ["w"]}),
-    "a key": ({"free": {"l": 2}}, {"f:free": {"f:k": {}}}, {"free": {"l": 2, "k": {}}}),
+    "an atomic value, as it was": ({}, {"f:list": {}}, {"list": ["w"]}),
+    "a key": ({"free": {"l": 2}}, {"f:free": {"f:k": {}}}, {"free": {"k": {}, "l": 2}}),
     "an item in its place, with what is owned of it": (
         {"items": [item("z")]},
         {"f:items": {'k:{"name":"y","proto":"TCP"}': {".": {}, "f:name": {}}}},
@@ -195,6 +200,7 @@ RETURNED: dict[str, tuple[Any, FieldSet, Any]] = {
         {"items": [item("y", v=1), item("z")]},
     ),
     "an item of a set": ({"tags": ["q"]}, {"f:tags": {'v:"p"': {}}}, {"tags": ["p", "q"]}),
+    "a list that is owned itself, with nothing in it": ({}, {"f:tags": {}}, {"tags": []}),
 }
 WHOLE: dict[str, Any] = {
     "a": "w",
@@ -205,13 +211,19 @@ WHOLE: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(("left", "owned", "expected"), RETURNED.values(), ids=RETURNED.keys())
+@pytest.mark.parametrize(("left", "owned", "expected"), RETURNED.values(), ids=RETURNED)
 def test_owned_fields_are_added_back(left: Any, owned: FieldSet, expected: Any) -> None:
     """Row F30."""
-    document = thing_of(spec=left)
-    found = add_back_owned(document, thing_of(spec=WHOLE), {"f:spec": owned}, TYPE_DEF)
+    found = with_owned(thing_of(spec=left), thing_of(spec=WHOLE), {"f:spec": owned}, TYPE_DEF)
     assert found == thing_of(spec=expected)
-    assert (found is document) == (left == expected)
+
+
+def test_items_with_the_same_keys_are_owned_together() -> None:
+    twice = [item("y", v=1), item("y", v=2)]
+    owned: FieldSet = {"f:spec": {"f:items": {'k:{"name":"y","proto":"TCP"}': {}}}}
+    assert with_owned(thing_of(), thing_of(spec={"items": twice}), owned, TYPE_DEF) == thing_of(
+        spec={"items": twice}
+    )
 
 
 def test_owners_of_parts_of_a_now_atomic_value_own_all_of_it() -> None:

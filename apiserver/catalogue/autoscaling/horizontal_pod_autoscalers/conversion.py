@@ -15,7 +15,7 @@ import orjson
 
 from apiserver.catalogue.autoscaling.horizontal_pod_autoscalers.validation import (
     EMPTY_STATUS,
-    complete_spec,
+    complete_metrics,
     cpu_metric,
 )
 from apiserver.catalogue.common import annotation_values
@@ -113,7 +113,7 @@ def to_v2(document: Document) -> None:
     full_spec = _only(spec, _COMMON_SPEC) | {"metrics": metrics}
     if behavior:
         full_spec["behavior"] = behavior
-    complete_spec(full_spec)
+    complete_metrics(full_spec)
     full_status = dict(EMPTY_STATUS) | _only(status, _COMMON_STATUS)
     if not full_status.get("currentReplicas"):
         full_status.pop("currentReplicas", None)

@@ -15,6 +15,7 @@ from apiserver.validation.checks import MINIMUM, at_least, named, one_of, quanti
 from apiserver.validation.documents import at, items
 from apiserver.vocabulary import Document
 
+_V1: Final = "io.k8s.api.autoscaling.v1."
 _V2: Final = "io.k8s.api.autoscaling.v2."
 
 CPU_UTILIZATION: Final = 80
@@ -43,7 +44,16 @@ def cpu_metric(utilization: int) -> Document:
 
 
 def complete_spec(spec: Document) -> None:
+    complete_replicas(spec)
+    complete_metrics(spec)
+
+
+def complete_replicas(spec: Document) -> None:
     spec.setdefault("minReplicas", 1)
+
+
+def complete_metrics(spec: Document) -> None:
+    """Sets the defaults of metrics and behavior; of v1, whose annotations may have them, in conversion."""
     if not spec.get("metrics"):
         spec["metrics"] = [cpu_metric(CPU_UTILIZATION)]
     behavior = spec.get("behavior")
@@ -53,7 +63,10 @@ def complete_spec(spec: Document) -> None:
 
 
 DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
-    {f"{_V2}HorizontalPodAutoscalerSpec": complete_spec}
+    {
+        f"{_V1}HorizontalPodAutoscalerSpec": complete_replicas,
+        f"{_V2}HorizontalPodAutoscalerSpec": complete_spec,
+    }
 )
 
 EMPTY_STATUS: Final[Mapping[str, Any]] = MappingProxyType({"desiredReplicas": 0, "currentMetrics": None})
