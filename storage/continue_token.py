@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
 import orjson
 
@@ -36,28 +37,47 @@ class ContinueToken(NamedTuple):
         return base64.urlsafe_b64encode(orjson.dumps(document)).rstrip(b"=").decode()
 
 
-def decode_token(text: str, version: str) -> ContinueToken:
-    """Read a token that a client sends. version: the form that is accepted. Raises InvalidToken."""
+def decode_token(text: str, version: str, load: Callable[[bytes], Any] = orjson.loads) -> ContinueToken:
+    """Read a token that a client sends. version: the form that is accepted. Raises InvalidToken.
+
+    load: parses JSON; raises ValueError, whose message clients get.
+    """
     try:
         if len(text) > TOKEN_LENGTH_MAX:
             raise InvalidToken(f"more than {TOKEN_LENGTH_MAX} characters")
-        document = orjson.loads(_decode_base64(text))
-        if not isinstance(document, dict):
-            raise InvalidToken("not an object")
-        if document.get("v") != version:
-            raise InvalidToken(f"server does not recognize this encoded version {document.get('v', '')}")
-        revision, start = document.get("rv"), document.get("start")
-        if type(revision) is not int or revision == 0 or not -1 <= revision <= REVISION_MAX:
+        form, revision, start = _fields(load(_decode_base64(text)))
+        if form != version:
+            raise InvalidToken(f"server does not recognize this encoded version {form}")
+        if not (revision == -1 or 0 < revision <= REVISION_MAX):
             raise InvalidToken(f"incorrect encoded start resourceVersion (version {version})")
-        if not isinstance(start, str) or not start:
+        if not start:
             raise InvalidToken(f"encoded start key empty (version {version})")
         if {"", ".", ".."}.intersection(start.removeprefix("/").split("/")):
             raise InvalidToken(start)
-    except orjson.JSONDecodeError as error:
-        raise InvalidToken(f"continue key is not valid: {error}") from error
-    except InvalidToken as error:
+    except ValueError as error:
         raise InvalidToken(f"continue key is not valid: {error}") from None
     return ContinueToken(max(revision, 0), start)
+
+
+_GO_TYPES: Final = {"v": (str, "string", ""), "rv": (int, "int64", 0), "start": (str, "string", "")}
+_JSON_TYPES: Final = {bool: "bool", int: "number", float: "number", str: "string", list: "array"}
+
+
+def _fields(document: Any) -> tuple[Any, ...]:
+    """Returns the form, the revision and the key in a decoded token. Raises InvalidToken."""
+    if not isinstance(document, dict | None):
+        kind = _JSON_TYPES[type(document)]
+        raise InvalidToken(f"json: cannot unmarshal {kind} into Go value of type storage.continueToken")
+    found = []
+    for field, (python_type, go_type, absent) in _GO_TYPES.items():
+        value = (document or {}).get(field)
+        if value is not None and type(value) is not python_type:
+            kind = f"number {value}" if type(value) is float else _JSON_TYPES.get(type(value), "object")
+            raise InvalidToken(
+                f"json: cannot unmarshal {kind} into Go struct field continueToken.{field} of type {go_type}"
+            )
+        found.append(absent if value is None else value)
+    return tuple(found)
 
 
 def _decode_base64(text: str) -> bytes:

@@ -121,8 +121,13 @@ def _with_original_meta(original: Document, given: Any, desired: str) -> Documen
 
     Raises WebhookError.
     """
+    if given is None:
+        # Go's decoder leaves out null, and nothing is left to parse.
+        raise WebhookError("unexpected end of JSON input")
     if not isinstance(given, dict):
-        raise WebhookError(f"it is no object but {json_type(given)}")
+        raise WebhookError(
+            f"json: cannot unmarshal {json_type(given)} into Go value of type unstructured.detector"
+        )
     if given.get("apiVersion") != desired:
         received = given.get("apiVersion", "")
         raise WebhookError(f"invalid groupVersion (expected {desired}, received {received})")

@@ -7,7 +7,6 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
-import orjson
 from aiohttp import hdrs, web
 
 from apiserver.brand import Brand
@@ -241,10 +240,8 @@ class BodyParser:
             message = from_protobuf(envelope.raw)
             document = {"apiVersion": envelope.api_version, "kind": envelope.kind, **message}
             return Parsed(document, _no_duplicates)
-        except orjson.JSONDecodeError as error:
-            raise MalformedBody(
-                f"couldn't get version/kind; json parse error: {describe_syntax_error(error, body)}"
-            ) from None
+        except json_text.InvalidJson as error:
+            raise MalformedBody(f"couldn't get version/kind; json parse error: {error}") from None
         except (yaml.InvalidYaml, InvalidProtobuf) as error:
             raise MalformedBody(str(error)) from None
         except cbor.InvalidCbor as error:
@@ -286,24 +283,8 @@ def _duplicates_in_yaml(lines: list[str], field_validation: str) -> list[str]:
 
 
 def load_json(body: bytes) -> Any:
-    """Raises orjson.JSONDecodeError; RequestEntityTooLarge for more values than are parsed."""
+    """Raises InvalidJson; RequestEntityTooLarge for more values than are parsed."""
     try:
         return json_text.load(body)
     except json_text.TooManyValues as error:
         raise RequestEntityTooLarge.because(str(error)) from None
-
-
-def describe_syntax_error(error: orjson.JSONDecodeError, body: bytes) -> str:
-    """Returns a syntax error in the words of Go's decoder, as far as they can be derived."""
-    if error.pos >= len(body.decode("utf-8", "replace").rstrip()) or not body.strip():
-        return "unexpected end of JSON input"
-    if "UTF-8" in error.msg or "surrogate" in error.msg:
-        return "invalid UTF-8 in JSON input"
-    if "depth" in error.msg:
-        return "exceeded max depth"
-    character = body.decode("utf-8", "replace")[error.pos]
-    return f"invalid character {_quoted(character)}: {error.msg} (byte {error.pos})"
-
-
-def _quoted(character: str) -> str:
-    return f"'{character}'" if character.isprintable() else repr(character)

@@ -17,10 +17,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import orjson
-
 from apiserver.endpoints.api_call import ApiCall
-from apiserver.endpoints.bodies import describe_syntax_error, load_json, read_body
+from apiserver.endpoints.bodies import load_json, read_body
 from apiserver.endpoints.responses import send_document
 from apiserver.errors import (
     ApiError,
@@ -33,6 +31,7 @@ from apiserver.errors import (
 from apiserver.faults import FaultInjector, InvalidFault, RefuseTls, TooManyFaults
 from apiserver.faults.documents import fault_document, parse
 from apiserver.vocabulary import MASTERS, Document
+from apiserver.wire.json_text import InvalidJson
 
 log = logging.getLogger(__name__)
 
@@ -124,5 +123,5 @@ async def _document(call: ApiCall) -> Any:
     body = await read_body(call)
     try:
         return load_json(body.data)
-    except orjson.JSONDecodeError as error:
-        raise BadRequest(f"the fault is not valid JSON: {describe_syntax_error(error, body.data)}") from None
+    except InvalidJson as error:
+        raise BadRequest(f"the fault is not valid JSON: {error}") from None

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import orjson
-
 from apiserver.endpoints.bodies import load_json, looks_like_json
 from apiserver.errors import BadRequest
 from apiserver.golang.formatting import json_type
@@ -15,6 +13,7 @@ from apiserver.registry.served_resource import ServedResource
 from apiserver.schema.duplicates import duplicate_fields
 from apiserver.vocabulary import Document
 from apiserver.wire import cbor, yaml
+from apiserver.wire.json_text import InvalidJson
 from apiserver.wire.media_types import APPLY_CBOR
 
 
@@ -54,7 +53,7 @@ def _from_yaml(body: bytes, *, is_checked: bool) -> tuple[Any, list[str]]:
     if looks_like_json(body):
         try:
             document = load_json(body)
-        except orjson.JSONDecodeError:
+        except InvalidJson:
             pass
         else:
             if not (is_checked and duplicate_fields(body, document)):

@@ -25,6 +25,7 @@ from apiserver.registry.size_class import SizeClass
 from apiserver.schema.compile import TypeMismatch
 from apiserver.schema.from_unstructured import mismatch_text
 from apiserver.vocabulary import Document, GroupKind
+from apiserver.wire.json_text import InvalidJson
 from apiserver.wire.media_types import JSON_PATCH, STRATEGIC_MERGE_PATCH
 
 
@@ -63,8 +64,8 @@ def parse_patch(body: bytes, content_type: str, resource: ServedResource, field_
     prefix = "" if content_type == STRATEGIC_MERGE_PATCH else "error decoding patch: "
     try:
         patch = bodies.load_json(body)
-    except orjson.JSONDecodeError as error:
-        raise BadRequest(f"{prefix}{bodies.describe_syntax_error(error, body)}") from None
+    except InvalidJson as error:
+        raise BadRequest(f"{prefix}{error}") from None
     is_checked = field_validation != "Ignore"
     if content_type == JSON_PATCH:
         return _json_patch(body, patch, is_checked=is_checked)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from apiserver.errors import BadRequest, Expired
+from apiserver.wire import json_text
 from storage.continue_token import ContinueToken, InvalidToken, decode_token
 from storage.interface import MOST_RECENT, KeyRange, ReadAt
 
@@ -15,7 +16,7 @@ def continue_token(revision: int, next_key: str, folder: str, meta_version: str)
 def decode_position(keys: KeyRange, text: str, meta_version: str) -> tuple[KeyRange, ReadAt]:
     """Returns the keys and the revision of the chunk that a token asks for. Raises BadRequest."""
     try:
-        found = decode_token(text, meta_version)
+        found = decode_token(text, meta_version, json_text.load)
     except InvalidToken as error:
         raise BadRequest(f"invalid continue token: {error}") from None
     at = ReadAt.exactly(found.revision) if found.revision else MOST_RECENT

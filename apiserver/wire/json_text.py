@@ -11,6 +11,8 @@ from typing import Any, Final
 
 import orjson
 
+from apiserver.golang.json_errors import syntax_error
+
 # Objects that can be stored have fewer: of those that are 1.5 MiB long, CustomResourceDefinitions have some
 # 100,000, and ConfigMaps with the shortest entries 180,000, with who owns them. To parse so many takes 40 ms
 # at most.
@@ -25,11 +27,18 @@ class TooManyValues(ValueError):
         super().__init__(f"document has more than {VALUES_MAX} values")
 
 
+class InvalidJson(ValueError):
+    """The text is no JSON; the message is that of Go's parser."""
+
+
 def load(text: bytes) -> Any:
-    """Raises TooManyValues, orjson.JSONDecodeError."""
+    """Raises TooManyValues, InvalidJson."""
     if len(text) > VALUES_MAX and _marks(text) > VALUES_MAX and values_in(text) > VALUES_MAX:
         raise TooManyValues
-    return orjson.loads(text)
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise InvalidJson(syntax_error(error, text)) from None
 
 
 def values_in(text: bytes) -> int:

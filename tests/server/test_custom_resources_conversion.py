@@ -280,7 +280,11 @@ LIES = {
     "another uid": (_changed(_each("uid", "b")), "must have the same UID: "),
     "labels that are none": (_changed(_each("labels", {"-": "x"})), 'metadata.labels: Invalid value: "-"'),
     "labels that are no texts": (_changed(_each("labels", {"a": 1})), "metadata.labels[a] must be a string"),
-    "no object": (_changed(_response(convertedObjects=[7])), "at index 0"),
+    "no object": (
+        _changed(_response(convertedObjects=[7])),
+        "at index 0: json: cannot unmarshal number into Go value of type unstructured.detector",
+    ),
+    "null": (_changed(_response(convertedObjects=[None])), "at index 0: unexpected end of JSON input"),
     "no response": (_changed(lambda review, answer: answer.pop("response")), "no response provided"),
     "no review": (_nothing, "the answer is not an object"),
     "no JSON": (_not_json, "the answer is not JSON"),

@@ -140,7 +140,7 @@ def operations(answer: Answer) -> list[Any]:
     """Returns the operations of an answer's patch. Raises InvalidAnswer."""
     try:
         decoded = json_text.load(answer.patch)
-    except (orjson.JSONDecodeError, json_text.TooManyValues) as error:
+    except (json_text.InvalidJson, json_text.TooManyValues) as error:
         raise InvalidAnswer(f"received undecodable patch in webhook response: {error}") from None
     if answer.patch_type != _JSON_PATCH:
         raise InvalidAnswer(f'unsupported patch type "{answer.patch_type}"')

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-import orjson
-
 from apiserver.catalogue.builtin_type import CORE, BuiltinType, field_texts
 from apiserver.catalogue.core.config_maps import (
     DATA_TEXT,
@@ -24,6 +22,7 @@ from apiserver.schema.compile import Default
 from apiserver.validation.checks import immutable
 from apiserver.validation.defaults import setting
 from apiserver.vocabulary import Document
+from apiserver.wire import json_text
 
 
 def builtin_type() -> BuiltinType:
@@ -97,9 +96,9 @@ def _json(data: Mapping[str, str], name: str) -> Errors:
     if name not in data:
         return [required(where)]
     try:
-        is_object = isinstance(orjson.loads(base64.b64decode(data[name])), dict | None)
+        is_object = isinstance(json_text.load(base64.b64decode(data[name])), dict | None)
         problem = "" if is_object else "json: cannot unmarshal into Go value of type map[string]interface {}"
-    except orjson.JSONDecodeError as error:
+    except (json_text.InvalidJson, json_text.TooManyValues) as error:
         problem = f"{error}"
     # Whatever it is, it was meant to be secret.
     return [invalid(where, "<secret contents redacted>", problem)] if problem else []

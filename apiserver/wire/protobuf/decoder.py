@@ -8,8 +8,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
-import orjson
-
 from apiserver.schema.go_fields import GoField, go_struct
 from apiserver.schema.structural import Kind, Schema
 from apiserver.vocabulary import Document
@@ -363,8 +361,8 @@ def _raw_json(raw: bytes, progress: _Progress) -> Any:
         return None
     progress.count(json_text.values_in(text))
     try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError as error:
+        return json_text.load(text)
+    except (json_text.InvalidJson, json_text.TooManyValues) as error:
         raise InvalidProtobuf(f"an embedded document is not valid JSON: {error}") from None
 
 

@@ -10,8 +10,9 @@ from typing import Any, Final
 import orjson
 
 from apiserver.brand import Brand
-from apiserver.endpoints.bodies import Body, describe_syntax_error, size_class_of
+from apiserver.endpoints.bodies import Body, size_class_of
 from apiserver.errors import ApiError
+from apiserver.golang.json_errors import syntax_error
 from apiserver.handlers import apply_bodies
 from apiserver.handlers.decoding import Decoder
 from apiserver.schema.duplicates import duplicate_fields, strict_problems
@@ -56,7 +57,7 @@ def json_text(data: bytes) -> None:
     try:
         document = orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        describe_syntax_error(error, data).encode()
+        syntax_error(error, data).encode()
         return
     duplicates: list[str] = []
 
