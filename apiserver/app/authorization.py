@@ -59,7 +59,7 @@ def build_authorizers(
         has_default_roles,
         partial(made.authorizer, servers),
         Turn,
-        core.config.gates.is_on,
+        core.config.gates,
     )
     metrics.counts = lambda: authorizers.counts
     return authorizers
@@ -85,7 +85,9 @@ def build_authorization_reload(
         metrics.configured(content)
 
     def _read(content: bytes) -> tuple[Sequence[ConfiguredAuthorizer], _Servers]:
-        configured = parse_authorization_configuration(content, core.brand, needed)
+        configured = parse_authorization_configuration(
+            content, core.brand, needed, has_selectors=config.gates.is_on("AuthorizeWithSelectors")
+        )
         return configured, _servers(configured)
 
     metrics.configured(config.authorization_config_content)

@@ -106,7 +106,12 @@ def build_handlers(
     virtual = VirtualKinds(decoder, encoders, requests, virtual_kinds(core.schemas, brand))
     policy = access.authorizers.rbac_policy if deviations.explains_own_reviews else None
     reviews = all_reviews(
-        chain, policy, access.authorizers.rules, access.authentication.tokens.review, core.clock
+        chain,
+        policy,
+        access.authorizers.rules,
+        access.authentication.tokens.review,
+        core.clock,
+        has_selectors=config.gates.is_on("AuthorizeWithSelectors"),
     )
     return ResourceHandlers(
         verbs=verbs,

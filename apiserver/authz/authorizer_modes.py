@@ -7,6 +7,7 @@ Source: k8s.io/kubernetes, pkg/kubeapiserver/authorizer.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from apiserver.authz.attributes import (
@@ -17,6 +18,7 @@ from apiserver.authz.attributes import (
     Decision,
     DecisionCount,
     Step,
+    Undecided,
     Verdict,
 )
 from apiserver.authz.configuration import (
@@ -32,11 +34,12 @@ from apiserver.authz.node.authorizer import NodeAuthorizer
 from apiserver.authz.node.graph import NodeGraph
 from apiserver.authz.rbac.authorizer import RbacAuthorizer, Turn
 from apiserver.authz.rbac.defaults.documents import role_rules
-from apiserver.authz.rbac.defaults.gated_roles import no_gate
 from apiserver.authz.rbac.policy import RbacPolicy
 from apiserver.authz.rbac.rules import ANY
 from apiserver.authz.rule_resolver import NonResourceRule, ResourceRule, RuleResolver, RuleSet, all_rules
 from apiserver.brand import Brand
+from apiserver.features.gates import FeatureGates, gates_of
+from apiserver.releases.emulation import DEFAULT_MINOR
 from apiserver.vocabulary import MASTERS, UserInfo
 
 # The paths that Kubernetes' default role `system:public-info-viewer` opens to everybody, without /version.
@@ -67,12 +70,14 @@ class Authorizers:
         has_default_roles: Callable[[], bool],
         make_webhook: WebhookFactory | None = None,
         turns: Callable[[], Turn] | None = None,
-        is_on: Callable[[str], bool] = no_gate,
+        gates: FeatureGates | None = None,
     ) -> None:
         """has_default_roles: whether the default roles are stored. make_webhook: if there are webhooks.
 
-        turns: of the event loop, for answers that take long. is_on: whether a feature gate is.
+        turns: of the event loop, for answers that take long. gates: None: those of the default release.
         """
+        is_on = (gates or gates_of(DEFAULT_MINOR, ())).is_on
+        self._sees_selectors = is_on("AuthorizeWithSelectors")
         types = {each.type for each in configured}
         self.chain = AuthorizationChain()
         self.rbac_policy = RbacPolicy(brand.group("rbac.authorization")) if RBAC in types else None
@@ -89,7 +94,13 @@ class Authorizers:
             self._local[RBAC] = rbac, rbac.rules
         if self.node_graph is not None:
             rules = role_rules(brand, "system:node", is_on)
-            node = NodeAuthorizer(self.node_graph, rules, brand.group, tells_health=is_on("CSIVolumeHealth"))
+            node = NodeAuthorizer(
+                self.node_graph,
+                rules,
+                brand.group,
+                tells_health=is_on("CSIVolumeHealth"),
+                needs_selectors=is_on("AuthorizeNodeWithSelectors"),
+            )
             self._local[NODE] = node, node.rules_of
         self.configure(configured, make_webhook)
 
@@ -112,6 +123,8 @@ class Authorizers:
                     f"authorizer type {each.type} is not allowed if it was not enabled at initial server "
                     "startup"
                 )
+            if not self._sees_selectors:
+                authorizer = partial(_without_selectors, authorizer)
             count = self._counts.setdefault((each.type, each.name), DecisionCount(each.type, each.name))
             steps.append((authorizer, count))
             resolvers.append(resolver)
@@ -153,6 +166,11 @@ def authorize_health(has_default_roles: Callable[[], bool]) -> Callable[[Attribu
         return _ALLOW
 
     return authorize
+
+
+def _without_selectors(authorize: Authorizer, attributes: Attributes) -> Verdict | Undecided:
+    """Decides about a request as if it had no selectors."""
+    return authorize(attributes._replace(field_selector="", label_selector=""))
 
 
 def _always_allow(attributes: Attributes) -> Verdict:

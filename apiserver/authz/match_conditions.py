@@ -47,12 +47,14 @@ class Condition(NamedTuple):
 
 
 @lru_cache(maxsize=4 * CONDITIONS_MAX)
-def compile_condition(text: str) -> Condition:
+def compile_condition(text: str, *, has_selectors: bool = True) -> Condition:
     """Raises InvalidCondition.
 
+    has_selectors: it may name the selectors of a request (gate AuthorizeWithSelectors). It may use
+    all libraries: no other server reads the file.
     Cached: what checks a file compiles in a thread what the event loop then uses.
     """
-    environment = _environment()
+    environment = _environment(has_selectors)
     try:
         checked = environment.check(text)
     except InvalidExpression as error:
@@ -94,20 +96,18 @@ def _object(name: str, fields: Mapping[str, Type]) -> Type:
     return types.object_of(f"kubernetes.{name}", {key: Field(key, type_) for key, type_ in fields.items()})
 
 
-@lru_cache(maxsize=1)
-def _environment() -> Environment:
+@lru_cache(maxsize=2)
+def _environment(has_selectors: bool) -> Environment:
     strings = types.list_of(STRING)
     requirement = _object("SelectorRequirement", {"key": STRING, "operator": STRING, "values": strings})
     selector_fields = {"rawSelector": STRING, "requirements": types.list_of(requirement)}
+    names = ("namespace", "verb", "group", "version", "resource", "subresource", "name")
+    selectors = {
+        "fieldSelector": _object("FieldSelectorAttributes", selector_fields),
+        "labelSelector": _object("LabelSelectorAttributes", selector_fields),
+    }
     resource = _object(
-        "ResourceAttributes",
-        {
-            **dict.fromkeys(
-                ("namespace", "verb", "group", "version", "resource", "subresource", "name"), STRING
-            ),
-            "fieldSelector": _object("FieldSelectorAttributes", selector_fields),
-            "labelSelector": _object("LabelSelectorAttributes", selector_fields),
-        },
+        "ResourceAttributes", {**dict.fromkeys(names, STRING), **(selectors if has_selectors else {})}
     )
     request = _object(
         "SubjectAccessReviewSpec",

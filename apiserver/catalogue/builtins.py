@@ -44,6 +44,7 @@ from apiserver.catalogue.core.services.allocation import ServiceAllocator
 from apiserver.catalogue.gated_fields import disabled_by, without_disabled_fields
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.catalogue.type_versions import TypeVersions, api_version_of, full_group, life_of
+from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.features.gates import FeatureGates, gates_of
 from apiserver.registry.conversion_codec import ConversionCodec
 from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
@@ -122,6 +123,8 @@ class Catalogue:
         gates: FeatureGates | None = None,
     ) -> None:
         self._brand, self._schemas, self._release, self._gates = brand, schemas, release, gates
+        states = gates if gates is not None else gates_of(release.minor, ())
+        self._compatibility = CompatibilityVersion.of(release, states)
         self._service_allocator = service_allocator
         self._declared: Callable[[str, DeclaredRules], DeclaredChecks] | None = None
         types: tuple[BuiltinType, ...] = (
@@ -138,13 +141,13 @@ class Catalogue:
             *policy.types(),
             *rbac.types(brand),
             *storage.types(release, gates),
-            *admissionregistration.types(),
-            *apiextensions.types(brand, schemas.get),
+            *admissionregistration.types(self._compatibility),
+            *apiextensions.types(brand, schemas.get, self._compatibility),
             *scheduling.types(release, gates),
             *coordination.types(),
             *node.types(),
             *discovery.types(),
-            *resource.types(release),
+            *resource.types(release, self._compatibility),
             *flowcontrol.types(),
             *storagemigration.types(),
             *apiserverinternal.types(),
@@ -153,7 +156,7 @@ class Catalogue:
         self._has_removed = release.minor < REMOVED_BEFORE
         if self._has_removed:
             types = _in_order((*types, *self._removed(types)))
-        is_disabled = disabled_by(gates if gates is not None else gates_of(release.minor, ()))
+        is_disabled = disabled_by(states)
         versions = TypeVersions(types, brand, release)
         self._types = tuple(
             without_disabled_fields(each, versions.hub_of(each).definition, is_disabled) for each in types
@@ -274,7 +277,7 @@ class Catalogue:
         # Most servers never need them: they are imported when one does.
         from apiserver.catalogue import removed_versions
 
-        return removed_versions.types(self._brand, self._schemas.get, current)
+        return removed_versions.types(self._brand, self._schemas.get, current, self._compatibility)
 
     def _is_served(self, builtin: BuiltinType, runtime_config: RuntimeConfig) -> bool:
         life = life_of(builtin)

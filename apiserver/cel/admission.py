@@ -9,18 +9,21 @@ Source: k8s.io/apiserver, pkg/admission/plugin/cel/{compile,composition}.go.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from apiserver.cel import types
+from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.cel.compiler import Program, ProgramError
-from apiserver.cel.kubernetes_environments import COMPATIBLE_RELEASE, kubernetes_environment
+from apiserver.cel.kubernetes_environments import kubernetes_environment
 from apiserver.cel.library.authorizer import AUTHORIZER, RESOURCE_CHECK
 from apiserver.cel.library.json_patch import JSON_PATCH, JSON_PATCH_TYPE
 from apiserver.cel.syntax import InvalidExpression
 from apiserver.cel.types import BOOL, DYN, INT, NULL, STRING, TIMESTAMP, Field, Type, TypeKind
 from apiserver.cel.unification import SCALARS
+from apiserver.vocabulary import Document
 
 if TYPE_CHECKING:
     from apiserver.cel.environment import Environment
@@ -135,27 +138,36 @@ class AdmissionCompiler:
     """Compiles the expressions of one policy or webhook. Pure."""
 
     def __init__(
-        self, *, has_params: bool, has_variables: bool = False, objects: Mapping[str, Type] | None = None
+        self,
+        *,
+        has_params: bool,
+        variables: Sequence[Document] | None = None,
+        objects: Mapping[str, Type] | None = None,
     ) -> None:
-        """has_params: the policy has a kind of parameters. has_variables: it has variables.
+        """has_params: the policy has a kind of parameters.
 
+        variables: those of the policy, which are then declared in their order; None if expressions cannot
+            name any. Of several with one name the last counts, as in Kubernetes.
         objects: the types of `object`, `oldObject` and `params`, where they are known.
         """
         self._has_params = has_params
         self._objects = objects or {}
         self._fields: dict[str, Field] = {}
         # The type of `variables` has a field more with each that is declared.
-        self._declared = types.object_of("kubernetes.variables", self._fields) if has_variables else None
+        self._declared = None if variables is None else types.object_of("kubernetes.variables", self._fields)
+        self._left = Counter(each.get("name", "") for each in variables or ())
         self._environments: dict[tuple[bool, bool], Environment] = {}
 
-    def compile(self, text: str, kind: ExpressionKind, *, is_stored: bool) -> CompiledExpression:
+    def compile(
+        self, text: str, kind: ExpressionKind, version: CompatibilityVersion | None = None
+    ) -> CompiledExpression:
         """Compiles an expression. Raises CompilationFailed.
 
-        is_stored: it is stored already, and so may use libraries of later releases.
+        version: what a new expression may use; None: it is stored, and may use everything.
         """
         environment = self._environment(kind.has_authorizer, kind.makes_patches)
         try:
-            checked = environment.check(text, release=None if is_stored else COMPATIBLE_RELEASE)
+            checked = environment.check(text, version)
         except InvalidExpression as error:
             raise CompilationFailed(f"compilation failed: {error}") from None
         if kind.results and checked.type not in kind.results:
@@ -187,14 +199,22 @@ class AdmissionCompiler:
             return str(error)
         return ""
 
-    def declare(self, name: str, text: str, *, is_stored: bool) -> CompiledExpression:
+    def declare(
+        self, name: str, text: str, version: CompatibilityVersion | None = None
+    ) -> CompiledExpression:
         """Compiles a variable, which expressions that are compiled later may use. Raises CompilationFailed.
 
-        Of one that does not compile they may use the name; that it is an error is told once.
+        It may itself use the variables before it only. If it does not compile, later expressions may still
+        use its name, so that one error is reported once.
         """
-        self._fields[name] = Field(name, DYN)
-        compiled = self.compile(text, VARIABLE, is_stored=is_stored)
-        self._fields[name] = Field(name, _field_type(compiled.type))
+        self._left[name] -= 1
+        type_ = DYN
+        try:
+            compiled = self.compile(text, VARIABLE, version)
+            type_ = _field_type(compiled.type)
+        finally:
+            if self._left[name] <= 0:
+                self._fields[name] = Field(name, type_)
         return compiled
 
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from apiserver.cel import syntax, types, validators
+from apiserver.cel.compatibility_version import VALIDATORS, CompatibilityVersion
 from apiserver.cel.functions import Overload
 from apiserver.cel.name_resolution import Declaration, NameResolver
 from apiserver.cel.syntax import (
@@ -29,7 +30,7 @@ from apiserver.cel.syntax import (
     first_operand,
     with_first_operand,
 )
-from apiserver.cel.types import Type, TypeKind
+from apiserver.cel.types import Field, Type, TypeKind
 from apiserver.cel.unification import (
     DYN_OR_ERROR,
     SCALARS,
@@ -61,13 +62,23 @@ class CheckOptions(NamedTuple):
 
     lenient: nothing is an error before evaluation, as if nothing was checked.
     quoted_fields: fields may be selected as "a.`b-c`".
+    version: what a new expression may use; None: all.
     """
 
     mixed: bool = False
     lenient: bool = False
     quoted_fields: bool = False
+    version: CompatibilityVersion | None = None
+
+    @property
+    def validates(self) -> bool:
+        """Whether constants and literals are validated once all types are known."""
+        is_there = self.version is None or self.version.has(VALIDATORS)
+        return is_there and not self.mixed and not self.lenient
 
 
+# The kinds of types that may turn out to be lists or maps.
+_ITERABLE: Final = DYN_OR_ERROR | {TypeKind.PARAMETER}
 # More names with scalar arguments than all libraries have, so that the table never grows beyond.
 _RESOLVED_MAX: Final = 4096
 
@@ -80,7 +91,7 @@ def check(node: Node, source: str, resolver: NameResolver, options: CheckOptions
         checker.finish()
     except RecursionError:
         raise InvalidExpression(source, [Issue("max recursion depth exceeded")]) from None
-    if not checker.issues and not options.mixed and not options.lenient:
+    if not checker.issues and options.validates:
         checker.validate()
     if checker.issues:
         raise InvalidExpression(source, sorted(checker.issues, key=lambda issue: issue.offset or 0))
@@ -232,7 +243,7 @@ class _Checker:
             result = target.value
         elif target.kind is TypeKind.OBJECT:
             found = target.fields.get(node.field)
-            if found is None:
+            if found is None or not self._may_use(found):
                 self._report(node, f"undefined field '{node.field}'")
                 result = types.DYN if self._options.lenient else types.ERROR
             else:
@@ -244,6 +255,10 @@ class _Checker:
         if node.is_optional or (operand.kind is TypeKind.OPTIONAL):
             result = types.optional_of(result)
         self._set(node, types.BOOL if node.is_test else self._unifier.substitute(result))
+
+    def _may_use(self, field: Field) -> bool:
+        version = self._options.version
+        return version is None or version.has(field.since, field.gate)
 
     # ---- calls
 
@@ -448,7 +463,7 @@ class _Checker:
             key, value = types.INT, range_type.element
         elif range_type.kind is TypeKind.MAP:
             key, value = range_type.parameters
-        elif range_type.kind in DYN_OR_ERROR or range_type.kind is TypeKind.PARAMETER:
+        elif range_type.kind in _ITERABLE and range_type.name != types.ANY_NAME:
             self._unifier.assignable(types.DYN, range_type)
         else:
             self._report(

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from apiserver.cel import checker, macros, types
 from apiserver.cel.checker import CheckOptions
+from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.cel.compiler import Program, compile_tree
 from apiserver.cel.functions import Library, Overload
 from apiserver.cel.name_resolution import Declaration, Declarations, NameResolver
@@ -19,7 +20,6 @@ from apiserver.cel.types import Type
 
 _STRICT: Final = CheckOptions()
 _NOTHING: Final[Mapping[str, Type]] = MappingProxyType({})
-Release = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,14 +41,14 @@ class _Language(NamedTuple):
     declarations: Declarations
 
 
-# The most sets of libraries whose declarations are kept: one for each kind of expression and release. There
+# The most sets of libraries whose declarations are kept: one for each kind of expression and version. There
 # are as many environments as schemas with rules, and to put declarations together takes 0.6 ms.
 _LANGUAGES_MAX: Final = 64
 
 
 @lru_cache(_LANGUAGES_MAX)
-def _language(libraries: tuple[Library, ...], release: Release | None) -> _Language:
-    there = [each for each in libraries if release is None or each.since <= release]
+def _language(libraries: tuple[Library, ...], version: CompatibilityVersion | None) -> _Language:
+    there = [each for each in libraries if version is None or version.has(each.since, each.gate)]
     constants = {
         name: Declaration(type_, True, value)
         for library in there
@@ -88,12 +88,12 @@ class Environment:
         }
         self._resolvers: dict[Declarations, NameResolver] = {}
 
-    def check(self, text: str, release: Release | None = None) -> Checked:
+    def check(self, text: str, version: CompatibilityVersion | None = None) -> Checked:
         """Parses and type-checks an expression. Raises `syntax.InvalidExpression`.
 
-        release: libraries of later releases are not available; None: all are.
+        version: what a new expression may use; None: all, as stored ones may.
         """
-        macro_rules, declarations = _language(self._libraries, release)
+        macro_rules, declarations = _language(self._libraries, version)
         resolver = self._resolvers.get(declarations)
         if resolver is None:
             resolver = NameResolver(self._own, declarations, self._container, self._open_message)
@@ -104,7 +104,8 @@ class Environment:
             optional_syntax="_[?_]" in declarations.functions,
             quoted_fields=self._options.quoted_fields,
         )
-        return Checked(text, checker.check(node, text, resolver, self._options))
+        options = self._options if version is None else self._options._replace(version=version)
+        return Checked(text, checker.check(node, text, resolver, options))
 
     def program(self, checked: Checked) -> Program:
         """Raises ProgramError."""

@@ -129,7 +129,7 @@ class Library:
     functions: the overloads of each, by the name it is called by (`_+_`, `size`, `math.greatest`); a name
         with dots is a function of a namespace.
     constants: names with their types and values; names of types are such.
-    since: the release whose servers take it in new expressions; stored ones may use all (rows R18-R20).
+    since, gate: what new expressions need to use it, see `CompatibilityVersion.has`; stored ones may use all.
     """
 
     name: str
@@ -137,3 +137,4 @@ class Library:
     macros: tuple[MacroRule, ...] = ()
     constants: Mapping[str, tuple[Type, Any]] = field(default_factory=lambda: MappingProxyType({}))
     since: tuple[int, int] = (1, 0)
+    gate: str = ""

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from apiserver.cel.environment import Environment
     from apiserver.cel.functions import Library
 
-# The release whose libraries new expressions may use: the one before this, so that a cluster can go back.
-COMPATIBLE_RELEASE: Final = (1, 35)
-
 _NOTHING: Final[Mapping[str, Type]] = MappingProxyType({})
 
 

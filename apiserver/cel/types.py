@@ -74,10 +74,15 @@ class Type:
 
 
 class Field(NamedTuple):
-    """key: the field's real name, by which documents have it."""
+    """key: the field's real name, by which documents have it.
+
+    since, gate: what new expressions need to use it, see `CompatibilityVersion.has`.
+    """
 
     key: str
     type: Type
+    since: tuple[int, int] = (1, 0)
+    gate: str = ""
 
 
 _SHORT: Final = {
@@ -99,6 +104,8 @@ TIMESTAMP: Final = Type(TypeKind.TIMESTAMP)
 DURATION: Final = Type(TypeKind.DURATION)
 ERROR: Final = Type(TypeKind.ERROR)
 TYPE: Final = Type(TypeKind.TYPE)  # of which nothing more is known
+ANY_NAME: Final = "any"
+ANY: Final = Type(TypeKind.DYN, ANY_NAME)  # as `DYN`, but nothing iterates over it
 
 
 def list_of(element: Type, *, size_max: int | None = None) -> Type:

@@ -7,6 +7,7 @@ Source: k8s.io/apiserver, pkg/apis/apiserver/{v1,validation}; k8s.io/kubernetes,
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,11 +38,16 @@ _ERRORS_TOLD: Final = 20
 
 
 def parse_authorization_configuration(
-    content: bytes, brand: Brand, required_types: Collection[str] = ()
+    content: bytes,
+    brand: Brand,
+    required_types: Collection[str] = (),
+    *,
+    has_selectors: bool = True,
 ) -> tuple[ConfiguredAuthorizer, ...]:
     """Returns the authorizers in a file. Raises InvalidConfiguration.
 
     required_types: of which there must be one each, when a running server reads the file again.
+    has_selectors: conditions may name the selectors of a request (gate AuthorizeWithSelectors).
     """
     errors: Errors = []
     with Fields(decode(content)) as fields:
@@ -49,8 +55,8 @@ def parse_authorization_configuration(
         documents = list(fields.objects("authorizers"))
         if not documents:
             errors.append(required("authorizers", "at least one authorization mode must be defined"))
-        seen = _Seen()
-        found = [each for document in documents if (each := _authorizer(document, seen, errors)) is not None]
+        read = partial(_authorizer, _Seen(), errors, has_selectors=has_selectors)
+        found = [each for each in map(read, documents) if each is not None]
     problems = [str(each) for each in errors]
     if not problems:
         problems = _names_and_types(found, required_types)
@@ -78,7 +84,9 @@ class _Seen:
         self.names: set[str] = set()
 
 
-def _authorizer(fields: Fields, seen: _Seen, errors: Errors) -> ConfiguredAuthorizer | None:
+def _authorizer(
+    seen: _Seen, errors: Errors, fields: Fields, *, has_selectors: bool
+) -> ConfiguredAuthorizer | None:
     """Returns one authorizer; None if it is not valid."""
     before = len(errors)
     with fields:
@@ -105,13 +113,14 @@ def _authorizer(fields: Fields, seen: _Seen, errors: Errors) -> ConfiguredAuthor
         if webhook is None:
             errors.append(required(fields.at("webhook"), "required when type=Webhook"))
             return None
-        settings = _webhook(Fields(webhook, fields.at("webhook")), fields.path, errors)
+        where = Fields(webhook, fields.at("webhook"))
+        settings = _webhook(where, fields.path, errors, has_selectors=has_selectors)
     elif webhook is not None:
         errors.append(invalid(fields.at("webhook"), "non-null", "may only be specified when type=Webhook"))
     return ConfiguredAuthorizer(type_, name, settings) if len(errors) == before else None
 
 
-def _webhook(fields: Fields, path: str, errors: Errors) -> WebhookSettings:
+def _webhook(fields: Fields, path: str, errors: Errors, *, has_selectors: bool) -> WebhookSettings:
     """path: as upstream's errors have it, which leave out `webhook`."""
     with fields:
         timeout_s = _seconds(fields, "timeout", None)
@@ -131,7 +140,7 @@ def _webhook(fields: Fields, path: str, errors: Errors) -> WebhookSettings:
             ttls.append(ttl_s if fields.boolean(caches, True) else 0.0)
         version = fields.text("subjectAccessReviewVersion")
         _require(errors, f"{path}.subjectAccessReviewVersion", version, (V1, V1BETA1))
-        texts = _conditions(fields, path, errors)
+        texts = _conditions(fields, path, errors, has_selectors=has_selectors)
         seen_by_conditions = fields.text("matchConditionSubjectAccessReviewVersion")
         where = f"{path}.matchConditionSubjectAccessReviewVersion"
         if seen_by_conditions:
@@ -189,7 +198,7 @@ def _problem_with(path: Path) -> str | None:
     return None if is_file else "must be a regular file"
 
 
-def _conditions(fields: Fields, path: str, errors: Errors) -> tuple[str, ...]:
+def _conditions(fields: Fields, path: str, errors: Errors, *, has_selectors: bool) -> tuple[str, ...]:
     texts: list[str] = []
     documents = list(fields.objects("matchConditions"))
     if len(documents) > CONDITIONS_MAX:
@@ -206,7 +215,7 @@ def _conditions(fields: Fields, path: str, errors: Errors) -> tuple[str, ...]:
         else:
             texts.append(text)
             try:
-                compile_condition(text)
+                compile_condition(text, has_selectors=has_selectors)
             except InvalidCondition as error:
                 errors.append(invalid(where, text, str(error)))
     return tuple(texts)

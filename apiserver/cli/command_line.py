@@ -281,7 +281,9 @@ def _with_authorizers(config: Config) -> Config:
         return config
     try:
         content = path.read_bytes()
-        authorizers = parse_authorization_configuration(content, config.brand)
+        authorizers = parse_authorization_configuration(
+            content, config.brand, has_selectors=config.gates.is_on("AuthorizeWithSelectors")
+        )
     except OSError as error:
         raise UsageError(f"--authorization-config: {path}: {error.strerror or error}") from None
     except InvalidConfiguration as error:

@@ -18,6 +18,7 @@ from apiserver.authz.rbac.policy import RbacPolicy
 from apiserver.authz.rule_resolver import RuleResolver
 from apiserver.catalogue import authentication, authorization
 from apiserver.catalogue.authorization.access_reviews import (
+    SELECTOR_FIELDS,
     readable_field_selector,
     readable_label_selector,
     unread_selectors,
@@ -79,22 +80,30 @@ def all_reviews(
     rules: RuleResolver,
     token_reviewer: TokenReviewer,
     clock: Callable[[], float],
+    *,
+    has_selectors: bool,
 ) -> Mapping[str, Review]:
     """Returns all reviews that the server answers, by definition.
 
     policy: by which the decisions of RBAC are explained to who asks about itself, if they are to be.
-    clock: seconds since 1970.
+    clock: seconds since 1970. has_selectors: access reviews may have some (gate AuthorizeWithSelectors).
     """
     explain = partial(explained, policy) if policy is not None else None
+    access_reviews = {
+        "SelfSubjectAccessReview": access_review(
+            authorizers, validate_self_review, is_about_caller=True, explain=explain
+        ),
+        "SubjectAccessReview": access_review(authorizers, validate_review),
+        "LocalSubjectAccessReview": access_review(authorizers, validate_local_review),
+    }
     reviews = {
         authentication.PACKAGE + "SelfSubjectReview": self_subject_review(clock),
         authentication.PACKAGE + "TokenReview": token_review(token_reviewer),
-        authorization.PACKAGE + "SelfSubjectAccessReview": access_review(
-            authorizers, validate_self_review, is_about_caller=True, explain=explain
-        ),
-        authorization.PACKAGE + "SubjectAccessReview": access_review(authorizers, validate_review),
-        authorization.PACKAGE + "LocalSubjectAccessReview": access_review(authorizers, validate_local_review),
         authorization.PACKAGE + "SelfSubjectRulesReview": rules_review(rules),
+        **{
+            authorization.PACKAGE + kind: review if has_selectors else _without_selectors(review)
+            for kind, review in access_reviews.items()
+        },
     }
     # Those of other versions, which former releases served, are converted: rows T16 and T17.
     others = {
@@ -181,6 +190,19 @@ def access_review(
         return {**document, "status": status}
 
     return review
+
+
+def _without_selectors(review: Review) -> Review:
+    """Returns a review that loses the selectors that it is sent with."""
+
+    async def without_selectors(call: ApiCall, document: Document) -> Document:
+        spec = document["spec"]
+        if (resource := spec.get("resourceAttributes")) is not None:
+            kept = {key: value for key, value in resource.items() if key not in SELECTOR_FIELDS}
+            document = {**document, "spec": {**spec, "resourceAttributes": kept}}
+        return await review(call, document)
+
+    return without_selectors
 
 
 def explained(policy: RbacPolicy, attributes: Attributes, verdict: Verdict) -> str:

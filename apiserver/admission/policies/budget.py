@@ -83,9 +83,9 @@ class PolicyVariables(dict[str, Any]):
         if name in self._failed:
             raise EvaluationError(self._failed[name])
         expression = self._expressions[name]
+        if expression.program is None:
+            raise EvaluationError(f'composited variable "{name}" fails to compile: {expression.error}')
         try:
-            if expression.program is None:
-                raise EvaluationError(expression.error)
             value = self._budget.evaluate(expression, self._others)
         except (EvaluationError, CostExceeded) as error:
             text = f'composited variable "{name}" fails to evaluate: {error}'

@@ -87,7 +87,7 @@ class ValidatingPolicy(Policy):
     def of(cls, document: Document) -> ValidatingPolicy:
         spec = document.get("spec") or {}
         own = AdmissionCompiler(
-            has_params=spec.get("paramKind") is not None, has_variables=bool(spec.get("variables"))
+            has_params=spec.get("paramKind") is not None, variables=spec.get("variables") or None
         )
         common = _common(document, own)
         validations = [_validation(own, each) for each in spec.get("validations") or ()]
@@ -120,7 +120,9 @@ class MutatingPolicy(Policy):
     @classmethod
     def of(cls, document: Document) -> MutatingPolicy:
         spec = document.get("spec") or {}
-        own = AdmissionCompiler(has_params=spec.get("paramKind") is not None, has_variables=True)
+        own = AdmissionCompiler(
+            has_params=spec.get("paramKind") is not None, variables=spec.get("variables") or ()
+        )
         common = _common(document, own)
         mutations = [_mutation(own, each) for each in spec.get("mutations") or ()]
         return cls(
@@ -173,7 +175,7 @@ def _names(expressions: Iterable[Expression]) -> frozenset[str]:
 def _variable(compiler: AdmissionCompiler, document: Document) -> tuple[str, Expression]:
     name, text = document.get("name", ""), document.get("expression", "")
     try:
-        return name, Expression(text, compiler.declare(name, text, is_stored=True).program)
+        return name, Expression(text, compiler.declare(name, text).program)
     except CompilationFailed as failed:
         return name, Expression(text, None, str(failed))
 
@@ -199,7 +201,7 @@ def _mutation(compiler: AdmissionCompiler, document: Document) -> Mutation:
 
 def _compiled(compiler: AdmissionCompiler, text: str, kind: ExpressionKind) -> Expression:
     try:
-        return Expression(text, compiler.compile(text, kind, is_stored=True).program)
+        return Expression(text, compiler.compile(text, kind).program)
     except CompilationFailed as failed:
         return Expression(text, None, str(failed))
 

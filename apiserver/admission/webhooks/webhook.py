@@ -88,7 +88,7 @@ def _conditions(documents: Sequence[Document]) -> Sequence[MatchCondition]:
     for each in documents:
         text = each.get("expression", "").strip()
         try:
-            compiled = compiler.compile(text, CONDITION, is_stored=True)
+            compiled = compiler.compile(text, CONDITION)
         except CompilationFailed as failed:
             conditions.append(MatchCondition(text, None, str(failed)))
         else:

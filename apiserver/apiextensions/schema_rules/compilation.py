@@ -9,9 +9,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from apiserver.cel import types
+from apiserver.cel.compatibility_version import ExpressionVersions
 from apiserver.cel.compiler import Program, ProgramError
 from apiserver.cel.cost_estimate import estimate
-from apiserver.cel.kubernetes_environments import COMPATIBLE_RELEASE, kubernetes_environment
+from apiserver.cel.kubernetes_environments import kubernetes_environment
 from apiserver.cel.references import References, references
 from apiserver.cel.syntax import InvalidExpression, Node
 from apiserver.cel.types import Type, TypeKind
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 SELF: Final = "self"
 OLD_SELF: Final = "oldSelf"
+_OLD_SELF_SINCE: Final = (1, 24)
 
 
 class Rule(NamedTuple):
@@ -94,7 +96,12 @@ class RuleCompiler:
     def __init__(self, self_type: Type) -> None:
         self._type = self_type
 
-    # Old values may be missing only in rules that allow for it.
+    def _environment(self, rule: Rule, versions: ExpressionVersions | None) -> Environment:
+        """Returns what a rule may name. Old values may be missing only in rules that allow for it."""
+        version = None if versions is None else versions.version_of(rule.rule)
+        if version is not None and not version.has(_OLD_SELF_SINCE):
+            return kubernetes_environment({SELF: self._type})
+        return self._with_optional_old if rule.optional_old_self else self._with_old
 
     @cached_property
     def _with_old(self) -> Environment:
@@ -104,19 +111,19 @@ class RuleCompiler:
     def _with_optional_old(self) -> Environment:
         return kubernetes_environment({SELF: self._type, OLD_SELF: types.optional_of(self._type)})
 
-    def compile(self, rule: Rule, *, stored: frozenset[str] | None) -> CompilationResult:
-        """stored: expressions that may use what later releases have, since they are stored; None: all."""
+    def compile(self, rule: Rule, versions: ExpressionVersions | None = None) -> CompilationResult:
+        """versions: what expressions may use; None: everything, since they are stored."""
         if not rule.rule.strip():
             return CompilationResult(rule)
-        environment = self._with_optional_old if rule.optional_old_self else self._with_old
+        environment = self._environment(rule, versions)
         try:
-            expression = _compiled(environment, rule.rule, _BOOL, stored)
+            expression = _compiled(environment, rule.rule, _BOOL, versions)
         except _InvalidExpression as error:
             return CompilationResult(rule, error=str(error))
         if not rule.message_expression:
             return CompilationResult(rule, expression)
         try:
-            message = _compiled(environment, rule.message_expression, _STRING, stored)
+            message = _compiled(environment, rule.message_expression, _STRING, versions)
         except _InvalidExpression as error:
             return CompilationResult(rule, expression, message_error=str(error))
         return CompilationResult(rule, expression, message=message)
@@ -153,12 +160,11 @@ _STRING: Final = _ExpectedType(
 
 
 def _compiled(
-    environment: Environment, text: str, wanted: _ExpectedType, stored: frozenset[str] | None
+    environment: Environment, text: str, wanted: _ExpectedType, versions: ExpressionVersions | None
 ) -> Expression:
     """Raises _InvalidExpression."""
-    is_stored = stored is None or text in stored
     try:
-        checked = environment.check(text, release=None if is_stored else COMPATIBLE_RELEASE)
+        checked = environment.check(text, None if versions is None else versions.version_of(text))
         if checked.type.kind is not wanted.kind:
             raise _InvalidExpression(wanted.of_type)
         return Expression(checked.node, environment.program(checked), references(checked.node))

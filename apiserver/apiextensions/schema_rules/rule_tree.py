@@ -170,7 +170,7 @@ class RuleNode:
         if type_ is None:
             return CompiledRules(error="unable to convert structural schema to CEL declarations")
         compiler = RuleCompiler(type_)
-        checked = [compiler.compile(rule, stored=None) for rule in rules_of(self.schema, self._extensions)]
+        checked = [compiler.compile(rule) for rule in rules_of(self.schema, self._extensions)]
         expressions = [each for rule in checked for each in rule.expressions]
         variables = merged(each.references for each in expressions).fields
         part = merged(variables[name] for name in (SELF, OLD_SELF) if name in variables)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from apiserver.cel import types
+from apiserver.cel.compatibility_version import KEYWORD_FIELDS
 from apiserver.cel.types import Field, Type, TypeKind
 from apiserver.schema.custom.json_schema import JSONSchema
 from apiserver.schema.extensions import Extensions
@@ -104,7 +105,7 @@ class SchemaTypes:
             if escaped is not None:
                 fields[escaped] = Field(key, type_)
             if key in RESERVED:  # as it is after a dot, too
-                fields.setdefault(key, Field(key, type_))
+                fields.setdefault(key, Field(key, type_, since=KEYWORD_FIELDS))
             if key in required and child.get("default") is None:
                 size_min += len(key) + (type_.size_min or 0) + 4
         return types.object_of(name, fields, size_min=size_min)

@@ -9,6 +9,7 @@ Source: k8s.io/apiextensions-apiserver, pkg/apis/apiextensions/validation.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Final, NamedTuple
 
 from apiserver.apiextensions.approval import annotation_key, approval_of, is_protected_group
@@ -32,7 +33,7 @@ from apiserver.apiextensions.validation.openapi_schemas import (
     validate_json_schema,
 )
 from apiserver.apiextensions.validation.schema_defaults import DefaultsValidator
-from apiserver.apiextensions.validation.schema_rules import check_rules
+from apiserver.apiextensions.validation.schema_rules import check_rules, expressions_of
 from apiserver.apiextensions.validation.schema_tree import nodes, same, validate_extent
 from apiserver.apiextensions.validation.selectable_fields import validate_selectable_fields
 from apiserver.apiextensions.validation.structural_schemas import unsupported, validate_structural
@@ -43,6 +44,7 @@ from apiserver.apiextensions.validation.versions import (
     validate_version,
 )
 from apiserver.brand import Brand
+from apiserver.cel.compatibility_version import CompatibilityVersion, ExpressionVersions
 from apiserver.field_errors import Errors, forbidden, invalid, required
 from apiserver.golang.quoting import go_quote
 from apiserver.meta.conditions import is_condition_true
@@ -126,12 +128,19 @@ _DEFAULTS_NEED_V1: Final = (
 class DefinitionValidator:
     """Validates definitions in a deployment."""
 
-    def __init__(self, brand: Brand, meta: Callable[[], Schema], *, of_v1beta1: bool = False) -> None:
-        """meta: the schema of ObjectMeta. of_v1beta1: less is required of what clients write as v1beta1.
+    def __init__(
+        self,
+        brand: Brand,
+        meta: Callable[[], Schema],
+        compatibility: CompatibilityVersion,
+        *,
+        of_v1beta1: bool = False,
+    ) -> None:
+        """meta: the schema of ObjectMeta. compatibility: what new expressions may use.
 
-        Row T14.
+        of_v1beta1: less is required of what clients write as v1beta1. Row T14.
         """
-        self._brand = brand
+        self._brand, self._compatibility = brand, compatibility
         self._of_v1beta1 = of_v1beta1
         self._extensions = Extensions(brand.vendor)
         self._defaults = DefaultsValidator(self._extensions, meta)
@@ -360,10 +369,15 @@ class DefinitionValidator:
                 path=path,
                 extensions=self._extensions,
                 old_schema=before.schema,
-                stored=before.all_schemas,
+                versions=self._versions(before),
                 invalid_paths=json_schema.invalid_paths,
             )
         return errors
+
+    def _versions(self, before: _Before) -> ExpressionVersions:
+        """Returns what the expressions of a definition may use."""
+        stored = (expressions_of(schema, self._extensions) for schema in before.all_schemas)
+        return ExpressionVersions(self._compatibility, frozenset(chain.from_iterable(stored)))
 
     def _beside_status(self, path: str, schema: Document) -> Errors:
         for field, name in internal_fields(self._extensions):

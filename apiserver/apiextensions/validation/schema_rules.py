@@ -5,7 +5,7 @@ Source: k8s.io/apiextensions-apiserver, pkg/apis/apiextensions/validation/{valid
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterator
 from operator import itemgetter
 from typing import Final, NamedTuple
 
@@ -19,6 +19,7 @@ from apiserver.apiextensions.schema_rules.compilation import (
     rules_of,
 )
 from apiserver.apiextensions.schema_rules.schema_types import REQUEST_BYTES_MAX, SchemaTypes
+from apiserver.cel.compatibility_version import ExpressionVersions
 from apiserver.cel.functions import UNBOUNDED
 from apiserver.cel.types import Type
 from apiserver.field_errors import FieldError, forbidden, invalid
@@ -42,21 +43,20 @@ def check_rules(
     *,
     path: str,
     extensions: Extensions,
+    versions: ExpressionVersions,
     old_schema: JSONSchema | None = None,
-    stored: Iterable[JSONSchema] = (),
     invalid_paths: Container[str] = (),
 ) -> list[FieldError]:
     """Checks the rules of a structural schema whose defaults are valid.
 
     path: the schema's, as `spec.validation.openAPIV3Schema`.
+    versions: what expressions may use; those of all versions of the definition before an update are stored.
     old_schema: that of this version before an update. If it was the same, rules may cost as much as they did.
-    stored: the schemas of all versions before; their expressions may use what later releases have.
     invalid_paths: the paths of schemas with other errors at them or inside; their rules are not looked at.
     """
     if (error := _extent_error(schema, path, extensions)) is not None:
         return [error]
-    known = frozenset(text for each in stored for text in expressions_of(each, extensions))
-    check = _Check(extensions, known, invalid_paths, is_unchanged=old_schema == schema)
+    check = _Check(extensions, versions, invalid_paths, is_unchanged=old_schema == schema)
     check.schema(_Place(schema, path, SELF, 1, None), is_root=True)
     return [*check.errors, *check.total_errors(path)]
 
@@ -106,12 +106,12 @@ class _Check:
     def __init__(
         self,
         extensions: Extensions,
-        stored: frozenset[str],
+        versions: ExpressionVersions,
         invalid_paths: Container[str],
         *,
         is_unchanged: bool,
     ) -> None:
-        self._extensions, self._stored, self._invalid_paths = extensions, stored, invalid_paths
+        self._extensions, self._versions, self._invalid_paths = extensions, versions, invalid_paths
         self._is_unchanged = is_unchanged
         self._types = SchemaTypes(extensions)
         self._total = 0
@@ -133,7 +133,7 @@ class _Check:
             return
         compiler = RuleCompiler(type_)
         for index, rule in enumerate(rules):
-            checked = compiler.compile(rule, stored=self._stored)
+            checked = compiler.compile(rule, self._versions)
             self._rule(f"{field}[{index}]", compiler, checked, type_, place)
 
     def _below(self, place: _Place) -> Iterator[_Place]:

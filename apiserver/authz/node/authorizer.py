@@ -31,6 +31,8 @@ class NodeAuthorizer:
 
     rules: of the role `system:node`. group: returns a group in the brand's domain.
     tells_health: nodes write the status of their CSINodes (gate CSIVolumeHealth).
+    needs_selectors: nodes read only their own Nodes, Pods and ResourceSlices (gate
+        AuthorizeNodeWithSelectors); else they read all.
     """
 
     def __init__(
@@ -40,8 +42,9 @@ class NodeAuthorizer:
         group: Callable[[str], str],
         *,
         tells_health: bool = False,
+        needs_selectors: bool = True,
     ) -> None:
-        self._graph = graph
+        self._graph, self._needs_selectors = graph, needs_selectors
         self._rules = tuple(rules)
         related = self._related_object
         self._by_resource: dict[GroupResource, Callable[[str, Attributes], Verdict | Undecided]] = {
@@ -56,9 +59,9 @@ class NodeAuthorizer:
             GroupResource(group("storage"), "csinodes"): partial(_csi_node, tells_health),
             GroupResource(group("resource"), "resourceslices"): self._slice,
             GroupResource(group("certificates"), "podcertificaterequests"): self._pod_certificate_request,
-            GroupResource("", "nodes"): _node,
-            GroupResource("", "pods"): self._pod,
         }
+        if needs_selectors:
+            self._by_resource |= {GroupResource("", "nodes"): _node, GroupResource("", "pods"): self._pod}
 
     def __call__(self, attributes: Attributes) -> Verdict | Undecided:
         node = node_of(attributes.user)
@@ -143,6 +146,8 @@ class NodeAuthorizer:
             case "get" | "update" | "patch" | "delete":
                 return self._related(node, attributes)
             case "watch" | "list" | "deletecollection":
+                if not self._needs_selectors:
+                    return _ALLOW
                 # Slices of 1.30 have no spec; other releases refuse the second.
                 if any(requires_field(attributes, each, node) for each in ("spec.nodeName", "nodeName")):
                     return _ALLOW

@@ -11,20 +11,24 @@ from apiserver.catalogue.admissionregistration import (
 )
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.other_versions import other_version
+from apiserver.cel.compatibility_version import CompatibilityVersion
 
 
-def types() -> tuple[BuiltinType, ...]:
+def types(compatibility: CompatibilityVersion) -> tuple[BuiltinType, ...]:
+    """compatibility: what new expressions may use."""
     mutating = (
-        mutating_admission_policies.builtin_type(),
+        mutating_admission_policies.builtin_type(compatibility),
         mutating_admission_policy_bindings.builtin_type(),
     )
     return (
         *mutating,
-        webhook_configurations.builtin_type("mutatingwebhookconfigurations", "MutatingWebhookConfiguration"),
-        validating_admission_policies.builtin_type(),
+        webhook_configurations.builtin_type(
+            "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", compatibility
+        ),
+        validating_admission_policies.builtin_type(compatibility),
         validating_admission_policy_bindings.builtin_type(),
         webhook_configurations.builtin_type(
-            "validatingwebhookconfigurations", "ValidatingWebhookConfiguration"
+            "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", compatibility
         ),
         *(other_version(each, version) for version in ("v1beta1", "v1alpha1") for each in mutating),
     )

@@ -1,7 +1,8 @@
 """Checks the expressions of policies and webhooks when they are written: that they compile.
 
 What is stored is not refused for what it is: an expression that is stored with the same parameters and
-variables is not compiled again, and any that is stored may use what later releases have.
+variables is not compiled again, and any that is stored may use what later releases have. New ones may use
+what the compatibility version has.
 
 Source: pkg/apis/admissionregistration/validation.
 """
@@ -22,6 +23,7 @@ from apiserver.cel.admission import (
     CompilationFailed,
     ExpressionKind,
 )
+from apiserver.cel.compatibility_version import CompatibilityVersion, ExpressionVersions
 from apiserver.field_errors import Errors, forbidden, invalid
 from apiserver.vocabulary import Document
 
@@ -33,22 +35,30 @@ CHARACTERS_MAX: Final = 100_000
 class MatchConditionExpressions:
     """The match conditions of a policy or of webhooks; they see no variables."""
 
-    def __init__(self, old: Iterable[Document], *, has_params: bool = False) -> None:
-        """old: whatever had conditions before an update."""
+    def __init__(
+        self, old: Iterable[Document], version: CompatibilityVersion, *, has_params: bool = False
+    ) -> None:
+        """old: whatever had conditions before an update. version: what new ones may use."""
         self._compiler = AdmissionCompiler(has_params=has_params)
-        self._stored = frozenset(text.strip() for each in old for text in condition_texts(each))
+        stored = frozenset(text.strip() for each in old for text in condition_texts(each))
+        self._versions = ExpressionVersions(version, stored)
 
     def errors(self, path: str, text: str) -> Errors:
-        return _errors(path, text, text, CONDITION, self._compiler, self._stored)
+        return _errors(path, text, self._compiler, text, CONDITION, self._versions)
 
 
 class PolicyExpressions:
     """The other expressions of a policy."""
 
     def __init__(
-        self, spec: Document, old_spec: Document | None, *, always_has_variables: bool = False
+        self,
+        spec: Document,
+        old_spec: Document | None,
+        version: CompatibilityVersion,
+        *,
+        always_has_variables: bool = False,
     ) -> None:
-        """old_spec: that before an update.
+        """old_spec: that before an update. version: what new expressions may use.
 
         always_has_variables: expressions may name `variables` even if the policy has none.
         """
@@ -56,7 +66,7 @@ class PolicyExpressions:
         self._variables = spec.get("variables") or ()
         self._has_params = spec.get("paramKind") is not None
         old = old_spec or {}
-        self._stored = frozenset(policy_texts(old))
+        self._versions = ExpressionVersions(version, frozenset(policy_texts(old)))
         # Stored expressions mean the same as before.
         self._is_same = old_spec is not None and (
             self._has_params == (old.get("paramKind") is not None)
@@ -65,8 +75,8 @@ class PolicyExpressions:
 
     @cached_property
     def _compiler(self) -> AdmissionCompiler:
-        has_variables = self._always_has_variables or bool(self._variables)
-        compiler = AdmissionCompiler(has_params=self._has_params, has_variables=has_variables)
+        variables = self._variables if self._variables or self._always_has_variables else None
+        compiler = AdmissionCompiler(has_params=self._has_params, variables=variables)
         if self._is_same:
             for variable in self._variables:
                 self._declared(compiler, variable)
@@ -83,7 +93,7 @@ class PolicyExpressions:
     def _declared(self, compiler: AdmissionCompiler, variable: Document) -> str | None:
         text = variable.get("expression", "")
         try:
-            compiler.declare(variable.get("name", ""), text, is_stored=text in self._stored)
+            compiler.declare(variable.get("name", ""), text, self._versions.version_of(text))
         except CompilationFailed as failed:
             return str(failed)
         return None
@@ -104,21 +114,21 @@ class PolicyExpressions:
         return self._of_kind(path, text, text, JSON_PATCHES)
 
     def _of_kind(self, path: str, shown: str, text: str, kind: ExpressionKind) -> Errors:
-        if self._is_same and shown in self._stored:
+        if self._is_same and shown in self._versions.stored:
             return []
-        return _errors(path, shown, text, kind, self._compiler, self._stored)
+        return _errors(path, shown, self._compiler, text, kind, self._versions)
 
 
 def _errors(
     path: str,
     shown: str,
+    compiler: AdmissionCompiler,
     text: str,
     kind: ExpressionKind,
-    compiler: AdmissionCompiler,
-    stored: frozenset[str],
+    versions: ExpressionVersions,
 ) -> Errors:
     try:
-        compiler.compile(text, kind, is_stored=shown in stored)
+        compiler.compile(text, kind, versions.version_of(shown))
     except CompilationFailed as failed:
         return [invalid(path, shown, str(failed))]
     return []

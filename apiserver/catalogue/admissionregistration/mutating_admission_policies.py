@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from itertools import chain
 from typing import Final
 
@@ -27,6 +28,7 @@ from apiserver.catalogue.admissionregistration.policy_rules import (
 )
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.columns import list_length
+from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.field_errors import Errors, invalid, not_supported, required
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.registry.strategy import Strategy, UpdateStrategy
@@ -37,7 +39,9 @@ from apiserver.validation.documents import items
 from apiserver.vocabulary import Document
 
 
-def builtin_type() -> BuiltinType:
+def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
+    """compatibility: what new expressions may use."""
+    validate = partial(validate_policy, compatibility)
     return BuiltinType(
         "admissionregistration.",
         "v1",
@@ -48,8 +52,8 @@ def builtin_type() -> BuiltinType:
         categories=("api-extensions",),
         defaults=DEFAULTS,
         strategy=Strategy(
-            validate_create=validate_policy,
-            update=UpdateStrategy(validate=validate_policy),
+            validate_create=validate,
+            update=UpdateStrategy(validate=validate),
             has_generation=True,
             is_costly=True,  # There may be many expressions to compile.
         ),
@@ -78,14 +82,16 @@ DEFAULTS: Final[Mapping[str, Default]] = {
 }
 
 
-def validate_policy(document: Document, old: Document | None = None) -> Errors:
+def validate_policy(
+    compatibility: CompatibilityVersion, document: Document, old: Document | None = None
+) -> Errors:
     """old: that before an update."""
     spec = document.get("spec", {})
     old_spec = old.get("spec", {}) if old is not None else None
     texts, old_texts = (chain(condition_texts(each), policy_texts(each)) for each in (spec, old_spec or {}))
     if excess := too_many_expressions("spec", texts, old_texts):
         return excess
-    expressions = PolicyExpressions(spec, old_spec, always_has_variables=True)
+    expressions = PolicyExpressions(spec, old_spec, compatibility, always_has_variables=True)
     errors = one_of("spec.failurePolicy", spec.get("failurePolicy"), FAILURE_POLICIES, required_text="")
     if (kind := spec.get("paramKind")) is not None:
         errors += validate_param_kind("spec.paramKind", kind)
@@ -97,7 +103,9 @@ def validate_policy(document: Document, old: Document | None = None) -> Errors:
             errors.append(required("spec.matchConstraints.resourceRules"))
         errors += validate_mutating_operations("spec.matchConstraints", constraints)
     if old_spec is None or any(spec.get(field) != old_spec.get(field) for field in _OF_CONDITIONS):
-        conditions = MatchConditionExpressions([old_spec or {}], has_params=spec.get("paramKind") is not None)
+        conditions = MatchConditionExpressions(
+            [old_spec or {}], compatibility, has_params=spec.get("paramKind") is not None
+        )
         errors += validate_match_conditions("spec", spec, conditions)
     for where, variable in items(spec, "variables", "spec"):
         errors += validate_variable(where, variable, expressions)

@@ -58,7 +58,7 @@ def validate_variable(path: str, variable: Document, expressions: PolicyExpressi
     if not name.strip():
         errors.append(required(f"{path}.name", "name is not specified"))
     elif not _is_identifier(name) or _is_reserved(name):
-        errors.append(invalid(f"{path}.name", name, "name is not a valid CEL identifier"))
+        errors.append(invalid(f"{path}.name", name, "must be a valid CEL identifier"))
     if not variable.get("expression", "").strip():
         return [*errors, required(f"{path}.expression", "expression is not specified")]
     return errors + expressions.variable(f"{path}.expression", variable)

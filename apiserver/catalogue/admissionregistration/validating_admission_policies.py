@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import chain
 from typing import Final
 
@@ -27,6 +28,7 @@ from apiserver.catalogue.admissionregistration.policy_rules import (
 )
 from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_without_metadata
 from apiserver.catalogue.common.columns import list_length
+from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.field_errors import Errors, duplicate, invalid, not_supported, required
 from apiserver.meta import names
 from apiserver.meta.names import byte_length
@@ -39,7 +41,9 @@ from apiserver.validation.documents import items
 from apiserver.vocabulary import Document
 
 
-def builtin_type() -> BuiltinType:
+def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
+    """compatibility: what new expressions may use."""
+    validate = partial(validate_policy, compatibility)
     return BuiltinType(
         "admissionregistration.",
         "v1",
@@ -52,8 +56,8 @@ def builtin_type() -> BuiltinType:
         defaults=DEFAULTS,
         strategy=Strategy(
             prepare_create=clear_status,
-            validate_create=validate_policy,
-            update=UpdateStrategy(prepare=keep_status, validate=validate_policy),
+            validate_create=validate,
+            update=UpdateStrategy(prepare=keep_status, validate=validate),
             has_generation=True,
             is_costly=True,  # There may be many expressions to compile.
         ),
@@ -82,13 +86,15 @@ DEFAULTS: Final[Mapping[str, Default]] = {
 }
 
 
-def validate_policy(document: Document, old: Document | None = None) -> Errors:
+def validate_policy(
+    compatibility: CompatibilityVersion, document: Document, old: Document | None = None
+) -> Errors:
     """old: that before an update."""
     spec = document.get("spec", {})
     old_spec = old.get("spec", {}) if old is not None else None
     if excess := too_many_expressions("spec", _texts(spec), _texts(old_spec or {})):
         return excess
-    expressions = PolicyExpressions(spec, old_spec)
+    expressions = PolicyExpressions(spec, old_spec, compatibility)
     errors = one_of("spec.failurePolicy", spec.get("failurePolicy"), FAILURE_POLICIES, required_text="")
     if (kind := spec.get("paramKind")) is not None:
         errors += validate_param_kind("spec.paramKind", kind)
@@ -100,7 +106,7 @@ def validate_policy(document: Document, old: Document | None = None) -> Errors:
             errors.append(required("spec.matchConstraints.resourceRules"))
     if old_spec is None or any(spec.get(field) != old_spec.get(field) for field in _OF_CONDITIONS):
         has_params = spec.get("paramKind") is not None
-        conditions = MatchConditionExpressions([old_spec or {}], has_params=has_params)
+        conditions = MatchConditionExpressions([old_spec or {}], compatibility, has_params=has_params)
         errors += validate_match_conditions("spec", spec, conditions)
     for where, variable in items(spec, "variables", "spec"):
         errors += validate_variable(where, variable, expressions)
@@ -139,9 +145,9 @@ def _validation(path: str, validation: Document, expressions: PolicyExpressions)
     elif message_text:
         errors.append(invalid(f"{path}.messageExpression", message_text, "must be non-empty if specified"))
     if message and not message.strip():
-        errors.append(invalid(f"{path}.message", message, "message must be non-empty if specified"))
+        errors.append(invalid(f"{path}.message", message, "must be non-empty if specified"))
     elif re.search("[\n\r]", message.strip()):
-        errors.append(invalid(f"{path}.message", message, "message must not contain line breaks"))
+        errors.append(invalid(f"{path}.message", message, "must not contain line breaks"))
     if (reason := validation.get("reason")) is not None and reason not in _REASONS:
         errors.append(not_supported(f"{path}.reason", reason, _REASONS))
     return errors

@@ -6,6 +6,7 @@ Source: pkg/apis/admissionregistration/{validation,v1}.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import Final
 
@@ -24,6 +25,7 @@ from apiserver.catalogue.admissionregistration.match_rules import (
 )
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.columns import list_length
+from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.field_errors import Errors, duplicate, invalid, not_supported, required
 from apiserver.meta import names
 from apiserver.meta.table import AGE, Column, columns
@@ -37,8 +39,12 @@ from apiserver.validation.webhooks import REVIEW_VERSIONS, client_config, review
 from apiserver.vocabulary import Document
 
 
-def builtin_type(resource: str, kind: str) -> BuiltinType:
-    """Returns one of the two types, which differ in their names and in what a webhook may do."""
+def builtin_type(resource: str, kind: str, compatibility: CompatibilityVersion) -> BuiltinType:
+    """Returns one of the two types, which differ in their names and in what a webhook may do.
+
+    compatibility: what new expressions may use.
+    """
+    validate = partial(validate_webhook_configuration, compatibility)
     return BuiltinType(
         "admissionregistration.",
         "v1",
@@ -49,8 +55,8 @@ def builtin_type(resource: str, kind: str) -> BuiltinType:
         categories=("api-extensions",),
         defaults=DEFAULTS,
         strategy=Strategy(
-            validate_create=validate_webhook_configuration,
-            update=UpdateStrategy(validate=validate_webhook_configuration),
+            validate_create=validate,
+            update=UpdateStrategy(validate=validate),
             has_generation=True,
             is_costly=True,  # There may be many match conditions to compile.
         ),
@@ -79,17 +85,24 @@ DEFAULTS: Final[Mapping[str, Default]] = {
 
 
 def validate_webhook_configuration(
-    document: Document, old: Document | None = None, *, of_v1beta1: bool = False
+    compatibility: CompatibilityVersion,
+    document: Document,
+    old: Document | None = None,
+    *,
+    of_v1beta1: bool = False,
 ) -> Errors:
     """Checks a configuration, where v1 is stricter than v1beta1 was: what is there already may stay.
 
-    old: that before an update. of_v1beta1: it is written in that version.
+    compatibility: what new expressions may use. old: that before an update. of_v1beta1: it is written in that
+    version.
     Source: pkg/apis/admissionregistration/validation (release 1.21), on `requestGV`.
     """
     hooks, old_hooks = document.get("webhooks") or [], (old or {}).get("webhooks") or []
     if excess := too_many_expressions("webhooks", _texts(hooks), _texts(old_hooks)):
         return excess
-    expressions = None if _has_same_conditions(hooks, old_hooks) else MatchConditionExpressions(old_hooks)
+    expressions = None
+    if not _has_same_conditions(hooks, old_hooks):
+        expressions = MatchConditionExpressions(old_hooks, compatibility)
     errors: Errors = []
     seen: set[str] = set()
     old_effects = {hook.get("sideEffects") for hook in old_hooks}

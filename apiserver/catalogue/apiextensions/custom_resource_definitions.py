@@ -10,6 +10,7 @@ from apiserver.apiextensions import definition_strategy
 from apiserver.apiextensions.validation.custom_resource_definitions import DefinitionValidator
 from apiserver.brand import Brand
 from apiserver.catalogue.builtin_type import BuiltinType, status_subresource
+from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.meta import table
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.schema.structural import Schema
@@ -17,9 +18,11 @@ from apiserver.schema.structural import Schema
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
-def builtin_type(brand: Brand, schema_of: Callable[[str], Schema]) -> BuiltinType:
-    """schema_of: returns the built-in schema of a definition."""
-    checks = DefinitionValidator(brand, partial(schema_of, _META))
+def builtin_type(
+    brand: Brand, schema_of: Callable[[str], Schema], compatibility: CompatibilityVersion
+) -> BuiltinType:
+    """schema_of: returns the built-in schema of a definition. compatibility: what new expressions may use."""
+    checks = DefinitionValidator(brand, partial(schema_of, _META), compatibility)
     return BuiltinType(
         "apiextensions.",
         "v1",

@@ -110,6 +110,9 @@ _REQUIREMENT_CHECKS: Final[Mapping[str, Callable[[str, Document], Errors]]] = {
 }
 
 
+SELECTOR_FIELDS: Final = frozenset(_REQUIREMENT_CHECKS)
+
+
 def unread_selectors(spec: Document) -> str:
     """Returns which selectors of a valid review are not heeded, wholly or partly; empty if all are.
 

@@ -68,22 +68,27 @@ from apiserver.catalogue.removed_versions import (
     storagemigration,
 )
 from apiserver.catalogue.removed_versions.current_types import CurrentTypes
+from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.schema.structural import Schema
 
 
 def types(
-    brand: Brand, schema_of: Callable[[str], Schema], current: Iterable[BuiltinType]
+    brand: Brand,
+    schema_of: Callable[[str], Schema],
+    current: Iterable[BuiltinType],
+    compatibility: CompatibilityVersion,
 ) -> tuple[BuiltinType, ...]:
     """Returns all of them.
 
     schema_of: returns the built-in schema of a definition. current: the types that have replaced them.
+    compatibility: what new expressions may use.
     """
     there = CurrentTypes(current)
     return (
         *renamed.types(there),
         *reviews.types(there),
-        *admissionregistration.types(schema_of, there),
-        *apiextensions.types(brand, schema_of, there),
+        *admissionregistration.types(schema_of, there, compatibility),
+        *apiextensions.types(brand, schema_of, there, compatibility),
         *apps.types(there),
         audit_sinks.builtin_type(),
         *autoscaling.types(there),

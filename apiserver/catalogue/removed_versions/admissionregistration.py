@@ -16,6 +16,7 @@ from apiserver.catalogue.admissionregistration.webhook_configurations import val
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.other_versions import hub_of, other_version
 from apiserver.catalogue.removed_versions.current_types import CurrentTypes
+from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.field_errors import Errors, required
 from apiserver.registry.strategy import UpdateStrategy
 from apiserver.schema.compile import Default
@@ -30,9 +31,11 @@ _ALPHA_BINDING: Final = "io.k8s.api.admissionregistration.v1alpha1.ValidatingAdm
 _POLICIES: Final = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
 
 
-def types(schema_of: Callable[[str], Schema], current: CurrentTypes) -> tuple[BuiltinType, ...]:
-    """schema_of: returns the built-in schema of a definition."""
-    webhooks = (_webhooks(current.find(_GROUP, resource)) for resource in _WEBHOOKS)
+def types(
+    schema_of: Callable[[str], Schema], current: CurrentTypes, compatibility: CompatibilityVersion
+) -> tuple[BuiltinType, ...]:
+    """schema_of: returns the built-in schema of a definition. compatibility: what new expressions may use."""
+    webhooks = (_webhooks(current.find(_GROUP, resource), compatibility) for resource in _WEBHOOKS)
     policies, bindings = (current.find(_GROUP, resource) for resource in _POLICIES)
     hub = hub_of(
         bindings,
@@ -68,8 +71,8 @@ def validate_actions(schema: Callable[[], Schema], document: Document) -> Errors
 # ---- webhooks
 
 
-def _webhooks(v1: BuiltinType) -> BuiltinType:
-    validate = partial(validate_webhook_configuration, of_v1beta1=True)
+def _webhooks(v1: BuiltinType, compatibility: CompatibilityVersion) -> BuiltinType:
+    validate = partial(validate_webhook_configuration, compatibility, of_v1beta1=True)
     strategy = v1.strategy._replace(validate_create=validate, update=UpdateStrategy(validate=validate))
     builtin = other_version(v1, "v1beta1", strategy=strategy)
     return replace(builtin, defaults={**builtin.defaults, **DEFAULTS})

@@ -19,6 +19,7 @@ from apiserver.brand import Brand
 from apiserver.catalogue.builtin_type import BuiltinType, status_subresource
 from apiserver.catalogue.common.other_versions import hub_of, other_version
 from apiserver.catalogue.removed_versions.current_types import CurrentTypes
+from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.field_errors import Errors, forbidden, invalid
 from apiserver.meta import names
 from apiserver.registry.strategy import Strategy, UpdateStrategy
@@ -35,10 +36,15 @@ _IN_COMMON: Final = (
 )
 
 
-def types(brand: Brand, schema_of: Callable[[str], Schema], current: CurrentTypes) -> tuple[BuiltinType, ...]:
-    """schema_of: returns the built-in schema of a definition."""
+def types(
+    brand: Brand,
+    schema_of: Callable[[str], Schema],
+    current: CurrentTypes,
+    compatibility: CompatibilityVersion,
+) -> tuple[BuiltinType, ...]:
+    """schema_of: returns the built-in schema of a definition. compatibility: what new expressions may use."""
     v1 = current.find("apiextensions.", "customresourcedefinitions")
-    checks = DefinitionValidator(brand, partial(schema_of, _META), of_v1beta1=True)
+    checks = DefinitionValidator(brand, partial(schema_of, _META), compatibility, of_v1beta1=True)
     validate = partial(validate_common_fields, Extensions(brand.vendor))
     completions = {
         "CustomResourceDefinitionSpec": complete_spec,

@@ -19,6 +19,7 @@ from apiserver.catalogue.resource import (
     resource_pool_status_requests,
     resource_slices,
 )
+from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.releases.emulation import EmulatedRelease
 
 # Off by default until 1.33, and locked from 1.35 on.
@@ -31,11 +32,14 @@ _NAMED_RESOURCES_SINCE: Final = 30
 _BOTH: Final = 31
 
 
-def types(release: EmulatedRelease) -> tuple[BuiltinType, ...]:
-    """Returns the types that a release has, and their versions that it reads."""
+def types(release: EmulatedRelease, compatibility: CompatibilityVersion) -> tuple[BuiltinType, ...]:
+    """Returns the types that a release has, and their versions that it reads.
+
+    compatibility: what new expressions may use.
+    """
     if (version := _CLASSIC.get(release.minor)) is not None:
         return _classic_types(version, release.minor)
-    return (*_device_types(), *(_pod_scheduling() if release.minor == _BOTH else ()))
+    return (*_device_types(compatibility), *(_pod_scheduling() if release.minor == _BOTH else ()))
 
 
 def _classic_types(version: str, minor: int) -> tuple[BuiltinType, ...]:
@@ -57,13 +61,13 @@ def _pod_scheduling() -> tuple[BuiltinType, ...]:
     )
 
 
-def _device_types() -> tuple[BuiltinType, ...]:
+def _device_types(compatibility: CompatibilityVersion) -> tuple[BuiltinType, ...]:
     current = tuple(
         replace(each, feature_gates=(_GATE,))
         for each in (
-            device_classes.builtin_type(),
-            resource_claims.builtin_type(),
-            resource_claim_templates.builtin_type(),
+            device_classes.builtin_type(compatibility),
+            resource_claims.builtin_type(compatibility),
+            resource_claim_templates.builtin_type(compatibility),
             resource_slices.builtin_type(),
         )
     )

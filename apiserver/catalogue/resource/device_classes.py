@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.pod_specs.resource_requirements import is_extended_resource
@@ -15,6 +14,7 @@ from apiserver.catalogue.resource.device_requests import (
     validate_selectors,
 )
 from apiserver.catalogue.resource.device_selectors import Selector, selector_rules
+from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.field_errors import Errors, invalid
 from apiserver.meta.table import AGE, columns
 from apiserver.registry.strategy import Strategy, UpdateStrategy
@@ -30,10 +30,9 @@ def _changed_selectors(new: Document, old: Document | None) -> Iterable[Selector
     return selectors_of("spec", spec)
 
 
-_EXPRESSIONS: Final = selector_rules(_changed_selectors, "spec.selectors")
-
-
-def builtin_type() -> BuiltinType:
+def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
+    """compatibility: what new expressions may use."""
+    expressions = selector_rules(_changed_selectors, "spec.selectors", compatibility)
     return BuiltinType(
         "resource.",
         "v1",
@@ -43,8 +42,8 @@ def builtin_type() -> BuiltinType:
         is_namespaced=False,
         strategy=Strategy(
             validate_create=validate_device_class,
-            expressions=_EXPRESSIONS,
-            update=UpdateStrategy(validate=validate_device_class_update, expressions=_EXPRESSIONS),
+            expressions=expressions,
+            update=UpdateStrategy(validate=validate_device_class_update, expressions=expressions),
             has_generation=True,
         ),
         columns=columns(AGE),

@@ -16,10 +16,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from apiserver.catalogue.admissionregistration.expressions import too_many_expressions
 from apiserver.cel import types
+from apiserver.cel.compatibility_version import (
+    CONSUMABLE_CAPACITY_GATE,
+    LIST_ATTRIBUTES_GATE,
+    CompatibilityVersion,
+)
 from apiserver.cel.compiler import ProgramError
 from apiserver.cel.cost_estimate import estimate
-from apiserver.cel.kubernetes_environments import COMPATIBLE_RELEASE, kubernetes_environment
+from apiserver.cel.kubernetes_environments import kubernetes_environment
 from apiserver.cel.library.comprehensions import BINDINGS
+from apiserver.cel.library.device_attributes import DEVICE_ATTRIBUTES
 from apiserver.cel.library.quantity import QUANTITY
 from apiserver.cel.syntax import InvalidExpression
 from apiserver.cel.types import BOOL, Field, Type, TypeKind
@@ -39,8 +45,10 @@ _CHECKED_MAX: Final = 128
 # Of so many the check takes some milliseconds: 5 to 25 microseconds for each.
 _CHARACTERS_ON_LOOP_MAX: Final = 512
 
-# A text of at most so many characters, a number, a version, or true or false.
-_ATTRIBUTE: Final = Type(TypeKind.DYN, size_max=64)
+# A text of at most so many characters, a number, a version, or true or false. With the gate of lists, a list
+# of fewer of them, too; then expressions may iterate over it.
+_ATTRIBUTE: Final = replace(types.ANY, size_max=64)
+_LIST_ATTRIBUTE: Final = replace(types.DYN, size_max=64)
 _DOMAIN: Final = Type(TypeKind.STRING, size_max=63)
 _IDENTIFIER: Final = Type(TypeKind.STRING, size_max=32)
 
@@ -48,8 +56,11 @@ _IDENTIFIER: Final = Type(TypeKind.STRING, size_max=32)
 class _Attributes(Mapping[str, Field]):
     """The fields by which an expression gets attributes: `.model` is `["model"]`."""
 
+    def __init__(self, type_: Type) -> None:
+        self._type = type_
+
     def __getitem__(self, name: str) -> Field:
-        return Field(name, _ATTRIBUTE)
+        return Field(name, self._type)
 
     def __iter__(self) -> Iterator[str]:
         return iter(())
@@ -58,29 +69,37 @@ class _Attributes(Mapping[str, Field]):
         return 0
 
 
-_ATTRIBUTES: Final = Type(
-    TypeKind.MAP, parameters=(_IDENTIFIER, _ATTRIBUTE), fields=_Attributes(), size_max=_ENTRIES_MAX
-)
 _CAPACITIES: Final = types.map_of(_IDENTIFIER, QUANTITY, size_max=_ENTRIES_MAX)
-DEVICE: Final = types.object_of(
-    "kubernetes.DRADevice",
-    {
-        name: Field(name, type_)
-        for name, type_ in (
-            ("driver", _DOMAIN),
-            ("attributes", types.map_of(_DOMAIN, _ATTRIBUTES, size_max=_ENTRIES_MAX)),
-            ("capacity", types.map_of(_DOMAIN, _CAPACITIES, size_max=_ENTRIES_MAX)),
-            # Kubernetes' own tests of costs have it count as of this size.
-            ("allowMultipleAllocations", replace(BOOL, size_max=1)),
-        )
-    },
-)
 
 
-@lru_cache(1)
-def environment() -> Environment:
-    """Returns what the expressions may name."""
-    return kubernetes_environment({"device": DEVICE}, (BINDINGS,))
+@lru_cache(2)
+def device_type(*, has_lists: bool) -> Type:
+    """Returns the type of `device`. has_lists: attributes may be lists."""
+    attribute = _LIST_ATTRIBUTE if has_lists else _ATTRIBUTE
+    attributes = Type(
+        TypeKind.MAP,
+        parameters=(_IDENTIFIER, attribute),
+        fields=_Attributes(attribute),
+        size_max=_ENTRIES_MAX,
+    )
+    fields = {
+        "driver": _DOMAIN,
+        "attributes": types.map_of(_DOMAIN, attributes, size_max=_ENTRIES_MAX),
+        "capacity": types.map_of(_DOMAIN, _CAPACITIES, size_max=_ENTRIES_MAX),
+        # Kubernetes' own tests of costs have it count as of this size.
+        "allowMultipleAllocations": replace(BOOL, size_max=1),
+    }
+    gates = {"allowMultipleAllocations": CONSUMABLE_CAPACITY_GATE}
+    return types.object_of(
+        "kubernetes.DRADevice",
+        {name: Field(name, type_, gate=gates.get(name, "")) for name, type_ in fields.items()},
+    )
+
+
+@lru_cache(2)
+def environment(*, has_lists: bool) -> Environment:
+    """Returns what the expressions may name. has_lists: attributes may be lists."""
+    return kubernetes_environment({"device": device_type(has_lists=has_lists)}, (BINDINGS, DEVICE_ATTRIBUTES))
 
 
 class Selector(NamedTuple):
@@ -91,12 +110,14 @@ class Selector(NamedTuple):
 
 
 def selector_rules(
-    selectors_of: Callable[[Document, Document | None], Iterable[Selector]], path: str
+    selectors_of: Callable[[Document, Document | None], Iterable[Selector]],
+    path: str,
+    compatibility: CompatibilityVersion,
 ) -> ExpressionRules:
     """Returns what checks the expressions of a type's selectors, beside the event loop if that takes long.
 
-    selectors_of: (new, old, None for a new object): those that are to be checked.
-    path: of what has them all.
+    selectors_of: (new, old, None for a new object): those that are to be checked, all of them new.
+    path: of what has them all. compatibility: what they may use.
     """
 
     def check(
@@ -110,32 +131,34 @@ def selector_rules(
             raise TakesLong
         found = too_many_expressions(path, texts, ())
         if not found:
-            found = [error for each in selectors for error in validate_selector(each)]
+            found = [error for each in selectors for error in validate_selector(each, compatibility)]
         return Findings([*errors, *found])
 
     return check
 
 
-def validate_selector(selector: Selector) -> Errors:
+def validate_selector(selector: Selector, compatibility: CompatibilityVersion) -> Errors:
     """Checks an expression, whose length is checked elsewhere."""
-    return [replace(error, field=selector.path) for error in _errors(selector.expression)]
+    return [replace(error, field=selector.path) for error in _errors(selector.expression, compatibility)]
 
 
 @lru_cache(_CHECKED_MAX)
-def _errors(expression: str) -> tuple[FieldError, ...]:
+def _errors(expression: str, compatibility: CompatibilityVersion) -> tuple[FieldError, ...]:
     """Returns what is wrong with an expression, wherever it is."""
+    has_lists = LIST_ATTRIBUTES_GATE in compatibility.gates
+    used = environment(has_lists=has_lists)
     try:
-        checked = environment().check(expression, release=COMPATIBLE_RELEASE)
+        checked = used.check(expression, compatibility)
     except InvalidExpression as error:
         return (invalid("", expression, f"compilation failed: {error}"),)
-    if checked.type.kind not in (TypeKind.BOOL, TypeKind.DYN):
+    if checked.type not in (BOOL, types.ANY) and not (has_lists and checked.type == types.DYN):
         text = f"must evaluate to bool or the unknown type, not {checked.type}"
         return (invalid("", expression, text),)
     try:
-        environment().program(checked)
+        used.program(checked)
     except ProgramError as error:
         text = f"Internal error: program instantiation failed: {error}"
         return (FieldError("", "InternalError", text),)
-    if estimate(checked.node, DEVICE).high > _COST_MAX:
+    if estimate(checked.node, device_type(has_lists=has_lists)).high > _COST_MAX:
         return (forbidden("", "too complex, exceeds cost limit"),)
     return ()

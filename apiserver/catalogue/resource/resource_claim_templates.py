@@ -5,6 +5,7 @@ from __future__ import annotations
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.resource.device_requests import DEFAULTS, claim_selectors, validate_claim_spec
 from apiserver.catalogue.resource.device_selectors import selector_rules
+from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.field_errors import Errors, invalid
 from apiserver.meta import names, object_meta
 from apiserver.meta.table import AGE, columns
@@ -14,7 +15,8 @@ from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
 
-def builtin_type() -> BuiltinType:
+def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
+    """compatibility: what new expressions may use."""
     return BuiltinType(
         "resource.",
         "v1",
@@ -27,6 +29,7 @@ def builtin_type() -> BuiltinType:
             expressions=selector_rules(
                 lambda new, old: claim_selectors("spec.spec", at(new, "spec", "spec") or {}),
                 "spec.spec.devices",
+                compatibility,
             ),
             update=UpdateStrategy(validate=validate_template_update),
         ),

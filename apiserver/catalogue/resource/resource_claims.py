@@ -33,6 +33,7 @@ from apiserver.catalogue.resource.device_status import (
 )
 from apiserver.catalogue.resource.device_taints import validate_toleration
 from apiserver.catalogue.resource.devices import validate_binding_conditions
+from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.field_errors import Errors, forbidden, required
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.registry.served_resource import Subresource
@@ -48,7 +49,8 @@ from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
 
-def builtin_type() -> BuiltinType:
+def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
+    """compatibility: what new expressions may use."""
     return BuiltinType(
         "resource.",
         "v1",
@@ -66,7 +68,7 @@ def builtin_type() -> BuiltinType:
             prepare_create=clear_status,
             validate_create=validate_claim_create,
             expressions=selector_rules(
-                lambda new, old: claim_selectors("spec", new.get("spec", {})), "spec.devices"
+                lambda new, old: claim_selectors("spec", new.get("spec", {})), "spec.devices", compatibility
             ),
             update=UpdateStrategy(keep_status, validate_resource_claim_update),
         ),

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Final, Protocol
 
 from apiserver.cel import types
+from apiserver.cel.compatibility_version import SELECTORS_GATE
 from apiserver.cel.functions import (
     LIST_COST,
     MESSAGE_COST,
@@ -244,5 +245,5 @@ AUTHORIZER_SELECTORS: Final = Library(
             "labelSelector": _selector("authorizer_labelselector", "label_selector"),
         }
     ),
-    since=(1, 31),
+    gate=SELECTORS_GATE,
 )

@@ -10,5 +10,5 @@ from apiserver.cel.functions import Library
 TWO_VARIABLES: Final = Library("cel.lib.ext.comprev2", macros=macros.TWO_VARIABLES, since=(1, 32))
 """`m.all(k, v, …)`, `l.transformList(i, v, …)`."""
 
-BINDINGS: Final = Library("cel.lib.ext.cel.bindings", macros=macros.BINDINGS)
-"""`cel.bind(name, value, …)`, which Kubernetes does not have in rules."""
+BINDINGS: Final = Library("cel.lib.ext.cel.bindings", macros=macros.BINDINGS, since=(1, 31))
+"""`cel.bind(name, value, …)`, which Kubernetes has in selectors of devices only."""

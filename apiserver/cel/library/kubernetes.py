@@ -1,6 +1,6 @@
 """The libraries that all of Kubernetes' expressions have: k8s.io/apiserver pkg/cel/environment/base.go.
 
-New expressions may use what the release has that a cluster may go back to; stored ones may use all.
+New expressions may use what their compatibility version has; stored ones may use all.
 `json_patch.JSON_PATCH` is added where expressions mutate.
 """
 
@@ -20,12 +20,12 @@ from apiserver.cel.library.quantity import QUANTITIES
 from apiserver.cel.library.regex import REGEX
 from apiserver.cel.library.semver import SEMVERS
 from apiserver.cel.library.sets import SETS
-from apiserver.cel.library.standard import STANDARD
+from apiserver.cel.library.standard import KUBERNETES_STANDARD
 from apiserver.cel.library.strings import KUBERNETES_STRINGS
 from apiserver.cel.library.url import URLS
 
 KUBERNETES: Final[tuple[Library, ...]] = (
-    STANDARD,
+    *KUBERNETES_STANDARD,
     URLS,
     REGEX,
     LISTS,

@@ -9,10 +9,12 @@ import math
 import operator
 import re
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
 
 from apiserver.cel import costs, macros, types, values
+from apiserver.cel.compatibility_version import CROSS_TYPE_COMPARISONS
 from apiserver.cel.functions import CallCost, CallEstimator, Library, Overload
 from apiserver.cel.library import timestamps
 from apiserver.cel.library.shared_costs import of_large_text
@@ -541,3 +543,18 @@ STANDARD: Final = Library(
     },
 )
 """The library that every environment has."""
+
+
+def _orderings(*, are_alike: bool) -> Mapping[str, tuple[Overload, ...]]:
+    """Returns the overloads that order two values of the same type, or of different ones."""
+    return {
+        name: tuple(each for each in STANDARD.functions[name] if (each.args[0] is each.args[1]) is are_alike)
+        for name in ("_<_", "_<=_", "_>_", "_>=_")
+    }
+
+
+KUBERNETES_STANDARD: Final = (
+    replace(STANDARD, functions={**STANDARD.functions, **_orderings(are_alike=True)}),
+    Library("cross-type numeric comparisons", _orderings(are_alike=False), since=CROSS_TYPE_COMPARISONS),
+)
+"""The same, where new expressions may be older than comparisons of numbers of different types."""

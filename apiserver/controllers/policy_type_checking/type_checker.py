@@ -5,7 +5,7 @@ Source: k8s.io/apiserver, pkg/admission/plugin/policy/validating/typechecking.go
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -80,14 +80,14 @@ class TypeChecker:
         has_params = spec.get("paramKind") is not None
         if has_params:
             objects[PARAMS] = DYN if params is None else _type(params)
-        variables: Sequence[Mapping[str, str]] = spec.get("variables") or ()
+        variables: Sequence[Document] = spec.get("variables") or ()
         self._compiler = AdmissionCompiler(
-            has_params=has_params, has_variables=bool(variables), objects=objects
+            has_params=has_params, variables=variables or None, objects=objects
         )
         for variable in variables:
             # What is wrong with a variable is no warning of its own.
             with suppress(CompilationFailed):
-                self._compiler.declare(variable["name"], variable["expression"], is_stored=True)
+                self._compiler.declare(variable["name"], variable["expression"])
 
     def problem(self, text: str) -> str:
         """Returns what is wrong with an expression, as it is told; empty if nothing is."""

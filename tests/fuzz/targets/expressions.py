@@ -8,6 +8,7 @@ import re2
 
 from apiserver.cel import types
 from apiserver.cel.admission import AUDIT_ANNOTATION, CONDITION, AdmissionCompiler, CompilationFailed
+from apiserver.cel.compatibility_version import default_compatibility_version
 from apiserver.cel.compiler import ProgramError
 from apiserver.cel.cost_estimate import estimate
 from apiserver.cel.environment import Environment
@@ -22,6 +23,7 @@ from tests.fuzz.target import fuzzer
 
 # Some 50 ms: enough for all that a fuzzer writes but loops in loops.
 _BUDGET: Final = 100_000
+_VERSION: Final = default_compatibility_version()
 _TEXT: Final = types.STRING
 _SELF: Final = types.object_of(
     "object",
@@ -108,7 +110,7 @@ def admission_expressions(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
     for kind in (CONDITION, AUDIT_ANNOTATION):
         try:
-            AdmissionCompiler(has_params=True).compile(text, kind, is_stored=False)
+            AdmissionCompiler(has_params=True).compile(text, kind, _VERSION)
         except CompilationFailed as error:
             str(error).encode()
 

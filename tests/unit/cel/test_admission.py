@@ -18,6 +18,9 @@ from apiserver.cel.admission import (
     CompilationFailed,
     ExpressionKind,
 )
+from apiserver.cel.compatibility_version import CompatibilityVersion, default_compatibility_version
+
+VERSION: Final = default_compatibility_version()
 
 COMPILED: Final = {
     "objects are of any type": (CONDITION, "object.a.b[0] == 1 && oldObject == null && has(object.x)"),
@@ -65,7 +68,7 @@ COMPILED: Final = {
 @pytest.mark.parametrize(("kind", "text"), COMPILED.values(), ids=COMPILED)
 def test_expressions_that_compile(kind: ExpressionKind, text: str) -> None:
     """Row R22: objects and parameters are of any type, all else has its own."""
-    AdmissionCompiler(has_params=True).compile(text, kind, is_stored=False)
+    AdmissionCompiler(has_params=True).compile(text, kind, VERSION)
 
 
 _UNDECLARED: Final = (
@@ -114,12 +117,12 @@ REFUSED: Final = {
 @pytest.mark.parametrize(("kind", "text", "problem"), REFUSED.values(), ids=REFUSED)
 def test_expressions_that_are_refused(kind: ExpressionKind, text: str, problem: str) -> None:
     with pytest.raises(CompilationFailed) as caught:
-        AdmissionCompiler(has_params=False).compile(text, kind, is_stored=False)
+        AdmissionCompiler(has_params=False).compile(text, kind, VERSION)
     assert str(caught.value).startswith(problem)
 
 
 def test_variables_have_the_types_of_their_expressions() -> None:
-    compiler = AdmissionCompiler(has_params=False, has_variables=True)
+    compiler = AdmissionCompiler(has_params=False, variables=())
     for name, text in {
         "number": "1",
         "texts": "['a']",
@@ -129,29 +132,33 @@ def test_variables_have_the_types_of_their_expressions() -> None:
         "object": "namespaceObject.metadata",
         "amount": "quantity('1')",
     }.items():
-        compiler.declare(name, text, is_stored=False)
+        compiler.declare(name, text, VERSION)
     for text in (
         "variables.next == 2 && variables.by_name['a'] == variables.texts",
         "variables.moment.getFullYear() == 2024",
         "variables.object.whatever && variables.amount.whatever",  # of which nothing is known
     ):
-        compiler.compile(text, CONDITION, is_stored=False)
+        compiler.compile(text, CONDITION, VERSION)
     with pytest.raises(
         CompilationFailed, match="no matching overload for '_==_' applied to '\\(int, string\\)'"
     ):
-        compiler.compile("variables.next == 'a'", CONDITION, is_stored=False)
+        compiler.compile("variables.next == 'a'", CONDITION, VERSION)
 
 
-def test_variables_are_known_after_their_declaration() -> None:
-    compiler = AdmissionCompiler(has_params=False, has_variables=True)
-    with pytest.raises(CompilationFailed, match="undefined field 'b'"):
-        compiler.declare("a", "variables.b", is_stored=False)
+@pytest.mark.parametrize("named", ["a", "b"], ids=["itself", "one that is declared later"])
+@pytest.mark.parametrize("version", [VERSION, None], ids=["new", "stored"])
+def test_variables_are_known_after_their_declaration(
+    named: str, version: CompatibilityVersion | None
+) -> None:
+    compiler = AdmissionCompiler(has_params=False, variables=())
+    with pytest.raises(CompilationFailed, match=f"undefined field '{named}'"):
+        compiler.declare("a", f"variables.{named}", version)
     # The error has been told.
-    compiler.compile("variables.a.c == 1", CONDITION, is_stored=False)
+    compiler.compile("variables.a.c == 1", CONDITION, version)
 
 
 def test_an_error_about_many_places_is_bounded() -> None:
     text = f"[{', '.join(f'x{n:010}' for n in range(250))}] == []"  # a hundred errors with 3,000 characters
     with pytest.raises(CompilationFailed) as caught:
-        AdmissionCompiler(has_params=False).compile(text, CONDITION, is_stored=False)
+        AdmissionCompiler(has_params=False).compile(text, CONDITION, VERSION)
     assert 10 < str(caught.value).count("ERROR") < 50

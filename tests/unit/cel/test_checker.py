@@ -12,6 +12,7 @@ import pytest
 
 from apiserver.cel import types
 from apiserver.cel.checker import CheckOptions
+from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.cel.environment import Environment
 from apiserver.cel.functions import Library, Overload
 from apiserver.cel.library.comprehensions import BINDINGS, TWO_VARIABLES
@@ -268,9 +269,9 @@ def test_names_are_looked_up_from_the_innermost_container(text: str, want: str) 
 
 def test_a_library_is_available_from_its_release_on() -> None:
     ENVIRONMENT.check("later()")
-    ENVIRONMENT.check("later()", release=(1, 34))
+    ENVIRONMENT.check("later()", CompatibilityVersion((1, 34), frozenset()))
     with pytest.raises(InvalidExpression, match=re.escape("undeclared reference to 'later'")):
-        ENVIRONMENT.check("later()", release=(1, 33))
+        ENVIRONMENT.check("later()", CompatibilityVersion((1, 33), frozenset()))
 
 
 def test_lenient_checks_find_no_errors() -> None:

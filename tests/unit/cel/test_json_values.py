@@ -7,14 +7,16 @@ from typing import Any, Final
 import pytest
 
 from apiserver.cel.admission import APPLY_CONFIGURATION, JSON_PATCHES, AdmissionCompiler, CompilationFailed
+from apiserver.cel.compatibility_version import default_compatibility_version
 from apiserver.cel.json_values import JsonValues, NotJson, TooLarge
 
 COMPILER: Final = AdmissionCompiler(has_params=False)
+VERSION: Final = default_compatibility_version()
 
 
 def evaluated(text: str) -> Any:
     """The value of a field that an expression sets."""
-    program = COMPILER.compile(f"Object{{it: {text}}}", APPLY_CONFIGURATION, is_stored=False).program
+    program = COMPILER.compile(f"Object{{it: {text}}}", APPLY_CONFIGURATION, VERSION).program
     return program({"object": {"n": None}}).value
 
 
@@ -102,7 +104,7 @@ def test_what_is_nested_too_deeply() -> None:
 
 def test_what_is_made_may_be_changed() -> None:
     """Constants of an expression are the same in each evaluation."""
-    program = COMPILER.compile("Object{a: {'b': []}}", APPLY_CONFIGURATION, is_stored=False).program
+    program = COMPILER.compile("Object{a: {'b': []}}", APPLY_CONFIGURATION, VERSION).program
     JsonValues(1_000).of(program({}).value)["a"]["b"].append("changed")
     assert JsonValues(1_000).of(program({}).value) == {"a": {"b": []}}
 
@@ -159,5 +161,5 @@ TYPES: Final[dict[str, tuple[str, Any, str]]] = {
 @pytest.mark.parametrize(("text", "kind", "why"), TYPES.values(), ids=TYPES)
 def test_types_of_patches(text: str, kind: Any, why: str) -> None:
     with pytest.raises(CompilationFailed) as error:
-        COMPILER.compile(text, kind, is_stored=False)
+        COMPILER.compile(text, kind, VERSION)
     assert why in str(error.value)

@@ -15,7 +15,7 @@ from apiserver.cel.library.named_formats import FORMAT, FORMATS
 from apiserver.cel.library.network import CIDR, IP
 from apiserver.cel.library.quantity import QUANTITY
 from apiserver.cel.library.semver import SEMVER
-from apiserver.cel.library.standard import STANDARD
+from apiserver.cel.library.standard import KUBERNETES_STANDARD, STANDARD
 from apiserver.cel.library.url import URL
 from apiserver.cel.types import Type, TypeKind
 from apiserver.cel.values import (
@@ -36,7 +36,7 @@ from tests.unit.cel.library_support import LIBRARIES
 OVERLOADS = {
     f"{overload.id}": overload
     for library in LIBRARIES
-    if library is not STANDARD
+    if library not in (STANDARD, KUBERNETES_STANDARD[0])
     for name, overloads in library.functions.items()
     if not name.startswith("_[")
     for overload in overloads

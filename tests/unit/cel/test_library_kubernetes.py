@@ -6,10 +6,12 @@ Rows R08, R09, R10, R11, R12, R13, R14, R15, R16, R17, R19, R20.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Final
 
 import pytest
 
 from apiserver.cel import types
+from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.cel.environment import Environment
 from apiserver.cel.library.authorizer import AUTHORIZER, AuthorizerValue, CheckAttributes, DecisionValue
 from apiserver.cel.library.json_patch import JSON_PATCH
@@ -270,7 +272,7 @@ def test_a_json_patch_is_a_message() -> None:
 # ---- since when
 
 # k8s.io/apiserver pkg/cel/environment/base.go
-SINCE = {
+SINCE: Final = {
     "'a'.find('a')": (1, 0),
     "[1].sum()": (1, 0),
     "url('/a')": (1, 0),
@@ -278,12 +280,14 @@ SINCE = {
     "authorizer.path('/a')": (1, 27),
     "optional.of(1)": (1, 28),
     "quantity('1')": (1, 28),
+    "[1].first().hasValue()": (1, 28),
+    "1 < 2.0": (1, 28),
+    "2u >= 1": (1, 28),
     "'%s'.format(['a'])": (1, 29),
     "sets.contains([1], [1])": (1, 29),
     "ip('::1')": (1, 30),
     "cidr('::/0')": (1, 30),
     "format.named('a')": (1, 31),
-    "authorizer.group('').resource('a').labelSelector('a')": (1, 31),
     "[1].all(i, v, true)": (1, 32),
     "semver('1.2.3')": (1, 33),
     "[1].distinct()": (1, 34),
@@ -291,12 +295,44 @@ SINCE = {
 BASE = Environment({"authorizer": AUTHORIZER}, KUBERNETES)
 
 
+def since(minor: int, *gates: str) -> CompatibilityVersion:
+    return CompatibilityVersion((1, minor), frozenset(gates))
+
+
 @pytest.mark.parametrize(("expression", "release"), SINCE.items(), ids=SINCE)
 def test_the_first_release_of_a_library(expression: str, release: tuple[int, int]) -> None:
-    assert BASE.check(expression, release).type != types.ERROR
+    """Rows R18-R20."""
+    assert BASE.check(expression, since(release[1])).type != types.ERROR
     if release > (1, 0):
         with pytest.raises(InvalidExpression):
-            BASE.check(expression, (release[0], release[1] - 1))
+            BASE.check(expression, since(release[1] - 1))
+    assert BASE.check(expression).type != types.ERROR
+
+
+@pytest.mark.parametrize("call", ["fieldSelector", "labelSelector"])
+def test_selectors_have_a_gate(call: str) -> None:
+    """Row R14: the gate alone decides, as in Kubernetes."""
+    expression = f"authorizer.group('').resource('a').{call}('a=b').check('list').allowed()"
+    BASE.check(expression, since(30, "AuthorizeWithSelectors"))
+    BASE.check(expression)
+    with pytest.raises(InvalidExpression, match=f"undeclared reference to '{call}'"):
+        BASE.check(expression, since(35))
+
+
+UNTIL_VALIDATORS: Final = {
+    "a duration": "duration('1 day') > duration('1s')",
+    "a timestamp": "timestamp('today') > timestamp('1970-01-01T00:00:00Z')",
+    "a pattern": "'a'.matches('(')",
+    "a list of several types": "[dyn(1), 'a'].size() == 2",
+}
+
+
+@pytest.mark.parametrize("expression", UNTIL_VALIDATORS.values(), ids=UNTIL_VALIDATORS)
+def test_constants_are_validated_since_a_release(expression: str) -> None:
+    BASE.check(expression, since(28))
+    for version in (since(29), None):
+        with pytest.raises(InvalidExpression):
+            BASE.check(expression, version)
 
 
 @pytest.mark.parametrize("expression", ["math.abs(1)", "base64.encode(b'a')", "'a'.reverse()"])

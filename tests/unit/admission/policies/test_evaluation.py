@@ -152,6 +152,14 @@ def test_variables_are_evaluated_when_they_are_used() -> None:
     assert text.endswith('resulted in error: composited variable "bad" fails to evaluate: no such key: none')
 
 
+def test_a_stored_variable_that_refers_to_itself_is_one_error() -> None:
+    stored = [{"name": "a", "expression": "variables.a"}]
+    (text,) = messages({"expression": "variables.a == 1"}, variables=stored)
+    assert text.count("composited variable") == 1
+    assert 'composited variable "a" fails to compile: compilation failed: ERROR: ' in text
+    assert "undefined field 'a'" in text
+
+
 def test_a_variable_is_evaluated_once() -> None:
     costly = [{"name": "costly", "expression": COSTLY}]
     budget = Budget(COST_BUDGET, None)

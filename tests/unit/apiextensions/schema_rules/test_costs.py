@@ -524,7 +524,7 @@ def test_what_a_rule_costs(
     schema = object_of(**properties)
     type_ = SchemaTypes(Extensions("kubernetes")).of(schema, "self")
     assert type_ is not None
-    checked = RuleCompiler(type_).compile(Rule(rule), stored=None)
+    checked = RuleCompiler(type_).compile(Rule(rule))
     assert checked.error is None
     assert checked.expression is not None
     adapt = adapter(schema, References(is_whole=True), Extensions("kubernetes"))

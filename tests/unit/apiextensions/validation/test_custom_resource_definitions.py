@@ -15,6 +15,7 @@ import pytest
 
 from apiserver.apiextensions.validation.custom_resource_definitions import DefinitionValidator
 from apiserver.brand import Brand
+from apiserver.cel.compatibility_version import default_compatibility_version
 from apiserver.field_errors import FieldError
 from apiserver.schema.builtin import BuiltinSchemas
 from tests.unit.catalogue.served_kinds import Changes, ServedKind
@@ -452,7 +453,7 @@ def test_a_missing_approval_may_stay_missing() -> None:
 
 def test_another_domain_protects_its_own_groups() -> None:
     brand = Brand(group_domain="acme.dev", vendor="acme")
-    checks = DefinitionValidator(brand, partial(SCHEMAS.get, META))
+    checks = DefinitionValidator(brand, partial(SCHEMAS.get, META), default_compatibility_version())
     document = DEFINITION.create().document
     document["metadata"]["name"], document["spec"]["group"] = "widgets.x.acme.dev", "x.acme.dev"
     assert [e.field for e in checks.validate_create(document)] == [

@@ -9,22 +9,27 @@ from typing import Any, Final
 import pytest
 
 from apiserver.apiextensions.validation.schema_rules import check_rules, expressions_of
+from apiserver.cel.compatibility_version import (
+    CompatibilityVersion,
+    ExpressionVersions,
+    default_compatibility_version,
+)
 from apiserver.schema.extensions import Extensions
 from tests.unit.apiextensions.schema_rules.schemas import INT, Schema, ruled
 
 PATH: Final = "spec.validation.openAPIV3Schema"
 FIELD: Final = f"{PATH}.properties[spec].x-kubernetes-validations[0]"
 STRING: Final = {"type": "string", "maxLength": 10}
+NEW: Final = ExpressionVersions(default_compatibility_version())
 
 
 def with_spec(spec: Schema) -> Schema:
     return {"type": "object", "properties": {"spec": spec}}
 
 
-def check(schema: Schema, **options: Any) -> list[str]:
-    return [
-        str(error) for error in check_rules(schema, path=PATH, extensions=Extensions("kubernetes"), **options)
-    ]
+def check(schema: Schema, versions: ExpressionVersions = NEW, **options: Any) -> list[str]:
+    found = check_rules(schema, path=PATH, extensions=Extensions("kubernetes"), versions=versions, **options)
+    return list(map(str, found))
 
 
 def refusal(detail: str, rule: str, field: str = "rule", message_expression: str = "") -> str:
@@ -296,3 +301,28 @@ def test_hostile_expressions_are_looked_at_in_bounded_time(rule: str) -> None:
     started = time.process_time()
     check(with_spec(ruled(SPEC, rule)))
     assert time.process_time() - started < 5
+
+
+# What new rules need, and the release before the one that has brought it.
+VERSIONED: Final = {
+    "old values": ("self.n >= oldSelf.n", 23),
+    "reserved words as names": ("self.namespace == ''", 30),
+    "a library": ("isSemver(self.s)", 32),
+}
+
+
+@pytest.mark.parametrize(("rule", "minor"), VERSIONED.values(), ids=VERSIONED)
+def test_new_rules_may_use_what_the_compatibility_version_has(rule: str, minor: int) -> None:
+    """Row R20. Stored ones may use everything."""
+    properties = {"n": INT, "s": STRING, "namespace": STRING}
+    schema = with_spec(ruled({"type": "object", "properties": properties}, rule))
+    for release, stored, is_refused in (
+        (minor, set(), True),
+        (minor + 1, set(), False),
+        (minor, {rule}, False),
+    ):
+        version = CompatibilityVersion((1, release), frozenset())
+        found = check(schema, ExpressionVersions(version, frozenset(stored)))
+        assert bool(found) is is_refused, found
+    escaped = with_spec(ruled({"type": "object", "properties": properties}, "self.__namespace__ == ''"))
+    assert check(escaped, ExpressionVersions(CompatibilityVersion((1, 15), frozenset()))) == []

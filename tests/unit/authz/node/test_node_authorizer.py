@@ -302,6 +302,27 @@ def test_health_of_storage(request_: str, reason: str | None) -> None:
     assert authorizer(asked(f"{verb} storage.k8s.io/{what}")) == Verdict(decision, reason or "")
 
 
+# What a node may read while the gate AuthorizeNodeWithSelectors is off.
+EVERYTHING: Final = (
+    "list pods",
+    "watch pods",
+    "get pods p1",
+    "list nodes",
+    "get nodes n2",
+    "list resource.k8s.io/resourceslices",
+)
+
+
+@pytest.mark.parametrize("request_", EVERYTHING)
+def test_without_selectors_nodes_read_more_than_what_is_theirs(request_: str) -> None:
+    rules = role_rules(Brand(), "system:node")
+    for needs_selectors, decision in ((False, Decision.ALLOW), (True, Decision.NO_OPINION)):
+        authorizer = NodeAuthorizer(graph(), rules, Brand().group, needs_selectors=needs_selectors)
+        verdict = authorizer(asked(request_))
+        assert isinstance(verdict, Verdict)
+        assert verdict.decision is decision
+
+
 NOT_NODES: Final = {
     "no group": UserInfo("system:node:n1", ("system:authenticated",)),
     "another name": UserInfo("n1", ("system:nodes",)),

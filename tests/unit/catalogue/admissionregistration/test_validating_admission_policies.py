@@ -47,12 +47,12 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
         {"spec.validations": [{"message": "\n"}]},
         [
             "spec.validations[0].expression: Required value: expression is not specified",
-            'spec.validations[0].message: Invalid value: "\\n": message must be non-empty if specified',
+            'spec.validations[0].message: Invalid value: "\\n": must be non-empty if specified',
         ],
     ),
     "a message is one line": (
         {"spec.validations.0.message": "a\nb"},
-        ['spec.validations[0].message: Invalid value: "a\\nb": message must not contain line breaks'],
+        ['spec.validations[0].message: Invalid value: "a\\nb": must not contain line breaks'],
     ),
     "a reason is known": (
         {"spec.validations.0.reason": "Gone"},
@@ -67,8 +67,8 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
     "a variable can be written in CEL": (
         {"spec.variables": [{"name": "in", "expression": "1"}, {"name": "a-b", "expression": "1"}]},
         [
-            'spec.variables[0].name: Invalid value: "in": name is not a valid CEL identifier',
-            'spec.variables[1].name: Invalid value: "a-b": name is not a valid CEL identifier',
+            'spec.variables[0].name: Invalid value: "in": must be a valid CEL identifier',
+            'spec.variables[1].name: Invalid value: "a-b": must be a valid CEL identifier',
         ],
     ),
     "parameters are of a kind": (
@@ -271,3 +271,48 @@ def test_the_status_tells_what_is_warned_of() -> None:
     expected = [f"{where}.warning: Required value", f"{where}.fieldRef: Required value"]
     assert POLICY.update(changes, "status").texts == expected
     assert POLICY.update(changes).document["status"] == {}
+
+
+MUTATING: Final = ServedKind(
+    f"mutatingadmissionpolicies.{GROUP}",
+    {
+        "spec": {
+            "matchConstraints": {"resourceRules": [RULE]},
+            "reinvocationPolicy": "Never",
+            "mutations": [
+                {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "Object{}"}}
+            ],
+        }
+    },
+)
+# The expressions of variables in their order, by their names, and the first that refers to what comes later.
+# Kubernetes takes the last two, and ends at the first write that they match.
+CIRCLES: Final[dict[str, tuple[list[tuple[str, str]], int, str]]] = {
+    "itself": ([("a", "variables.a")], 0, "a"),
+    "itself, beside another": ([("a", "1"), ("b", "variables.a + variables.b")], 1, "b"),
+    "itself, within a loop": ([("a", "[1].all(i, i == variables.a)")], 0, "a"),
+    "one that is declared later": ([("a", "variables.b"), ("b", "1")], 0, "b"),
+    "each other": ([("a", "variables.b"), ("b", "variables.a")], 0, "b"),
+    "itself, which is declared twice": ([("a", "1"), ("a", "variables.a")], 1, "a"),
+    "one that is declared again later": ([("a", "1"), ("b", "variables.a"), ("a", "variables.b")], 1, "a"),
+}
+
+
+@pytest.mark.parametrize("kind", [POLICY, MUTATING], ids=["validating", "mutating"])
+@pytest.mark.parametrize(("variables", "index", "name"), CIRCLES.values(), ids=CIRCLES)
+def test_a_variable_may_use_only_those_before_it(
+    kind: ServedKind, variables: list[tuple[str, str]], index: int, name: str
+) -> None:
+    """A policy that is stored with one may be changed otherwise."""
+    found = {"spec.variables": [{"name": each, "expression": text} for each, text in variables]}
+    errors = kind.create(found).errors
+    assert errors[0].field == f"spec.variables[{index}].expression"
+    assert f"undefined field '{name}'" in errors[0].message
+    assert kind.update({"spec.failurePolicy": "Ignore"}, old=found).texts == []
+
+
+def test_a_variable_that_is_declared_twice_is_what_the_last_says() -> None:
+    twice = [{"name": "a", "expression": "1"}, {"name": "a", "expression": "'x'"}]
+    right = {"spec.variables": twice, "spec.validations": [{"expression": "variables.a == 'x'"}]}
+    assert POLICY.create(right).texts == []
+    assert len(POLICY.create({**right, "spec.validations": [{"expression": "variables.a == 1"}]}).texts) == 1

@@ -8,13 +8,14 @@ from typing import Any, Final
 import pytest
 
 from apiserver.catalogue.resource.device_selectors import (
-    DEVICE,
     Selector,
+    device_type,
     environment,
     validate_selector,
 )
+from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.cel.cost_estimate import estimate
-from apiserver.cel.kubernetes_environments import COMPATIBLE_RELEASE
+from apiserver.cel.values import EvaluationError
 from apiserver.field_errors import forbidden
 from apiserver.registry.findings import TakesLong
 from apiserver.vocabulary import Document
@@ -35,9 +36,6 @@ COSTS: Final = {
     f"cel.bind(dra, {_ATTRIBUTES}, dra.name)": 15,
     f"{_ATTRIBUTES}.name > 0": 5,
     f'{_ATTRIBUTES}.name == "fish"': 5,
-    f"{_ATTRIBUTES}.name.exists(x, x > 0)": 5 + 6 * 64,
-    f'{_ATTRIBUTES}.names.all(x, x != "")': 5 + 4 * 64,
-    f"{_ATTRIBUTES}.names.all(x, x{_IS_LATER})": 5 + 6 * 64,
     f"{_ATTRIBUTES}.names.size() == 2": 6,
     f'{_ATTRIBUTES}.name.isGreaterThan(semver("v0.0.1", true)) && isSemver("v1.0.0", true)': 7,
     f"{_CAPACITY}.name{_IS_LARGE}": 6,
@@ -57,13 +55,69 @@ COSTS: Final = {
     f'{_ATTRIBUTES}.services.matches("[^a]?sym")': 18,
     "device.allowMultipleAllocations == true": 3,
 }
+# Those that need attributes that may be lists.
+OF_LISTS: Final = {
+    f"{_ATTRIBUTES}.name.exists(x, x > 0)": 5 + 6 * 64,
+    f'{_ATTRIBUTES}.names.all(x, x != "")': 5 + 4 * 64,
+    f"{_ATTRIBUTES}.names.all(x, x{_IS_LATER})": 5 + 6 * 64,
+    f"{_ATTRIBUTES}.name.includes(true)": 4 + 48,
+    f'{_ATTRIBUTES}.name.includes("fish")': 4 + 48,
+    f"{_ATTRIBUTES}.name.sub": 4,
+}
+WITH_LISTS: Final = CompatibilityVersion(
+    (1, 35), frozenset({"DRAListTypeAttributes", "DRAConsumableCapacity"})
+)
+DEFAULT: Final = CompatibilityVersion((1, 35), frozenset({"DRAConsumableCapacity"}))
+
+
+def cost_of(expression: str, *, has_lists: bool = False) -> int:
+    version = WITH_LISTS if has_lists else DEFAULT
+    checked = environment(has_lists=has_lists).check(expression, version)
+    return estimate(checked.node, device_type(has_lists=has_lists)).high
 
 
 @pytest.mark.parametrize(("expression", "cost"), COSTS.items(), ids=COSTS)
 def test_what_expressions_may_cost(expression: str, cost: int) -> None:
-    checked = environment().check(expression, release=COMPATIBLE_RELEASE)
-    assert estimate(checked.node, DEVICE).high == cost
-    assert validate_selector(Selector("e", expression)) == []
+    for has_lists in (False, True):
+        assert cost_of(expression, has_lists=has_lists) == cost
+        assert validate_selector(Selector("e", expression), WITH_LISTS if has_lists else DEFAULT) == []
+
+
+@pytest.mark.parametrize(("expression", "cost"), OF_LISTS.items(), ids=OF_LISTS)
+def test_what_expressions_may_cost_if_attributes_may_be_lists(expression: str, cost: int) -> None:
+    """The gate DRAListTypeAttributes."""
+    assert cost_of(expression, has_lists=True) == cost
+    assert validate_selector(Selector("e", expression), WITH_LISTS) == []
+    assert len(validate_selector(Selector("e", expression), DEFAULT)) == 1
+
+
+INCLUDES: Final = {
+    "an item": ([1, 2], 2, True),
+    "no item": ([1, 2], 3, False),
+    "of another type": ([1, 2], "1", False),
+    "the value itself": ("a", "a", True),
+    "another value": ("a", "b", False),
+    "the last item that there may be": ([*range(48)], 47, True),
+    "an item before too many": ([*range(49)], 47, True),
+}
+
+
+@pytest.mark.parametrize(("attribute", "sought", "answer"), INCLUDES.values(), ids=INCLUDES)
+def test_includes(attribute: Any, sought: Any, answer: bool) -> None:
+    assert evaluated(attribute, sought) is answer
+
+
+def test_includes_looks_at_so_many_values() -> None:
+    with pytest.raises(
+        EvaluationError, match="'includes' function cannot be applied to lists longer than 48"
+    ):
+        evaluated([*range(49)], 48)
+
+
+def evaluated(attribute: Any, sought: Any) -> Any:
+    used = environment(has_lists=True)
+    program = used.program(used.check(f"{_ATTRIBUTES}.a.includes({sought!r})", WITH_LISTS))
+    return program({"device": {"attributes": {"dra.example.com": {"a": attribute}}}}).value
 
 
 _TEN: Final = str([*range(1, 11)])
@@ -96,13 +150,58 @@ WRONG: Final = {
 
 @pytest.mark.parametrize(("expression", "beginning"), WRONG.values(), ids=WRONG)
 def test_expressions_that_are_wrong(expression: str, beginning: str) -> None:
-    (error,) = validate_selector(Selector("e", expression))
+    (error,) = validate_selector(Selector("e", expression), DEFAULT)
     assert str(error).startswith(beginning)
 
 
+# Attributes are of the type `any`: Kubernetes' own answers.
+ANY: Final = {
+    f"{_ATTRIBUTES}.a.b": "must evaluate to bool or the unknown type, not dyn",
+    f"{_ATTRIBUTES}.a.exists(x, x > 0)": (
+        "expression of type 'any' cannot be range of a comprehension (must be list, map, or dynamic)"
+    ),
+    f"[{_ATTRIBUTES}.a, 1] == []": "ERROR: <input>:1:42: expected type 'any' but found 'int'",
+    f"{_ATTRIBUTES}.a.includes(1)": "undeclared reference to 'includes' (in container '')",
+}
+
+
+@pytest.mark.parametrize(("expression", "detail"), ANY.items(), ids=ANY)
+def test_the_type_of_attributes(expression: str, detail: str) -> None:
+    (error,) = validate_selector(Selector("e", expression), DEFAULT)
+    assert detail in str(error)
+
+
 def test_the_cost_of_the_expensive_one_is_known() -> None:
-    checked = environment().check(_EXPENSIVE, release=COMPATIBLE_RELEASE)
-    assert estimate(checked.node, DEVICE).high == 85_555_551
+    assert cost_of(_EXPENSIVE) == 85_555_551
+
+
+# What new expressions may use since a release or a gate.
+VERSIONED: Final[dict[str, tuple[str, CompatibilityVersion, CompatibilityVersion]]] = {
+    "bindings": (
+        "cel.bind(a, device.driver, a == '')",
+        CompatibilityVersion((1, 30), frozenset()),
+        CompatibilityVersion((1, 31), frozenset()),
+    ),
+    "several allocations": (
+        "device.allowMultipleAllocations",
+        CompatibilityVersion((1, 35), frozenset()),
+        CompatibilityVersion((1, 33), frozenset({"DRAConsumableCapacity"})),
+    ),
+    "a library": (
+        f"{_ATTRIBUTES}.a.isLessThan(semver('1.0.0'))",
+        CompatibilityVersion((1, 32), frozenset()),
+        CompatibilityVersion((1, 33), frozenset()),
+    ),
+}
+
+
+@pytest.mark.parametrize(("expression", "without", "with_"), VERSIONED.values(), ids=VERSIONED)
+def test_what_new_expressions_may_use(
+    expression: str, without: CompatibilityVersion, with_: CompatibilityVersion
+) -> None:
+    """Row R20."""
+    assert validate_selector(Selector("e", expression), with_) == []
+    assert len(validate_selector(Selector("e", expression), without)) == 1
 
 
 GROUP: Final = "resource.k8s.io"
@@ -142,7 +241,7 @@ KINDS: Final[dict[str, tuple[str, Callable[..., Document], list[str]]]] = {
 @pytest.fixture(autouse=True, scope="module")
 def is_not_the_first() -> None:
     """The first one is never checked in the event loop."""
-    environment()
+    environment(has_lists=False)
 
 
 def found(

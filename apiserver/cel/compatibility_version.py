@@ -1,0 +1,65 @@
+"""The compatibility version bounds what new expressions may use.
+
+So an older server that reads them, after a rollback or beside this one, understands them. Stored expressions
+may use everything: a server goes on evaluating what a newer one has accepted.
+
+Source: k8s.io/apiserver, pkg/cel/environment (`NewExpressions`, `StoredExpressions`); rows R18-R20.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from apiserver.features.gates import FeatureGates, gates_of
+from apiserver.releases.emulation import DEFAULT_RELEASE, MAJOR, EmulatedRelease
+
+Release = tuple[int, int]
+# The releases from which on new expressions compare numbers of different types, have their constants
+# validated, and take reserved words as names of fields.
+CROSS_TYPE_COMPARISONS: Final[Release] = (1, 28)
+VALIDATORS: Final[Release] = (1, 29)
+KEYWORD_FIELDS: Final[Release] = (1, 31)
+
+SELECTORS_GATE: Final = "AuthorizeWithSelectors"
+CONSUMABLE_CAPACITY_GATE: Final = "DRAConsumableCapacity"
+LIST_ATTRIBUTES_GATE: Final = "DRAListTypeAttributes"
+# The gates on which the libraries, variables and fields of expressions depend.
+GATES: Final = frozenset({SELECTORS_GATE, CONSUMABLE_CAPACITY_GATE, LIST_ATTRIBUTES_GATE})
+
+
+class CompatibilityVersion(NamedTuple):
+    """What new expressions may use: what a release has, and what has a gate that is on.
+
+    release: the oldest release that must be able to read what is stored. gates: those of `GATES` that are on.
+    """
+
+    release: Release
+    gates: frozenset[str]
+
+    @classmethod
+    def of(cls, release: EmulatedRelease, gates: FeatureGates) -> CompatibilityVersion:
+        return cls((MAJOR, release.min_compatible), frozenset(filter(gates.is_on, GATES)))
+
+    def has(self, since: Release, gate: str = "") -> bool:
+        """Tells whether new expressions may use a part of the language.
+
+        since: the release that has brought it. gate: it alone decides, if there is one: whoever turns on an
+        alpha feature wants its library, though an older server has not got it.
+        """
+        return gate in self.gates if gate else since <= self.release
+
+
+def default_compatibility_version() -> CompatibilityVersion:
+    """Returns that of a server without flags."""
+    return CompatibilityVersion.of(DEFAULT_RELEASE, gates_of(DEFAULT_RELEASE.minor, ()))
+
+
+class ExpressionVersions(NamedTuple):
+    """Tells what each expression in a write may use. stored: the texts that are stored before the write."""
+
+    new: CompatibilityVersion
+    stored: frozenset[str] = frozenset()
+
+    def version_of(self, text: str) -> CompatibilityVersion | None:
+        """Returns what an expression may use; None if that is everything, since it is stored."""
+        return None if text in self.stored else self.new

@@ -1,0 +1,50 @@
+"""What only selectors of devices have: `attribute.includes(value)`, of a list or of one value.
+
+Source: k8s.io/dynamic-resource-allocation, cel/compile.go (release 1.36).
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from types import MappingProxyType
+from typing import Any, Final
+
+from apiserver.cel.compatibility_version import LIST_ATTRIBUTES_GATE
+from apiserver.cel.functions import Bounds, CallEstimate, Library, Overload
+from apiserver.cel.types import BOOL, DYN
+from apiserver.cel.values import EvaluationError, equal
+
+# The most values that an attribute of a device may have.
+VALUES_MAX: Final = 48
+_ESTIMATE: Final = CallEstimate(Bounds(0, VALUES_MAX))
+
+
+def _includes(value: Any, sought: Any) -> bool:
+    if not isinstance(value, list):
+        return equal(value, sought)
+    if any(equal(each, sought) for each in islice(value, VALUES_MAX)):
+        return True
+    if len(value) > VALUES_MAX:
+        text = f"'includes' function cannot be applied to lists longer than {VALUES_MAX} values"
+        raise EvaluationError(text)
+    return False
+
+
+DEVICE_ATTRIBUTES: Final = Library(
+    "dra",
+    MappingProxyType(
+        {
+            "includes": (
+                Overload(
+                    "dra_includes_dyn_dyn",
+                    (DYN, DYN),
+                    BOOL,
+                    _includes,
+                    estimate=lambda _: _ESTIMATE,
+                    is_method=True,
+                ),
+            )
+        }
+    ),
+    gate=LIST_ATTRIBUTES_GATE,
+)
