@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 import aiohttp
 from aiohttp import hdrs
+from yarl import URL
 
 from apiserver.aggregation.identity_headers import identity_headers
 from apiserver.aggregation.remote_versions import RemoteVersion, ServiceReference
@@ -154,6 +155,8 @@ class ExtensionClient:
         headers = [*question.headers, (hdrs.ACCEPT_ENCODING, "identity"), *identity_headers(AGGREGATOR)]
         try:
             self._rules.require_host(endpoint.host)
+            # Names are checked by the resolver; what the URL has for an address no resolver is asked about.
+            self._rules.require_host(URL(url).raw_host or "")
             async with self._open_session().request(
                 question.method,
                 url,

@@ -78,16 +78,16 @@ class Backends:
     """
 
     def __init__(self, denied: Sequence[IPNetwork] = (), resolver: AbstractResolver | None = None) -> None:
-        self._rules = AddressRules(denied, PROXY_FLAG)
+        # By whether only what is proxyable is allowed.
+        self._rules = {each: AddressRules(denied, PROXY_FLAG, only_proxyable=each) for each in (False, True)}
         self._names = resolver
-        self._resolver: CheckedResolver | None = None
-        self._kept: aiohttp.ClientSession | None = None
-        self._fresh: aiohttp.ClientSession | None = None
+        self._resolvers: dict[bool, CheckedResolver] = {}
+        # Also by whether connections are kept.
+        self._sessions: dict[tuple[bool, bool], aiohttp.ClientSession] = {}
 
     async def close(self) -> None:
-        for session in (self._kept, self._fresh):
-            if session is not None:
-                await session.close()
+        for session in self._sessions.values():
+            await session.close()
 
     async def request(
         self, method: str, target: Target, headers: Headers, body: AsyncIterator[bytes] | None
@@ -100,9 +100,8 @@ class Backends:
             self._require_allowed(target.backend)
             url = target.url()
             # Names are checked by the resolver; what the URL has for an address no resolver is asked about.
-            self._rules.require_host(url.raw_host or "")
-            keeps = target.backend.keeps_connections and body is None
-            return await self._session(keeps=keeps).request(
+            self._rules[target.backend.only_proxyable].require_host(url.raw_host or "")
+            return await self._session(target.backend, keeps=body is None).request(
                 method,
                 url,
                 headers=CIMultiDict(headers),
@@ -140,7 +139,7 @@ class Backends:
         """Connects to the first address of a backend that answers. Raises OSError, ValueError."""
         loop = asyncio.get_running_loop()
         gives_up_at = loop.time() + CONNECT_WITHIN_S
-        addresses = (await self._resolve(backend.host, backend.port))[:ADDRESSES_MAX]
+        addresses = (await self._resolve(backend))[:ADDRESSES_MAX]
         failure: Exception = OSError("no address")
         for index, address in enumerate(addresses):
             left_s = gives_up_at - loop.time()
@@ -166,32 +165,39 @@ class Backends:
         """Raises AddressDenied, InvalidHost, ValueError."""
         if not 0 < backend.port <= PORT_MAX:
             raise ValueError(f"dial tcp: address {backend.port}: invalid port")
-        self._rules.require_host(backend.host)
+        self._rules[backend.only_proxyable].require_host(backend.host)
 
-    async def addresses(self, host: str) -> list[str]:
-        """Returns the addresses of a host. Raises RequestFailed, AddressDenied."""
+    async def require_addresses(self, backend: Backend) -> None:
+        """Require that a backend has an address that is allowed. Raises RequestFailed, AddressDenied.
+
+        A moment later it may have others: those are checked once more.
+        """
         try:
-            return await self._resolve(host, 0)
+            self._rules[backend.only_proxyable].require_host(backend.host)
+            await self._resolve(backend)
         except (OSError, ValueError) as error:
-            raise _failure(error, Backend(host, 0)) from None
+            raise _failure(error, backend) from None
 
-    async def _resolve(self, host: str, port: int) -> list[str]:
+    async def _resolve(self, backend: Backend) -> list[str]:
         """Raises OSError: the host has no address; UnicodeError: it is no name."""
-        if is_address(host):
-            return [host]
-        found = await self._checked_resolver().resolve(host, port, socket.AF_UNSPEC)
+        if is_address(backend.host):
+            return [backend.host]
+        resolver = self._resolver(only_proxyable=backend.only_proxyable)
+        found = await resolver.resolve(backend.host, backend.port, socket.AF_UNSPEC)
         return [each["host"] for each in found]
 
-    def _session(self, *, keeps: bool) -> aiohttp.ClientSession:
-        if self._kept is None or self._fresh is None:
-            self._kept, self._fresh = self._new_session(keeps=True), self._new_session(keeps=False)
-        return self._kept if keeps else self._fresh
+    def _session(self, backend: Backend, *, keeps: bool) -> aiohttp.ClientSession:
+        keeps, only_proxyable = keeps and backend.keeps_connections, backend.only_proxyable
+        session = self._sessions.get((keeps, only_proxyable))
+        if session is None:
+            session = self._new_session(keeps=keeps, only_proxyable=only_proxyable)
+            self._sessions[keeps, only_proxyable] = session
+        return session
 
-    def _new_session(self, *, keeps: bool) -> aiohttp.ClientSession:
-        resolver = self._checked_resolver()
+    def _new_session(self, *, keeps: bool, only_proxyable: bool) -> aiohttp.ClientSession:
         connector = aiohttp.TCPConnector(
             limit=0,
-            resolver=resolver,
+            resolver=self._resolver(only_proxyable=only_proxyable),
             ttl_dns_cache=DNS_TTL_S,
             # Not `force_close`: when a backend closes a TLS connection, as it is asked to, while the client
             # takes its time, the end of a long answer is lost.
@@ -211,10 +217,13 @@ class Backends:
             read_bufsize=UNREAD_BYTES_MAX,
         )
 
-    def _checked_resolver(self) -> CheckedResolver:
-        if self._resolver is None:
-            self._resolver = CheckedResolver(self._rules, self._names or aiohttp.ThreadedResolver())
-        return self._resolver
+    def _resolver(self, *, only_proxyable: bool) -> CheckedResolver:
+        resolver = self._resolvers.get(only_proxyable)
+        if resolver is None:
+            names = self._names or aiohttp.ThreadedResolver()
+            resolver = CheckedResolver(self._rules[only_proxyable], names)
+            self._resolvers[only_proxyable] = resolver
+        return resolver
 
 
 async def read_head(reader: asyncio.StreamReader) -> AnswerHead:

@@ -17,7 +17,7 @@ from apiserver.endpoints.bodies import send_continue
 from apiserver.endpoints.request_slots import holder_of
 from apiserver.endpoints.responses import TEXT, ForwardedAnswer, send
 from apiserver.endpoints.shared_pool import SharedPool
-from apiserver.errors import BadRequest, Forbidden, TooManyRequests
+from apiserver.errors import ApiError, BadRequest, Forbidden, TooManyRequests
 from apiserver.reverse_proxy import headers
 from apiserver.reverse_proxy.backends import Backends
 from apiserver.reverse_proxy.errors import BackendUnreachable, RequestFailed
@@ -25,7 +25,7 @@ from apiserver.reverse_proxy.html import LinkRewriter
 from apiserver.reverse_proxy.links import Links, joined
 from apiserver.reverse_proxy.target import Backend, Target
 from apiserver.reverse_proxy.upgrades import upgrade
-from apiserver.webhooks.addresses import AddressDenied
+from apiserver.webhooks.addresses import AddressDenied, NotProxyable
 from storage.turns import Turn
 
 # Requests that are forwarded at the same time. Each takes up to 300 KB while both sides are slow.
@@ -40,6 +40,10 @@ _WINDOW_BITS: Final = {b"gzip": 31, b"deflate": -zlib.MAX_WBITS}
 
 
 Upgrader: TypeAlias = Callable[[ApiCall, Backends, Target, headers.Headers], Awaitable[None]]
+
+
+def _denial(error: AddressDenied) -> ApiError:
+    return BadRequest(str(error)) if isinstance(error, NotProxyable) else Forbidden(str(error))
 
 
 class Forwarder:
@@ -123,7 +127,7 @@ class Forwarder:
             with self.until_stopped():
                 await upgrader(call, self.backends, target, passed)
         except AddressDenied as error:
-            raise Forbidden(str(error)) from None
+            raise _denial(error) from None
 
     async def _pass_on(self, call: ApiCall, target: Target, passed: headers.Headers) -> None:
         has_body = call.request.body_exists and not call.discards_body
@@ -136,7 +140,7 @@ class Forwarder:
         except RequestFailed as error:
             raise BackendUnreachable(str(error)) from None
         except AddressDenied as error:
-            raise Forbidden(str(error)) from None
+            raise _denial(error) from None
         try:
             await self._answer(call, target, response)
         except RequestFailed as error:

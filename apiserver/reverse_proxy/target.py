@@ -15,6 +15,7 @@ class Backend(NamedTuple):
     host: a name or an address. tls: None for plain HTTP.
     server_name: that its certificate must have, if it is not the host.
     keeps_connections: connections are kept for later requests; for servers of which there are few.
+    only_proxyable: see `AddressRules`; of those whose address users of a namespace choose.
     """
 
     host: str
@@ -22,6 +23,7 @@ class Backend(NamedTuple):
     tls: ssl.SSLContext | None = None
     server_name: str = ""
     keeps_connections: bool = False
+    only_proxyable: bool = False
 
     @property
     def scheme(self) -> str:

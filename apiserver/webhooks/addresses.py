@@ -4,6 +4,9 @@ Whoever may configure a webhook chooses its URL, and the server calls it from wh
 services of clouds answer whoever reaches their link-local addresses, and are denied by default
 (`--webhook-deny-cidrs`). Names are resolved first, and the connection goes to the very address that was
 checked: a name that stands for another address a moment later wins nothing.
+
+An address is denied if anything that it means is: IPv6 addresses of several forms have an IPv4 address in
+them, and the unspecified addresses, which name no machine, lead to the one that connects to them.
 """
 
 from __future__ import annotations
@@ -30,8 +33,20 @@ _ZONE: Final = re.compile(r"(?<=[0-9A-Fa-f:])%[\w.~-]+$")
 
 _IPAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-# RFC 6052: the last 32 bits are an IPv4 address.
-_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
+# The last 32 bits of their addresses are an IPv4 address, to which gateways and translators lead.
+_TRANSLATED: Final = tuple(
+    map(
+        ipaddress.IPv6Network,
+        (
+            "64:ff9b::/96",  # RFC 6052
+            "64:ff9b:1::/48",  # RFC 8215
+            "::ffff:0:0:0/96",  # RFC 2765
+            "::/96",  # RFC 4291, IPv4-compatible
+        ),
+    )
+)
+_LOOPBACK: Final = (ipaddress.IPv4Address("127.0.0.1"), ipaddress.IPv6Address("::1"))
+_BROADCAST: Final = ipaddress.IPv4Address("255.255.255.255")
 
 
 class AddressDenied(OSError):
@@ -39,6 +54,13 @@ class AddressDenied(OSError):
 
     def __init__(self, address: str, flag: str = WEBHOOK_FLAG) -> None:
         super().__init__(f"dial tcp {address}: address is denied by {flag}")
+
+
+class NotProxyable(AddressDenied):
+    """An address that means something else on each machine, or no single server."""
+
+    def __init__(self) -> None:
+        OSError.__init__(self, "address not allowed")
 
 
 class InvalidHost(ValueError):
@@ -49,15 +71,23 @@ class InvalidHost(ValueError):
 
 
 class AddressRules:
-    """Which addresses are denied. flag: the one that says so."""
+    """Which addresses are denied. flag: the one that says so.
 
-    def __init__(self, denied: Sequence[IPNetwork], flag: str = WEBHOOK_FLAG) -> None:
+    only_proxyable: whether addresses are denied, too, that lead to no other machine, or to no single one.
+    """
+
+    def __init__(
+        self, denied: Sequence[IPNetwork], flag: str = WEBHOOK_FLAG, *, only_proxyable: bool = False
+    ) -> None:
         self._denied = tuple(denied)
         self._flag = flag
+        self._only_proxyable = only_proxyable
 
     def require_allowed(self, address: str) -> None:
-        """Raises AddressDenied; ValueError for what is no address."""
+        """Raises AddressDenied, NotProxyable; ValueError for what is no address."""
         for each in _meanings(ipaddress.ip_address(address)):
+            if self._only_proxyable and not _is_proxyable(each):
+                raise NotProxyable
             if any(each in network for network in self._denied):
                 raise AddressDenied(address, self._flag)
 
@@ -79,13 +109,23 @@ def is_address(host: str) -> bool:
 
 
 def _meanings(address: _IPAddress) -> Iterator[_IPAddress]:
-    """An address, and the IPv4 address that an IPv6 one stands for."""
+    """Yields an address, and the addresses that are reached by it."""
     yield address
+    if address.is_unspecified:
+        yield from _LOOPBACK
     if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            yield address.ipv4_mapped
-        elif address in _NAT64:
-            yield ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+        _, of_client = address.teredo or (None, None)
+        for each in (address.ipv4_mapped, address.sixtofour, of_client):
+            if each is not None:
+                yield from _meanings(each)
+        if any(address in network for network in _TRANSLATED):
+            yield from _meanings(ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF))
+
+
+def _is_proxyable(address: _IPAddress) -> bool:
+    """Source: k8s.io/kubernetes, pkg/proxy/util, IsProxyableIP; Go's net, IP.IsGlobalUnicast."""
+    is_special = address.is_loopback or address.is_link_local or address.is_multicast
+    return not (is_special or address.is_unspecified or address == _BROADCAST)
 
 
 class CheckedResolver(AbstractResolver):
@@ -98,12 +138,17 @@ class CheckedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """Raises AddressDenied if all addresses are denied, OSError if there are none."""
+        """Raises AddressDenied if all addresses are denied, OSError if there are none.
+
+        Raises NotProxyable if one of them is that which must not be.
+        """
         allowed: list[ResolveResult] = []
         denied: AddressDenied | None = None
         for found in await self._resolver.resolve(host, port, family):
             try:
                 self._rules.require_allowed(found["host"])
+            except NotProxyable:
+                raise
             except AddressDenied as error:
                 denied = error
             else:

@@ -42,8 +42,8 @@ async def locate(services: Services, namespace: str, name: str, port: int) -> Lo
     if service is None:
         raise ServiceUnreachable(f'service "{name}" not found')
     spec = service.get("spec") or {}
-    if spec.get("type") == "ExternalName":
-        return Location(external_name=spec.get("externalName") or "")
+    if spec.get("type") == "ExternalName" and spec.get("externalName"):
+        return Location(external_name=spec["externalName"])
     wanted = next((each for each in spec.get("ports") or () if each.get("port") == port), None)
     if wanted is None:
         raise ServiceUnreachable(f'no service port {port} found for service "{name}"')

@@ -15,8 +15,8 @@ FLAGS: Final[Sequence[Flag]] = (
         "cidrs",
         flag_values.cidrs,
         "Addresses to which no request is forwarded, comma separated, whatever Service, pod or node has "
-        "them: those where clouds hand out a machine's credentials. Kubelets are no exception. Empty for "
-        "none.",
+        "them: those where clouds hand out a machine's credentials. Kubelets are no exception. IPv6 "
+        "addresses count as the IPv4 addresses in them, unspecified ones as loopback. Empty for none.",
     ),
     Flag(
         "--kubelet-certificate-authority",

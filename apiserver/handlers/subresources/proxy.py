@@ -8,13 +8,11 @@ Source: k8s.io/kubernetes, pkg/registry/core/{service,pod,node}, ResourceLocatio
 from __future__ import annotations
 
 import functools
-import ipaddress
 import random
 import ssl
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from apiserver.catalogue.core.services.addresses import address_of
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.errors import BadRequest
 from apiserver.handlers.subresources.connect import Connector
@@ -28,7 +26,7 @@ from apiserver.reverse_proxy.forwarder import Forwarder
 from apiserver.reverse_proxy.links import escaped, joined
 from apiserver.reverse_proxy.target import Backend, Target
 from apiserver.vocabulary import Document
-from apiserver.webhooks.addresses import AddressDenied
+from apiserver.webhooks.addresses import AddressDenied, AddressRules, NotProxyable
 from storage.interface import MOST_RECENT
 from storage.turns import in_turns
 
@@ -36,7 +34,7 @@ _T = TypeVar("_T")
 
 _DEFAULT_PORTS: Final[Mapping[str, int]] = {"http": 80, "https": 443}
 _PORT_MAX: Final = 65_535
-_BROADCAST: Final = ipaddress.IPv4Address("255.255.255.255")
+_PROXYABLE: Final = AddressRules((), only_proxyable=True)
 
 
 class Address(NamedTuple):
@@ -100,7 +98,7 @@ def proxy_connectors(
         return Target(backend, escaped(path), query, escaped(prefix))
 
     def backend(scheme: str, host: str, port: int) -> Backend:
-        return Backend(host, port, context if scheme == "https" else None)
+        return Backend(host, port, context if scheme == "https" else None, only_proxyable=True)
 
     async def read(call: ApiCall, address: Address, reading: Callable[[Document], _T]) -> _T:
         """Returns what is read of the object of a name. Raises NotFound, and what `reading` raises."""
@@ -129,18 +127,17 @@ def proxy_connectors(
         if address.port in ("", str(kubelet.port)):
             await forwarder.forward(call, target(call, kubelet))
             return
-        for host in await _addresses(forwarder, kubelet.host):
-            _require_proxyable(host)
         found = backend(address.scheme, kubelet.host, _number(address.port))
+        await _require_addresses(forwarder, found)
         await forwarder.forward(call, target(call, found))
 
     return {"services/proxy": to_service, "pods/proxy": to_pod, "nodes/proxy": to_node}
 
 
-async def _addresses(forwarder: Forwarder, host: str) -> list[str]:
+async def _require_addresses(forwarder: Forwarder, backend: Backend) -> None:
     """Raises BadRequest."""
     try:
-        return await forwarder.backends.addresses(host)
+        await forwarder.backends.require_addresses(backend)
     except (RequestFailed, AddressDenied) as error:
         raise BadRequest(str(error)) from None
 
@@ -154,17 +151,11 @@ def _address_of(call: ApiCall, what: str) -> Address:
 
 
 def _require_proxyable(host: str) -> None:
-    """Raises BadRequest for an address that means something else on each machine, or no single server.
-
-    Source: k8s.io/kubernetes, pkg/proxy/util, IsProxyableIP; Go's net, IP.IsGlobalUnicast.
-    """
+    """Raises BadRequest for what is no address, and for one that is not proxyable."""
     try:
-        address = address_of(host)
-    except ValueError:
-        raise BadRequest("address not allowed") from None
-    is_special = address.is_loopback or address.is_link_local or address.is_multicast
-    if is_special or address.is_unspecified or address == _BROADCAST:
-        raise BadRequest("address not allowed")
+        _PROXYABLE.require_allowed(host)
+    except (ValueError, NotProxyable):
+        raise BadRequest(str(NotProxyable())) from None
 
 
 def _address_of_pod(pod: Document) -> tuple[str, str]:

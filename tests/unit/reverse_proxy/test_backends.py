@@ -77,7 +77,7 @@ async def test_what_is_no_host_leads_nowhere(backends: Backends, host: str) -> N
 
 async def test_a_name_that_cannot_be_asked_for_has_no_addresses(backends: Backends) -> None:
     with pytest.raises(RequestFailed, match=r"lookup a\.\.b: no such host"):
-        await backends.addresses("a..b")
+        await backends.require_addresses(Backend("a..b", 80))
 
 
 @pytest.mark.parametrize("port", [-1, 0, 65_536, 1 << 31])
