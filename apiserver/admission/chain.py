@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from time import perf_counter
 from typing import Final, NamedTuple, Protocol
@@ -68,6 +69,10 @@ class Waiting(Protocol):
 
     waited_s: float
 
+    def elsewhere(self) -> AbstractContextManager[None]:
+        """Have the request hold nothing that others need while it waits for another server."""
+        ...
+
 
 class AdmissionAttributes(NamedTuple):
     """What a write is about, apart from its objects: k8s.io/apiserver's admission.Attributes.
@@ -108,6 +113,10 @@ class AdmissionAttributes(NamedTuple):
             self.request.waited_s += seconds
         if self.audit is not None:
             self.audit.took(layer, seconds)
+
+    def elsewhere(self) -> AbstractContextManager[None]:
+        """See `Waiting`. It is entered where a plugin asks another server."""
+        return nullcontext() if self.request is None else self.request.elsewhere()
 
     def annotate(self, key: str, value: str, level: Level = Level.METADATA) -> None:
         """Add an annotation to the record of the request, if there is one, and the key is valid.

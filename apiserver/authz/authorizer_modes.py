@@ -6,6 +6,7 @@ Source: k8s.io/kubernetes, pkg/kubeapiserver/authorizer.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
@@ -134,9 +135,9 @@ class Authorizers:
         self.chain.replace(steps)
         self._resolve = all_rules(resolvers)
 
-    def rules(self, user: UserInfo, namespace: str) -> RuleSet:
-        """Lists what a user may do: a `RuleResolver`."""
-        return self._resolve(user, namespace)
+    def rules(self, user: UserInfo, namespace: str, words_max: float = math.inf) -> RuleSet:
+        """Lists what a user may do: a `RuleResolver`. Raises TooManyWords."""
+        return self._resolve(user, namespace, words_max)
 
     @property
     def counts(self) -> Sequence[DecisionCount]:
@@ -182,14 +183,14 @@ def _always_deny(attributes: Attributes) -> Verdict:
     return Verdict(Decision.NO_OPINION, "Everything is forbidden.")
 
 
-def _no_rules(user: UserInfo, namespace: str) -> RuleSet:
+def _no_rules(user: UserInfo, namespace: str, words_max: float) -> RuleSet:
     return RuleSet()
 
 
-def _unknown_rules(user: UserInfo, namespace: str) -> RuleSet:
+def _unknown_rules(user: UserInfo, namespace: str, words_max: float) -> RuleSet:
     problem = "webhook authorizer does not support user rule resolution"
     return RuleSet(is_incomplete=True, problems=[problem])
 
 
-def _every_rule(user: UserInfo, namespace: str) -> RuleSet:
+def _every_rule(user: UserInfo, namespace: str, words_max: float) -> RuleSet:
     return RuleSet([ResourceRule((ANY,), (ANY,), (ANY,))], [NonResourceRule((ANY,), (ANY,))])

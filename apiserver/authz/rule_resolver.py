@@ -31,15 +31,19 @@ class RuleSet:
     problems: Sequence[str] = field(default=())
 
 
-# Takes a user and a namespace.
-RuleResolver: TypeAlias = Callable[[UserInfo, str], RuleSet]
+class TooManyWords(Exception):
+    """The rules of a user have more words than were to be looked at."""
+
+
+# (user, namespace, the most words of rules to look at). It may be called in a thread. Raises TooManyWords.
+RuleResolver: TypeAlias = Callable[[UserInfo, str, float], RuleSet]
 
 
 def all_rules(resolvers: Sequence[RuleResolver]) -> RuleResolver:
     """Returns a resolver that joins the rules of all resolvers."""
 
-    def resolve(user: UserInfo, namespace: str) -> RuleSet:
-        found = [resolver(user, namespace) for resolver in resolvers]
+    def resolve(user: UserInfo, namespace: str, words_max: float) -> RuleSet:
+        found = [resolver(user, namespace, words_max) for resolver in resolvers]
         return RuleSet(
             [rule for each in found for rule in each.resource_rules],
             [rule for each in found for rule in each.non_resource_rules],

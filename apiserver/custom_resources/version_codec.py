@@ -168,7 +168,7 @@ class CustomResourceCodec:
         self.stored_head = versions.heads[versions.storage_version]
         self.stored_group_resource = versions.group_resource
         self.stored_kind = versions.kind
-        self.is_immediate = False
+        self.is_immediate, self.asks_webhook = False, versions.webhook is not None
         self.converts_hub = False
         # Marks objects that have been found to conform to this codec's schema.
         self._id = next(_codec_ids)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
@@ -99,6 +100,19 @@ class ApiCall:
         """Take a slot, or seats, if it has none yet: the work begins. Raises TooManyRequests."""
         if self.slot is not None and (waiting := self.slot.take()) is not None:
             await waiting
+
+    @contextmanager
+    def elsewhere(self) -> Iterator[None]:
+        """Give the slot, or the seats, back while the request waits for another server, as a webhook."""
+        slot = self.slot
+        if slot is None:
+            yield
+            return
+        slot.pause()
+        try:
+            yield
+        finally:
+            slot.resume()
 
     def release_slot(self) -> None:
         """Give the slot back, if it has one: the answer is made, and only has to be sent."""

@@ -17,8 +17,9 @@ from typing import Final
 
 from apiserver.endpoints.api_call import ApiCall, Handler, Middleware
 from apiserver.endpoints.request_info import READ_VERBS, RequestInfo, selected_name, selected_value
-from apiserver.endpoints.request_slots import RequestSlot, Slot, SlotLimit
+from apiserver.endpoints.request_slots import RequestSlot, Slot, SlotLimit, holder_of
 from apiserver.endpoints.responses import TEXT, send_text
+from apiserver.endpoints.shared_pool import SharedPool
 from apiserver.errors import TooManyRequests
 from apiserver.flowcontrol import dumps
 from apiserver.flowcontrol.flow_control import ADJUST_EVERY_S, Flow, FlowControl
@@ -45,6 +46,9 @@ from apiserver.vocabulary import MASTERS, Query
 # A request waits for its seats for this part of the time that it has, and no longer than the most.
 WAIT_PART: Final = 1 / 4
 WAIT_MAX_S: Final = 60.0
+# Requests that wait for webhooks without their seats. Each holds a small object; large bodies have limits of
+# their own (`body_limits`). Users share these, and keep their seats if they may have no more.
+PAUSED_MAX: Final = 2_048
 _DUMPS: Final = "debug/api_priority_and_fairness/"
 
 
@@ -68,6 +72,7 @@ class Fairness:
         self.loop = loop
         self._request_timeout_s = request_timeout_s
         self._watches = WatchCounts()
+        self.paused = SharedPool(PAUSED_MAX)
 
     def seats_of(self, call: ApiCall, limit: SlotLimit) -> RequestSlot:
         """Returns the seats of a request, none of which are taken yet."""
@@ -210,7 +215,7 @@ class Seats(Request):
     slot: what a request of the exempt level takes beside its seats.
     """
 
-    __slots__ = ("_call", "_fairness", "_in_flight", "_queue_set", "_slot")
+    __slots__ = ("_call", "_fairness", "_in_flight", "_is_paused", "_pauses", "_queue_set", "_slot")
 
     def __init__(
         self, fairness: Fairness, call: ApiCall, flow: Flow, in_flight: Count | None, slot: Slot | None = None
@@ -220,6 +225,7 @@ class Seats(Request):
         self._call: ApiCall | None = call  # None once it is released
         self._queue_set = flow.level.queue_set
         self._fairness, self._in_flight, self._slot = fairness, in_flight, slot
+        self._pauses, self._is_paused = 0, False
         if in_flight is not None:
             in_flight.value += 1
 
@@ -239,7 +245,11 @@ class Seats(Request):
             self._estimate(call)
         if self._queue_set.arrive(self, monotonic()):
             raise self._refusal()
-        return None if self.started_at is not None else self._wait(call)
+        if self.started_at is None:
+            return self._wait(call)
+        if self._pauses:
+            self._begin_pause()
+        return None
 
     def _classify_again(self, call: ApiCall) -> None:
         """Take the flow that the request has now: its level has ended since, while its body was read.
@@ -281,6 +291,8 @@ class Seats(Request):
                 queue_set.give_up(self, reason, monotonic())
         if self.started_at is None:
             raise self._refusal()
+        if self._pauses:
+            self._begin_pause()
 
     def _estimate(self, call: ApiCall) -> None:
         estimate = self._fairness.estimate(call, self._level, self.flow.statistics)
@@ -295,11 +307,34 @@ class Seats(Request):
         assert isinstance(self.flow, Flow)
         return self.flow.level
 
+    def pause(self) -> None:
+        self._pauses += 1
+        if self._pauses == 1 and self.started_at is not None:
+            self._begin_pause()
+
+    def _begin_pause(self) -> None:
+        if self._call is None or not self._fairness.paused.take(holder_of(self.user)):
+            return
+        self._is_paused = True
+        self._queue_set.pause(self, monotonic())
+
+    def resume(self) -> None:
+        self._pauses -= 1
+        if not self._pauses and self._is_paused:
+            self._end_pause()
+
+    def _end_pause(self) -> None:
+        self._is_paused = False
+        self._fairness.paused.give_back(holder_of(self.user))
+        self._queue_set.resume(self, monotonic())
+
     def release(self) -> None:
         """Give the seats back; it may be called again."""
         if self._call is None:
             return
         self._call = None
+        if self._is_paused:  # Its answer is made, or its client has gone.
+            self._end_pause()
         if self._in_flight is not None:
             self._in_flight.value -= 1
         elif self._slot is not None:

@@ -120,6 +120,14 @@ class RequestSlot(Protocol):
         """
         ...
 
+    def pause(self) -> None:
+        """Give it back while the request waits for another server, as a webhook. Pauses may overlap."""
+        ...
+
+    def resume(self) -> None:
+        """End a pause."""
+        ...
+
     def release(self) -> None:
         """Give it back; it may be called again."""
         ...
@@ -143,6 +151,14 @@ class Slot:
             holder = holder_of(self._user)
             self._pool = self._limit.take(holder, self._user, self._info)
             self._holder = holder
+
+    # A slot is not given back meanwhile: without fairness nobody waits for one, and these bound what waits.
+
+    def pause(self) -> None:
+        pass
+
+    def resume(self) -> None:
+        pass
 
     def release(self) -> None:
         """Give the slot back; it may be called again."""

@@ -193,7 +193,13 @@ class Routes:
             self._shedding.check(call, resource)
         if resource.goes_away:
             self._note_deprecated(call, resource)
-        await self._handler_of(call, resource)(call)
+        handle = self._handler_of(call, resource)
+        if not resource.codec.asks_webhook:
+            await handle(call)
+            return
+        # Each step may wait for a conversion, and little else is done for it.
+        with call.elsewhere():
+            await handle(call)
 
     def _note_deprecated(self, call: ApiCall, resource: ServedResource) -> None:
         """Tells the client, the audit log and /debug/deprecations. Rows S05, S06."""

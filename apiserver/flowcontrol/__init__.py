@@ -38,12 +38,17 @@ What differs from kube-apiserver, and why:
 - A queue never has more requests than `queueLengthLimit`, also while a wide request waits for seats to come
   free. Queues without requests take no memory, whatever `queues` says.
 - A client that goes is counted as `cancelled`, and one that has waited for too long as `time-out`.
+- A request that waits for a webhook, of admission or of conversion, has no seats meanwhile
+  (`QueueSet.pause`). Otherwise some hundred writes whose webhook is slow would keep everybody waiting. How
+  many may do so is bounded, and shared by users (`endpoints.priority_and_fairness.PAUSED_MAX`); the others
+  keep their seats.
 - Health checks and `/metrics` are classified, and never wait (`request_slots.SlotLimits`).
 
 What it guarantees: the seats in use are no more than the level's limit, but for one request that is wider
-than that and runs alone, or until a limit that was lowered is reached. Nobody waits while its flow may have
-the seats that are free, unless a request that is due needs them. Everybody who waits begins, or is told to
-go, within a bounded time. Every server and worker does this for its own requests, as replicas do.
+than that and runs alone, for those that come back from a webhook, or until a limit that was lowered is
+reached. Nobody waits while its flow may have the seats that are free, unless a request that is due needs
+them. Everybody who waits begins, or is told to go, within a bounded time. Every server and worker does this
+for its own requests, as replicas do.
 
 Everything here is pure: the clock is an argument, and the events are calls. `endpoints.priority_and_fairness`
 makes requests wait; `controllers.flow_control` reads the objects. Matching costs a dictionary lookup: a flow

@@ -154,6 +154,7 @@ class QueueSet:
     executing: the requests that do, in the order in which they began. lingering: those that have ended and
         keep their seats.
     waiting: how many requests do. waiting_seats: that those will need.
+    paused: how many requests have begun, and wait for another server without seats.
     progress: R. rejected, timed_out, cancelled: how many requests have been, ever.
     dispatch_progress, dispatch_start: at the last start of a request that had waited: R, and when it began
         in virtual time.
@@ -162,7 +163,7 @@ class QueueSet:
     def __init__(self, now: float, rules: QueueRules, limit: int = 0) -> None:
         self.rules, self.limit = rules, limit
         self.usage = SeatUsage(now)
-        self.seats_in_use = self.waiting = self.waiting_seats = 0
+        self.seats_in_use = self.waiting = self.waiting_seats = self.paused = 0
         self.executing: dict[Request, None] = {}
         self.lingering: dict[Request, None] = {}
         self.progress = 0.0
@@ -180,7 +181,7 @@ class QueueSet:
 
     @property
     def is_idle(self) -> bool:
-        return not (self.executing or self.waiting)
+        return not (self.executing or self.waiting or self.paused)
 
     def configure(self, rules: QueueRules, limit: int, capacity: Capacity, now: float) -> None:
         """Change the limit, or the queues; requests that are in a queue stay in it."""
@@ -222,6 +223,39 @@ class QueueSet:
             self._become_busy(now)
         return self._arrive_busy(request, now)
 
+    def pause(self, request: Request, now: float) -> None:
+        """Take the seats of a request that has begun, and waits for another server. `resume` is to be called.
+
+        What it has taken so far is charged, and counts in its duration; how long it waits is neither.
+        """
+        self._observe(now)
+        del self.executing[request]
+        self.paused += 1
+        self._settle(request, now)
+        assert request.started_at is not None
+        request.started_at = now - request.started_at  # for how long it has executed
+        self.seats_in_use -= request.seats
+        if self._is_busy:
+            self._give_back(request, now)
+        request.queue = None
+
+    def resume(self, request: Request, now: float) -> None:
+        """Give a request its seats again: at once, even if there are none.
+
+        It has little left to do, and others would wait for what it holds if it had to wait.
+        """
+        self._observe(now)
+        self.paused -= 1
+        assert request.started_at is not None
+        request.started_at = now - request.started_at
+        if self._is_busy:
+            self._pass_time(now)
+            if request.flow.hand and self.rules.queues:
+                self._charge(self._choose(request.flow.hand), request)
+        self.executing[request] = None
+        self.seats_in_use += request.seats
+        self._note_demand()
+
     def finish(self, request: Request, now: float) -> float:
         """End a request that has begun.
 
@@ -238,15 +272,7 @@ class QueueSet:
             statistics.watch_durations.observe(lasted_s)
         else:
             statistics.durations.observe(lasted_s)
-        if self._is_busy:
-            self._pass_time(now)
-            queue = request.queue
-            if queue is not None:
-                queue.executing -= 1
-                # While the level was calm R stood still: what a request took then is no debt of its queue.
-                charged_s = now - max(request.started_at, self._busy_since)
-                queue.next_start -= request.estimate.seats * (SERVICE_S - charged_s)
-                queue.bound()
+        self._settle(request, now)
         estimate = request.estimate
         if estimate is not ONE_SEAT and estimate.lingers_s > 0:
             self.lingering[request] = None
@@ -255,6 +281,20 @@ class QueueSet:
         if self._is_busy:
             self._give_back(request, now)
         return 0.0
+
+    def _settle(self, request: Request, now: float) -> None:
+        """Charge a request's queue for what it has taken, instead of what was expected."""
+        if not self._is_busy:
+            return
+        self._pass_time(now)
+        queue = request.queue
+        if queue is not None:
+            assert request.started_at is not None
+            queue.executing -= 1
+            # While the level was calm R stood still: what a request took then is no debt of its queue.
+            charged_s = now - max(request.started_at, self._busy_since)
+            queue.next_start -= request.estimate.seats * (SERVICE_S - charged_s)
+            queue.bound()
 
     def leave(self, request: Request, now: float) -> None:
         """Take back the seats that a request kept after its end."""

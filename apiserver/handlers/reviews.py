@@ -5,17 +5,25 @@ Source: k8s.io/kubernetes, pkg/registry/{authentication,authorization}. Rows A14
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
 from typing import Final, TypeAlias
 
 from apiserver.authn.chain import Identity
-from apiserver.authz.attributes import ANY_VERSION, Attributes, AuthorizationChain, Decision, Verdict
+from apiserver.authz.attributes import (
+    ANY_VERSION,
+    Attributes,
+    AuthorizationChain,
+    Decision,
+    Undecided,
+    Verdict,
+)
 from apiserver.authz.rbac.authorizer import RBAC_ALLOWED
 from apiserver.authz.rbac.explanation import allowing, own_near_misses, shown
 from apiserver.authz.rbac.policy import RbacPolicy
-from apiserver.authz.rule_resolver import RuleResolver
+from apiserver.authz.rule_resolver import RuleResolver, RuleSet, TooManyWords
 from apiserver.catalogue import authentication, authorization
 from apiserver.catalogue.authorization.access_reviews import (
     SELECTOR_FIELDS,
@@ -27,19 +35,25 @@ from apiserver.catalogue.authorization.access_reviews import (
     validate_self_review,
 )
 from apiserver.endpoints.api_call import ApiCall, Handler
+from apiserver.endpoints.responses import send_object
 from apiserver.errors import BadRequest, Invalid, Unauthorized
 from apiserver.field_errors import Errors
-from apiserver.handlers.virtual_kinds import VirtualKinds, send_virtual
+from apiserver.handlers.virtual_kinds import VirtualKinds, virtual_object
 from apiserver.meta import timestamps
-from apiserver.registry.size_class import SizeClass, size_class
+from apiserver.registry.findings import TakesLong
+from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.size_class import SizeClass, size_class_of_document
+from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import Document, GroupKind, UserInfo
 
-# (call, the review that was sent) -> the review with its answer in `status`
-Review: TypeAlias = Callable[[ApiCall, Document], Awaitable[Document]]
+# (whether it is bounded) -> the review with its answer in `status`. It may run in a thread. Raises TakesLong.
+Answer: TypeAlias = Callable[[bool], Document]
+# (call, the review that was sent, its size)
+Review: TypeAlias = Callable[[ApiCall, Document, SizeClass], Awaitable[Answer]]
 # (token, audiences) -> whose it is, and for which of the audiences. Raises Unauthorized.
 TokenReviewer: TypeAlias = Callable[[str, Sequence[str]], Awaitable[Identity]]
-# What a word of a rule is taken to have on average.
-WORD_BYTES: Final = 16
+# Words of rules that are listed on the event loop: a millisecond. Most users have fewer.
+WORDS_ON_LOOP_MAX: Final = 3_000
 _BAD_TOKEN: Final = "invalid bearer token"  # noqa: S105  a message
 
 
@@ -56,22 +70,23 @@ def review_handlers(
             options = virtual.requests.options(call, "CreateOptions")
             document = await virtual.read(call, resource, options)
             await virtual.admit(call, resource, document["metadata"].get("name", ""), document, options)
-            answered = await review(call, resource.codec.to_hub(document))
-            size = _size_class(answered)
-            answered = resource.codec.from_hub(answered)
-            await send_virtual(call, encoder, resource, answered, HTTPStatus.CREATED, size)
+            # A selector in it may have ten thousands of requirements.
+            size = size_class_of_document(document)
+            document = await call.offload.run_begun(size, resource.codec.to_hub, document)
+            answer = await review(call, document, size)
+            resource.compile()
+            # An answer of megabytes is made, encoded and forgotten in one turn of a thread.
+            made = await call.offload.run_bounded(size, partial(_encoded, resource, answer))
+            await send_object(call, encoder, made, HTTPStatus.CREATED)
 
         return create
 
     return {definition: {"create": handler(review)} for definition, review in reviews.items()}
 
 
-def _size_class(review: Document) -> SizeClass:
-    """Returns the size of a review: rules in it may have hundred thousands of words."""
-    status = review.get("status") or {}
-    lists = (status.get("resourceRules") or (), status.get("nonResourceRules") or ())
-    words = sum(len(each) for rules in lists for rule in rules for each in rule.values())
-    return size_class(words * WORD_BYTES)
+def _encoded(resource: ServedResource, answer: Answer, is_bounded: bool) -> StoredObject:
+    """Raises TakesLong."""
+    return virtual_object(resource, resource.codec.from_hub(answer(is_bounded)))
 
 
 def all_reviews(
@@ -118,17 +133,18 @@ def all_reviews(
 
 
 def self_subject_review(clock: Callable[[], float]) -> Review:
-    async def review(call: ApiCall, document: Document) -> Document:
+    async def review(call: ApiCall, document: Document, size: SizeClass) -> Answer:
         assert call.user is not None
         # Nothing is asked, so nothing that was sent comes back.
         metadata = {"creationTimestamp": timestamps.to_text(clock())}
-        return {**document, "metadata": metadata, "status": {"userInfo": user_info(call.user)}}
+        status = {"userInfo": user_info(call.user)}
+        return lambda is_bounded: {**document, "metadata": metadata, "status": status}
 
     return review
 
 
 def token_review(reviewer: TokenReviewer) -> Review:
-    async def review(call: ApiCall, document: Document) -> Document:
+    async def review(call: ApiCall, document: Document, size: SizeClass) -> Answer:
         spec = document["spec"]
         if not spec.get("token"):
             raise BadRequest("token is required for TokenReview in authentication")
@@ -139,7 +155,7 @@ def token_review(reviewer: TokenReviewer) -> Review:
             status: Document = {"user": {}, "error": text}
         else:
             status = {"authenticated": True, "user": user_info(user), "audiences": list(audiences)}
-        return {**document, "status": status}
+        return lambda is_bounded: {**document, "status": status}
 
     return review
 
@@ -171,23 +187,37 @@ def access_review(
     explain: returns the reason that is told, instead of the verdict's.
     """
 
-    async def review(call: ApiCall, document: Document) -> Document:
+    async def review(call: ApiCall, document: Document, size: SizeClass) -> Answer:
         assert call.resource is not None
         assert call.user is not None
-        if errors := validate(document):
+
+        caller = call.user
+
+        def asked() -> tuple[Errors, Attributes | None]:
+            if errors := validate(document):
+                return errors, None
+            spec = document["spec"]
+            return [], attributes_of(spec, caller if is_about_caller else reviewed_user(spec))
+
+        errors, attributes = await call.offload.run_begun(size, asked)
+        if attributes is None:
             raise Invalid(GroupKind(call.resource.group_version.group, ""), "", errors)
-        spec = document["spec"]
-        user = call.user if is_about_caller else reviewed_user(spec)
-        attributes = attributes_of(spec, user)
-        verdict = await authorizers.decide(attributes)
+        verdict = authorizers(attributes)
+        if isinstance(verdict, Undecided):
+            with call.elsewhere():
+                verdict = await verdict.decide()
         status: Document = {"allowed": verdict.decision is Decision.ALLOW}
         if verdict.decision is Decision.DENY:
             status["denied"] = True
         if reason := explain(attributes, verdict) if explain is not None else verdict.reason:
             status["reason"] = reason
-        if problems := [each for each in (verdict.error, unread_selectors(spec)) if each]:
-            status["evaluationError"] = "; ".join(problems)
-        return {**document, "status": status}
+
+        def answer(is_bounded: bool) -> Document:
+            if problems := [each for each in (verdict.error, unread_selectors(document["spec"])) if each]:
+                status["evaluationError"] = "; ".join(problems)
+            return {**document, "status": status}
+
+        return answer
 
     return review
 
@@ -195,12 +225,12 @@ def access_review(
 def _without_selectors(review: Review) -> Review:
     """Returns a review that loses the selectors that it is sent with."""
 
-    async def without_selectors(call: ApiCall, document: Document) -> Document:
+    async def without_selectors(call: ApiCall, document: Document, size: SizeClass) -> Answer:
         spec = document["spec"]
         if (resource := spec.get("resourceAttributes")) is not None:
             kept = {key: value for key, value in resource.items() if key not in SELECTOR_FIELDS}
             document = {**document, "spec": {**spec, "resourceAttributes": kept}}
-        return await review(call, document)
+        return await review(call, document, size)
 
     return without_selectors
 
@@ -254,30 +284,42 @@ def attributes_of(spec: Document, user: UserInfo) -> Attributes:
 
 
 def rules_review(rules: RuleResolver) -> Review:
-    async def review(call: ApiCall, document: Document) -> Document:
+    async def review(call: ApiCall, document: Document, size: SizeClass) -> Answer:
         assert call.user is not None
         namespace = document["spec"].get("namespace")
         if not namespace:
             raise BadRequest("no namespace on request")
-        found = rules(call.user, namespace)
-        status: Document = {
-            "resourceRules": [
-                {
-                    "verbs": list(rule.verbs),
-                    "apiGroups": list(rule.api_groups),
-                    "resources": list(rule.resources),
-                    "resourceNames": list(rule.resource_names),
-                }
-                for rule in found.resource_rules
-            ],
-            "nonResourceRules": [
-                {"verbs": list(rule.verbs), "nonResourceURLs": list(rule.urls)}
-                for rule in found.non_resource_rules
-            ],
-            "incomplete": found.is_incomplete,
-        }
-        if found.problems:
-            status["evaluationError"] = ", ".join(found.problems)
-        return {**document, "metadata": {}, "spec": {}, "status": status}
+        caller = call.user
+
+        def answer(is_bounded: bool) -> Document:
+            try:
+                found = rules(caller, namespace, WORDS_ON_LOOP_MAX if is_bounded else math.inf)
+            except TooManyWords:
+                raise TakesLong from None
+            return {**document, "metadata": {}, "spec": {}, "status": _rules_status(found)}
+
+        return answer
 
     return review
+
+
+def _rules_status(found: RuleSet) -> Document:
+    status: Document = {
+        "resourceRules": [
+            {
+                "verbs": list(rule.verbs),
+                "apiGroups": list(rule.api_groups),
+                "resources": list(rule.resources),
+                "resourceNames": list(rule.resource_names),
+            }
+            for rule in found.resource_rules
+        ],
+        "nonResourceRules": [
+            {"verbs": list(rule.verbs), "nonResourceURLs": list(rule.urls)}
+            for rule in found.non_resource_rules
+        ],
+        "incomplete": found.is_incomplete,
+    }
+    if found.problems:
+        status["evaluationError"] = ", ".join(found.problems)
+    return status

@@ -49,7 +49,7 @@ class ConversionCodec:
         self.stored_head = head_of(hub.api_version, hub.kind)
         self.stored_group_resource = hub.group_resource
         self.stored_kind = hub.kind
-        self.is_immediate = True
+        self.is_immediate, self.asks_webhook = True, False
         self.converts_hub = True
 
     def cached_view(self, stored: StoredObject) -> StoredObject | None:

@@ -46,6 +46,7 @@ class VersionCodec(Protocol):
         conversion webhook may have to be asked, and where what a client sees depends on a schema that may
         have changed since the object was stored.
     converts_hub: the hub version is not the client's.
+    asks_webhook: a webhook converts between versions.
     """
 
     @property
@@ -58,6 +59,8 @@ class VersionCodec(Protocol):
     def is_immediate(self) -> bool: ...
     @property
     def converts_hub(self) -> bool: ...
+    @property
+    def asks_webhook(self) -> bool: ...
 
     # ---- reading
 
@@ -133,6 +136,7 @@ class IdentityCodec:
     stored_kind: str
     is_immediate: bool = True
     converts_hub: bool = False
+    asks_webhook: bool = False
 
     def cached_view(self, stored: StoredObject) -> StoredObject:
         return stored

@@ -74,7 +74,9 @@ class ImagePolicyWebhook(Plugin):
         status = self._known(key)
         if status is None:
             try:
-                status = _status(await self._server.ask(body, attributes.deadline))
+                with attributes.elsewhere():
+                    answer = await self._server.ask(body, attributes.deadline)
+                status = _status(answer)
             except CallFailed as failed:
                 if self._policy.allows_by_default:
                     log.warning("images are not checked: %s", failed)

@@ -11,7 +11,8 @@ Source: k8s.io/kubernetes, pkg/registry/rbac. Row O08.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from apiserver.authz.rbac import rule_coverage
 from apiserver.authz.rbac.policy import CLUSTER_ROLE, ROLE, RbacPolicy, listed_problems
 from apiserver.authz.rbac.rule_coverage import TooManyRules
 from apiserver.authz.rbac.rules import ANY, PolicyRule, parse_rules
+from apiserver.authz.rule_resolver import TooManyWords
 from apiserver.catalogue.rbac.roles import GROUP
 from apiserver.errors import Forbidden, NotFound
 from apiserver.golang.quoting import go_quote
@@ -151,10 +153,11 @@ class PrivilegeEscalationCheck(Plugin):
 
         Raises Forbidden if there are too many rules to compare.
         """
-        held, problems = self._policy.rules_of(attributes.user, attributes.namespace)
+        held_by_caller = partial(self._policy.rules_of, attributes.user, attributes.namespace)
         try:
-            uncovered = await self._offload.run_bounded(SizeClass.SMALL, partial(_uncovered, held, rules))
-            return uncovered, problems
+            return await self._offload.run_bounded(
+                SizeClass.SMALL, partial(_uncovered, held_by_caller, rules)
+            )
         except TooManyRules:
             why = (
                 "is attempting to grant more RBAC permissions than can be compared with those currently held"
@@ -163,14 +166,21 @@ class PrivilegeEscalationCheck(Plugin):
 
 
 def _uncovered(
-    held: Sequence[PolicyRule], rules: Sequence[PolicyRule], is_bounded: bool
-) -> tuple[PolicyRule, ...]:
-    """Raises TooManyRules, and TakesLong."""
+    held: Callable[[float], tuple[list[PolicyRule], list[str]]],
+    rules: Sequence[PolicyRule],
+    is_bounded: bool,
+) -> tuple[Sequence[PolicyRule], Sequence[str]]:
+    """Returns the rules that the caller does not hold, and the errors of finding theirs.
+
+    held: takes how many words it may look at. Raises TooManyRules, and TakesLong.
+    """
     if not is_bounded:
-        return rule_coverage.uncovered_rules(held, rules)
+        owned, problems = held(math.inf)
+        return rule_coverage.uncovered_rules(owned, rules), problems
     try:
-        return rule_coverage.uncovered_rules(held, rules, steps_max=_STEPS_ON_LOOP_MAX)
-    except TooManyRules:
+        owned, problems = held(_STEPS_ON_LOOP_MAX)
+        return rule_coverage.uncovered_rules(owned, rules, steps_max=_STEPS_ON_LOOP_MAX), problems
+    except (TooManyRules, TooManyWords):
         raise TakesLong from None
 
 

@@ -78,7 +78,7 @@ class NodeAuthorizer:
     def _by_rules(self, attributes: Attributes) -> Verdict:
         return _ALLOW if any(each.allows(attributes) for each in self._rules) else NO_OPINION
 
-    def rules_of(self, user: UserInfo, namespace: str) -> RuleSet:
+    def rules_of(self, user: UserInfo, namespace: str, words_max: float) -> RuleSet:
         if node_of(user) is None:
             return RuleSet()
         return RuleSet(is_incomplete=True, problems=["node authorizer does not support user rule resolution"])

@@ -6,6 +6,7 @@ name of the object: few rules have resource names, and their verdicts are rememb
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from typing import Final, Protocol
@@ -173,8 +174,9 @@ class RbacAuthorizer:
         )
         yield by_name, problems, is_for_all_names
 
-    def rules(self, user: UserInfo, namespace: str) -> RuleSet:
-        rules, problems = self._policy.rules_of(user, namespace)
+    def rules(self, user: UserInfo, namespace: str, words_max: float = math.inf) -> RuleSet:
+        """Returns what a user may do. It may be called in a thread. Raises TooManyWords."""
+        rules, problems = self._policy.rules_of(user, namespace, words_max)
         return RuleSet(
             [
                 ResourceRule(rule.verbs, rule.api_groups, rule.resources, rule.resource_names)

@@ -66,30 +66,29 @@ def _grants(policy: RbacPolicy, attributes: Attributes, rules_max: int) -> Itera
 
 def lacking(rule: PolicyRule, attributes: Attributes) -> str | None:
     """Returns the only thing that a rule lacks to allow a request; None if it lacks more, or nothing."""
-    found = list(_lacks(rule, attributes))
-    return found[0] if len(found) == 1 else None
-
-
-def _lacks(rule: PolicyRule, attributes: Attributes) -> Iterator[str]:
-    if not rule.has_verb(attributes.verb):
-        yield f"the verb {go_quote(attributes.verb)}"
     if not attributes.is_resource:
-        if not rule.has_url(attributes.path):
-            # One about other paths is no near miss.
-            yield from ("the path", "all else")
-        return
-    if not rule.has_group(attributes.group):
-        yield f"the API group {go_quote(attributes.group)}"
-    if not rule.has_resource(attributes.resource, attributes.subresource):
-        if attributes.subresource and rule.has_resource(attributes.resource, ""):
-            yield f"the subresource {go_quote(attributes.subresource)}"
-        else:
-            yield from ("the resource", "all else")
-    if not rule.has_name(attributes.name):
-        name = attributes.name
-        yield (
-            f"the name {go_quote(name)}" if name else "requests without a name, as it is for some names only"
-        )
+        # A rule about other paths is no near miss.
+        if rule.has_verb(attributes.verb) or not rule.has_url(attributes.path):
+            return None
+        return f"the verb {go_quote(attributes.verb)}"
+    has_verb, has_group = rule.has_verb(attributes.verb), rule.has_group(attributes.group)
+    if not (has_verb or has_group):
+        return None
+    resource, subresource = attributes.resource, attributes.subresource
+    has_resource = rule.has_resource(resource, subresource)
+    has_parent = has_resource or (subresource != "" and rule.has_resource(resource, ""))
+    has_name = rule.has_name(attributes.name)
+    if not has_parent or has_verb + has_group + has_resource + has_name != 3:
+        return None
+    if not has_verb:
+        return f"the verb {go_quote(attributes.verb)}"
+    if not has_group:
+        return f"the API group {go_quote(attributes.group)}"
+    if not has_resource:
+        return f"the subresource {go_quote(subresource)}"
+    if attributes.name:
+        return f"the name {go_quote(attributes.name)}"
+    return "requests without a name, as it is for some names only"
 
 
 def shown(rule: PolicyRule) -> str:

@@ -8,6 +8,7 @@ Source: k8s.io/kubernetes, pkg/registry/rbac/validation/rule.go.
 from __future__ import annotations
 
 import heapq
+import math
 from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -15,6 +16,7 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from apiserver.authz.rbac.rules import Malformed, PolicyRule, parse_rules
+from apiserver.authz.rule_resolver import TooManyWords
 from apiserver.errors import NotFound
 from apiserver.golang.quoting import go_quote
 from apiserver.vocabulary import Document, GroupResource, UserInfo
@@ -236,12 +238,20 @@ class RbacPolicy:
                 for rule in rules:
                     yield Grant(rule, binding)
 
-    def rules_of(self, user: UserInfo, namespace: str) -> tuple[list[PolicyRule], list[str]]:
-        """Returns the rules granted to a user in a namespace, or in the cluster, and the problems met."""
+    def rules_of(
+        self, user: UserInfo, namespace: str, words_max: float = math.inf
+    ) -> tuple[list[PolicyRule], list[str]]:
+        """Returns the rules granted to a user in a namespace, or in the cluster, and the problems met.
+
+        It may be called in a thread, as `grants` may. Raises TooManyWords if they have more words.
+        """
         rules, problems = [], []
         for found in self.grants(user, namespace):
             if isinstance(found, Grant):
                 rules.append(found.rule)
+                words_max -= sum(map(len, found.rule))
+                if words_max < 0:
+                    raise TooManyWords
             else:
                 problems.append(str(found))
         return rules, problems

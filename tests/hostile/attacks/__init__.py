@@ -9,7 +9,9 @@ from tests.hostile.attacks import (
     definitions,
     floods,
     forms,
+    reviews,
     selectors,
+    webhooks,
 )
 
 __all__ = [
@@ -21,5 +23,7 @@ __all__ = [
     "definitions",
     "floods",
     "forms",
+    "reviews",
     "selectors",
+    "webhooks",
 ]

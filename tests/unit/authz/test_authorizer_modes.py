@@ -279,7 +279,7 @@ def test_a_refusal_names_the_object_in_its_details() -> None:
 def test_rules_of_several_are_put_together() -> None:
     first = RuleSet([ResourceRule(("get",), ("",), ("pods",))], [NonResourceRule(("get",), ("/a",))])
     second = RuleSet([ResourceRule(("list",), ("",), ("pods",))], is_incomplete=True, problems=["why"])
-    resolve = all_rules([lambda user, namespace: first, lambda user, namespace: second])
-    assert resolve(BOB, "default") == RuleSet(
+    resolve = all_rules([lambda *_: first, lambda *_: second])
+    assert resolve(BOB, "default", 1) == RuleSet(
         [*first.resource_rules, *second.resource_rules], [*first.non_resource_rules], True, ["why"]
     )

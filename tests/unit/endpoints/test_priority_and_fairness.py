@@ -142,3 +142,60 @@ async def test_a_request_stays_in_its_deleted_level_while_others_use_that() -> N
     assert seats.take() is None
     assert list(flow.level.queue_set.executing) == [other, seats]
     seats.release()
+
+
+async def post(of: Fairness, in_flight: InFlight) -> tuple[ApiCall, Seats]:
+    """A write that has its seats."""
+    call = calls.call("POST", TARGET)
+    call.user, call.info = ALICE, parse_target("POST", TARGET, False)
+    flow = call.flow = of.control.classify(ALICE, call.info)
+    seats = call.slot = Seats(of, call, flow, in_flight.mutating)
+    await call.take_slot()
+    return call, seats
+
+
+async def test_a_request_that_waits_for_webhooks_has_no_seats() -> None:
+    """Waits may overlap; what ends the request ends them."""
+    in_flight = InFlight()
+    of = fairness(in_flight)
+    call, seats = await post(of, in_flight)
+    assert call.flow is not None
+    queue_set = call.flow.level.queue_set
+    with call.elsewhere():
+        with call.elsewhere():
+            assert (list(queue_set.executing), queue_set.paused) == ([], 1)
+        assert queue_set.paused == 1
+    assert (list(queue_set.executing), queue_set.paused) == ([seats], 0)
+    with call.elsewhere():
+        seats.release()
+    assert queue_set.is_idle
+    assert of.paused.held(ALICE.name) == 0
+
+
+async def test_a_request_that_begins_to_wait_before_its_seats_are_there_gives_them_back_at_once() -> None:
+    """A write of what a webhook converts takes its seats when its body is there."""
+    in_flight = InFlight()
+    of = fairness(in_flight)
+    call = calls.call("POST", TARGET)
+    call.user, call.info = ALICE, parse_target("POST", TARGET, False)
+    flow = call.flow = of.control.classify(ALICE, call.info)
+    seats = call.slot = Seats(of, call, flow, in_flight.mutating)
+    with call.elsewhere():
+        await call.take_slot()
+        assert (list(flow.level.queue_set.executing), flow.level.queue_set.paused) == ([], 1)
+    assert list(flow.level.queue_set.executing) == [seats]
+    seats.release()
+    assert flow.level.queue_set.is_idle
+
+
+async def test_only_so_many_requests_of_a_user_wait_without_seats() -> None:
+    in_flight = InFlight()
+    of = fairness(in_flight)
+    call, seats = await post(of, in_flight)
+    assert call.flow is not None
+    while of.paused.take(ALICE.name):
+        pass
+    with call.elsewhere():
+        assert list(call.flow.level.queue_set.executing) == [seats]
+    seats.release()
+    assert call.flow.level.queue_set.is_idle

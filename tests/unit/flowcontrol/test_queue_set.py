@@ -148,6 +148,23 @@ def test_seats_are_kept_for_a_moment_after_a_write_that_many_watch() -> None:
     assert not waiting.is_waiting
 
 
+def test_a_request_that_waits_for_a_webhook_leaves_its_seats_to_others() -> None:
+    """It gets them again at once, though none is left. Only while it executes does its duration grow."""
+    level, alice, bob = queue_set(1, QUEUES), flow("alice", QUEUES), flow("bob", QUEUES)
+    first = arrived(level, alice)
+    second = arrived(level, bob, 1.0)
+    assert second.is_waiting
+    level.pause(first, 2.0)
+    assert not second.is_waiting
+    assert (level.paused, level.seats_in_use, level.is_idle) == (1, 1, False)
+    level.resume(first, 5.0)
+    assert (level.paused, level.seats_in_use) == (0, 2)
+    level.finish(first, 5.5)
+    level.finish(second, 6.0)
+    assert (alice.statistics.durations.sum, bob.statistics.durations.sum) == (2.5, 4.0)
+    assert level.is_idle
+
+
 ENDS: Final = {TIME_OUT: (1, 0), CANCELLED: (0, 1)}
 
 
@@ -188,7 +205,7 @@ def test_more_seats_are_used_at_once() -> None:
 
 STEPS: Final = st.lists(
     st.tuples(
-        st.sampled_from(["arrive", "arrive", "arrive", "finish", "give up", "limit"]),
+        st.sampled_from(["arrive", "arrive", "arrive", "finish", "give up", "limit", "pause", "resume"]),
         st.integers(0, 5),  # the flow
         st.sampled_from([1, 1, 1, 2, 5, 12]),  # seats, or the new limit
         st.sampled_from([0, 0, 3]),  # seats afterwards
@@ -206,6 +223,7 @@ class _Run:
         self.flows = [flow(f"user-{number}", self.level.rules, 3) for number in range(6)]
         self.now = 0.0
         self.there: list[Request] = []
+        self.paused: list[Request] = []
         self.leaving: list[tuple[float, int, Request]] = []
         self.limit_is_reached = True
 
@@ -224,6 +242,16 @@ class _Run:
                     self.there.append(each)
             case "finish":
                 self._end(next((each for each in self.there if not each.is_waiting), None))
+            case "pause":
+                for begun in [each for each in self.there if not each.is_waiting][:1]:
+                    self.level.pause(begun, self.now)
+                    self.there.remove(begun)
+                    self.paused.append(begun)
+            case "resume":
+                if self.paused:
+                    each = self.paused.pop(who % len(self.paused))
+                    self.level.resume(each, self.now)
+                    self.there.append(each)
             case "give up":
                 each_waiting = [each for each in self.there if each.is_waiting]
                 if each_waiting:
@@ -249,6 +277,7 @@ class _Run:
         assert level.seats_in_use == sum(each.seats for each in held)
         assert (level.waiting, level.waiting_seats) == (len(waiting), sum(each.seats for each in waiting))
         assert list(level.executing) == [each for each in level.executing if not each.is_waiting]
+        assert level.paused == len(self.paused)
         for queue in level.queues():
             assert len(queue.waiting) <= level.rules.length_max
         # Work conserving: who waits has its share, or is behind one that needs all free seats.
@@ -266,9 +295,9 @@ class _Run:
     def drain(self) -> None:
         """End everything that has begun, again and again: all that waits begins, and the level is idle."""
         for _ in range(1_000):
-            if not (self.there or self.leaving):
+            if not (self.there or self.leaving or self.paused):
                 break
-            self.step("finish", 0, 1, 0, 0.01)
+            self.step("resume" if self.paused else "finish", 0, 1, 0, 0.01)
         assert not self.there
         assert self.level.is_idle
         assert self.level.seats_in_use == 0
@@ -291,7 +320,7 @@ def test_no_more_seats_than_there_are(seats: int, steps: list[tuple[str, int, in
     """But for one request that is wider than the level, alone."""
     run = _Run(seats, 8)
     for each in steps:
-        if each[0] != "limit":
+        if each[0] not in ("limit", "pause", "resume"):
             run.step(*each)
             in_use = run.level.seats_in_use
             assert in_use <= seats or len(run.level.executing) + len(run.leaving) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from time import perf_counter
 from typing import Final, cast
 
@@ -168,9 +169,15 @@ async def test_match_conditions_are_counted(
 
 
 class Request:
-    """A request that knows how long it has waited for others."""
+    """A request that knows how long it has waited for others, and how often it has held nothing meanwhile."""
 
     waited_s = 0.0
+    pauses = 0
+
+    @contextmanager
+    def elsewhere(self) -> Iterator[None]:
+        self.pauses += 1
+        yield
 
 
 def new_audit() -> RequestAudit:
@@ -225,6 +232,7 @@ async def test_a_request_knows_how_long_it_has_waited_for_webhooks(
     await ask(plugin_with_slow_webhooks(offload, plugin_type, SlowCaller()), request, audit)
     # A timer of the loop may be early by its clock's resolution.
     assert 0.9 * times * SLOW_S < request.waited_s <= perf_counter() - began
+    assert request.pauses == 2
     assert list(audit.latencies.values()) == [pytest.approx(request.waited_s)]
 
 

@@ -17,7 +17,7 @@ from apiserver.authz.attributes import NO_OPINION, Attributes, Decision, Undecid
 from apiserver.authz.rbac.authorizer import PIECES_AT_ONCE, RULES_AT_ONCE, RbacAuthorizer
 from apiserver.authz.rbac.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, RbacPolicy
 from apiserver.authz.rbac.rules import PolicyRule
-from apiserver.authz.rule_resolver import NonResourceRule, ResourceRule
+from apiserver.authz.rule_resolver import NonResourceRule, ResourceRule, TooManyWords
 from apiserver.errors import NotFound
 from apiserver.vocabulary import UserInfo
 from tests.support.authorizers import RbacAtOnce
@@ -312,6 +312,10 @@ def test_the_rules_of_a_user() -> None:
     assert found.non_resource_rules == [NonResourceRule(("get",), ("/version",))]
     assert (found.is_incomplete, found.problems) == (False, [f'role.{GROUP} "x" not found'])
     assert authorize.rules(ALICE, "other").resource_rules == [pod]
+    # Both rules have nine words together.
+    assert authorize.rules(ALICE, "ns", 9) == found
+    with pytest.raises(TooManyWords):
+        authorize.rules(ALICE, "ns", 8)
 
 
 def test_the_rules_of_a_role() -> None:
