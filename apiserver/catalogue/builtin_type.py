@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from apiserver.features.gates import gates_of
 from apiserver.field_errors import Errors
 from apiserver.meta import table
 from apiserver.meta.table import Columns
@@ -23,6 +24,7 @@ from apiserver.registry.strategy import (
     only_status,
     only_status_without_metadata,
 )
+from apiserver.releases.emulation import DEFAULT_MINOR
 from apiserver.schema.compile import Default
 from apiserver.vocabulary import Document
 
@@ -75,6 +77,8 @@ class Hub(NamedTuple):
     validate: Callable[[Document], Errors] | None = None
 
 
+# For types that are made without a server.
+DEFAULT_GATES: Final = gates_of(DEFAULT_MINOR, ())
 # How the names of the core group's definitions begin.
 CORE: Final = "io.k8s.api.core.v1."
 

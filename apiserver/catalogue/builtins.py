@@ -128,14 +128,14 @@ class Catalogue:
         self._service_allocator = service_allocator
         self._declared: Callable[[str, DeclaredRules], DeclaredChecks] | None = None
         types: tuple[BuiltinType, ...] = (
-            *core.types(brand, event_ttl_s=event_ttl_s, service_allocator=service_allocator),
+            *core.types(brand, event_ttl_s=event_ttl_s, service_allocator=service_allocator, gates=states),
             *apiregistration.types(),
-            *apps.types(),
+            *apps.types(states),
             *events.types(event_ttl_s=event_ttl_s),
             *authentication.types(),
             *authorization.types(),
             *autoscaling.types(),
-            *batch.types(),
+            *batch.types(states),
             *certificates.types(),
             *networking.types(),
             *policy.types(),

@@ -13,7 +13,8 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from apiserver.catalogue.certificates.cluster_trust_bundles import RESOURCE, bundle_name_prefix
+from apiserver.catalogue.certificates.cluster_trust_bundles import RESOURCE
+from apiserver.catalogue.common.signer_names import bundle_name_prefix
 from apiserver.controllers.controller import Controller, Outcome, Wrote
 from apiserver.controllers.informer import Informer, ListWatch, Notification
 from apiserver.controllers.work_queue import Backoff, WorkQueue

@@ -26,6 +26,10 @@ def _no_errors(*_: Document) -> list[FieldError]:
     return []
 
 
+def _no_errors_either(new: Document, old: Document | None) -> list[FieldError]:
+    return []
+
+
 def _no_refusal(name: str) -> str:
     return ""
 
@@ -87,6 +91,8 @@ class Strategy(NamedTuple):
     prepare_create: fills in and takes out what clients have no say in.
     stamp_create: (context, document): writes into a new object by whom, or when, it is made.
     validate: what is wrong with an object about to be stored, beside its metadata.
+    validate_ratcheting: (new, old, None for a new object): likewise, by rules that an object may go on
+        breaking if it broke them before. Subresources with an UpdateStrategy of their own leave it out.
     validate_create: what is wrong with a new object only.
     expressions: the rules of the type's schema that are expressions, for a new object.
     declared: the rules of the type that are declared, if it has any: see `registry.declarative_validation`.
@@ -115,6 +121,7 @@ class Strategy(NamedTuple):
     prepare_create: Callable[[Document], None] = _nothing
     stamp_create: Callable[[WriteContext, Document], None] | None = None
     validate: Callable[[Document], list[FieldError]] = _no_errors
+    validate_ratcheting: Callable[[Document, Document | None], list[FieldError]] = _no_errors_either
     validate_create: Callable[[Document], list[FieldError]] = _no_errors
     expressions: ExpressionRules | None = None
     declared: DeclaredChecks | None = None

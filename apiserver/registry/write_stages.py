@@ -81,6 +81,7 @@ def validate_create(request: WriteRequest, document: Document, is_bounded: bool)
         *_of_metadata(document["metadata"], resource),
         *own.errors,
         *strategy.validate(document),
+        *strategy.validate_ratcheting(document, None),
     ]
     if strategy.declared is not None:
         errors = strategy.declared(errors, document, None)
@@ -143,6 +144,7 @@ def validate_update(
         *_of_metadata(meta, resource) * rules.object_checks,
         *own.errors,
         *strategy.validate(new),
+        *(strategy.validate_ratcheting(new, old) if request.update is None else ()),
     ]
     if strategy.declared is not None:
         errors = strategy.declared(errors, new, old)

@@ -9,14 +9,15 @@ from apiserver.catalogue.apps import (
     replica_sets,
     stateful_sets,
 )
-from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType
+from apiserver.features.gates import FeatureGates
 
 
-def types() -> tuple[BuiltinType, ...]:
+def types(gates: FeatureGates = DEFAULT_GATES) -> tuple[BuiltinType, ...]:
     return (
         controller_revisions.builtin_type(),
-        daemon_sets.builtin_type(),
-        deployments.builtin_type(),
-        replica_sets.builtin_type(),
-        stateful_sets.builtin_type(),
+        daemon_sets.builtin_type(gates),
+        deployments.builtin_type(gates),
+        replica_sets.builtin_type(gates),
+        stateful_sets.builtin_type(gates),
     )

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
-from apiserver.catalogue.builtin_type import BuiltinType, status_subresource
+from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, status_subresource
 from apiserver.catalogue.common import workloads
 from apiserver.catalogue.common.columns import status_column
 from apiserver.catalogue.pod_specs.templates import (
@@ -15,6 +16,8 @@ from apiserver.catalogue.pod_specs.templates import (
     validate_template,
     with_template_warnings,
 )
+from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
+from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, invalid, not_supported, required
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status, only_status
@@ -25,7 +28,7 @@ from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
 
-def builtin_type() -> BuiltinType:
+def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
     return BuiltinType(
         "apps",
         "v1",
@@ -37,7 +40,7 @@ def builtin_type() -> BuiltinType:
         defaults=DEFAULTS,
         strategy=Strategy(
             prepare_create=prepare_daemon_set_create,
-            validate=validate_daemon_set,
+            validate_ratcheting=partial(validate_daemon_set, rules_of(gates)),
             warn=with_template_warnings("spec", "template"),
             update=UpdateStrategy(
                 prepare=prepare_daemon_set_update, validate=workloads.validate_selector_update
@@ -121,12 +124,12 @@ def _set_template_generation(document: Document, generation: int) -> None:
     document["metadata"]["annotations"] = {**annotations, TEMPLATE_GENERATION: str(generation)}
 
 
-def validate_daemon_set(document: Document) -> Errors:
+def validate_daemon_set(rules: PodSpecRules, document: Document, old: Document | None) -> Errors:
     spec = document["spec"]
     errors = workloads.validate_selector(spec, kind="daemonset", is_required=False)
     if all(error.field == "spec.selector" for error in errors):
         errors += workloads.validate_selector_matches_template(spec)
-    errors += validate_template("spec.template", spec["template"])
+    errors += validate_template("spec.template", spec["template"], rules, at(old or {}, "spec", "template"))
     errors += workloads.validate_always_restarts(spec["template"], kind="DaemonSet")
     errors += non_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
     errors += _validate_strategy(spec["updateStrategy"])

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
 from apiserver.catalogue.apps.replica_sets import validate_pods, validate_ready_counts
-from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_subresource
+from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, clear_status, status_subresource
 from apiserver.catalogue.common import workloads
 from apiserver.catalogue.common.columns import status_count
 from apiserver.catalogue.pod_specs.templates import (
     POD_TEMPLATE_COLUMNS,
     with_template_warnings,
 )
+from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
+from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.registry.strategy import STATUS_RESETS, Strategy, UpdateStrategy, keep_status, only_status
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import non_negative
 from apiserver.validation.defaults import setting
+from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
 
-def builtin_type() -> BuiltinType:
+def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
     return BuiltinType(
         "apps",
         "v1",
@@ -35,7 +39,7 @@ def builtin_type() -> BuiltinType:
         defaults=DEFAULTS,
         strategy=Strategy(
             prepare_create=clear_status,
-            validate=validate_deployment,
+            validate_ratcheting=partial(validate_deployment, rules_of(gates)),
             warn=with_template_warnings("spec", "template", warn=workloads.warn_name),
             update=UpdateStrategy(
                 prepare=prepare_deployment_update, validate=workloads.validate_selector_update
@@ -110,10 +114,10 @@ def prepare_deployment_status_update(new: Document, old: Document) -> None:
         new["metadata"].pop("labels", None)
 
 
-def validate_deployment(document: Document) -> Errors:
+def validate_deployment(rules: PodSpecRules, document: Document, old: Document | None) -> Errors:
     spec = document["spec"]
     errors = non_negative("spec.replicas", spec.get("replicas"))
-    errors += validate_pods(spec)
+    errors += validate_pods(rules, spec, at(old or {}, "spec", "template"))
     errors += _validate_strategy(spec["strategy"])
     errors += non_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
     errors += non_negative("spec.revisionHistoryLimit", spec.get("revisionHistoryLimit"))

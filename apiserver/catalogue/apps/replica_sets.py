@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
-from apiserver.catalogue.builtin_type import BuiltinType, field_text, status_subresource
+from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, field_text, status_subresource
 from apiserver.catalogue.common import workloads
 from apiserver.catalogue.common.columns import status_column
 from apiserver.catalogue.pod_specs.templates import (
@@ -14,16 +15,19 @@ from apiserver.catalogue.pod_specs.templates import (
     validate_template,
     with_template_warnings,
 )
+from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
+from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, invalid
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import non_negative
 from apiserver.validation.defaults import setting
+from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
 
-def builtin_type() -> BuiltinType:
+def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
     return BuiltinType(
         "apps",
         "v1",
@@ -35,7 +39,7 @@ def builtin_type() -> BuiltinType:
         defaults=DEFAULTS,
         strategy=Strategy(
             prepare_create=prepare_replica_set_create,
-            validate=validate_replica_set,
+            validate_ratcheting=partial(validate_replica_set, rules_of(gates)),
             warn=with_template_warnings("spec", "template", warn=workloads.warn_name),
             update=UpdateStrategy(prepare=keep_status, validate=workloads.validate_selector_update),
             has_generation=True,
@@ -66,11 +70,11 @@ def prepare_replica_set_create(document: Document) -> None:
     document["status"] = {"replicas": 0}
 
 
-def validate_replica_set(document: Document) -> Errors:
+def validate_replica_set(rules: PodSpecRules, document: Document, old: Document | None) -> Errors:
     spec = document["spec"]
     errors = non_negative("spec.replicas", spec.get("replicas"))
     errors += non_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
-    return errors + validate_pods(spec)
+    return errors + validate_pods(rules, spec, at(old or {}, "spec", "template"))
 
 
 def validate_replica_set_status_update(new: Document, old: Document) -> Errors:
@@ -89,7 +93,7 @@ def validate_replica_set_status_update(new: Document, old: Document) -> Errors:
     return errors + validate_ready_counts(status, "fullyLabeledReplicas")
 
 
-def validate_pods(spec: Document) -> Errors:
+def validate_pods(rules: PodSpecRules, spec: Document, old_template: Document | None) -> Errors:
     """Checks the selector and the template, of Deployments too."""
     # An empty selector is called invalid for deployments in errors about ReplicaSets, too, as in Kubernetes.
     errors = workloads.validate_selector(spec, kind="deployment")
@@ -98,7 +102,7 @@ def validate_pods(spec: Document) -> Errors:
         return [*errors, invalid("spec.selector", selector, "invalid label selector")]
     if selector != {}:
         errors += workloads.validate_selector_matches_template(spec)
-    errors += validate_template("spec.template", spec["template"])
+    errors += validate_template("spec.template", spec["template"], rules, old_template)
     return errors + workloads.validate_always_restarts(spec["template"], kind="ReplicaSet")
 
 

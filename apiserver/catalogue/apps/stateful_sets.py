@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
-from apiserver.catalogue.builtin_type import BuiltinType, status_subresource
+from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, status_subresource
 from apiserver.catalogue.common import workloads
 from apiserver.catalogue.pod_specs.templates import (
     pod_template_columns,
     validate_template,
     with_template_warnings,
 )
+from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
+from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, forbidden, invalid
 from apiserver.meta import names
 from apiserver.meta.table import AGE, Column, columns
@@ -24,7 +27,7 @@ from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
 
-def builtin_type() -> BuiltinType:
+def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
     return BuiltinType(
         "apps",
         "v1",
@@ -37,7 +40,7 @@ def builtin_type() -> BuiltinType:
         strategy=Strategy(
             name_rule=names.dns_label,
             prepare_create=prepare_stateful_set_create,
-            validate=validate_stateful_set,
+            validate_ratcheting=partial(validate_stateful_set, rules_of(gates)),
             validate_create=validate_stateful_set_create,
             warn=with_template_warnings("spec", "template", warn=warn_stateful_set),
             update=UpdateStrategy(prepare=keep_status, validate=validate_stateful_set_update),
@@ -92,7 +95,7 @@ def prepare_stateful_set_create(document: Document) -> None:
     document["status"] = dict(_EMPTY_STATUS)
 
 
-def validate_stateful_set(document: Document) -> Errors:
+def validate_stateful_set(rules: PodSpecRules, document: Document, old: Document | None) -> Errors:
     spec = document["spec"]
     policy = spec["podManagementPolicy"]
     errors: Errors = []
@@ -107,7 +110,7 @@ def validate_stateful_set(document: Document) -> Errors:
     errors += non_negative("spec.replicas", spec.get("replicas"))
     errors += non_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
     errors += non_negative("spec.ordinals.start", at(spec, "ordinals", "start"))
-    return errors + _validate_pods(spec)
+    return errors + _validate_pods(rules, spec, at(old or {}, "spec", "template"))
 
 
 def _validate_strategy(strategy: Document) -> Errors:
@@ -137,7 +140,7 @@ def _validate_rolling(path: str, rolling: Document) -> Errors:
     return errors
 
 
-def _validate_pods(spec: Document) -> Errors:
+def _validate_pods(rules: PodSpecRules, spec: Document, old_template: Document | None) -> Errors:
     errors = workloads.validate_selector(spec, kind="statefulset")
     selector, template = spec.get("selector"), spec["template"]
     if selector is not None and any(error.field != "spec.selector" for error in errors):
@@ -145,7 +148,8 @@ def _validate_pods(spec: Document) -> Errors:
     else:
         if selector != {}:
             errors += workloads.validate_selector_matches_template(spec)
-        errors += validate_template("spec.template", _with_claims(template, spec))
+        pods = _with_claims(template, spec)
+        errors += validate_template("spec.template", pods, rules, old_template)
     return errors + workloads.validate_always_restarts(template, kind="StatefulSet")
 
 

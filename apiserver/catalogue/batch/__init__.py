@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from apiserver.catalogue.batch import cron_jobs, jobs
-from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType
+from apiserver.features.gates import FeatureGates
 
 
-def types() -> tuple[BuiltinType, ...]:
-    return (cron_jobs.builtin_type(), jobs.builtin_type())
+def types(gates: FeatureGates = DEFAULT_GATES) -> tuple[BuiltinType, ...]:
+    return (cron_jobs.builtin_type(gates), jobs.builtin_type(gates))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
 from apiserver.catalogue.batch.cron_schedules import InvalidSchedule, check_schedule, is_zone
 from apiserver.catalogue.batch.jobs.specs import validate_job_spec, warn_job_spec
-from apiserver.catalogue.builtin_type import STATUS_SUBRESOURCE, BuiltinType, clear_status
+from apiserver.catalogue.builtin_type import DEFAULT_GATES, STATUS_SUBRESOURCE, BuiltinType, clear_status
 from apiserver.catalogue.common import workloads
 from apiserver.catalogue.common.columns import list_length
 from apiserver.catalogue.pod_specs.templates import pod_template_columns, with_template_warnings
+from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
+from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, invalid, not_supported, required
 from apiserver.meta import table
 from apiserver.meta.table import AGE, Column, columns, field_cell
@@ -19,12 +22,13 @@ from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import non_negative, one_of
 from apiserver.validation.defaults import setting
+from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
 _TEMPLATE: Final = ("spec", "jobTemplate", "spec", "template")
 
 
-def builtin_type() -> BuiltinType:
+def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
     return BuiltinType(
         "batch",
         "v1",
@@ -37,7 +41,7 @@ def builtin_type() -> BuiltinType:
         subresources=(STATUS_SUBRESOURCE,),
         strategy=Strategy(
             prepare_create=clear_status,
-            validate=validate_cron_job,
+            validate_ratcheting=partial(validate_cron_job, rules_of(gates)),
             validate_create=validate_cron_job_create,
             warn=with_template_warnings(*_TEMPLATE, warn=warn_cron_job),
             update=UpdateStrategy(prepare=keep_status),
@@ -78,14 +82,16 @@ DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
 NAME_MAX: Final = 63 - 11
 
 
-def validate_cron_job(document: Document) -> Errors:
+def validate_cron_job(rules: PodSpecRules, document: Document, old: Document | None) -> Errors:
     spec = document["spec"]
     errors = _validate_schedule("spec.schedule", spec.get("schedule", ""))
     errors += non_negative("spec.startingDeadlineSeconds", spec.get("startingDeadlineSeconds"))
     if "timeZone" in spec:
         errors += _validate_time_zone("spec.timeZone", spec["timeZone"])
     errors += one_of("spec.concurrencyPolicy", spec["concurrencyPolicy"], ("Allow", "Forbid", "Replace"))
-    errors += _validate_job_template("spec.jobTemplate.spec", spec["jobTemplate"]["spec"])
+    errors += _validate_job_template(
+        rules, "spec.jobTemplate.spec", spec["jobTemplate"]["spec"], at(old or {}, *_TEMPLATE)
+    )
     errors += non_negative("spec.successfulJobsHistoryLimit", spec.get("successfulJobsHistoryLimit"))
     return errors + non_negative("spec.failedJobsHistoryLimit", spec.get("failedJobsHistoryLimit"))
 
@@ -120,8 +126,10 @@ def _validate_time_zone(path: str, zone: str) -> Errors:
     return [] if is_zone(zone) else [invalid(path, zone, f"unknown time zone {zone}")]
 
 
-def _validate_job_template(path: str, spec: Document) -> Errors:
-    errors = validate_job_spec(path, spec)
+def _validate_job_template(
+    rules: PodSpecRules, path: str, spec: Document, old_template: Document | None
+) -> Errors:
+    errors = validate_job_spec(rules, path, spec, old_template)
     if "selector" in spec:
         errors.append(invalid(f"{path}.selector", spec["selector"], "`selector` will be auto-generated"))
     if spec.get("manualSelector"):

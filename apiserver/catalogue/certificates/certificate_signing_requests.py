@@ -12,7 +12,8 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from apiserver.catalogue.builtin_type import BuiltinType, field_texts
-from apiserver.catalogue.certificates.signers import LEGACY_UNKNOWN, validate_signer_name
+from apiserver.catalogue.certificates.signers import LEGACY_UNKNOWN
+from apiserver.catalogue.common.signer_names import validate_signer_name
 from apiserver.field_errors import Errors, duplicate, forbidden, invalid, not_supported, required
 from apiserver.golang.pem import CERTIFICATE, UNREADABLE, PemBlock, pem_blocks
 from apiserver.golang.quoting import go_quote

@@ -12,13 +12,12 @@ from typing import Final
 from cryptography import x509
 
 from apiserver.catalogue.builtin_type import BuiltinType, field_texts
-from apiserver.catalogue.certificates.signers import validate_signer_name
 from apiserver.catalogue.common.other_versions import other_version
+from apiserver.catalogue.common.signer_names import bundle_name_problems, validate_signer_name
 from apiserver.field_errors import Errors, invalid, too_long
 from apiserver.golang.formatting import go_text
 from apiserver.golang.pem import CERTIFICATE, UNREADABLE, PemBlock, pem_blocks
 from apiserver.golang.x509_parsing import parse_certificate
-from apiserver.meta import names
 from apiserver.meta.names import byte_length
 from apiserver.meta.table import Column, columns
 from apiserver.registry.strategy import Strategy, UpdateStrategy
@@ -71,26 +70,10 @@ def _any_name(name: str) -> list[str]:
     return []
 
 
-def bundle_name_prefix(signer: str) -> str:
-    """Returns how the names of the bundles of a signer begin."""
-    return signer.replace("/", ":") + ":"
-
-
 def validate_name_and_signer(document: Document) -> Errors:
     name, signer = document["metadata"].get("name", ""), _signer_of(document)
-    errors = [invalid("metadata.name", name, problem) for problem in _name_problems(name, signer)]
+    errors = [invalid("metadata.name", name, problem) for problem in bundle_name_problems(name, signer)]
     return errors + validate_signer_name("spec.signerName", signer) if signer else errors
-
-
-def _name_problems(name: str, signer: str) -> list[str]:
-    if not signer:
-        if ":" in name:
-            return ['ClusterTrustBundle without signer name must not have ":" in its name']
-        return names.dns_subdomain(name)
-    prefix = bundle_name_prefix(signer)
-    if not name.startswith(prefix):
-        return [f"ClusterTrustBundle for signerName {signer} must be named with prefix {prefix}"]
-    return names.dns_subdomain(name.removeprefix(prefix))
 
 
 def validate_certificates(document: Document) -> Errors:

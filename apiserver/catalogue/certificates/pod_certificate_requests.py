@@ -22,8 +22,14 @@ from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from apiserver.catalogue.builtin_type import BuiltinType, clear_status, field_texts
-from apiserver.catalogue.certificates.signers import is_of_kubernetes, validate_signer_name
 from apiserver.catalogue.common.other_versions import hub_of, other_version
+from apiserver.catalogue.common.signer_names import (
+    DAY_S,
+    POD_CERTIFICATE_S_MIN,
+    pod_certificate_s_max,
+    validate_signer_name,
+    validate_user_annotations,
+)
 from apiserver.field_errors import INVALID, Errors, FieldError, invalid, not_supported, required, too_long
 from apiserver.golang.durations import duration_text
 from apiserver.golang.pem import CERTIFICATE, UNREADABLE, pem_blocks
@@ -54,12 +60,6 @@ DENIED: Final = "Denied"
 FAILED: Final = "Failed"
 _ENDS: Final = (ISSUED, DENIED, FAILED)
 
-_HOUR_S: Final = 3_600
-_DAY_S: Final = 24 * _HOUR_S
-# How long a certificate may be valid at least; at most, of Kubernetes' own signers, and of others.
-_LIFETIME_S_MIN: Final = _HOUR_S
-_KUBERNETES_LIFETIME_S_MAX: Final = _DAY_S
-_LIFETIME_S_MAX: Final = 91 * _DAY_S
 _UID_BYTES_MAX: Final = 128
 _KEY_BYTES_MAX: Final = 10 * 1024
 _CHAIN_BYTES_MAX: Final = 100 * 1024
@@ -78,7 +78,7 @@ _UNPROVEN: Final = "could not verify proof-of-possession signature"
 _OLD_KEYS: Final = ("pkixPublicKey", "proofOfPossession")
 
 DEFAULTS: Final[Mapping[str, Default]] = {
-    "io.k8s.api.certificates.v1beta1.PodCertificateRequestSpec": setting(maxExpirationSeconds=_DAY_S)
+    "io.k8s.api.certificates.v1beta1.PodCertificateRequestSpec": setting(maxExpirationSeconds=DAY_S)
 }
 
 
@@ -146,15 +146,17 @@ def validate_request(document: Document) -> Errors:
     spec = document.get("spec", {})
     signer = spec.get("signerName", "")
     errors = validate_signer_name("spec.signerName", signer)
-    errors += _user_annotations("spec.unverifiedUserAnnotations", spec.get("unverifiedUserAnnotations") or {})
+    errors += validate_user_annotations(
+        "spec.unverifiedUserAnnotations", spec.get("unverifiedUserAnnotations") or {}
+    )
     for what in ("pod", "serviceAccount", "node"):
         errors += _reference(spec, f"{what}Name", f"{what}UID")
     seconds = spec.get("maxExpirationSeconds")
     if seconds is None:
         return [*errors, required("spec.maxExpirationSeconds", "must be set")]
-    longest = _KUBERNETES_LIFETIME_S_MAX if is_of_kubernetes(signer) else _LIFETIME_S_MAX
-    if not _LIFETIME_S_MIN <= seconds <= longest:
-        text = f"must be in the range [{_LIFETIME_S_MIN}, {longest}]"
+    longest = pod_certificate_s_max(signer)
+    if not POD_CERTIFICATE_S_MIN <= seconds <= longest:
+        text = f"must be in the range [{POD_CERTIFICATE_S_MIN}, {longest}]"
         errors.append(invalid("spec.maxExpirationSeconds", seconds, text))
     return errors + _keys(spec)
 
@@ -167,17 +169,6 @@ def _reference(spec: Document, name_field: str, uid_field: str) -> Errors:
     if byte_length(uid) > _UID_BYTES_MAX:
         errors.append(too_long(f"spec.{uid_field}", _UID_BYTES_MAX))
     return errors
-
-
-def _user_annotations(path: str, annotations: Mapping[str, str]) -> Errors:
-    errors: Errors = []
-    for key in map(str.lower, annotations):
-        problems = names.qualified_name(key)
-        if not problems and "/" not in key:
-            problems = ['must be a domain-prefixed key (such as "acme.io/foo")']
-        errors += [invalid(path, key, problem) for problem in problems]
-    size = sum(byte_length(key) + byte_length(value) for key, value in annotations.items())
-    return [*errors, too_long(path, _ANNOTATIONS_BYTES_MAX)] if size > _ANNOTATIONS_BYTES_MAX else errors
 
 
 def _keys(spec: Document) -> Errors:
@@ -436,7 +427,7 @@ def _times(status: Document, spec: Document, leaf: x509.Certificate) -> Errors:
             text = f"must be set to the {name} time encoded in the leaf certificate"
             return [_with_text(f"status.{field}", told[field], text)]
     lifetime = is_until - is_from
-    if lifetime < _LIFETIME_S_MIN:
+    if lifetime < POD_CERTIFICATE_S_MIN:
         return [_with_text(_CHAIN, duration_text(lifetime), "leaf certificate lifetime must be >= 1 hour")]
     longest = spec.get("maxExpirationSeconds") or 0
     if lifetime > longest:

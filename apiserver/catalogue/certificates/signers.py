@@ -14,59 +14,18 @@ from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import NameOID
 
-from apiserver.field_errors import Errors, invalid, required, too_long
 from apiserver.golang.pem import UNREADABLE, pem_blocks
-from apiserver.golang.quoting import go_quote
 from apiserver.golang.x509_parsing import parse_request
-from apiserver.meta import names
-from apiserver.meta.names import byte_length
 
 KUBE_APISERVER_CLIENT: Final = "kubernetes.io/kube-apiserver-client"
 KUBELET_CLIENT: Final = "kubernetes.io/kube-apiserver-client-kubelet"
 KUBELET_SERVING: Final = "kubernetes.io/kubelet-serving"
 LEGACY_UNKNOWN: Final = "kubernetes.io/legacy-unknown"
 
-_SIGNER_BYTES_MAX: Final = 571  # domain/namespace.name
 _NODES: Final = "system:nodes"
 _NODE_PREFIX: Final = "system:node:"
 _OPTIONAL: Final = "key encipherment"  # keys of elliptic curves cannot do that
 _RSA_BITS_MIN: Final = 1024
-
-
-def validate_signer_name(path: str, name: str) -> Errors:
-    """Checks a signer name: `domain/path`, both of dotted parts. Source: ValidateSignerName."""
-    if not name:
-        return [required(path)]
-    segments = name.split("/")
-    if len(segments) != 2:
-        text = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
-        return [invalid(path, name, text)]
-    domain, rest = segments
-    errors: Errors = []
-    if byte_length(domain) > names.SUBDOMAIN_MAX:
-        errors.append(too_long(path, names.SUBDOMAIN_MAX))
-    errors += _first_bad_part(path, domain, names.dns_label)
-    if "." not in domain:
-        text = "should be a domain with at least two segments separated by dots"
-        errors.append(invalid(path, domain, text))
-    errors += _first_bad_part(path, rest, names.dns_subdomain)
-    if byte_length(name) > _SIGNER_BYTES_MAX:
-        errors.append(too_long(path, _SIGNER_BYTES_MAX))
-    return errors
-
-
-def _first_bad_part(path: str, value: str, rule: names.NameRule) -> Errors:
-    for part in value.split("."):
-        if problems := rule(part):
-            texts = [f"validating label {go_quote(part)}: {problem}" for problem in problems]
-            return [invalid(path, value, text) for text in texts]
-    return []
-
-
-def is_of_kubernetes(signer: str) -> bool:
-    """Tells whether the name of a signer is one that the Kubernetes project keeps for itself."""
-    host = signer.partition("/")[0]
-    return host == "kubernetes.io" or host.endswith(".kubernetes.io")
 
 
 class NotForSigner(ValueError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from apiserver.brand import Brand
-from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType
 from apiserver.catalogue.core import (
     bindings,
     component_statuses,
@@ -24,9 +24,16 @@ from apiserver.catalogue.core import (
     services,
 )
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
+from apiserver.features.gates import FeatureGates
 
 
-def types(brand: Brand, *, event_ttl_s: int, service_allocator: ServiceAllocator) -> tuple[BuiltinType, ...]:
+def types(
+    brand: Brand,
+    *,
+    event_ttl_s: int,
+    service_allocator: ServiceAllocator,
+    gates: FeatureGates = DEFAULT_GATES,
+) -> tuple[BuiltinType, ...]:
     return (
         bindings.builtin_type(),
         component_statuses.builtin_type(),
@@ -38,9 +45,9 @@ def types(brand: Brand, *, event_ttl_s: int, service_allocator: ServiceAllocator
         nodes.builtin_type(),
         persistent_volume_claims.builtin_type(),
         persistent_volumes.builtin_type(),
-        pods.builtin_type(),
-        pod_templates.builtin_type(),
-        replication_controllers.builtin_type(),
+        pods.builtin_type(gates),
+        pod_templates.builtin_type(gates),
+        replication_controllers.builtin_type(gates),
         resource_quotas.builtin_type(),
         secrets.builtin_type(),
         service_accounts.builtin_type(brand),

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
-from apiserver.catalogue.builtin_type import CORE, BuiltinType
+from apiserver.catalogue.builtin_type import CORE, DEFAULT_GATES, BuiltinType
 from apiserver.catalogue.common.columns import labels_cell
 from apiserver.catalogue.pod_specs.templates import (
     container_columns,
     validate_template,
     with_template_warnings,
 )
+from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
+from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors
 from apiserver.meta.table import Column, columns
 from apiserver.registry.strategy import Strategy
 from apiserver.vocabulary import Document
 
 
-def builtin_type() -> BuiltinType:
+def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
     return BuiltinType(
         "",
         "v1",
@@ -25,7 +28,7 @@ def builtin_type() -> BuiltinType:
         "PodTemplate",
         f"{CORE}PodTemplate",
         strategy=Strategy(
-            validate=validate_pod_template,
+            validate_ratcheting=partial(validate_pod_template, rules_of(gates)),
             warn=with_template_warnings("template"),
             has_generation=True,
             returns_deleted=True,
@@ -44,5 +47,5 @@ _COLUMNS: Final = columns(
 )
 
 
-def validate_pod_template(document: Document) -> Errors:
-    return validate_template("template", document.get("template") or {})
+def validate_pod_template(rules: PodSpecRules, document: Document, old: Document | None) -> Errors:
+    return validate_template("template", document.get("template") or {}, rules, (old or {}).get("template"))

@@ -6,10 +6,11 @@ Source: pkg/apis/core/v1/defaults.go, pkg/apis/core/validation, ValidateReplicat
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
-from apiserver.catalogue.builtin_type import CORE, BuiltinType, field_text, status_subresource
+from apiserver.catalogue.builtin_type import CORE, DEFAULT_GATES, BuiltinType, field_text, status_subresource
 from apiserver.catalogue.common import workloads
 from apiserver.catalogue.common.columns import labels_cell, status_count
 from apiserver.catalogue.pod_specs.templates import (
@@ -17,7 +18,9 @@ from apiserver.catalogue.pod_specs.templates import (
     validate_template,
     with_template_warnings,
 )
+from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
 from apiserver.catalogue.subresources import scale
+from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, invalid, required
 from apiserver.meta import table
 from apiserver.meta.table import AGE, Column, columns, field_cell
@@ -30,7 +33,7 @@ from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
 
-def builtin_type() -> BuiltinType:
+def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
     return BuiltinType(
         "",
         "v1",
@@ -43,7 +46,7 @@ def builtin_type() -> BuiltinType:
         defaults=DEFAULTS,
         strategy=Strategy(
             prepare_create=prepare_controller_create,
-            validate=validate_controller,
+            validate_ratcheting=partial(validate_controller, rules_of(gates)),
             warn=with_template_warnings("spec", "template", warn=workloads.warn_name),
             update=UpdateStrategy(keep_status),
             has_generation=True,
@@ -77,7 +80,7 @@ def prepare_controller_create(document: Document) -> None:
     document["status"] = {"replicas": 0}
 
 
-def validate_controller(document: Document) -> Errors:
+def validate_controller(rules: PodSpecRules, document: Document, old: Document | None) -> Errors:
     spec = document.get("spec") or {}
     errors = non_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
     if not (selector := spec.get("selector") or {}):
@@ -89,7 +92,7 @@ def validate_controller(document: Document) -> Errors:
     if not selector.items() <= labels.items():
         text = "`selector` does not match template `labels`"
         errors.append(invalid("spec.template.metadata.labels", labels or None, text))
-    errors += validate_template("spec.template", template)
+    errors += validate_template("spec.template", template, rules, at(old or {}, "spec", "template"))
     return errors + workloads.validate_always_restarts(template, kind="ReplicationController")
 
 

@@ -1,10 +1,13 @@
 """Everything inside a PodSpec, wherever one stands: in pods, and in the templates of what makes pods.
 
     defaults               sets the defaults of pods and of everything in a spec
+    validation_options     tells what specs may have by the feature gates of a server
+    ratcheting             tells what a stored spec has beyond that, and may keep
     validation             checks a whole spec, with the memo `valid_specs`
     templates              checks a PodTemplateSpec, and has the columns of the kinds that have one
-    containers, probes, volumes, field_references, resource_requirements, scheduling, security_contexts,
-    pod_annotations        check one part each
+    containers, probes, restart_policies, volumes, field_references, resource_requirements, scheduling,
+    security_contexts, pod_annotations
+                           check one part each
     eviction_responders    checks who sees to it that a pod can go
     resource_totals        adds up what the containers of a pod ask for
     warnings               warns of what is allowed and still not wise

@@ -14,8 +14,13 @@ from apiserver.catalogue.pod_specs.field_references import (
     validate_field_selector,
     validate_resource_field_selector,
 )
-from apiserver.catalogue.pod_specs.probes import validate_lifecycle, validate_probes
+from apiserver.catalogue.pod_specs.probes import LifecycleContext, validate_lifecycle, validate_probes
+from apiserver.catalogue.pod_specs.restart_policies import (
+    validate_init_restart_policy,
+    validate_restart_policy,
+)
 from apiserver.catalogue.pod_specs.security_contexts import validate_security_context
+from apiserver.catalogue.pod_specs.validation_options import PodValidationOptions
 from apiserver.catalogue.pod_specs.volumes import (
     PULL_POLICIES,
     validate_descending_path,
@@ -34,15 +39,19 @@ _MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
 class PodContext(NamedTuple):
     """What a container's rules need to know of its pod.
 
-    volumes: those that are valid, by name. claims: the names of its resource claims.
+    volumes: those that are valid, by name; all_volumes: those that are not, too. claims: the names of its
+    resource claims. system: its operating system, if it has said so.
     has_containers: false for a PodPreset: privileges are checked in the pods that it is put into.
     """
 
+    options: PodValidationOptions
     volumes: Mapping[str, Document]
     claims: Collection[str]
     grace_s: int | None
     restart_policy: str
     has_host_users: bool
+    all_volumes: Iterable[Document] = ()
+    system: str | None = None
     has_containers: bool = True
 
 
@@ -59,8 +68,8 @@ def validate_containers(path: str, spec: Document, pod: PodContext) -> Errors:
         errors += _container(where, container, pod)
         errors += _unique_name(where, container, seen)
         errors += _lifecycle_and_probes(where, container, pod)
-        if "restartPolicy" in container:
-            errors.append(forbidden(f"{where}.restartPolicy", "may not be set for non-init containers"))
+        if "restartPolicy" in container or "restartPolicyRules" in container:
+            errors += validate_restart_policy(where, container, pod.options)
     return errors + _host_ports(f"{path}.containers", spec["containers"])
 
 
@@ -72,8 +81,8 @@ def validate_init_containers(path: str, spec: Document, pod: PodContext) -> Erro
     for where, container in items(spec, "initContainers", path):
         errors += _container(where, container, pod)
         policy = container.get("restartPolicy")
-        if policy is not None:
-            errors += one_of(f"{where}.restartPolicy", policy, ("Always",))
+        if policy is not None or "restartPolicyRules" in container:
+            errors += validate_init_restart_policy(where, container, pod.options)
         errors += _unique_name(where, container, seen)
         # They run one after the other: ports are in nobody's way but their own.
         if "ports" in container:
@@ -85,13 +94,30 @@ def validate_init_containers(path: str, spec: Document, pod: PodContext) -> Erro
             for field in _LIFECYCLE_AND_PROBES:
                 if field in container:
                     errors.append(forbidden(f"{where}.{field}", text))
+        if "resizePolicy" in container:
+            errors += _init_resize_policy(where, container, pod.options)
     return errors
+
+
+def _init_resize_policy(path: str, container: Document, options: PodValidationOptions) -> Errors:
+    errors: Errors = []
+    policies = container["resizePolicy"] or []
+    if policies and not options.sidecar_resize_policy:
+        errors.append(invalid(f"{path}.resizePolicy", policies, "must not be set for init containers"))
+    if container.get("restartPolicy") == "Always" or options.restart_for_resize_of_init_containers:
+        return errors
+    text = "must not be set to 'RestartContainer' for non-sidecar initContainers"
+    return errors + [
+        invalid(f"{where}.restartPolicy", "RestartContainer", text)
+        for where, policy in items(container, "resizePolicy", path)
+        if policy.get("restartPolicy") == "RestartContainer"
+    ]
 
 
 _LIFECYCLE_AND_PROBES: Final = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 _NOT_EPHEMERAL: Final = (
-    *("ports", "resources", "resizePolicy", "restartPolicy", "livenessProbe", "readinessProbe"),
-    *("startupProbe", "lifecycle"),
+    *("ports", "resources", "resizePolicy", "restartPolicy", "restartPolicyRules", "livenessProbe"),
+    *("readinessProbe", "startupProbe", "lifecycle"),
 )
 
 
@@ -146,17 +172,26 @@ def _unique_name(path: str, container: Document, seen: set[str]) -> Errors:
 def _lifecycle_and_probes(path: str, container: Document, pod: PodContext) -> Errors:
     errors: Errors = []
     if "lifecycle" in container:
-        errors += validate_lifecycle(f"{path}.lifecycle", container["lifecycle"], pod.grace_s)
-    return errors + validate_probes(path, container, pod.grace_s)
+        context = LifecycleContext(pod.grace_s, pod.options.sleep_of_zero, pod.system)
+        errors += validate_lifecycle(f"{path}.lifecycle", container["lifecycle"], context)
+    return errors + validate_probes(path, container)
 
 
-def validate_container_preset(path: str, spec: Document, volumes: Mapping[str, Document]) -> Errors:
+def validate_container_preset(
+    path: str, spec: Document, volumes: Mapping[str, Document], options: PodValidationOptions
+) -> Errors:
     """Checks what a PodPreset adds to containers: variables and mounts.
 
     path: of its spec. volumes: its own that are valid, by name. Source: pkg/apis/settings/validation.
     """
     pod = PodContext(
-        volumes, claims=(), grace_s=None, restart_policy="", has_host_users=True, has_containers=False
+        options,
+        volumes,
+        claims=(),
+        grace_s=None,
+        restart_policy="",
+        has_host_users=True,
+        has_containers=False,
     )
     errors: Errors = []
     if "env" in spec:
@@ -185,7 +220,12 @@ def _container(path: str, container: Document, pod: PodContext) -> Errors:
     if (policy := container.get("imagePullPolicy")) not in PULL_POLICIES:
         errors += one_of(f"{path}.imagePullPolicy", policy, PULL_POLICIES, required_text="")
     if resources := container["resources"]:
-        errors += resource_requirements.validate_requirements(f"{path}.resources", resources, pod.claims)
+        errors += resource_requirements.validate_requirements(
+            f"{path}.resources",
+            resources,
+            pod.claims,
+            any_huge_pages=pod.options.indivisible_huge_pages,
+        )
     if "resizePolicy" in container:
         errors += _resize_policy(path, container, pod)
     if "securityContext" in container:
@@ -244,16 +284,23 @@ def _resize_policy(path: str, container: Document, pod: PodContext) -> Errors:
         errors += one_of(where, resource, ("cpu", "memory"), required_text="")
         errors += one_of(where, restart, ("NotRequired", "RestartContainer"), required_text="")
         if pod.restart_policy == "Never" and restart != "NotRequired":
-            text = "must be 'NotRequired' when `restartPolicy` is 'Never'"
+            text = "must be 'NotRequired' when pod `restartPolicy` is 'Never'"
             errors.append(invalid(where, restart, text))
     return errors
 
 
 # ---- environment
 
-_is_env_name = re.compile(r"[ -<>-~]*").fullmatch
-_ENV_TEXT: Final = (
+_is_relaxed_env_name = re.compile(r"[ -<>-~]+").fullmatch
+_RELAXED_ENV_TEXT: Final = (
     "a valid environment variable name must consist only of printable ASCII characters other than '='"
+)
+_STRICT_ENV: Final = "[-._a-zA-Z][-._a-zA-Z0-9]*"
+_is_strict_env_name = re.compile(_STRICT_ENV).fullmatch
+_STRICT_ENV_TEXT: Final = (
+    "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', and "
+    "must not start with a digit (e.g. 'my.env-name',  or 'MY_ENV.NAME',  or 'MyEnvName1', regex used for "
+    f"validation is '{_STRICT_ENV}')"
 )
 _ENV_FIELDS: Final = (
     *("metadata.name", "metadata.namespace", "metadata.uid", "spec.nodeName", "spec.serviceAccountName"),
@@ -261,20 +308,38 @@ _ENV_FIELDS: Final = (
 )
 
 
+def relaxed_env_name(name: str) -> list[str]:
+    """Returns what is wrong with the name of a variable, as it may be since 1.32."""
+    if not name:
+        return ["environment variable name must be non-empty"]
+    return [] if _is_relaxed_env_name(name) else [_RELAXED_ENV_TEXT]
+
+
+def strict_env_name(name: str) -> list[str]:
+    """Returns what is wrong with the name of a variable, as shells have them."""
+    problems = [] if _is_strict_env_name(name) else [_STRICT_ENV_TEXT]
+    if name in (".", ".."):
+        problems.append(f"must not be '{name}'")
+    elif name.startswith(".."):
+        problems.append("must not start with '..'")
+    return problems
+
+
 def _env(path: str, container: Document, pod: PodContext) -> Errors:
+    rule = relaxed_env_name if pod.options.relaxed_env_names else strict_env_name
     errors: Errors = []
     for index, variable in enumerate(container["env"] or ()):
         if not (name := variable.get("name")):
             errors.append(required(f"{path}.env[{index}].name"))
-        elif not _is_env_name(name):
-            errors.append(invalid(f"{path}.env[{index}].name", name, _ENV_TEXT))
+        elif problems := rule(name):
+            errors += [invalid(f"{path}.env[{index}].name", name, problem) for problem in problems]
         if "valueFrom" in variable:
             where = f"{path}.env[{index}].valueFrom"
-            errors += _value_from(where, variable["valueFrom"], variable.get("value", ""))
+            errors += _value_from(where, variable["valueFrom"], variable.get("value", ""), pod)
     return errors
 
 
-def _value_from(path: str, source: Document, value: str) -> Errors:
+def _value_from(path: str, source: Document, value: str, pod: PodContext) -> Errors:
     errors: Errors = []
     if "fieldRef" in source:
         errors += validate_field_selector(f"{path}.fieldRef", source["fieldRef"], _ENV_FIELDS)
@@ -288,9 +353,12 @@ def _value_from(path: str, source: Document, value: str) -> Errors:
                 errors += [invalid(f"{path}.{field}.name", name, text) for text in problems]
             if names.config_map_key(key):
                 errors += named(f"{path}.{field}.key", key, names.config_map_key)
+    if "fileKeyRef" in source:
+        errors += _file_key(f"{path}.fileKeyRef", source["fileKeyRef"], pod.all_volumes)
     if not source:
-        text = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
-        errors.append(invalid(path, "", text))
+        sources = "`fieldRef`, `resourceFieldRef`, `configMapKeyRef`"
+        more = ", `secretKeyRef` or `fileKeyRef`" if pod.options.env_files else " or `secretKeyRef`"
+        errors.append(invalid(path, "", f"must specify one of: {sources}{more}"))
     elif value:
         errors.append(invalid(path, "", "may not be specified when `value` is not empty"))
     elif len(source) > 1:
@@ -298,11 +366,27 @@ def _value_from(path: str, source: Document, value: str) -> Errors:
     return errors
 
 
+def _file_key(path: str, reference: Document, volumes: Iterable[Document]) -> Errors:
+    """Checks where a variable is in a file: in a volume that the pod has for itself."""
+    errors = named(f"{path}.key", reference.get("key"), relaxed_env_name)
+    name = reference.get("volumeName", "")
+    errors += named(f"{path}.volumeName", name, names.dns_label)
+    file = reference.get("path")
+    errors += validate_no_backsteps(f"{path}.path", file) if file else [required(f"{path}.path")]
+    found = [volume for volume in volumes if volume.get("name", "") == name]
+    if not found:
+        errors.append(not_found(f"{path}.volumeName", name))
+    elif found[-1].get("emptyDir") is None:
+        errors.append(invalid(f"{path}.volumeName", name, "referenced volume must be of type emptyDir"))
+    return errors
+
+
 def _env_from(path: str, container: Document, pod: PodContext) -> Errors:
+    rule = relaxed_env_name if pod.options.relaxed_env_names else strict_env_name
     errors: Errors = []
     for index, source in enumerate(container["envFrom"] or ()):
-        if not _is_env_name(prefix := source.get("prefix", "")):
-            errors.append(invalid(f"{path}.envFrom[{index}].prefix", prefix, _ENV_TEXT))
+        if prefix := source.get("prefix"):
+            errors += [invalid(f"{path}.envFrom[{index}].prefix", prefix, text) for text in rule(prefix)]
         given = 0
         for field in ("configMapRef", "secretRef"):
             if field in source:

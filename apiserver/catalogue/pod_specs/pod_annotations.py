@@ -7,11 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
+import orjson
+
+from apiserver.catalogue.pod_specs.scheduling import validate_tolerations
 from apiserver.catalogue.pod_specs.security_contexts import all_containers
+from apiserver.catalogue.pod_specs.validation_options import PodValidationOptions
 from apiserver.catalogue.pod_specs.volumes import validate_descending_path
 from apiserver.field_errors import Errors, forbidden, invalid
+from apiserver.golang.formatting import json_type
 from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
@@ -20,19 +25,32 @@ SECCOMP_POD: Final = "seccomp.security.alpha.kubernetes.io/pod"
 SECCOMP_CONTAINER: Final = "container.seccomp.security.alpha.kubernetes.io/"
 APP_ARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
 OF_PROFILES: Final = (SECCOMP_POD, SECCOMP_CONTAINER, APP_ARMOR)
+TOLERATIONS: Final = "scheduler.alpha.kubernetes.io/tolerations"
 DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"
 _LOCAL: Final = "localhost/"
 # As ValidatePodSpecificAnnotations: zeros may only come first behind a minus.
 _as_cost = re.compile(r"(?:(-)0*|(?!0.))(\d{1,10})", re.ASCII).fullmatch
 
 
-def validate_meaning(path: str, annotations: Mapping[str, str], spec: Document) -> Errors:
+def validate_meaning(
+    path: str,
+    annotations: Mapping[str, str],
+    spec: Document,
+    options: PodValidationOptions,
+    old: Mapping[str, str],
+) -> Errors:
+    """Checks annotations that mean something. old: the stored ones."""
     errors: Errors = []
+    if not annotations:
+        return errors
     if MIRROR in annotations and not spec.get("nodeName"):
         text = "must set spec.nodeName if mirror pod annotation is set"
         errors.append(invalid(f"{path}[{MIRROR}]", annotations[MIRROR], text))
-    cost = annotations.get(DELETION_COST)
-    if cost is not None and deletion_cost(cost) is None:
+    if tolerations := annotations.get(TOLERATIONS):
+        errors += _tolerations(path, tolerations, options)
+    cost, old_cost = annotations.get(DELETION_COST), old.get(DELETION_COST, "0")
+    is_any = options.any_deletion_cost or deletion_cost(old_cost) is None
+    if cost is not None and not is_any and deletion_cost(cost) is None:
         errors.append(invalid(f"{path}[{DELETION_COST}]", cost, "must be a 32bit integer"))
     if not mentions(annotations, OF_PROFILES):
         return errors
@@ -48,6 +66,39 @@ def validate_meaning(path: str, annotations: Mapping[str, str], spec: Document) 
                 errors.append(invalid(f"{path}[{key}]", name, "container not found"))
             errors += validate_app_armor_profile(f"{path}[{key}]", value)
     return errors
+
+
+# Go finds the fields of a structure without regard to case.
+_OF_TOLERATIONS: Final = {
+    name.lower(): name for name in ("key", "operator", "value", "effect", "tolerationSeconds")
+}
+
+
+def _tolerations(path: str, text: str, options: PodValidationOptions) -> Errors:
+    """Checks tolerations in JSON, which pods had before there was a field for them."""
+    try:
+        tolerations = [_toleration(each) for each in orjson.loads(text) or ()]
+    except (orjson.JSONDecodeError, TypeError) as error:
+        return [invalid(path, TOLERATIONS, str(error))]
+    where = f"{path}.{TOLERATIONS}"
+    return validate_tolerations(where, tolerations, has_comparisons=options.toleration_comparisons)
+
+
+def _toleration(value: Any) -> Document:
+    """Returns a toleration with the fields that it has. Raises TypeError."""
+    if not isinstance(value, dict):
+        raise TypeError(f"json: cannot unmarshal {json_type(value)} into Go value of type core.Toleration")
+    found = {
+        _OF_TOLERATIONS[name.lower()]: each
+        for name, each in value.items()
+        if each is not None and name.lower() in _OF_TOLERATIONS
+    }
+    for name, each in found.items():
+        expected = int if name == "tolerationSeconds" else str
+        if type(each) is not expected:
+            field = f"Toleration.{name} of type {'int64' if expected is int else 'string'}"
+            raise TypeError(f"json: cannot unmarshal {json_type(each)} into Go struct field {field}")
+    return found
 
 
 def validate_app_armor_profile(path: str, profile: str) -> Errors:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 from apiserver.field_errors import (
@@ -23,7 +22,7 @@ from apiserver.meta import names
 from apiserver.meta.quantity import InvalidQuantity, Quantity, parse_quantity
 from apiserver.text_caches import text_cache
 from apiserver.validation.checks import quantity_of
-from apiserver.validation.documents import items
+from apiserver.validation.documents import at, items
 from apiserver.vocabulary import Document
 
 _NameCheck: TypeAlias = Callable[[str, str], Errors]
@@ -126,29 +125,38 @@ def validate_amount(path: str, name: str, value: Any) -> Errors:
     return errors
 
 
-def _huge_pages_amount(path: str, name: str, value: Any) -> Errors:
+def is_multiple_of_page(name: str, value: Any) -> bool:
+    """Tells whether an amount of huge pages consists of whole ones. name: of the resource."""
     try:
         size = parse_quantity(name.removeprefix(_HUGE_PAGES))
     except InvalidQuantity:
-        size = Quantity(Decimal(0))
-    if size.value > 0 and size.is_whole and quantity_of(value).rounded_up() % size.rounded_up() == 0:
-        return []
-    return [invalid(path, value, f"{value} is not positive integer multiple of {name}")]
+        return False
+    if size.value <= 0 or not size.is_whole:
+        return False
+    return quantity_of(value).rounded_up() % size.rounded_up() == 0
 
 
 # ---- requirements
 
 
-def validate_requirements(path: str, value: Document, claims: Collection[str] = ()) -> Errors:
-    """Checks a container's ResourceRequirements. claims: the names of those that its pod has."""
-    return _requirements(path, value, claims, validate_container_resource_name)
+def validate_requirements(
+    path: str, value: Document, claims: Collection[str] = (), *, any_huge_pages: bool = False
+) -> Errors:
+    """Checks a container's ResourceRequirements.
+
+    claims: the names of those that its pod has. any_huge_pages: amounts need not be multiples of a page.
+    """
+    return _requirements(path, value, claims, validate_container_resource_name, any_huge_pages)
 
 
-def validate_overhead(path: str, value: Document) -> Errors:
-    return _requirements(path, {"limits": value}, (), validate_container_resource_name)
+def validate_overhead(path: str, value: Document, *, any_huge_pages: bool = False) -> Errors:
+    name_check = validate_container_resource_name
+    return _requirements(path, {"limits": value}, (), name_check, any_huge_pages)
 
 
-def _requirements(path: str, value: Document, claims: Collection[str], name_check: _NameCheck) -> Errors:
+def _requirements(
+    path: str, value: Document, claims: Collection[str], name_check: _NameCheck, any_huge_pages: bool
+) -> Errors:
     limits, requests = value.get("limits") or {}, value.get("requests") or {}
     errors: Errors = []
     has_huge_pages = False
@@ -164,7 +172,9 @@ def _requirements(path: str, value: Document, claims: Collection[str], name_chec
                 errors += _fits(path, name, each, limits)
             if is_huge_page_resource(name):
                 has_huge_pages = True
-                errors += _huge_pages_amount(where, name, each)
+                if not any_huge_pages and not is_multiple_of_page(name, each):
+                    text = f"{each} is not positive integer multiple of {name}"
+                    errors.append(invalid(where, each, text))
     if has_huge_pages and _OF_ALL.isdisjoint(limits) and _OF_ALL.isdisjoint(requests):
         errors.append(forbidden(path, "HugePages require cpu or memory"))
     if asked_claims := value.get("claims"):
@@ -238,20 +248,29 @@ def _listed(names_of_claims: Collection[str]) -> str:
 # ---- pods as a whole
 
 
-def validate_pod_resources(path: str, spec: Document, claims: Collection[str]) -> Errors:
+def validate_pod_resources(
+    path: str, spec: Document, claims: Collection[str], *, any_huge_pages: bool
+) -> Errors:
     """Checks the resources of a pod as a whole, which must cover those of its containers."""
     resources = spec.get("resources")
     if resources is None:
         return []
+    if at(spec, "os", "name") == "windows":
+        return [forbidden(path, "may not be set for a windows pod")]
     errors: Errors = []
-    if resources.get("claims"):
-        errors.append(forbidden(f"{path}.claims", "claims cannot be set for Resources at pod-level"))
-    errors += _requirements(path, resources, claims, _pod_resource_name)
+    if "claims" in resources:
+        errors.append(forbidden(f"{path}.claims", "claims may not be set for Resources at pod-level"))
+    errors += _requirements(path, resources, claims, _pod_resource_name, any_huge_pages)
     requests, limits = resources.get("requests") or {}, resources.get("limits") or {}
-    for name, needed in sorted(total_of_containers(spec, "requests").items()):
-        if needed > quantity_of(requests.get(name)):
-            text = f"must be greater than or equal to aggregate container requests of {needed}"
-            errors.append(invalid(f"{path}.requests[{name}]", requests.get(name, "0"), text))
+    for field, own in (("requests", requests), ("limits", limits)):
+        text = f"must be greater than or equal to aggregate container {field} of"
+        errors += [
+            invalid(f"{path}.{field}[{name}]", own[name], f"{text} {needed}")
+            for name, needed in sorted(total_of_containers(spec, field).items())
+            if (field == "requests" or is_huge_page_resource(name))
+            and name in own
+            and needed > quantity_of(own[name])
+        ]
     for where, container in items(spec, "containers", path):
         for name, limit in sorted((container["resources"].get("limits") or {}).items()):
             if name in limits and quantity_of(limit) > quantity_of(limits[name]):

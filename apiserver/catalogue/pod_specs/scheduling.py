@@ -5,10 +5,12 @@ Source: pkg/apis/core/validation, ValidateTolerations, validateAffinity, validat
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Final
 
 from apiserver.field_errors import Errors, duplicate, forbidden, invalid, not_supported, required
+from apiserver.golang.quoting import go_quote
 from apiserver.meta import names
 from apiserver.validation.checks import one_of
 from apiserver.validation.documents import items
@@ -27,14 +29,15 @@ def _label_name(path: str, name: str) -> Errors:
 # ---- tolerations
 
 
-def validate_tolerations(path: str, values: Iterable[Document]) -> Errors:
+def validate_tolerations(path: str, values: Iterable[Document], *, has_comparisons: bool = False) -> Errors:
+    """Checks tolerations. has_comparisons: they may compare numbers (TaintTolerationComparisonOperators)."""
     errors: Errors = []
     for index, toleration in enumerate(values):
-        errors += _toleration(f"{path}[{index}]", toleration)
+        errors += _toleration(f"{path}[{index}]", toleration, has_comparisons)
     return errors
 
 
-def _toleration(path: str, toleration: Document) -> Errors:
+def _toleration(path: str, toleration: Document, has_comparisons: bool) -> Errors:
     key, operator = toleration.get("key", ""), toleration.get("operator", "")
     value, effect = toleration.get("value", ""), toleration.get("effect", "")
     errors = _label_name(f"{path}.key", key) if key else []
@@ -52,33 +55,72 @@ def _toleration(path: str, toleration: Document) -> Errors:
             errors.append(
                 invalid(f"{path}.operator", value, "value must be empty when `operator` is 'Exists'")
             )
+    elif operator in _COMPARISONS and has_comparisons:
+        errors += _decimal(f"{path}.value", value)
     else:
-        errors.append(not_supported(f"{path}.operator", operator, ("Equal", "Exists")))
+        supported = ("Equal", "Exists", *(_COMPARISONS if operator in _COMPARISONS else ()))
+        errors.append(not_supported(f"{path}.operator", operator, supported))
     if effect and effect not in TAINT_EFFECTS:
         errors += one_of(f"{path}.effect", effect, TAINT_EFFECTS)
+    return errors
+
+
+_COMPARISONS: Final = ("Lt", "Gt")
+_is_decimal = re.compile(r"0|-?[1-9][0-9]*", re.ASCII).fullmatch
+_is_integer = re.compile(r"[+-]?[0-9]+", re.ASCII).fullmatch
+_INT64_MAX: Final = (1 << 63) - 1
+_INT64_DIGITS_MAX: Final = 19
+
+
+def _decimal(path: str, value: str) -> Errors:
+    """Checks a number of 64 bits, in decimal."""
+    errors: Errors = []
+    if not _is_decimal(value):
+        text = "must be a valid decimal integer in canonical form" if value else "must be non-empty"
+        errors.append(invalid(path, value, text))
+    problem = ""
+    if not _is_integer(value):
+        problem = "invalid syntax"
+    elif len(digits := value.lstrip("+-").lstrip("0")) > _INT64_DIGITS_MAX or (
+        int(digits or "0") > _INT64_MAX + value.startswith("-")
+    ):
+        problem = "value out of range"
+    if problem:
+        text = f"strconv.ParseInt: parsing {go_quote(value)}: {problem}"
+        errors.append(invalid(path, value, text))
     return errors
 
 
 # ---- affinity
 
 
-def validate_affinity(path: str, value: Document) -> Errors:
+def validate_affinity(
+    path: str, value: Document, *, any_pod_values: bool = False, any_node_values: bool = False
+) -> Errors:
+    """Checks an affinity.
+
+    any_pod_values, any_node_values: values of labels that selectors of pods, or required selectors of nodes,
+    name may be such as no object can have.
+    """
     errors: Errors = []
     if "nodeAffinity" in value:
-        errors += _node_affinity(f"{path}.nodeAffinity", value["nodeAffinity"])
+        errors += _node_affinity(f"{path}.nodeAffinity", value["nodeAffinity"], any_node_values)
     for field in ("podAffinity", "podAntiAffinity"):
         for where, term in items(value.get(field) or {}, _REQUIRED, f"{path}.{field}"):
-            errors += _pod_term(where, term)
+            errors += _pod_term(where, term, any_pod_values)
         for where, weighted in items(value.get(field) or {}, _PREFERRED, f"{path}.{field}"):
             errors += _weight(where, weighted)
-            errors += _pod_term(f"{where}.podAffinityTerm", weighted.get("podAffinityTerm") or {})
+            term = weighted.get("podAffinityTerm") or {}
+            errors += _pod_term(f"{where}.podAffinityTerm", term, any_pod_values)
     return errors
 
 
-def _node_affinity(path: str, value: Document) -> Errors:
+def _node_affinity(path: str, value: Document, any_values: bool) -> Errors:
     errors: Errors = []
     if _REQUIRED in value:
-        errors += validate_node_selector(f"{path}.{_REQUIRED}", value[_REQUIRED])
+        errors += validate_node_selector(
+            f"{path}.{_REQUIRED}", value[_REQUIRED], allows_invalid_values=any_values
+        )
     for where, preferred in items(value, _PREFERRED, path):
         errors += _weight(where, preferred)
         preference = preferred.get("preference") or {}
@@ -91,13 +133,13 @@ def _weight(path: str, value: Document) -> Errors:
     return [] if 0 < weight <= 100 else [invalid(f"{path}.weight", weight, "must be in the range 1-100")]
 
 
-def validate_node_selector(path: str, selector: Document) -> Errors:
+def validate_node_selector(path: str, selector: Document, *, allows_invalid_values: bool = False) -> Errors:
     """Checks a NodeSelector: terms of which one has to match."""
     if not selector.get("nodeSelectorTerms"):
         return [required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")]
     errors: Errors = []
     for where, term in items(selector, "nodeSelectorTerms", path):
-        errors += _node_term(where, term, allows_invalid_values=False)
+        errors += _node_term(where, term, allows_invalid_values=allows_invalid_values)
     return errors
 
 
@@ -157,17 +199,26 @@ def _values(path: str, values: Iterable[str], rule: Callable[[str], list[str]]) 
     ]
 
 
-def _pod_term(path: str, term: Document) -> Errors:
+def _pod_term(path: str, term: Document, any_values: bool) -> Errors:
     selector = term.get("labelSelector")
-    errors = label_selector(f"{path}.labelSelector", selector)
-    errors += label_selector(f"{path}.namespaceSelector", term.get("namespaceSelector"))
+    errors = validate_pod_selectors(path, term, any_values=any_values)
     for name in term.get("namespaces") or ():
         errors += [invalid(f"{path}.namespace", name, problem) for problem in names.dns_label(name)]
-    errors += _label_keys(path, term, selector)
+    if "matchLabelKeys" in term or "mismatchLabelKeys" in term:
+        errors += _label_keys(path, term, selector)
     topology = term.get("topologyKey", "")
     if not topology:
         errors.append(required(f"{path}.topologyKey", "can not be empty"))
     return errors + _label_name(f"{path}.topologyKey", topology)
+
+
+def validate_pod_selectors(path: str, term: Document, *, any_values: bool) -> Errors:
+    """Checks the selectors of pods, and of their namespaces, in a term of an affinity."""
+    return [
+        error
+        for field in ("labelSelector", "namespaceSelector")
+        for error in label_selector(f"{path}.{field}", term.get(field), allows_invalid_values=any_values)
+    ]
 
 
 def _label_keys(path: str, term: Document, selector: Document | None) -> Errors:
@@ -201,10 +252,13 @@ def _label_keys(path: str, term: Document, selector: Document | None) -> Errors:
 _SPREAD_ACTIONS: Final = ("DoNotSchedule", "ScheduleAnyway")
 
 
-def validate_topology_spread(path: str, constraints: list[Document], *, are_keys_merged: bool) -> Errors:
+def validate_topology_spread(
+    path: str, constraints: list[Document], *, are_keys_merged: bool, any_selectors: bool
+) -> Errors:
     """Checks TopologySpreadConstraints.
 
-    are_keys_merged: matchLabelKeys are part of the selectors already, as in pods.
+    are_keys_merged: matchLabelKeys are part of the selectors of a pod, where they may be once.
+    any_selectors: their selectors are not checked.
     """
     errors: Errors = []
     last: dict[tuple[str, str], int] = {}
@@ -228,8 +282,9 @@ def validate_topology_spread(path: str, constraints: list[Document], *, are_keys
             if field in constraint:
                 errors += one_of(f"{where}.{field}", constraint[field], ("Honor", "Ignore"))
         if "matchLabelKeys" in constraint:
-            errors += _spread_keys(f"{where}.matchLabelKeys", constraint, are_keys_merged)
-        errors += label_selector(f"{where}.labelSelector", constraint.get("labelSelector"))
+            errors += validate_spread_keys(where, constraint, are_keys_merged=are_keys_merged)
+        if not any_selectors:
+            errors += label_selector(f"{where}.labelSelector", constraint.get("labelSelector"))
     return errors
 
 
@@ -247,36 +302,39 @@ def _min_domains(path: str, number: int | None, action: str) -> Errors:
     return errors
 
 
-def _spread_keys(path: str, constraint: Document, are_keys_merged: bool) -> Errors:
-    keys, selector = constraint.get("matchLabelKeys") or (), constraint.get("labelSelector")
+def validate_spread_keys(path: str, constraint: Document, *, are_keys_merged: bool) -> Errors:
+    """Checks the matchLabelKeys of a constraint. See `validate_topology_spread`."""
+    if are_keys_merged:
+        return _label_keys(path, constraint, constraint.get("labelSelector"))
+    keys, selector = constraint["matchLabelKeys"] or (), constraint.get("labelSelector")
+    path = f"{path}.matchLabelKeys"
     if not keys:
         return []
     errors: Errors = []
     if selector is None:
         errors.append(forbidden(path, "must not be specified when labelSelector is not set"))
-    mentions: dict[str, int] = {}
-    for key in (
+    selected = {
         *((selector or {}).get("matchLabels") or ()),
         *(each.get("key", "") for each in (selector or {}).get("matchExpressions") or ()),
-    ):
-        mentions[key] = mentions.get(key, 0) + 1
+    }
     for index, key in enumerate(keys):
         errors += _label_name(f"{path}[{index}]", key)
-        if mentions.get(key, 0) > (1 if are_keys_merged else 0):
+        if key in selected:
             text = "exists in both matchLabelKeys and labelSelector"
             errors.append(invalid(f"{path}[{index}]", key, text))
     return errors
 
 
-def merge_label_keys(spec: Document, labels: Document) -> None:
+def merge_label_keys(spec: Document, labels: Document, *, in_affinity: bool, in_spread: bool) -> None:
     """Adds to the selectors of a new pod what matchLabelKeys and mismatchLabelKeys mean for its labels.
 
-    Source: pkg/registry/core/pod, mutatePodAffinity and mutateTopologySpreadConstraints.
+    in_affinity, in_spread: in which of its selectors. Source: pkg/registry/core/pod, mutatePodAffinity and
+    mutateTopologySpreadConstraints.
     """
-    for constraint in spec.get("topologySpreadConstraints") or ():
+    for constraint in (spec.get("topologySpreadConstraints") or ()) if in_spread else ():
         _merge(constraint, labels)
     affinity = spec.get("affinity")
-    if not affinity:
+    if not affinity or not in_affinity:
         return
     for field in ("podAffinity", "podAntiAffinity"):
         pods = affinity.get(field) or {}
@@ -300,7 +358,15 @@ def _merge(term: Document, labels: Document) -> None:
         selector["matchExpressions"] = [*(selector.get("matchExpressions") or ()), *added]
 
 
-# ---- gates
+# ---- groups and gates
+
+
+def validate_scheduling_group(path: str, group: Document) -> Errors:
+    """Checks the group of pods with which a pod is scheduled."""
+    name = group.get("podGroupName")
+    if name is None:
+        return [invalid(f"{path}.podGroupName", None, "must specify one of: `podGroupName`")]
+    return [invalid(f"{path}.podGroupName", name, problem) for problem in names.dns_subdomain(name)]
 
 
 def validate_readiness_gates(path: str, gates: Iterable[Document]) -> Errors:

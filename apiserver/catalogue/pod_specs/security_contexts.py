@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+from apiserver.catalogue.pod_specs.validation_options import PodValidationOptions
 from apiserver.catalogue.pod_specs.volumes import validate_descending_path
 from apiserver.field_errors import (
     Errors,
@@ -43,7 +44,7 @@ def _id(path: str, value: int | None) -> Errors:
 # ---- Pods
 
 
-def validate_pod_security_context(path: str, spec: Document) -> Errors:
+def validate_pod_security_context(path: str, spec: Document, options: PodValidationOptions) -> Errors:
     """Checks the security context of the pod. path: of the pod spec."""
     context = spec.get("securityContext") or {}
     where = f"{path}.securityContext"
@@ -57,7 +58,7 @@ def validate_pod_security_context(path: str, spec: Document) -> Errors:
         text = "ShareProcessNamespace and HostPID cannot both be enabled"
         errors.append(invalid(f"{where}.shareProcessNamespace", True, text))
     if sysctls := context.get("sysctls"):
-        errors += _sysctls(f"{where}.sysctls", sysctls, spec)
+        errors += _sysctls(f"{where}.sysctls", sysctls, spec, of_host=options.sysctls_of_host)
     errors += _optional(where, context, "fsGroupChangePolicy", ("Always", "OnRootMismatch"))
     if "seccompProfile" in context:
         errors += _seccomp(f"{where}.seccompProfile", context["seccompProfile"])
@@ -66,7 +67,8 @@ def validate_pod_security_context(path: str, spec: Document) -> Errors:
     if "appArmorProfile" in context:
         errors += validate_app_armor(f"{where}.appArmorProfile", context["appArmorProfile"])
     errors += _optional(where, context, "supplementalGroupsPolicy", ("Merge", "Strict"))
-    return errors + _optional(where, context, "seLinuxChangePolicy", ("MountOption", "Recursive"))
+    policies = ("MountOption", "Recursive") if options.selinux_mount_option else ("Recursive",)
+    return errors + _optional(where, context, "seLinuxChangePolicy", policies)
 
 
 def _optional(path: str, context: Document, field: str, supported: tuple[str, ...]) -> Errors:
@@ -80,7 +82,7 @@ _is_sysctl = re.compile(_SYSCTL, re.ASCII).fullmatch
 _IPC_SYSCTLS: Final = ("kernel.shm", "kernel.msg", "fs.mqueue.")
 
 
-def _sysctls(path: str, sysctls: Any, spec: Document) -> Errors:
+def _sysctls(path: str, sysctls: Any, spec: Document, *, of_host: bool) -> Errors:
     errors: Errors = []
     seen: set[str] = set()
     for index, sysctl in enumerate(sysctls):
@@ -92,13 +94,20 @@ def _sysctls(path: str, sysctls: Any, spec: Document) -> Errors:
             errors.append(invalid(where, name, text))
         elif name in seen:
             errors.append(duplicate(where, name))
-        dotted = _dotted(name)
-        if spec.get("hostNetwork") and dotted.startswith("net."):
-            errors.append(invalid(where, name, "may not be specified when 'hostNetwork' is true"))
-        elif spec.get("hostIPC") and (dotted.startswith(_IPC_SYSCTLS) or dotted == "kernel.sem"):
-            errors.append(invalid(where, name, "may not be specified when 'hostIPC' is true"))
+        if not of_host and (field := host_field_of_sysctl(name, spec)):
+            errors.append(invalid(where, name, f"may not be specified when '{field}' is true"))
         seen.add(name)
     return errors
+
+
+def host_field_of_sysctl(name: str, spec: Document) -> str:
+    """Returns the field by which a pod shares with its host what the sysctl sets; empty if it has its own."""
+    dotted = _dotted(name)
+    if spec.get("hostNetwork") and dotted.startswith("net."):
+        return "hostNetwork"
+    if spec.get("hostIPC") and (dotted.startswith(_IPC_SYSCTLS) or dotted == "kernel.sem"):
+        return "hostIPC"
+    return ""
 
 
 def _dotted(name: str) -> str:
@@ -107,14 +116,22 @@ def _dotted(name: str) -> str:
     return name.translate({46: 47, 47: 46}) if separator and separator[0] == "/" else name
 
 
-def validate_host_users(path: str, spec: Document) -> Errors:
-    """Checks that a pod with users of its own shares no other namespace with its host."""
+def validate_host_users(path: str, spec: Document, options: PodValidationOptions) -> Errors:
+    """Checks that a pod with users of its own shares no other namespace with its host, and has no devices."""
     if spec.get("hostUsers", True):
         return []
-    return [
-        forbidden(f"{path}.{shown}", "when `pod.Spec.HostUsers` is false")
+    text = "when `hostUsers` is false"
+    errors = [
+        forbidden(f"{path}.{shown}", text)
         for field, shown in (("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC"))
-        if spec.get(field)
+        if spec.get(field) and not (field == "hostNetwork" and options.host_network_without_host_users)
+    ]
+    if options.devices_without_host_users:
+        return errors
+    return errors + [
+        forbidden(f"{where}.volumeDevices", text)
+        for where, container in all_containers(path, spec)
+        if container.get("volumeDevices")
     ]
 
 
@@ -298,7 +315,7 @@ def validate_operating_system(path: str, spec: Document) -> Errors:
         return []
     name = spec["os"].get("name", "")
     if not name:
-        return [required(f"{path}.os.name", "cannot be empty")]
+        return [required(f"{path}.os.name")]
     if name not in ("linux", "windows"):
         return [not_supported(f"{path}.os", name, ("linux", "windows"))]
     fields, of_containers, text = (

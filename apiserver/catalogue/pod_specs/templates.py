@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from apiserver.catalogue.pod_specs import pod_annotations
-from apiserver.catalogue.pod_specs.validation import validate_spec
+from apiserver.catalogue.pod_specs.validation import PodSpecRules
 from apiserver.catalogue.pod_specs.warnings import pod_warnings
 from apiserver.field_errors import Errors, forbidden
 from apiserver.meta import object_meta, table
@@ -15,19 +15,24 @@ from apiserver.validation.documents import at, join
 from apiserver.vocabulary import Document
 
 
-def validate_template(path: str, template: Document) -> Errors:
+def validate_template(
+    path: str, template: Document, rules: PodSpecRules, old: Document | None = None
+) -> Errors:
     """Checks a PodTemplateSpec: labels, annotations and the spec of pods to be made.
 
-    Source: pkg/apis/core/validation, ValidatePodTemplateSpec.
+    old: the stored one, if there is one. Source: pkg/apis/core/validation, ValidatePodTemplateSpec.
     """
     meta, spec = template.get("metadata") or {}, template.get("spec") or {}
     annotations, where = meta.get("annotations") or {}, join(path, "annotations")
     spec_path = join(path, "spec")
+    old_annotations = at(old or {}, "metadata", "annotations") or {}
     errors = object_meta.validate_labels(meta.get("labels"), join(path, "labels"))
     errors += object_meta.validate_annotations(annotations, where)
-    errors += pod_annotations.validate_meaning(where, annotations, spec)
-    errors += validate_spec(spec_path, spec)
-    errors += pod_annotations.validate_seccomp_fields(annotations, spec_path, spec)
+    errors += pod_annotations.validate_meaning(where, annotations, spec, rules.options, old_annotations)
+    errors += rules.validate(spec_path, spec, None, at(old or {}, "spec"))
+    if pod_annotations.mentions(annotations, pod_annotations.OF_PROFILES):
+        errors += pod_annotations.validate_seccomp_fields(annotations, spec_path, spec)
+        errors += pod_annotations.validate_app_armor_fields(annotations, spec_path, spec)
     if spec.get("ephemeralContainers"):
         text = "ephemeral containers not allowed in pod template"
         errors.append(forbidden(f"{spec_path}.ephemeralContainers", text))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from apiserver.catalogue.pod_specs import (
     eviction_responders,
@@ -17,9 +18,12 @@ from apiserver.catalogue.pod_specs.containers import (
     validate_ephemeral_containers,
     validate_init_containers,
 )
+from apiserver.catalogue.pod_specs.ratcheting import ratcheted
 from apiserver.catalogue.pod_specs.valid_specs import ValidSpecs, digest_of
-from apiserver.catalogue.pod_specs.volumes import validate_volumes
-from apiserver.field_errors import Errors, duplicate, invalid, required
+from apiserver.catalogue.pod_specs.validation_options import PodValidationOptions, options_of
+from apiserver.catalogue.pod_specs.volumes import VolumeOwner, validate_volumes
+from apiserver.features.gates import FeatureGates
+from apiserver.field_errors import Errors, duplicate, forbidden, invalid, required, too_long
 from apiserver.meta import names, object_meta
 from apiserver.validation.checks import in_range, ip_address, named, one_of
 from apiserver.validation.documents import items
@@ -30,54 +34,88 @@ _DNS_POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "N
 _SECONDS_MAX: Final = (1 << 31) - 1
 
 
-# Memos, like lru_cache: they hold nothing that the rules do not say of the same spec again.
-_VALID_PODS: Final = ValidSpecs()
-_VALID_TEMPLATES: Final = ValidSpecs()
+class PodIdentity(NamedTuple):
+    """The pod of a spec. name: empty if it has none yet. is_static: a kubelet has made it of a file."""
+
+    name: str
+    is_static: bool
 
 
-def validate_spec(path: str, spec: Document, *, pod_name: str = "", is_pod: bool = False) -> Errors:
-    """Checks a spec, unless one like it is known to be valid.
+class PodSpecRules:
+    """The rules of pod specs with the same options, and a memo of what they have found valid.
 
-    pod_name: if there is one yet. is_pod: the spec is that of a pod, which knows more than a template.
+    The memo holds nothing that the rules would not say of the same spec again.
     """
-    valid_specs, digest = _VALID_PODS if is_pod else _VALID_TEMPLATES, digest_of(spec)
-    if digest is not None and digest in valid_specs:
-        return []
-    errors = spec_errors(path, spec, pod_name, is_pod)
-    if digest is not None and not errors:
-        valid_specs.add(digest)
-    return errors
+
+    def __init__(self, options: PodValidationOptions) -> None:
+        self.options = options
+        self._valid_pods, self._valid_templates = ValidSpecs(), ValidSpecs()
+
+    def validate(self, path: str, spec: Document, pod: PodIdentity | None, old: Document | None) -> Errors:
+        """Checks a spec, unless one like it is known to be valid.
+
+        pod: None for a template. old: the stored spec, which may break some rules and go on doing so.
+        """
+        valid_specs = self._valid_pods if pod is not None else self._valid_templates
+        digest = digest_of(spec) if pod is None or not pod.is_static else None
+        if digest is not None and digest in valid_specs:
+            return []
+        errors = spec_errors(path, spec, pod, self.options)
+        if errors and old is not None:
+            options = ratcheted(self.options, spec, old)
+            return errors if options == self.options else spec_errors(path, spec, pod, options)
+        if digest is not None and not errors:
+            valid_specs.add(digest)
+        return errors
 
 
-def spec_errors(path: str, spec: Document, pod_name: str, is_pod: bool) -> Errors:
-    """Returns what is wrong with a spec, without asking the memo."""
-    volumes, errors = validate_volumes(path, spec, pod_name, is_pod=is_pod)
-    pod = PodContext(
+# Servers of one process nearly always have the same.
+_RULES_KEPT_MAX: Final = 8
+_rules_of = lru_cache(_RULES_KEPT_MAX)(PodSpecRules)
+
+
+def rules_of(gates: FeatureGates) -> PodSpecRules:
+    """Returns the rules of pod specs while the gates are so."""
+    return _rules_of(options_of(gates))
+
+
+def spec_errors(path: str, spec: Document, pod: PodIdentity | None, options: PodValidationOptions) -> Errors:
+    """Returns what is wrong with a spec, without asking the memo. pod: None for a template."""
+    owner = VolumeOwner(pod is not None, pod.name if pod is not None else "", options.non_local_token_paths)
+    volumes, errors = validate_volumes(path, spec, owner)
+    context = PodContext(
+        options=options,
         volumes=volumes,
         claims={claim["name"] for claim in spec.get("resourceClaims") or () if claim.get("name")},
         grace_s=spec.get("terminationGracePeriodSeconds"),
         restart_policy=spec.get("restartPolicy", ""),
         has_host_users=spec.get("hostUsers", True),
+        all_volumes=spec.get("volumes") or (),
+        system=spec["os"].get("name") if "os" in spec else None,
     )
     if "resourceClaims" in spec:
-        errors += _resource_claims(path, spec)
-    errors += validate_containers(path, spec, pod)
-    errors += validate_init_containers(path, spec, pod)
-    errors += validate_ephemeral_containers(path, spec, pod)
-    if "resources" in spec:
-        errors += resource_requirements.validate_pod_resources(f"{path}.resources", spec, pod.claims)
+        errors += _resource_claims(path, spec, is_static=pod is not None and pod.is_static)
+    errors += validate_containers(path, spec, context)
+    errors += validate_init_containers(path, spec, context)
+    errors += validate_ephemeral_containers(path, spec, context)
+    if "resources" in spec and options.pod_level_resources:
+        errors += resource_requirements.validate_pod_resources(
+            f"{path}.resources", spec, context.claims, any_huge_pages=options.indivisible_huge_pages
+        )
     if spec.get("hostNetwork"):
-        errors += _host_network_ports(path, spec, is_pod)
-    if pod.restart_policy not in RESTART_POLICIES:
-        errors += one_of(f"{path}.restartPolicy", pod.restart_policy, RESTART_POLICIES, required_text="")
+        errors += _host_network_ports(path, spec, is_pod=pod is not None)
+    if (restarts := context.restart_policy) not in RESTART_POLICIES:
+        errors += one_of(f"{path}.restartPolicy", restarts, RESTART_POLICIES, required_text="")
     if (policy := spec.get("dnsPolicy")) not in _DNS_POLICIES:
         errors += one_of(f"{path}.dnsPolicy", policy, _DNS_POLICIES, required_text="")
     if "nodeSelector" in spec:
         errors += object_meta.validate_labels(spec["nodeSelector"], f"{path}.nodeSelector")
-    errors += security_contexts.validate_pod_security_context(path, spec)
-    errors += _scheduling(path, spec, is_pod)
+    errors += security_contexts.validate_pod_security_context(path, spec, options)
+    errors += _scheduling(path, spec, options)
     errors += security_contexts.validate_host_process(path, spec)
-    errors += security_contexts.validate_host_users(path, spec)
+    errors += security_contexts.validate_host_users(path, spec, options)
+    if "hostnameOverride" in spec:
+        errors += _hostname_override(f"{path}.hostnameOverride", spec)
     errors += _names(path, spec, ("serviceAccountName", "nodeName"))
     if "activeDeadlineSeconds" in spec:
         where = f"{path}.activeDeadlineSeconds"
@@ -86,7 +124,11 @@ def spec_errors(path: str, spec: Document, pod_name: str, is_pod: bool) -> Error
         if field in spec:
             errors += named(f"{path}.{field}", spec[field], names.dns_label, is_required=False)
     if "tolerations" in spec:
-        errors += scheduling.validate_tolerations(f"{path}.tolerations", spec["tolerations"] or ())
+        errors += scheduling.validate_tolerations(
+            f"{path}.tolerations",
+            spec["tolerations"] or (),
+            has_comparisons=options.toleration_comparisons,
+        )
     if "hostAliases" in spec:
         errors += _host_aliases(path, spec)
     errors += _names(path, spec, ("priorityClassName",))
@@ -97,8 +139,28 @@ def spec_errors(path: str, spec: Document, pod_name: str, is_pod: bool) -> Error
         policies = ("PreemptLowerPriority", "Never")
         errors += one_of(f"{path}.preemptionPolicy", spec["preemptionPolicy"], policies, required_text="")
     if "overhead" in spec:
-        errors += resource_requirements.validate_overhead(f"{path}.overhead", spec["overhead"] or {})
-    return errors + security_contexts.validate_operating_system(path, spec)
+        errors += resource_requirements.validate_overhead(
+            f"{path}.overhead", spec["overhead"] or {}, any_huge_pages=options.indivisible_huge_pages
+        )
+    errors += security_contexts.validate_operating_system(path, spec)
+    if "schedulingGroup" in spec:
+        errors += scheduling.validate_scheduling_group(f"{path}.schedulingGroup", spec["schedulingGroup"])
+    return errors
+
+
+_HOSTNAME_OVERRIDE_BYTES_MAX: Final = 64
+
+
+def _hostname_override(path: str, spec: Document) -> Errors:
+    name = spec["hostnameOverride"]
+    errors = [
+        forbidden(path, f"may not be specified when {field} is true")
+        for field in ("setHostnameAsFQDN", "hostNetwork")
+        if spec.get(field)
+    ]
+    if names.byte_length(name) > _HOSTNAME_OVERRIDE_BYTES_MAX:
+        errors.append(too_long(path, _HOSTNAME_OVERRIDE_BYTES_MAX))
+    return errors + [invalid(path, name, problem) for problem in names.dns_subdomain(name)]
 
 
 def _names(path: str, spec: Document, fields: tuple[str, ...]) -> Errors:
@@ -109,11 +171,16 @@ def _names(path: str, spec: Document, fields: tuple[str, ...]) -> Errors:
     return errors
 
 
-def _scheduling(path: str, spec: Document, is_pod: bool) -> Errors:
+def _scheduling(path: str, spec: Document, options: PodValidationOptions) -> Errors:
     errors: Errors = []
     if "affinity" in spec:
-        errors += scheduling.validate_affinity(f"{path}.affinity", spec["affinity"] or {})
-    errors += _dns_config(f"{path}.dnsConfig", spec)
+        errors += scheduling.validate_affinity(
+            f"{path}.affinity",
+            spec["affinity"] or {},
+            any_pod_values=options.invalid_values_in_pod_affinity,
+            any_node_values=options.invalid_values_in_node_affinity,
+        )
+    errors += _dns_config(f"{path}.dnsConfig", spec, options)
     if gates := spec.get("readinessGates"):
         errors += scheduling.validate_readiness_gates(f"{path}.readinessGates", gates)
     if gates := spec.get("schedulingGates"):
@@ -122,12 +189,20 @@ def _scheduling(path: str, spec: Document, is_pod: bool) -> Errors:
         errors += eviction_responders.validate_eviction_responders(path, spec)
     if constraints := spec.get("topologySpreadConstraints"):
         where = f"{path}.topologySpreadConstraints"
-        errors += scheduling.validate_topology_spread(where, constraints, are_keys_merged=is_pod)
+        errors += scheduling.validate_topology_spread(
+            where,
+            constraints,
+            are_keys_merged=options.label_keys_in_spread and options.merged_label_keys_in_spread,
+            any_selectors=options.invalid_selectors_in_spread,
+        )
     return errors
 
 
-def _resource_claims(path: str, spec: Document) -> Errors:
+def _resource_claims(path: str, spec: Document, *, is_static: bool) -> Errors:
     errors: Errors = []
+    if is_static:
+        text = "static pods do not support resource claims"
+        return [forbidden("", text) for _ in spec["resourceClaims"] or ()]
     seen: set[str] = set()
     sources = ("resourceClaimName", "resourceClaimTemplateName")
     for where, claim in items(spec, "resourceClaims", path):
@@ -150,7 +225,7 @@ def _resource_claims(path: str, spec: Document) -> Errors:
     return errors
 
 
-def _host_network_ports(path: str, spec: Document, is_pod: bool) -> Errors:
+def _host_network_ports(path: str, spec: Document, *, is_pod: bool) -> Errors:
     """Checks that host ports equal container ports on the host's network. Templates may omit host ports."""
     errors: Errors = []
     for place, container in items(spec, "containers", path):
@@ -187,7 +262,7 @@ def _search_domain(name: str) -> list[str]:
     return [_DOMAIN_TEXT]
 
 
-def _dns_config(path: str, spec: Document) -> Errors:
+def _dns_config(path: str, spec: Document, options: PodValidationOptions) -> Errors:
     config = spec.get("dnsConfig")
     if spec.get("dnsPolicy") == "None":
         if config is None:
@@ -213,9 +288,10 @@ def _dns_config(path: str, spec: Document) -> Errors:
         )
         errors.append(invalid(f"{path}.searches", searches, text))
     for where, search in items(config, "searches", path):
-        if search != ".":
+        if search != "." or not options.relaxed_dns_searches:
             domain = search.removesuffix(".")
-            errors += [invalid(where, domain, problem) for problem in _search_domain(domain)]
+            rule = _search_domain if options.relaxed_dns_searches else names.dns_subdomain
+            errors += [invalid(where, domain, problem) for problem in rule(domain)]
     for where, option in items(config, "options", path):
         if not option.get("name"):
             errors.append(required(where, "must not be empty"))

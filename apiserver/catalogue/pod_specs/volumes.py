@@ -7,9 +7,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from apiserver.catalogue.common.claim_specs import validate_claim_spec
+from apiserver.catalogue.common.signer_names import (
+    POD_CERTIFICATE_S_MIN,
+    bundle_name_problems,
+    pod_certificate_s_max,
+    validate_signer_name,
+    validate_user_annotations,
+)
 from apiserver.catalogue.pod_specs.field_references import (
     validate_field_selector,
     validate_resource_field_selector,
@@ -49,20 +56,29 @@ _ISCSI_NAMES: Final = {
 _MORE_THAN_ONE: Final = "may not specify more than 1 volume type"
 
 
-def validate_volumes(
-    path: str, spec: Document, pod_name: str, *, is_pod: bool
-) -> tuple[dict[str, Document], Errors]:
-    """Returns the valid volumes by name, and what is wrong with all.
+class VolumeOwner(NamedTuple):
+    """Where volumes are.
 
-    path: of the pod spec. pod_name: empty where there is no pod yet, but a template.
+    is_pod: in a pod, not in a template. name: the pod's, if it has one yet.
+    any_token_paths: the paths of projected tokens are not checked.
     """
+
+    is_pod: bool
+    name: str = ""
+    any_token_paths: bool = False
+
+
+def validate_volumes(path: str, spec: Document, owner: VolumeOwner) -> tuple[dict[str, Document], Errors]:
+    """Returns the valid volumes by name, and what is wrong with all. path: of the pod spec."""
     errors: Errors = []
     good: dict[str, Document] = {}
     volumes = spec.get("volumes") or ()
-    claims = {f"{pod_name}-{v.get('name', '')}" for v in volumes if "ephemeral" in v} if pod_name else set()
+    claims = (
+        {f"{owner.name}-{v.get('name', '')}" for v in volumes if "ephemeral" in v} if owner.name else set()
+    )
     for where, volume in items(spec, "volumes", path):
         name = volume.get("name", "")
-        wrong = _source(where, volume, pod_name, is_pod)
+        wrong = _source(where, volume, owner)
         if not name or names.dns_label(name):
             wrong += named(f"{where}.name", name, names.dns_label)
         if name in good:
@@ -76,7 +92,7 @@ def validate_volumes(
     return good, errors
 
 
-def _source(path: str, volume: Document, pod_name: str, is_pod: bool) -> Errors:
+def _source(path: str, volume: Document, owner: VolumeOwner) -> Errors:
     errors: Errors = []
     found = 0
     given = [field for field in volume if field in _SOURCES]
@@ -90,9 +106,11 @@ def _source(path: str, volume: Document, pod_name: str, is_pod: bool) -> Errors:
         else:
             errors += _SOURCES[field](f"{path}.{_PATHS.get(field, field)}", source)
             if field == "ephemeral":
-                errors += _claim_name(path, volume.get("name", ""), pod_name)
+                errors += _claim_name(path, volume.get("name", ""), owner.name)
             elif field == "image":
-                errors += _image(f"{path}.{field}", source, is_pod)
+                errors += _image(f"{path}.{field}", source, owner.is_pod)
+            elif field == "projected":
+                errors += _projected(f"{path}.{field}", source, owner.any_token_paths)
         if field == "iscsi" and "initiatorName" in source:
             errors += _portal_length(path, volume.get("name", ""), source)
     if not found:
@@ -321,9 +339,9 @@ def _storage_os(path: str, source: Document) -> Errors:
 
 
 def validate_csi_driver_name(path: str, name: str) -> Errors:
-    errors = [] if name else [required(path)]
-    if len(name) > 63:
-        errors.append(too_long(path, 63))
+    if not name:
+        return [required(path)]
+    errors = [too_long(path, 63)] if len(name) > 63 else []
     return errors + [invalid(path, name, problem) for problem in names.dns_subdomain(name.lower())]
 
 
@@ -365,45 +383,52 @@ def _downward_file(path: str, item: Document) -> Errors:
 
 
 def _downward_api(path: str, source: Document) -> Errors:
-    errors = _file_mode(path, "defaultMode", source)
-    for item in source.get("items") or ():  # Kubernetes names no index here.
-        errors += _downward_file(path, item)
-    return errors
+    return _file_mode(path, "defaultMode", source) + _downward_files(path, source)
 
 
-def _projected(path: str, source: Document) -> Errors:
+def _projected(path: str, source: Document, any_token_paths: bool) -> Errors:
     errors = _file_mode(path, "defaultMode", source)
     files: set[str] = set()
-
-    def take(file: str, value: Any) -> None:
-        if file in files:
-            errors.append(invalid(path, value, "conflicting duplicate paths"))
-        files.add(file)
-
     for where, projection in items(source, "sources", path):
-        for field in ("secret", "configMap"):
-            if (keys := projection.get(field)) is not None:
-                errors += required_fields("name")(f"{where}.{field}", keys)
-                for place, item in items(keys, "items", f"{where}.{field}"):
-                    errors += _key_to_path(place, item)
-                    if item.get("path"):
-                        take(item["path"], keys.get("name", ""))
-        if (downward := projection.get("downwardAPI")) is not None:
-            for item in downward.get("items") or ():
-                errors += _downward_file(f"{where}.downwardAPI", item)
-                if item.get("path"):
-                    take(item["path"], item["path"])
+        for field, check in _PROJECTIONS.items():
+            if projection.get(field) is not None:
+                errors += check(f"{where}.{field}", projection[field])
+                errors += _conflicts(path, field, projection[field], files)
         if (token := projection.get("serviceAccountToken")) is not None:
-            errors += _account_token(path, f"{where}.serviceAccountToken", token)
-        if (bundle := projection.get("clusterTrustBundle")) is not None:
-            errors += _trust_bundle(f"{where}.clusterTrustBundle", bundle)
-            take(bundle.get("path", ""), bundle.get("path", ""))
+            errors += _account_token(path, f"{where}.serviceAccountToken", token, any_token_paths)
         if len(projection) > 1:
             errors.append(forbidden(where, "may not specify more than 1 volume type per source"))
     return errors
 
 
-def _account_token(path: str, where: str, token: Document) -> Errors:
+def _conflicts(path: str, field: str, projection: Document, files: set[str]) -> Errors:
+    """Checks that no files of two sources have the same path. Adds those of the source to `files`."""
+    paths = [projection.get(each) for each in _PATHS_OF_PROJECTION.get(field, ())]
+    paths += [item.get("path") for item in projection.get("items") or ()]
+    errors: Errors = []
+    for each in filter(None, paths):
+        if each in files:
+            shown = projection.get("name", "") if field in ("secret", "configMap") else each
+            errors.append(invalid(path, shown, "conflicting duplicate paths"))
+        files.add(each)
+    return errors
+
+
+def _named_keys(path: str, projection: Document) -> Errors:
+    errors = required_fields("name")(path, projection)
+    for place, item in items(projection, "items", path):
+        errors += _key_to_path(place, item)
+    return errors
+
+
+def _downward_files(path: str, projection: Document) -> Errors:
+    errors: Errors = []
+    for item in projection.get("items") or ():  # Kubernetes names no index here.
+        errors += _downward_file(path, item)
+    return errors
+
+
+def _account_token(path: str, where: str, token: Document, any_path: bool) -> Errors:
     seconds, file = token.get("expirationSeconds", 0), token.get("path", "")
     errors: Errors = []
     if seconds < 600:
@@ -412,7 +437,9 @@ def _account_token(path: str, where: str, token: Document) -> Errors:
     if seconds > 1 << 32:
         text = "may not specify a duration larger than 2^32 seconds"
         errors.append(invalid(f"{where}.expirationSeconds", seconds, text))
-    return errors + (validate_local_path(f"{path}.path", file) if file else [required(f"{path}.path")])
+    if not file:
+        return [*errors, required(f"{path}.path")]
+    return errors if any_path else errors + validate_local_path(f"{path}.path", file)
 
 
 def _trust_bundle(path: str, bundle: Document) -> Errors:
@@ -423,12 +450,18 @@ def _trust_bundle(path: str, bundle: Document) -> Errors:
     elif name is not None:
         if not name:
             errors.append(required(f"{path}.name", "must be a valid object name"))
+        of_signer = name.rpartition(":")[0].replace(":", "/")
+        errors += [
+            invalid(f"{path}.name", name, f"not a valid clustertrustbundlename: {problem}")
+            for problem in bundle_name_problems(name, of_signer)
+        ]
         if selector is not None:
             text = "labelSelector must be unset if name is specified"
             errors.append(invalid(f"{path}.labelSelector", selector, text))
     elif signer is not None:
         if not signer:
             errors.append(required(f"{path}.signerName", "must be a valid signer name"))
+        errors += validate_signer_name(f"{path}.signerName", signer)
         errors += label_selector(f"{path}.labelSelector", selector)
     else:
         errors.append(required(path, "either name or signerName must be specified"))
@@ -437,6 +470,44 @@ def _trust_bundle(path: str, bundle: Document) -> Errors:
         + required_fields("path")(path, bundle)
         + validate_local_path(f"{path}.path", bundle.get("path", ""))
     )
+
+
+_KEY_TYPES: Final = ("RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
+_CERTIFICATE_PATHS: Final = ("credentialBundlePath", "keyPath", "certificateChainPath")
+
+
+def _pod_certificate(path: str, projection: Document) -> Errors:
+    signer, key_type = projection.get("signerName", ""), projection.get("keyType", "")
+    errors = validate_signer_name(f"{path}.signerName", signer)
+    errors += validate_user_annotations(f"{path}.userAnnotations", projection.get("userAnnotations") or {})
+    if key_type not in _KEY_TYPES:
+        errors.append(not_supported(f"{path}.keyType", key_type, _KEY_TYPES))
+    seconds, where = projection.get("maxExpirationSeconds"), f"{path}.maxExpirationSeconds"
+    longest = pod_certificate_s_max(signer)
+    if seconds is not None and seconds < POD_CERTIFICATE_S_MIN:
+        text = f"if provided, maxExpirationSeconds must be >= {POD_CERTIFICATE_S_MIN}"
+        errors.append(invalid(where, seconds, text))
+    if seconds is not None and seconds > longest:
+        errors.append(invalid(where, seconds, f"if provided, maxExpirationSeconds must be <= {longest}"))
+    given = [field for field in _CERTIFICATE_PATHS if projection.get(field)]
+    for field in given:
+        errors += validate_local_path(f"{path}.{field}", projection[field])
+    if not given:
+        text = "specify at least one of credentialBundlePath, keyPath, and certificateChainPath"
+        errors.append(required(path, text))
+    return errors
+
+
+# The checks of what may be projected, in order, but for tokens.
+_PROJECTIONS: Final[Mapping[str, _Check]] = {
+    "secret": _named_keys,
+    "configMap": _named_keys,
+    "downwardAPI": _downward_files,
+    "clusterTrustBundle": _trust_bundle,
+    "podCertificate": _pod_certificate,
+}
+# The paths of files, beside those of items.
+_PATHS_OF_PROJECTION: Final = {"clusterTrustBundle": ("path",), "podCertificate": _CERTIFICATE_PATHS}
 
 
 # ---- claims made from a template
@@ -502,7 +573,7 @@ _SOURCES: Final[Mapping[str, _Check]] = {
     "portworxVolume": required_fields("volumeID"),
     "azureDisk": validate_azure_disk,
     "storageos": _storage_os,
-    "projected": _projected,
+    "projected": lambda path, source: [],  # likewise
     "scaleIO": required_fields("gateway", "system", "volumeName"),
     "csi": _csi,
     "ephemeral": _ephemeral,

@@ -12,7 +12,9 @@ from typing import Final
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.pod_specs.containers import validate_container_preset
 from apiserver.catalogue.pod_specs.defaults import DEFAULTS
-from apiserver.catalogue.pod_specs.volumes import validate_volumes
+from apiserver.catalogue.pod_specs.validation_options import options_of
+from apiserver.catalogue.pod_specs.volumes import VolumeOwner, validate_volumes
+from apiserver.features.gates import gates_of
 from apiserver.field_errors import Errors, required
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.validation.label_selectors import label_selector
@@ -33,6 +35,8 @@ def builtin_type() -> BuiltinType:
     )
 
 
+_LAST_RELEASE: Final = 19
+_OPTIONS: Final = options_of(gates_of(_LAST_RELEASE, ()))
 # In the order in which Kubernetes names them.
 _PARTS: Final = ("volumes", "env", "envFrom", "volumeMounts")
 
@@ -42,8 +46,8 @@ def validate_pod_preset(document: Document) -> Errors:
     errors = label_selector("spec.selector", spec.get("selector"))
     if all(spec.get(part) is None for part in _PARTS):
         errors.append(required(f"spec.{'.'.join(_PARTS)}", "must specify at least one"))
-    volumes, wrong = validate_volumes("spec", spec, "", is_pod=False)
-    return errors + wrong + validate_container_preset("spec", spec, volumes)
+    volumes, wrong = validate_volumes("spec", spec, VolumeOwner(is_pod=False))
+    return errors + wrong + validate_container_preset("spec", spec, volumes, _OPTIONS)
 
 
 def _keep_spec(new: Document, old: Document) -> None:

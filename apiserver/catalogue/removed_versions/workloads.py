@@ -40,10 +40,7 @@ def old_deployment_strategy(v1: BuiltinType) -> Strategy:
     """Returns the rules of Deployments in the versions that have `spec.rollbackTo`."""
     strategy = old_strategy(v1, selector_may_change=True)
 
-    def validate(document: Document) -> Errors:
-        return v1.strategy.validate(document) + validate_rollback(document)
-
-    return strategy._replace(validate=validate)
+    return strategy._replace(validate=validate_rollback)
 
 
 def _no_errors(new: Document, old: Document) -> Errors:

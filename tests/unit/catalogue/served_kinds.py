@@ -102,7 +102,8 @@ class ServedKind:
         errors: list[FieldError] = [
             invalid("metadata.name", name, problem) for problem in strategy.name_rule(name)
         ]
-        return Written(new, errors + strategy.validate_create(new) + strategy.validate(new))
+        errors += strategy.validate_create(new) + strategy.validate(new)
+        return Written(new, errors + strategy.validate_ratcheting(new, None))
 
     def updated(self, old: Document, changes: Changes, subresource: str = "") -> Written:
         """What is stored, changed; both in the version in which it is stored."""
@@ -112,7 +113,10 @@ class ServedKind:
         rules = self.resource.subresources[subresource].update if subresource else self.strategy.update
         assert rules is not None
         rules.prepare(new, old)
-        return Written(new, rules.validate(new, old) + self.strategy.validate(new))
+        errors = rules.validate(new, old) + self.strategy.validate(new)
+        if not subresource:
+            errors += self.strategy.validate_ratcheting(new, old)
+        return Written(new, errors)
 
     def row(self, document: Document, now: float = _A_MINUTE_LATER) -> dict[str, Any]:
         """The row of a table for a document with its defaults: cells by column."""

@@ -331,11 +331,13 @@ def test_hooks_take_the_least_object(resource: ServedResource) -> None:
     document = ruled(resource)
     strategy.prepare_create(document)
     found = [*strategy.validate_create(document), *strategy.validate(document)]
+    found += strategy.validate_ratcheting(document, None)
     strategy.warn(document, None)
     for update in (strategy.update, *(sub.update for sub in resource.subresources.values() if sub.update)):
         old, new = ruled(resource), ruled(resource)
         update.prepare(new, old)
         found += update.validate(new, old)
+        found += strategy.validate_ratcheting(new, old)
         strategy.warn(new, old)
     assert all(isinstance(error, FieldError) for error in found)
     marked = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}

@@ -327,7 +327,8 @@ def created(resource: ServedResource, document: Document) -> Document:
     errors = object_meta.validate(
         document["metadata"], is_namespaced=resource.is_namespaced, name_rule=strategy.name_rule
     )
-    require_errors(errors + strategy.validate_create(document) + strategy.validate(document))
+    errors += strategy.validate_create(document) + strategy.validate(document)
+    require_errors(errors + strategy.validate_ratcheting(document, None))
     assert all(isinstance(text, str) for text in strategy.warn(document, None))
     return document
 
@@ -343,7 +344,8 @@ def updated(resource: ServedResource, rules: UpdateStrategy, new: Document, old:
     if rules.stamp is not None:
         rules.stamp(STAMP, new, old)
     errors = object_meta.validate_update(new["metadata"], old["metadata"])
-    require_errors(errors + rules.validate(new, old) + resource.strategy.validate(new))
+    errors += rules.validate(new, old) + resource.strategy.validate(new)
+    require_errors(errors + resource.strategy.validate_ratcheting(new, old))
     assert all(isinstance(text, str) for text in resource.strategy.warn(new, old))
 
 

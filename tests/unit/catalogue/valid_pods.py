@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from functools import cache
-from typing import Any, TypeAlias
+from functools import cache, partial
+from typing import Any, Final, TypeAlias
 
+from apiserver.catalogue.builtin_type import DEFAULT_GATES
+from apiserver.catalogue.core.pods import preparation, resize, updates, validation
+from apiserver.catalogue.core.pods import status as status_rules
+from apiserver.catalogue.core.pods.rules import PodRules, pod_rules
 from apiserver.catalogue.pod_specs.defaults import DEFAULTS
+from apiserver.features.gates import gates_of
 from apiserver.field_errors import FieldError
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import CompiledSchema, SchemaCompiler
@@ -17,6 +22,22 @@ Document: TypeAlias = dict[str, Any]
 Expected: TypeAlias = tuple[str, str, str]
 
 RELEASE = (1, 36)
+# The rules of a server of that release whose gates are as they are by default.
+RULES: Final = pod_rules(DEFAULT_GATES)
+
+
+def rules(**gates: bool) -> PodRules:
+    """Returns the rules of a server with these gates."""
+    return pod_rules(gates_of(RELEASE[1], tuple(gates.items())))
+
+
+validate_pod_create: Final = partial(validation.validate_pod_create, RULES.specs)
+prepare_pod_create: Final = partial(preparation.prepare_pod_create, RULES)
+validate_pod_update: Final = partial(updates.validate_pod_update, RULES)
+validate_ephemeral_containers_update: Final = partial(updates.validate_ephemeral_containers_update, RULES)
+validate_pod_status: Final = partial(status_rules.validate_pod_status, RULES)
+prepare_resize: Final = partial(resize.prepare_resize, RULES)
+validate_resize: Final = partial(resize.validate_resize, RULES)
 
 
 @cache

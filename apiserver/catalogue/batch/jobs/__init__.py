@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
 from apiserver.catalogue.batch.jobs.specs import validate_job_spec, warn_job_spec
 from apiserver.catalogue.batch.jobs.statuses import validate_job_status_update
-from apiserver.catalogue.builtin_type import BuiltinType, field_text, status_subresource
+from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, field_text, status_subresource
 from apiserver.catalogue.common import workloads
 from apiserver.catalogue.pod_specs.templates import POD_TEMPLATE_COLUMNS, with_template_warnings
+from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
+from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, invalid, required
 from apiserver.meta import names, table, timestamps
 from apiserver.meta.table import AGE, Column, columns
@@ -27,7 +30,7 @@ from apiserver.validation.label_selectors import label_selector, selects
 from apiserver.vocabulary import Document
 
 
-def builtin_type() -> BuiltinType:
+def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
     return BuiltinType(
         "batch",
         "v1",
@@ -39,7 +42,7 @@ def builtin_type() -> BuiltinType:
         subresources=(status_subresource(validate_job_status_update),),
         strategy=Strategy(
             prepare_create=prepare_job_create,
-            validate=validate_job,
+            validate_ratcheting=partial(validate_job, rules_of(gates)),
             validate_create=validate_job_create,
             warn=with_template_warnings("spec", "template", warn=warn_job),
             update=UpdateStrategy(prepare=prepare_job_update, validate=validate_job_update),
@@ -136,9 +139,9 @@ def prepare_job_update(new: Document, old: Document) -> None:
 # ---- jobs
 
 
-def validate_job(job: Document) -> Errors:
+def validate_job(rules: PodSpecRules, job: Document, old: Document | None) -> Errors:
     meta, spec = job["metadata"], job["spec"]
-    errors = validate_job_spec("spec", spec)
+    errors = validate_job_spec(rules, "spec", spec, at(old or {}, "spec", "template"))
     selector = spec.get("selector")
     if selector is None:
         errors.append(required("spec.selector"))

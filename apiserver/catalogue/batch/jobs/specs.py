@@ -8,6 +8,7 @@ from typing import Final
 
 from apiserver.catalogue.common import workloads
 from apiserver.catalogue.pod_specs.templates import validate_template
+from apiserver.catalogue.pod_specs.validation import PodSpecRules
 from apiserver.field_errors import (
     Errors,
     FieldError,
@@ -36,7 +37,9 @@ PARALLELISM_MAX_OF_MANY: Final = 10_000
 FAILED_INDEXES_MAX_OF_MANY: Final = 10_000
 
 
-def validate_job_spec(path: str, spec: Document) -> Errors:
+def validate_job_spec(
+    rules: PodSpecRules, path: str, spec: Document, old_template: Document | None
+) -> Errors:
     """Checks a JobSpec in itself: a Job's, or that of a CronJob's template."""
     errors: Errors = []
     for field in (
@@ -61,7 +64,7 @@ def validate_job_spec(path: str, spec: Document) -> Errors:
     if "podReplacementPolicy" in spec:
         supported = ("Failed",) if "podFailurePolicy" in spec else ("Failed", "TerminatingOrFailed")
         errors += one_of(f"{path}.podReplacementPolicy", spec["podReplacementPolicy"], supported)
-    errors += validate_template(f"{path}.template", spec["template"])
+    errors += validate_template(f"{path}.template", spec["template"], rules, old_template)
     return errors + _validate_restart_policy(f"{path}.template.spec.restartPolicy", spec)
 
 

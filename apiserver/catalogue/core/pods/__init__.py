@@ -1,8 +1,11 @@
 """Pods. What is inside their specs, and those of pod templates, is in `catalogue.pod_specs`.
 
+rules        what depends on the feature gates of a server
 preparation  fills in new pods
 validation   checks a pod in itself, and new ones
-updates      checks what may change: of the pod, its status, its ephemeral containers and its size
+updates      checks what may change of a pod, and of its ephemeral containers
+status       checks what may change of its status
+resize       checks what may change of its resources
 qos          tells the quality-of-service class
 warnings     warns of what is allowed and still not wise
 columns      has what `kubectl get pods` shows
@@ -10,30 +13,39 @@ columns      has what `kubectl get pods` shows
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from apiserver.catalogue import subresources
-from apiserver.catalogue.builtin_type import CORE, BuiltinType, field_text, field_texts, status_subresource
+from apiserver.catalogue.builtin_type import (
+    CORE,
+    DEFAULT_GATES,
+    BuiltinType,
+    field_text,
+    field_texts,
+    status_subresource,
+)
 from apiserver.catalogue.core.pods.columns import COLUMNS, ENDED
 from apiserver.catalogue.core.pods.preparation import prepare_pod_create
+from apiserver.catalogue.core.pods.resize import prepare_resize, validate_resize
+from apiserver.catalogue.core.pods.rules import pod_rules
+from apiserver.catalogue.core.pods.status import prepare_pod_status, validate_pod_status
 from apiserver.catalogue.core.pods.updates import (
     prepare_ephemeral_containers,
-    prepare_pod_status,
-    prepare_resize,
     validate_ephemeral_containers_update,
-    validate_pod_status,
     validate_pod_update,
-    validate_resize,
 )
 from apiserver.catalogue.core.pods.validation import validate_pod_create
 from apiserver.catalogue.core.pods.warnings import warn_pod
 from apiserver.catalogue.pod_specs.defaults import DEFAULTS
+from apiserver.features.gates import FeatureGates
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.vocabulary import Document
 
 
-def builtin_type() -> BuiltinType:
+def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
+    rules = pod_rules(gates)
     return BuiltinType(
         "",
         "v1",
@@ -49,7 +61,7 @@ def builtin_type() -> BuiltinType:
                 "ephemeralcontainers",
                 update=UpdateStrategy(
                     prepare_ephemeral_containers,
-                    validate_ephemeral_containers_update,
+                    partial(validate_ephemeral_containers_update, rules),
                     writes=("spec.ephemeralContainers",),
                 ),
             ),
@@ -64,17 +76,20 @@ def builtin_type() -> BuiltinType:
             Subresource("log", verbs=("get",)),
             subresources.stream("portforward", "PodPortForwardOptions"),
             subresources.proxy("PodProxyOptions"),
-            Subresource("resize", update=UpdateStrategy(prepare_resize, validate_resize)),
-            status_subresource(validate_pod_status, prepare=prepare_pod_status),
+            Subresource(
+                "resize",
+                update=UpdateStrategy(partial(prepare_resize, rules), partial(validate_resize, rules)),
+            ),
+            status_subresource(partial(validate_pod_status, rules), prepare=prepare_pod_status),
         ),
         defaults=DEFAULTS,
         # A pod in itself is checked together with what changes of it, in Kubernetes' order; a change of its
         # status leaves the former out.
         strategy=Strategy(
-            prepare_create=prepare_pod_create,
-            validate_create=validate_pod_create,
+            prepare_create=partial(prepare_pod_create, rules),
+            validate_create=partial(validate_pod_create, rules.specs),
             warn=warn_pod,
-            update=UpdateStrategy(keep_status, validate_pod_update),
+            update=UpdateStrategy(keep_status, partial(validate_pod_update, rules)),
             has_generation=True,
             grace_period_s=_grace_period_s,
             returns_deleted=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from apiserver.catalogue.core.pods.qos import qos_class
+from apiserver.catalogue.core.pods.rules import PodRules
 from apiserver.catalogue.pod_specs import pod_annotations
 from apiserver.catalogue.pod_specs.scheduling import merge_label_keys
 from apiserver.catalogue.pod_specs.security_contexts import all_containers
@@ -10,7 +11,7 @@ from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
 
-def prepare_pod_create(pod: Document) -> None:
+def prepare_pod_create(rules: PodRules, pod: Document) -> None:
     spec, meta = pod["spec"], pod["metadata"]
     pod["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
     if spec.get("schedulingGates"):
@@ -24,7 +25,12 @@ def prepare_pod_create(pod: Document) -> None:
                 "message": "Scheduling is blocked due to non-empty scheduling gates",
             }
         ]
-    merge_label_keys(spec, meta.get("labels") or {})
+    merge_label_keys(
+        spec,
+        meta.get("labels") or {},
+        in_affinity=rules.merges_keys_in_affinity,
+        in_spread=rules.merges_keys_in_spread,
+    )
     _take_app_armor_annotations(spec, meta.get("annotations") or {})
 
 

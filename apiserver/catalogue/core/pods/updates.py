@@ -1,23 +1,23 @@
-"""Updates of pods: of the pod, its status, its ephemeral containers and its resources.
+"""Updates of pods, and of their ephemeral containers.
 
-Source: pkg/registry/core/pod, strategy.go, and pkg/apis/core/validation, ValidatePodUpdate,
-ValidatePodStatusUpdate, ValidatePodEphemeralContainersUpdate and ValidatePodResize.
+Source: pkg/registry/core/pod, strategy.go, and pkg/apis/core/validation, ValidatePodUpdate and
+ValidatePodEphemeralContainersUpdate.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from typing import Any, Final
+from typing import Final
 
-from apiserver.catalogue.core.pods.qos import qos_class
+from apiserver.catalogue.core.pods.rules import PodRules
 from apiserver.catalogue.core.pods.validation import validate_pod
 from apiserver.catalogue.pod_specs import pod_annotations
+from apiserver.catalogue.pod_specs.containers import validate_pod_image
+from apiserver.catalogue.pod_specs.ratcheting import ratcheted
 from apiserver.catalogue.pod_specs.scheduling import validate_tolerations
-from apiserver.field_errors import Errors, duplicate, forbidden, invalid, quote, required
-from apiserver.meta import names
-from apiserver.registry.strategy import keep_status, only_status
-from apiserver.validation.checks import immutable, in_range, ip_address
-from apiserver.validation.documents import at, items, join
+from apiserver.field_errors import Errors, forbidden, invalid, quote, required
+from apiserver.registry.strategy import keep_status
+from apiserver.validation.checks import in_range
+from apiserver.validation.documents import at, items
 from apiserver.vocabulary import Document
 
 _SECONDS_MAX: Final = (1 << 31) - 1
@@ -52,7 +52,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _DIFFERENCE_LENGTH_MAX else f"{text[:_DIFFERENCE_LENGTH_MAX]}..."
 
 
-def _annotation_changes(new: Document, old: Document) -> Errors:
+def annotation_changes(new: Document, old: Document) -> Errors:
     return pod_annotations.validate_changes(
         "metadata.annotations",
         new["metadata"].get("annotations") or {},
@@ -63,24 +63,23 @@ def _annotation_changes(new: Document, old: Document) -> Errors:
 # ---- the main endpoint
 
 
-def validate_pod_update(new: Document, old: Document) -> Errors:
+def validate_pod_update(rules: PodRules, new: Document, old: Document) -> Errors:
     spec, old_spec = new["spec"], old["spec"]
-    errors = validate_pod(new) + _annotation_changes(new, old)
+    errors = validate_pod(rules.specs, new, old) + annotation_changes(new, old)
     for field in ("containers", "initContainers"):
         if len(spec.get(field) or ()) != len(old_spec.get(field) or ()):
             return [*errors, forbidden(f"spec.{field}", "pod updates may not add or remove containers")]
-        errors += [
-            required(f"{where}.image")
-            for where, container in items(spec, field, "spec")
-            if not container.get("image")
-        ]
+        for where, container in items(spec, field, "spec"):
+            if not container.get("image"):
+                errors.append(required(f"{where}.image"))
+            errors += validate_pod_image(where, container)
     deadline_errors, is_final = _deadline(
         spec.get("activeDeadlineSeconds"), old_spec.get("activeDeadlineSeconds")
     )
     errors += deadline_errors
     if is_final:
         return errors
-    errors += _only_more_tolerations(spec, old_spec)
+    errors += _only_more_tolerations(rules, spec, old_spec)
     errors += _only_fewer_gates(spec, old_spec)
     if spec == old_spec:
         return errors
@@ -107,7 +106,7 @@ def _deadline(new_s: int | None, old_s: int | None) -> tuple[Errors, bool]:
     return [], False
 
 
-def _only_more_tolerations(spec: Document, old_spec: Document) -> Errors:
+def _only_more_tolerations(rules: PodRules, spec: Document, old_spec: Document) -> Errors:
     def identities(owner: Document) -> set[tuple[str, ...]]:
         return {
             tuple(each.get(field, "") for field in ("key", "operator", "value", "effect"))
@@ -117,7 +116,10 @@ def _only_more_tolerations(spec: Document, old_spec: Document) -> Errors:
     if identities(old_spec) - identities(spec):
         text = "existing toleration can not be modified except its tolerationSeconds"
         return [forbidden("spec.tolerations", text)]
-    return validate_tolerations("spec.tolerations", spec.get("tolerations") or ())
+    options = ratcheted(rules.specs.options, spec, old_spec)
+    return validate_tolerations(
+        "spec.tolerations", spec.get("tolerations") or (), has_comparisons=options.toleration_comparisons
+    )
 
 
 def _only_fewer_gates(spec: Document, old_spec: Document) -> Errors:
@@ -135,18 +137,18 @@ def _without_allowed_changes(spec: Document, old_spec: Document) -> Document:
     for field in ("containers", "initContainers"):
         if masked.get(field):
             masked[field] = [
-                _taken_from(container, old, "image")
+                taken_from(container, old, "image")
                 for container, old in zip(spec[field], old_spec[field], strict=True)
             ]
     for field in ("activeDeadlineSeconds", "schedulingGates", "tolerations"):
-        masked = _taken_from(masked, old_spec, field)
+        masked = taken_from(masked, old_spec, field)
     old_grace_s = old_spec.get("terminationGracePeriodSeconds", 0)
     if old_grace_s < 0 and masked.get("terminationGracePeriodSeconds") == 1:
         masked["terminationGracePeriodSeconds"] = old_grace_s
     return masked
 
 
-def _taken_from(value: Document, old: Document, field: str) -> Document:
+def taken_from(value: Document, old: Document, field: str) -> Document:
     """Returns a copy with the old value of a field; without the field if the old one lacks it."""
     if field in old:
         return {**value, field: old[field]}
@@ -168,7 +170,7 @@ def _narrowed_nodes(masked: Document, old_spec: Document) -> Errors:
     errors += _narrowed_affinity(
         at(masked, "affinity", "nodeAffinity"), at(old_spec, "affinity", "nodeAffinity")
     )
-    rest = _taken_from(affinity or {}, old_affinity or {}, "nodeAffinity")
+    rest = taken_from(affinity or {}, old_affinity or {}, "nodeAffinity")
     if rest or old_affinity is not None:
         masked["affinity"] = rest
     else:
@@ -209,138 +211,10 @@ def _adds_only(term: Document, old_term: Document) -> bool:
     )
 
 
-# ---- status
-
-
-def prepare_pod_status(new: Document, old: Document) -> None:
-    only_status(new, old)
-    status, old_status = new.setdefault("status", {}), old.get("status") or {}
-    for field in ("qosClass", "observedGeneration"):
-        if not status.get(field) and old_status.get(field):
-            status[field] = old_status[field]
-    # A type may be there more than once.
-    generations: defaultdict[str, deque[int]] = defaultdict(deque)
-    for condition in old_status.get("conditions") or ():
-        generations[condition.get("type", "")].append(condition.get("observedGeneration", 0))
-    for condition in status.get("conditions") or ():
-        known = generations[condition.get("type", "")]
-        generation = known.popleft() if known else 0
-        if generation and not condition.get("observedGeneration"):
-            condition["observedGeneration"] = generation
-
-
-_SYSTEM_CONDITIONS: Final = ("PodScheduled", "Ready", "Initialized")
-
-
-def validate_pod_status(new: Document, old: Document) -> Errors:
-    spec, status, old_status = old["spec"], new.get("status") or {}, old.get("status") or {}
-    errors = _annotation_changes(new, old)
-    for where, condition in items(status, "conditions", "metadata"):  # Kubernetes says metadata.
-        kind = condition.get("type", "")
-        if kind not in _SYSTEM_CONDITIONS:
-            errors += [invalid(f"{where}.Type", kind, problem) for problem in names.qualified_name(kind)]
-    nominated = status.get("nominatedNodeName")
-    if nominated and nominated != old_status.get("nominatedNodeName"):
-        where = "status.nominatedNodeName"
-        errors += [invalid(where, nominated, problem) for problem in names.dns_subdomain(nominated)]
-    errors += immutable("status.qosClass", status.get("qosClass", ""), old_status.get("qosClass", ""))
-    policy = spec.get("restartPolicy", "")
-    sidecars = {
-        container.get("name", "")
-        for container in spec.get("initContainers") or ()
-        if container.get("restartPolicy") == "Always"
-    }
-    for field, restarts, exempt in (
-        ("containerStatuses", policy, set()),
-        ("initContainerStatuses", policy, sidecars),
-        ("ephemeralContainerStatuses", "Never", set()),
-    ):
-        errors += _transitions(field, status, old_status, restarts, exempt)
-    errors += _claim_statuses(status, spec)
-    errors += _addresses("status.podIPs", status.get("podIPs") or [])
-    host_ips = status.get("hostIPs") or []
-    if host_ips and status.get("hostIP", "") != host_ips[0].get("ip"):
-        text = "must be equal to `hostIP`"
-        errors.append(invalid("status.hostIPs[0].ip", host_ips[0].get("ip", ""), text))
-    errors += _addresses("status.hostIPs", host_ips)
-    for field in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
-        errors += _users(field, status, at(spec, "os", "name") or "linux")
-    return errors
-
-
-def _transitions(field: str, status: Document, old_status: Document, policy: str, exempt: set[str]) -> Errors:
-    """Checks that a container that has ended, and is not restarted, does not run again."""
-    if policy == "Always":
-        return []
-    running = {
-        each.get("name", "") for each in status.get(field) or () if at(each, "state", "terminated") is None
-    }
-    errors = []
-    for where, old in items(old_status, field, "status"):
-        ended, name = at(old, "state", "terminated"), old.get("name", "")
-        if ended is None or name in exempt or (ended.get("exitCode", 0) != 0 and policy == "OnFailure"):
-            continue
-        if name in running:
-            errors.append(forbidden(f"{where}.state", "may not be transitioned to non-terminated state"))
-    return errors
-
-
-def _claim_statuses(status: Document, spec: Document) -> Errors:
-    known = {claim.get("name", "") for claim in spec.get("resourceClaims") or ()}
-    errors: Errors = []
-    seen: set[str] = set()
-    for where, each in items(status, "resourceClaimStatuses", "status"):
-        name, claim = each.get("name", ""), each.get("resourceClaimName")
-        if name not in known:
-            text = "must match the name of an entry in `spec.resourceClaims`"
-            errors.append(invalid(f"{where}.name", name, text))
-        if name in seen:
-            errors.append(duplicate(f"{where}.name", name))
-        seen.add(name)
-        if claim is not None:
-            errors += [invalid(f"{where}.name", claim, problem) for problem in names.dns_subdomain(claim)]
-    return errors
-
-
-def _addresses(path: str, addresses: list[Document]) -> Errors:
-    """Checks that there is at most one address of each IP family."""
-    errors: Errors = []
-    for index, address in enumerate(addresses):
-        errors += ip_address(f"{path}[{index}]", address.get("ip"))
-    if len(addresses) < 2:
-        return errors
-    families = {":" in address.get("ip", "") for address in addresses}
-    if len(families) < 2 or len(addresses) > 2:
-        errors.append(invalid(path, addresses, "may specify no more than one IP for each IP family"))
-    seen: set[str] = set()
-    for index, address in enumerate(addresses):
-        ip = address.get("ip", "")
-        if ip in seen:
-            errors.append(duplicate(f"{path}[{index}]", address))
-        seen.add(ip)
-    return errors
-
-
-def _users(field: str, status: Document, system: str) -> Errors:
-    errors: Errors = []
-    for where, each in items(status, field, "status"):
-        user = at(each, "user", "linux")
-        if user is None:
-            continue
-        if system == "windows":
-            errors.append(forbidden(f"{where}.linux", "cannot be set for a windows pod"))
-            continue
-        for name in ("uid", "gid"):
-            errors += in_range(f"{where}.linux.{name}", user.get(name, 0), 0, _ID_MAX)
-        for place, group in items(user, "supplementalGroups", f"{where}.linux"):
-            errors += in_range(place, group, 0, _ID_MAX)
-    return errors
-
-
 # ---- ephemeralcontainers
 
 
-def _only_spec(new: Document, old: Document) -> None:
+def only_spec(new: Document, old: Document) -> None:
     """Keeps the old status, labels, annotations, finalizers and owner references."""
     keep_status(new, old)
     for field in ("labels", "annotations", "finalizers", "ownerReferences"):
@@ -348,14 +222,14 @@ def _only_spec(new: Document, old: Document) -> None:
 
 
 def prepare_ephemeral_containers(new: Document, old: Document) -> None:
-    _only_spec(new, old)
-    new["spec"] = _taken_from(old["spec"], new.get("spec") or {}, "ephemeralContainers")
+    only_spec(new, old)
+    new["spec"] = taken_from(old["spec"], new.get("spec") or {}, "ephemeralContainers")
 
 
-def validate_ephemeral_containers_update(new: Document, old: Document) -> Errors:
+def validate_ephemeral_containers_update(rules: PodRules, new: Document, old: Document) -> Errors:
     if pod_annotations.MIRROR in (old["metadata"].get("annotations") or {}):
         return [forbidden("", "static pods do not support ephemeral containers")]
-    errors = validate_pod(new)
+    errors = validate_pod(rules.specs, new, old)
     where = "spec.ephemeralContainers"
     by_name = {each.get("name", ""): each for each in new["spec"].get("ephemeralContainers") or ()}
     for known in old["spec"].get("ephemeralContainers") or ():
@@ -367,94 +241,3 @@ def validate_ephemeral_containers_update(new: Document, old: Document) -> Errors
         elif container != known:
             errors.append(forbidden(where, f"{text} changed\n{difference(known, container)}"))
     return errors
-
-
-# ---- resize
-
-_RESIZABLE: Final = ("cpu", "memory")
-_CONTAINERS: Final = ("containers", "initContainers")
-
-
-def prepare_resize(new: Document, old: Document) -> None:
-    """Takes over resources. If there are other containers than before, validation will tell."""
-    spec, old_spec = new.get("spec") or {}, old["spec"]
-    if any(_names_of(spec, field) != _names_of(old_spec, field) for field in _CONTAINERS):
-        return
-    _only_spec(new, old)
-    resized = dict(old_spec)
-    for field in _CONTAINERS:
-        if old_spec.get(field):
-            resized[field] = [
-                _taken_from(_taken_from(known, container, "resources"), container, "resizePolicy")
-                for known, container in zip(old_spec[field], spec[field], strict=True)
-            ]
-    new["spec"] = resized
-
-
-def _names_of(spec: Document, field: str) -> list[Any]:
-    return [container.get("name") for container in spec.get(field) or ()]
-
-
-def validate_resize(new: Document, old: Document) -> Errors:
-    spec, old_spec = new["spec"], old["spec"]
-    if any(at(each, "resources", kind) for each in (spec, old_spec) for kind in ("requests", "limits")):
-        return [forbidden("", "pods with pod-level resources cannot be resized")]
-    if pod_annotations.MIRROR in (old["metadata"].get("annotations") or {}):
-        return [forbidden("", "static pods cannot be resized")]
-    if at(old_spec, "os", "name") == "windows":
-        return [forbidden("", "windows pods cannot be resized")]
-    errors = validate_pod(new)
-    if any(_names_of(spec, field) != _names_of(old_spec, field) for field in _CONTAINERS):
-        return [*errors, forbidden("spec", "only cpu and memory resources are mutable")]
-    before = at(old, "status", "qosClass") or qos_class(old_spec)
-    if before != qos_class(spec):
-        errors.append(invalid("spec", before, "Pod QOS Class may not change as a result of resizing"))
-    if not _can_be_resized(old):
-        errors.append(forbidden("spec", "Pod running on node without support for resize"))
-    for field in ("initContainers", "containers"):
-        for index, known in enumerate(old_spec.get(field) or ()):
-            if field == "containers" or known.get("restartPolicy") == "Always":
-                where = join("spec", f"{field}[{index}].resources")
-                errors += _nothing_removed(where, spec[field][index]["resources"], known["resources"])
-    for field, text in (
-        ("containers", "only cpu and memory resources are mutable"),
-        ("initContainers", "only cpu and memory resources for sidecar containers are mutable"),
-    ):
-        for index, known in enumerate(old_spec.get(field) or ()):
-            container = spec[field][index]
-            if field == "initContainers" and known.get("restartPolicy") != "Always":
-                if container != known:
-                    text = "resources for non-sidecar init containers are immutable"
-                    errors.append(forbidden("spec", text))
-            elif _fixed(container) != _fixed(known):
-                errors.append(forbidden("spec", text))
-    return errors
-
-
-def _can_be_resized(pod: Document) -> bool:
-    """Tells whether the node supports resizing: then its running containers report their resources."""
-    for status in at(pod, "status", "containerStatuses") or ():
-        if at(status, "state", "running") is not None:
-            return status.get("resources") is not None
-    return True
-
-
-def _nothing_removed(path: str, new: Document, old: Document) -> Errors:
-    return [
-        forbidden(f"{path}.{field}", f"resource {field} cannot be removed")
-        for field in ("requests", "limits")
-        if (old.get(field) or {}).keys() - (new.get(field) or {}).keys()
-    ]
-
-
-def _fixed(container: Document) -> Document:
-    """Returns the container without what can be resized: CPU and memory."""
-    resources = {
-        field: {
-            name: value
-            for name, value in (container["resources"].get(field) or {}).items()
-            if name not in _RESIZABLE
-        }
-        for field in ("requests", "limits")
-    }
-    return {**container, "resources": {**container["resources"], **resources}}

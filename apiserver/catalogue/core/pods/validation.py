@@ -5,24 +5,19 @@ Source: pkg/registry/core/pod, strategy.go, and pkg/apis/core/validation, Valida
 
 from __future__ import annotations
 
-from typing import Final
-
-from apiserver.catalogue.pod_specs import defaults, pod_annotations
+from apiserver.catalogue.pod_specs import pod_annotations
 from apiserver.catalogue.pod_specs.containers import validate_pod_image
-from apiserver.catalogue.pod_specs.validation import validate_spec
+from apiserver.catalogue.pod_specs.validation import PodIdentity, PodSpecRules
 from apiserver.field_errors import Errors, forbidden
 from apiserver.validation.documents import items
 from apiserver.vocabulary import Document
 
-DEFAULTS: Final = defaults.DEFAULTS
-
-
 # ---- new pods
 
 
-def validate_pod_create(pod: Document) -> Errors:
+def validate_pod_create(rules: PodSpecRules, pod: Document) -> Errors:
     spec, annotations = pod["spec"], pod["metadata"].get("annotations") or {}
-    errors = validate_pod(pod)
+    errors = validate_pod(rules, pod)
     if spec.get("ephemeralContainers"):
         errors.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
     if spec.get("nodeName") and spec.get("schedulingGates"):
@@ -37,12 +32,21 @@ def validate_pod_create(pod: Document) -> Errors:
 # ---- all pods
 
 
-def validate_pod(pod: Document) -> Errors:
-    """Checks a pod in itself, without its metadata. Source: validatePodMetadataAndSpec."""
+def validate_pod(rules: PodSpecRules, pod: Document, old: Document | None = None) -> Errors:
+    """Checks a pod in itself, without its metadata. old: the stored one.
+
+    Source: validatePodMetadataAndSpec.
+    """
     spec, meta = pod["spec"], pod["metadata"]
     annotations = meta.get("annotations") or {}
-    errors = pod_annotations.validate_meaning("metadata.annotations", annotations, spec)
-    errors += validate_spec("spec", spec, pod_name=meta.get("name", ""), is_pod=True)
+    old_spec, old_annotations = (
+        (old["spec"], old["metadata"].get("annotations") or {}) if old is not None else (None, {})
+    )
+    errors = pod_annotations.validate_meaning(
+        "metadata.annotations", annotations, spec, rules.options, old_annotations
+    )
+    identity = PodIdentity(meta.get("name", ""), is_static=pod_annotations.MIRROR in annotations)
+    errors += rules.validate("spec", spec, identity, old_spec)
     if not spec.get("serviceAccountName"):
         text = "must not be specified when serviceAccountName is not set"
         for place, volume in items(spec, "volumes", "spec"):

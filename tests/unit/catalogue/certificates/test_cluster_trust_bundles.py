@@ -8,7 +8,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from apiserver.catalogue.certificates.cluster_trust_bundles import bundle_name_prefix
+from apiserver.catalogue.common.signer_names import bundle_name_prefix
 from tests.support.certificates import certificate, key
 from tests.unit.catalogue.removed_versions.old_kinds import OldKind, catalogue, read_by_current
 from tests.unit.catalogue.served_kinds import Changes

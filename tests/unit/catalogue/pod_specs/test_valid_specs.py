@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apiserver.catalogue.builtin_type import DEFAULT_GATES
 from apiserver.catalogue.pod_specs import validation
 from apiserver.catalogue.pod_specs.valid_specs import ValidSpecs, digest_of
 
@@ -36,6 +37,8 @@ def spec(volume: str = "kube-api-access-x2x4z", mounted: str = "", **more: Any) 
     }
 
 
+RULES: Final = validation.rules_of(DEFAULT_GATES)
+POD: Final = validation.PodIdentity("p", is_static=False)
 EPHEMERAL: Final = {"name": "e", "ephemeral": {"volumeClaimTemplate": {}}}
 PAIRS: Final[dict[str, tuple[Document, Document, bool]]] = {
     "the same": (spec(), spec(), True),
@@ -79,16 +82,16 @@ def test_templates_and_pods_have_their_own_memo() -> None:
     """What is valid in a template is checked again in a pod: one opens the host's port, the other may."""
     hosts = spec("data", hostNetwork=True)
     hosts["containers"][0]["ports"] = [{"containerPort": 80, "protocol": "TCP"}]
-    assert validation.validate_spec("spec", hosts) == []
-    assert [error.field for error in validation.validate_spec("spec", hosts, is_pod=True)] == [
+    assert RULES.validate("spec", hosts, None, None) == []
+    assert [error.field for error in RULES.validate("spec", hosts, POD, None)] == [
         "spec.containers[0].ports[0].hostPort"
     ]
 
 
 def test_errors_are_returned_each_time() -> None:
     wrong = spec("data", dnsPolicy="Mine")
-    first = validation.validate_spec("spec", wrong)
-    again = validation.validate_spec("spec.template.spec", wrong)
+    first = RULES.validate("spec", wrong, None, None)
+    again = RULES.validate("spec.template.spec", wrong, None, None)
     assert [error.field for error in first] == ["spec.dnsPolicy"]
     assert [error.field for error in again] == ["spec.template.spec.dnsPolicy"]
 
@@ -123,7 +126,8 @@ def _changed(draw: st.DrawFn) -> Document:
 def test_the_answer_does_not_depend_on_what_came_before(specs: list[Document], is_pod: bool) -> None:
     for each in specs:
         written = orjson.dumps(each)
-        errors = validation.validate_spec("spec", each, pod_name="p", is_pod=is_pod)
-        alone = validation.spec_errors("spec", each, "p", is_pod)
+        identity = POD if is_pod else None
+        errors = RULES.validate("spec", each, identity, None)
+        alone = validation.spec_errors("spec", each, identity, RULES.options)
         assert errors == alone
         assert orjson.dumps(each) == written, "looking changes nothing"

@@ -6,9 +6,16 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.catalogue.core.pods.validation import validate_pod_create
 from apiserver.schema.builtin import BuiltinSchemas
-from tests.unit.catalogue.valid_pods import RELEASE, Document, Expected, agrees, pod, shown
+from tests.unit.catalogue.valid_pods import (
+    RELEASE,
+    Document,
+    Expected,
+    agrees,
+    pod,
+    shown,
+    validate_pod_create,
+)
 
 V: Final = "spec.volumes[0]"
 CLAIM: Final = f"{V}.ephemeral.volumeClaimTemplate"

@@ -81,7 +81,9 @@ class OldKind:
         new = self.current(changes)
         new["metadata"] = {"creationTimestamp": CREATED, **new["metadata"], "uid": UID}
         self.strategy.prepare_create(new)
-        return Written(new, self.strategy.validate_create(new) + self.strategy.validate(new))
+        strategy = self.strategy
+        errors = strategy.validate_create(new) + strategy.validate(new)
+        return Written(new, errors + strategy.validate_ratcheting(new, None))
 
     def update(
         self,
@@ -103,7 +105,10 @@ class OldKind:
         errors = rules.validate(new, stored)
         if rules.validate_write is not None:
             errors += rules.validate_write(WriteContext(None, NOW), new, stored)
-        return Written(new, errors + self.strategy.validate(new))
+        errors = errors + self.strategy.validate(new)
+        if not subresource:
+            errors += self.strategy.validate_ratcheting(new, stored)
+        return Written(new, errors)
 
 
 def read_by_current(document: Document) -> Any:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.catalogue.core.pods.preparation import prepare_pod_create
-from apiserver.catalogue.core.pods.validation import validate_pod_create
 from apiserver.vocabulary import Document
-from tests.unit.catalogue.valid_pods import pod
+from tests.unit.catalogue.valid_pods import (
+    pod,
+    prepare_pod_create,
+    validate_pod_create,
+)
 
 SELECTOR: Final = {"matchLabels": {"a": "b"}}
 

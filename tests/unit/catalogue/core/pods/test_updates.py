@@ -1,7 +1,7 @@
-"""What may change of a pod, and by which of its endpoints.
+"""What may change of a pod, and of its ephemeral containers.
 
-Source: pkg/apis/core/validation, ValidatePodUpdate, ValidatePodStatusUpdate,
-ValidatePodEphemeralContainersUpdate, ValidatePodResize; pkg/registry/core/pod, strategy.go.
+Source: pkg/apis/core/validation, ValidatePodUpdate and ValidatePodEphemeralContainersUpdate;
+pkg/registry/core/pod, strategy.go.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.catalogue.core.pods.updates import (
-    difference,
-    prepare_ephemeral_containers,
-    prepare_pod_status,
-    prepare_resize,
+from apiserver.catalogue.core.pods.updates import difference, prepare_ephemeral_containers
+from tests.unit.catalogue.valid_pods import (
+    Document,
+    Expected,
+    agrees,
+    container,
+    pod,
+    shown,
     validate_ephemeral_containers_update,
-    validate_pod_status,
     validate_pod_update,
-    validate_resize,
 )
-from tests.unit.catalogue.valid_pods import Document, Expected, agrees, container, pod, shown
 
 ONLY: Final = "pod updates may not change fields other than `spec.containers[*].image`,"
 GATED: Final = {"schedulingGates": [{"name": "g"}, {"name": "h"}]}
@@ -134,98 +134,14 @@ def test_a_difference_is_short() -> None:
     assert len(text) < 1_000
 
 
-# ---- status
-
-
-def ended(code: int) -> Document:
-    return {"name": "c", "state": {"terminated": {"exitCode": code}}}
-
-
-RUNNING: Final = {"name": "c", "state": {"running": {}}}
-
-# How the pod restarts, its status as it was, as it would be, and what is wrong with that.
-STATUSES: Final[dict[str, tuple[str, Document, Document, list[Expected]]]] = {
-    "a condition of somebody's": (
-        "Always",
-        {},
-        {"conditions": [{"type": "example.com/Fed", "status": "True"}]},
-        [],
-    ),
-    "a condition without a name": (
-        "Always",
-        {},
-        {"conditions": [{"type": "-", "status": "True"}]},
-        [("metadata.conditions[0].Type", "Invalid", "alphanumeric")],
-    ),
-    "another class": (
-        "Always",
-        {"qosClass": "BestEffort"},
-        {"qosClass": "Burstable"},
-        [("status.qosClass", "Invalid", "field is immutable")],
-    ),
-    "life after the end": (
-        "Never",
-        {"containerStatuses": [ended(0)]},
-        {"containerStatuses": [RUNNING]},
-        [
-            (
-                "status.containerStatuses[0].state",
-                "Forbidden",
-                "may not be transitioned to non-terminated state",
-            )
-        ],
-    ),
-    "life after a failure": (
-        "OnFailure",
-        {"containerStatuses": [ended(1)]},
-        {"containerStatuses": [RUNNING]},
-        [],
-    ),
-    "life goes on": ("Always", {"containerStatuses": [ended(0)]}, {"containerStatuses": [RUNNING]}, []),
-    "visitors leave once": (
-        "Always",
-        {"ephemeralContainerStatuses": [ended(1)]},
-        {"ephemeralContainerStatuses": [RUNNING]},
-        [("status.ephemeralContainerStatuses[0].state", "Forbidden", "non-terminated")],
-    ),
-    "two families": ("Always", {}, {"podIPs": [{"ip": "1.2.3.4"}, {"ip": "::1"}]}, []),
-    "two of a family": (
-        "Always",
-        {},
-        {"podIPs": [{"ip": "1.2.3.4"}, {"ip": "1.2.3.4"}]},
-        [
-            ("status.podIPs", "Invalid", "one IP for each IP family"),
-            ("status.podIPs[1]", "Duplicate", "1.2.3.4"),
-        ],
-    ),
-    "another host": (
-        "Always",
-        {},
-        {"hostIP": "1.2.3.4", "hostIPs": [{"ip": "x"}]},
-        [
-            ("status.hostIPs[0].ip", "Invalid", "must be equal to `hostIP`"),
-            ("status.hostIPs[0]", "Invalid", "must be a valid IP address"),
-        ],
-    ),
-}
-
-
-@pytest.mark.parametrize(("policy", "old", "new", "expected"), STATUSES.values(), ids=STATUSES)
-def test_status(policy: str, old: Document, new: Document, expected: list[Expected]) -> None:
-    before, after = pod(status=old, restartPolicy=policy), pod(status=new, restartPolicy=policy)
-    errors = validate_pod_status(after, before)
-    assert agrees(errors, expected), shown(errors)
-
-
-def test_a_status_keeps_what_old_kubelets_forget() -> None:
-    seen = {"type": "Ready", "status": "True", "observedGeneration": 3}
-    before = pod(status={"qosClass": "BestEffort", "observedGeneration": 4, "conditions": [seen]})
-    after = pod(status={"conditions": [{"type": "Ready", "status": "False"}]}, nodeName="n")
-    prepare_pod_status(after, before)
-    assert after["spec"] == before["spec"]
-    assert (after["status"]["qosClass"], after["status"]["observedGeneration"]) == ("BestEffort", 4)
-    [condition] = after["status"]["conditions"]
-    assert (condition["status"], condition["observedGeneration"]) == ("False", 3)
+@pytest.mark.parametrize("none", [None, []], ids=["null", "empty"])
+def test_pods_of_no_containers(none: Any) -> None:
+    """Nobody can create one; should one be there, it can be updated, for what that is worth."""
+    before, after = pod(containers=none), pod(containers=none)
+    after["spec"]["nodeName"] = "n"
+    assert ("spec", "FieldValueForbidden") in [
+        (error.field, error.reason) for error in validate_pod_update(after, before)
+    ]
 
 
 # ---- ephemeralcontainers
@@ -285,74 +201,3 @@ def test_this_door_is_for_visitors_only() -> None:
     assert [each["name"] for each in after["spec"].pop("ephemeralContainers")] == ["d"]
     assert (after["spec"], after["status"]) == (before["spec"], before["status"])
     assert after["metadata"]["labels"] == {"a": "b"}
-
-
-# ---- resize
-
-
-def sized(cpu: str = "1", memory: str = "1Gi", **more: Any) -> Document:
-    return {"containers": [container(resources={"requests": {"cpu": cpu, "memory": memory}, **more})]}
-
-
-SIZES: Final[dict[str, tuple[Document, Document, list[Expected]]]] = {
-    "more": (sized(), sized(cpu="2", memory="512Mi"), []),
-    "another class": (
-        {"containers": [container()]},
-        sized(),
-        [("spec", "Invalid", "Pod QOS Class may not change as a result of resizing")],
-    ),
-    "less to ask for": (
-        sized(),
-        {"containers": [container(resources={"requests": {"cpu": "1"}})]},
-        [("spec.containers[0].resources.requests", "Forbidden", "resource requests cannot be removed")],
-    ),
-    "another resource": (
-        sized(),
-        sized(limits={"ephemeral-storage": "1Gi"}),
-        [("spec", "Forbidden", "only cpu and memory resources are mutable")],
-    ),
-    "another container": (
-        sized(),
-        {"containers": [*sized()["containers"], container(name="d")]},
-        [("spec", "Forbidden", "only cpu and memory resources are mutable")],
-    ),
-    "the resources of the pod": (
-        {**sized(), "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}},
-        {**sized(), "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}},
-        [("", "Forbidden", "pods with pod-level resources cannot be resized")],
-    ),
-    "what has begun already": (
-        {**sized(), "initContainers": [container(name="i")]},
-        {**sized(), "initContainers": [container(name="i", resources={"requests": {"cpu": "1"}})]},
-        [("spec", "Forbidden", "resources for non-sidecar init containers are immutable")],
-    ),
-}
-
-
-@pytest.mark.parametrize(("old", "new", "expected"), SIZES.values(), ids=SIZES)
-def test_sizes(old: Document, new: Document, expected: list[Expected]) -> None:
-    before, after = pod(**old), pod(**new)
-    prepare_resize(after, before)
-    errors = validate_resize(after, before)
-    assert agrees(errors, expected), shown(errors)
-
-
-def test_this_door_is_for_sizes_only() -> None:
-    before = pod(status={"phase": "Running"}, **sized())
-    after = pod(nodeName="n", **sized(cpu="2"))
-    after["spec"]["containers"][0]["image"] = "other"
-    prepare_resize(after, before)
-    [found] = after["spec"]["containers"]
-    assert (found["image"], found["resources"]["requests"]["cpu"]) == ("img:1", "2")
-    assert "nodeName" not in after["spec"]
-    assert after["status"] == before["status"]
-
-
-@pytest.mark.parametrize("none", [None, []], ids=["null", "empty"])
-def test_pods_of_no_containers(none: Any) -> None:
-    """Nobody can create one; should one be there, it can be updated, for what that is worth."""
-    before, after = pod(containers=none), pod(containers=none)
-    after["spec"]["nodeName"] = "n"
-    assert ("spec", "FieldValueForbidden") in [
-        (error.field, error.reason) for error in validate_pod_update(after, before)
-    ]

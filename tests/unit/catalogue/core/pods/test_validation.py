@@ -6,10 +6,19 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.catalogue.core.pods.validation import validate_pod_create
 from apiserver.catalogue.pod_specs.pod_annotations import deletion_cost, validate_meaning
 from apiserver.catalogue.pod_specs.templates import validate_template
-from tests.unit.catalogue.valid_pods import Document, Expected, agrees, container, decoded, pod, shown
+from tests.unit.catalogue.valid_pods import (
+    RULES,
+    Document,
+    Expected,
+    agrees,
+    container,
+    decoded,
+    pod,
+    shown,
+    validate_pod_create,
+)
 
 SELECTOR: Final = {"matchLabels": {"a": "b"}}
 ANTI: Final = "spec.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]"
@@ -223,7 +232,7 @@ SPECS: Final[dict[str, tuple[Document, list[Expected]]]] = {
     ),
     "users of its own on the host's network": (
         {"hostUsers": False, "hostNetwork": True},
-        [("spec.hostNetwork", "Forbidden", "when `pod.Spec.HostUsers` is false")],
+        [("spec.hostNetwork", "Forbidden", "when `hostUsers` is false")],
     ),
     "Linux on Windows": (
         {
@@ -293,7 +302,7 @@ COSTS: Final[dict[str, int | None]] = {
 def test_deletion_costs(text: str, cost: int | None) -> None:
     assert deletion_cost(text) == cost
     annotations = {"controller.kubernetes.io/pod-deletion-cost": text}
-    assert (not validate_meaning("", annotations, {})) == (cost is not None)
+    assert (not validate_meaning("", annotations, {}, RULES.specs.options, {})) == (cost is not None)
 
 
 ANNOTATIONS: Final[dict[str, tuple[Document, list[Expected]]]] = {
@@ -344,7 +353,7 @@ def test_templates_have_paths_of_their_own() -> None:
         },
         "PodTemplateSpec",
     )
-    errors = validate_template("spec.template", template)
+    errors = validate_template("spec.template", template, RULES.specs)
     # Whitespace around an image is the business of pods.
     assert [e.field for e in errors] == [
         "spec.template.labels",

@@ -1,0 +1,40 @@
+"""The rules of pods that depend on the feature gates of a server."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
+from apiserver.features.gates import FeatureGates
+
+
+class PodRules(NamedTuple):
+    """The rules of pod specs, and what else gates say of pods.
+
+    resizes_pods: the resources of a pod as a whole may change. resizes_init_containers: so may those of init
+    containers that are no sidecars. clears_nomination: a pod that has a node is nominated for none.
+    checks_image_digests: statuses of containers tell the digests of images that are mounted.
+    merges_keys_in_affinity, merges_keys_in_spread: matchLabelKeys become part of the selectors beside them.
+    """
+
+    specs: PodSpecRules
+    resizes_pods: bool
+    resizes_init_containers: bool
+    clears_nomination: bool
+    checks_image_digests: bool
+    merges_keys_in_affinity: bool
+    merges_keys_in_spread: bool
+
+
+def pod_rules(gates: FeatureGates) -> PodRules:
+    specs = rules_of(gates)
+    return PodRules(
+        specs=specs,
+        resizes_pods=gates.is_on("InPlacePodLevelResourcesVerticalScaling"),
+        resizes_init_containers=gates.is_on("InPlacePodVerticalScalingInitContainers"),
+        clears_nomination=gates.is_on("ClearingNominatedNodeNameAfterBinding"),
+        checks_image_digests=gates.is_on("ImageVolumeWithDigest"),
+        merges_keys_in_affinity=gates.is_on("MatchLabelKeysInPodAffinity"),
+        merges_keys_in_spread=specs.options.label_keys_in_spread
+        and specs.options.merged_label_keys_in_spread,
+    )
