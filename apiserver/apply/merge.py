@@ -14,7 +14,6 @@ import orjson
 from apiserver.apply.field_set import ITSELF, LEAF, FieldSet, has_itself
 from apiserver.apply.type_defs import NoPathElement, TypeDef, path_element
 from apiserver.apply.typed_value import DocumentTooDeep, may_be_object
-from apiserver.meta.quantity import InvalidQuantity, canonical_quantity, quantity_text
 from apiserver.vocabulary import Document
 
 _ABSENT: Final = object()
@@ -40,9 +39,9 @@ def _merge(live: Any, applied: Any, type_def: TypeDef) -> Any:
     if applied is live:
         return live
     if live is _ABSENT:
-        return _canonicalised(applied, type_def)
+        return applied
     if type_def.is_atomic or type_def.kind == "ignored":
-        return _unless_same(live, _canonicalised(applied, type_def))
+        return _unless_same(live, applied)
     if type_def.kind in ("map_list", "set_list"):
         if not live and not applied:
             return _unless_same(live, applied)
@@ -69,7 +68,7 @@ def _merge_fields(live: Document, applied: Document, type_def: TypeDef) -> Docum
             child = type_def.element
         before = live.get(name, _ABSENT)
         # Most values are strings.
-        if type(value) is str and before == value and child.scalar != "quantity":
+        if type(value) is str and before == value:
             continue
         after = _merge(before, value, child)
         if after is not before:
@@ -89,25 +88,6 @@ def _unless_same(live: Any, applied: Any) -> Any:
     if isinstance(live, (dict, list)) and orjson.dumps(live) != orjson.dumps(applied):
         return applied
     return live
-
-
-def _canonicalised(value: Any, type_def: TypeDef) -> Any:
-    """A value with its quantities in canonical form, in which they are compared."""
-    if type_def.scalar == "quantity" and value is not None:
-        try:
-            return canonical_quantity(quantity_text(value))
-        except InvalidQuantity:
-            return value  # Validation will refuse it.
-    if type_def.kind == "struct" and isinstance(value, dict) and not type_def.is_atomic:
-        return {
-            name: _canonicalised(each, type_def.fields[name][1]) if name in type_def.fields else each
-            for name, each in value.items()
-        }
-    if type_def.kind == "map" and isinstance(value, dict) and type_def.element.scalar == "quantity":
-        return {name: _canonicalised(each, type_def.element) for name, each in value.items()}
-    if type_def.kind == "map_list" and isinstance(value, list):
-        return [_canonicalised(each, type_def.element) for each in value]
-    return value
 
 
 def _merge_lists(live: list[Any], applied: list[Any], type_def: TypeDef) -> list[Any]:

@@ -28,37 +28,36 @@ TypeDefKind = Literal["ignored", "scalar", "struct", "map", "list", "map_list", 
 _SCALARS: Final[Mapping[Kind, str]] = {
     Kind.STRING: "string",
     Kind.BYTES: "string",
-    Kind.TIME: "string",
-    Kind.MICRO_TIME: "string",
     Kind.INTEGER: "numeric",
     Kind.NUMBER: "numeric",
     Kind.BOOLEAN: "boolean",
-    Kind.QUANTITY: "quantity",
 }
+# Of a scalar of another kind, as a time or a quantity: it may be of any type here.
+_ANY_SCALAR: Final = "untyped"
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "string": (str,),
-    "numeric": (int, float),
+    "numeric": (int,),
     "boolean": (bool,),
+    _ANY_SCALAR: (str, int, bool),
+    "list": (list,),
 }
 # The defaults of absent keys of list items; the definitions do not have them.
 KEY_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "io.k8s.api.core.v1.ContainerPort": {"protocol": "TCP"},
     "io.k8s.api.core.v1.ServicePort": {"protocol": "TCP"},
 }
-# The fields of metadata that the server sets; no manager owns them.
-_SERVER_FIELDS: Final = frozenset(
-    {
-        "name",
-        "namespace",
-        "creationTimestamp",
-        "selfLink",
-        "uid",
-        "clusterName",
-        "generation",
-        "managedFields",
-        "resourceVersion",
-    }
-)
+# The fields of metadata that the server sets, and their types; no manager owns them.
+_SERVER_FIELDS: Final[Mapping[str, str]] = {
+    "name": "string",
+    "namespace": "string",
+    "creationTimestamp": _ANY_SCALAR,
+    "selfLink": "string",
+    "uid": "string",
+    "clusterName": "string",
+    "generation": "numeric",
+    "managedFields": "list",
+    "resourceVersion": "string",
+}
 
 
 class TypeDef:
@@ -66,7 +65,8 @@ class TypeDef:
 
     is_atomic: the value is owned as a whole.
     container: the Python type of a value that is owned by its parts.
-    scalar: the name of the type that a scalar must have, or empty. types: its Python types; empty allows any.
+    scalar: the name of the type that a scalar must have, or an ignored value; else empty. types: its Python
+        types; a float may be a number, too.
     fields: of a struct, each with its path element. element: of maps and lists.
     keys: the keys of a map list, in order, with their defaults (None: there is none).
     is_undeclared: for a field that its struct does not declare: the field itself is owned, as the values of
@@ -166,9 +166,9 @@ Outline: TypeAlias = tuple[FieldSet, Sequence[tuple[str, str, TypeDef]]]
 
 
 # The definitions below are shared by all schemas. All that changes in them is `outlines`, a bounded cache.
-IGNORED: Final = TypeDef("ignored")
+_IGNORED: Final = {scalar: TypeDef("ignored", scalar=scalar) for scalar in _TYPES}
 _SCALAR_DEFS: Final = {kind: TypeDef("scalar", scalar=scalar) for kind, scalar in _SCALARS.items()}
-_UNTYPED_SCALAR: Final = TypeDef("scalar")
+_UNTYPED_SCALAR: Final = TypeDef("scalar", scalar=_ANY_SCALAR)
 
 
 def _untyped_levels() -> TypeDef:
@@ -217,7 +217,7 @@ class TypeDefs:
         type_def = _DeferredTypeDef("struct", schema, self)
         # copy() keeps the class, which may be _OpenFields.
         fields = copy(self.of(schema).fields)
-        fields |= {"apiVersion": ("f:apiVersion", IGNORED), "kind": ("f:kind", IGNORED)}
+        fields |= {name: (f"f:{name}", _IGNORED["string"]) for name in ("apiVersion", "kind")}
         meta_schema = schema.fields.get("metadata")
         if meta_schema is not None:
             fields["metadata"] = ("f:metadata", self._metadata_of(meta_schema))
@@ -229,7 +229,7 @@ class TypeDefs:
         if known is None:
             known = self._metadata[schema] = _DeferredTypeDef("struct", schema, self)
             fields = dict(self.of(schema).fields)
-            fields |= {name: (f"f:{name}", IGNORED) for name in _SERVER_FIELDS}
+            fields |= {name: (f"f:{name}", _IGNORED[scalar]) for name, scalar in _SERVER_FIELDS.items()}
             known.fields = fields
         return known
 
@@ -326,8 +326,12 @@ def path_element(item: Any, type_def: TypeDef) -> str:
         if type(value) is str and len(value) <= CACHED_LENGTH_MAX:
             return text_key_element(name, value)
     if type_def.kind == "set_list":
-        if item is None or isinstance(item, dict):
-            raise NoPathElement("associative list without keys has an element that's not a scalar")
+        if type(item) is dict:
+            raise NoPathElement("associative list without keys has an element that's a map type")
+        if type(item) is list:
+            raise NoPathElement("not supported: associative list with lists as elements")
+        if item is None:
+            raise NoPathElement("associative list without keys has an element that's an explicit null")
         is_short_text = type(item) is str and len(item) <= CACHED_LENGTH_MAX
         return _text_value(item) if is_short_text else value_element(item)
     if not isinstance(item, dict):
@@ -336,11 +340,12 @@ def path_element(item: Any, type_def: TypeDef) -> str:
         raise NoPathElement("associative list with keys may not have non-map elements")
     keys = {}
     for name, default in type_def.keys:
-        value = item.get(name, default)
-        if value is not None:
-            keys[name] = value
+        if name in item:
+            keys[name] = item[name]
+        elif default is not None:
+            keys[name] = default
     if not keys:
-        names = ", ".join(f'"{name}"' for name, _ in type_def.keys)
+        names = " ".join(f'"{name}"' for name, _ in type_def.keys)
         raise NoPathElement(
             f"associative list with keys has an element that omits all key fields [{names}] "
             "(and doesn't have default values for any key fields)"

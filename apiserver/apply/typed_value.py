@@ -19,6 +19,8 @@ from apiserver.apply.field_set import (
 )
 from apiserver.apply.type_defs import NoPathElement, TypeDef, path_element, text_key_element
 from apiserver.field_errors import field_below, item_below, truncated_path
+from apiserver.golang.formatting import go_type, number_text
+from apiserver.golang.whole_numbers import has_whole, is_whole, make_whole
 from apiserver.schema.compile import UNKNOWN_FIELDS_MAX
 from apiserver.vocabulary import Document
 
@@ -67,13 +69,24 @@ class DocumentTooDeep(ValueError):
 def to_field_set(document: Document, type_def: TypeDef) -> FieldSet:
     """The fields that a manager who applies this document owns.
 
+    Whole numbers that are written with a fraction or an exponent, as 3.0, become integers in the document: in
+    YAML, which bodies of applies are, they are the same.
+
     Raises SchemaMismatch for what does not fit the schema or is in a list twice, UnknownField for a field
     that the schema does not declare, DocumentTooDeep.
     """
     try:
-        return _to_field_set(document, type_def)
+        try:
+            return _to_field_set(document, type_def)
+        except _WholeFloat:
+            make_whole(document)
+            return _to_field_set(document, type_def)
     except RecursionError:
         raise DocumentTooDeep("the object is nested too deeply") from None
+
+
+class _WholeFloat(Exception):
+    """A document has a whole number that is no integer."""
 
 
 def _to_field_set(value: Any, type_def: TypeDef) -> FieldSet:
@@ -82,7 +95,8 @@ def _to_field_set(value: Any, type_def: TypeDef) -> FieldSet:
         return LEAF
     match type_def.kind:
         case "scalar":
-            _check_scalar(value, type_def)
+            if type(value) not in type_def.types:
+                _check_scalar(value, type_def)
             return LEAF
         case "struct":
             fields = _struct_fields(value, type_def)
@@ -91,7 +105,12 @@ def _to_field_set(value: Any, type_def: TypeDef) -> FieldSet:
                 raise SchemaMismatch(f"expected map, got &{{{_go_value(value)}}}")
             fields = _map_fields(value, type_def.element)
         case "untyped":
-            fields = _map_fields(value, type_def.element) if type(value) is dict else LEAF
+            if type(value) is dict:
+                fields = _map_fields(value, type_def.element)
+            else:
+                fields = LEAF
+                if type(value) is float or type(value) is list:
+                    _require_integers(value)
         case "list":
             fields = LEAF
             for index, child in enumerate(_items(value)):
@@ -114,6 +133,11 @@ def _struct_fields(value: Any, type_def: TypeDef) -> FieldSet:
             raise UnknownField(f".{name}")
         element, child_def = known
         if child_def.kind == "ignored":
+            if child is not None and type(child) not in child_def.types:
+                try:
+                    _check_scalar(child, child_def)
+                except SchemaMismatch as error:
+                    raise error.below(f".{name}") from None
             continue
         try:
             below = _to_field_set(child, child_def)
@@ -160,17 +184,26 @@ def _items(value: Any) -> list[Any]:
     return value
 
 
-_EXPECTED: Final = {"numeric": "numeric (int or float)"}
+def _require_integers(value: float | list[Any]) -> None:
+    """Raises _WholeFloat for a whole number that is no integer, in a value without a schema."""
+    if has_whole(value):
+        raise _WholeFloat
 
 
 def _check_scalar(value: Any, type_def: TypeDef) -> None:
-    if type_def.types and type(value) not in type_def.types:
-        expected = _EXPECTED.get(type_def.scalar, type_def.scalar)
-        raise SchemaMismatch(f"expected {expected}, got {_go_unstructured(value)}")
-
-
-def _go_unstructured(value: Any) -> str:
-    return f"&value.valueUnstructured{{Value:{_go_value(value)}}}"
+    """Raises SchemaMismatch for a value that is not of the Python types of its definition."""
+    if type(value) is float and int in type_def.types:
+        if is_whole(value):
+            raise _WholeFloat
+        return
+    match type_def.scalar:
+        case "untyped":
+            return
+        case "numeric":
+            raise SchemaMismatch(f"expected numeric (int or float), got {go_type(value)}")
+        case "string":
+            raise SchemaMismatch(f"expected string, got &value.valueUnstructured{{Value:{_go_value(value)}}}")
+    raise SchemaMismatch(f"expected {type_def.scalar}, got &{{{_go_value(value)}}}")
 
 
 def _go_value(value: Any) -> str:
@@ -182,6 +215,8 @@ def _go_value(value: Any) -> str:
             return "map[...]"
         case list():
             return "[...]"
+        case float():
+            return number_text(value)
     return str(value)[:100]
 
 

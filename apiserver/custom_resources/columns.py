@@ -11,6 +11,7 @@ from typing import Any, Final
 import orjson
 
 from apiserver.custom_resources.json_path import InvalidJsonPath, compile_path
+from apiserver.golang.formatting import number_text
 from apiserver.meta import table, timestamps
 from apiserver.meta.table import Column, Columns
 from apiserver.schema.custom import numbers
@@ -120,7 +121,7 @@ def _as_text(value: Any) -> str:
         case bool():
             return "true" if value else "false"
         case int() | float():
-            return numbers.format_number(value)
+            return number_text(value)
     return _html_escaped(orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode())
 
 

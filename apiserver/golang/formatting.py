@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any, Final
 
 # Longer or deeper values are truncated, since messages go into logs and terminals.
@@ -76,5 +77,25 @@ def _pieces(value: Any, depth_left: int) -> Iterator[str]:
             yield "<nil>"
         case bool():
             yield "true" if value else "false"
+        case float():
+            yield number_text(value)
         case _:
             yield f"{value}"
+
+
+def number_text(value: float) -> str:
+    """The number as Go's %v prints it: floats from a million on have an exponent, as `1e+06`."""
+    if isinstance(value, int):
+        return str(value)
+    sign, digits, exponent = Decimal(repr(value)).as_tuple()
+    assert isinstance(exponent, int)  # JSON has neither infinities nor NaN
+    text = "".join(map(str, digits)).lstrip("0")
+    power = len(text) + exponent - 1
+    text = text.rstrip("0") or "0"
+    minus = "-" if sign else ""
+    if text == "0":
+        return f"{minus}0"
+    if -4 <= power < 6:
+        return f"{value:.0f}" if value == int(value) else repr(value)
+    fraction = f".{text[1:]}" if text[1:] else ""
+    return f"{minus}{text[0]}{fraction}e{'-' if power < 0 else '+'}{abs(power):02d}"

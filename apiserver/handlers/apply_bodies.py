@@ -71,15 +71,17 @@ def require_place(document: Document, resource: ServedResource, name: str, names
     if document.get("metadata") is None:
         document["metadata"] = {}
     meta = document["metadata"]
-    if not isinstance(meta, dict):
-        raise BadRequest(f"metadata: expected an object, got {json_type(meta)}")
-    if meta.get("managedFields") is not None:
+    if type(meta) is not dict:
+        return True  # The schema tells, as it does of other values of wrong types.
+    if type(meta.get("managedFields")) is list:
         raise BadRequest("metadata.managedFields must be nil")
     has_name = meta.get("name") not in (None, "")
     if not has_name:
         meta["name"] = name
-    require_name(document, name)
-    if meta.get("namespace") not in (None, "", namespace):
+    if type(meta["name"]) is str:
+        require_name(document, name)
+    found = meta.get("namespace")
+    if type(found) is str and found not in ("", namespace):
         raise BadRequest(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
@@ -88,12 +90,17 @@ def require_place(document: Document, resource: ServedResource, name: str, names
 
 def kind_text(document: Document) -> str:
     """Returns the kind of a document as Go prints it: `apps/v1, Kind=Deployment`, `/v1, Kind=ConfigMap`."""
-    api_version, kind = document.get("apiVersion") or "", document.get("kind") or ""
-    shown = api_version if "/" in f"{api_version}" else f"/{api_version}"
+    api_version, kind = _text_at(document, "apiVersion"), _text_at(document, "kind")
+    shown = api_version if "/" in api_version else f"/{api_version}"
     return f"{shown}, Kind={kind}"
 
 
 def place_text(document: Document) -> str:
     """Returns `namespace/name` of a document, for errors."""
     meta = document["metadata"]
-    return f"{meta.get('namespace') or ''}/{meta.get('name') or ''}"
+    return f"{_text_at(meta, 'namespace')}/{_text_at(meta, 'name')}"
+
+
+def _text_at(value: Any, field: str) -> str:
+    text = value.get(field) if type(value) is dict else None
+    return text if type(text) is str else ""

@@ -57,11 +57,13 @@ class ApplyConversion(NamedTuple):
 
     view: how admission sees an object of the resource: as one of the body's kind.
     to_object: returns the same configuration as a document of the resource.
+    complete: sets, in a merged object, what no body of the kind can take away; told of the object before.
     check_object: raises for a merged object that must not be stored.
     """
 
     view: SubresourceView
     to_object: Callable[[Document], Document]
+    complete: Callable[[Document, Document], object]
     check_object: Callable[[Document], object]
 
     @property
@@ -96,12 +98,13 @@ class NoopApplies:
 class _AppliedConfiguration(NamedTuple):
     """The fields that the sender of an apply has an opinion about, and their values.
 
-    fields: the set of them; None if the document does not match the schema.
+    fields: the set of them. mismatch: the error where the document does not match the schema, else empty.
     has_name: the body names the object; else it takes the name of the one that it is merged into.
     """
 
     document: Document
-    fields: FieldSet | None
+    fields: FieldSet
+    mismatch: str
     warnings: Sequence[str]
     has_name: bool = True
 
@@ -123,6 +126,10 @@ class ApplyPatcher:
         self._resource, self._info, self._options = resource, info, options
         self._body, self._conversion = body, conversion
         self._version = field_managers.version(resource, info.subresource)
+        # What the body is checked against.
+        self._type_def = self._version.type_def
+        if conversion is not None:
+            self._type_def = field_managers.version(conversion.kind, "").type_def
         self._manager = FieldManager(options.field_manager, APPLY, resource.api_version, info.subresource)
         self._drops_unknown_fields = field_managers.drops_unknown_fields
         self._updater = Updater(self._version, self._manager, field_managers.now(info.subresource))
@@ -149,9 +156,13 @@ class ApplyPatcher:
         )
         kind = self._conversion.kind if self._conversion is not None else self._resource
         has_name = require_place(document, kind, info.name, info.namespace)
-        if self._conversion is not None:
-            document = self._conversion.to_object(document)
-        return self._configuration(document, duplicates)._replace(has_name=has_name)
+        found = self._configuration(document, duplicates)._replace(has_name=has_name)
+        if self._conversion is None:
+            return found
+        if found.mismatch:
+            raise UnmergeablePatch(found.mismatch)
+        converted = self._conversion.to_object(document)
+        return found._replace(document=converted, fields=to_field_set(converted, self._version.type_def))
 
     def _configuration(self, document: Document, duplicates: Sequence[str]) -> _AppliedConfiguration:
         """Remove unknown fields from a document, as field validation allows.
@@ -159,14 +170,18 @@ class ApplyPatcher:
         duplicates: warnings about fields that the body has more than once.
         Raises BadRequest, UndeclaredFields.
         """
-        fields: FieldSet | None = None
+        fields, mismatch = LEAF, ""
         unknown: Sequence[UnknownField] = ()
         try:
             try:
-                fields = to_field_set(document, self._version.type_def)
+                fields = to_field_set(document, self._type_def)
             except SchemaMismatch:
                 # A field is unknown or a type is wrong. Unknown fields are reported first, wrong types later.
-                unknown = prune_unknown(document, self._version.type_def)
+                unknown = prune_unknown(document, self._type_def)
+                try:
+                    fields = to_field_set(document, self._type_def)
+                except SchemaMismatch as error:
+                    mismatch = self._untyped(document, f"{error}")
         except DocumentTooDeep as error:
             raise BadRequest(str(error)) from None
         if unknown and not self._drops_unknown_fields:
@@ -178,8 +193,8 @@ class ApplyPatcher:
                 raise BadRequest(", ".join(errors))
             case "Warn":
                 warnings = [*duplicates, *(f'unknown field "{each.plain_path}"' for each in unknown)]
-                return _AppliedConfiguration(document, fields, warnings)
-        return _AppliedConfiguration(document, fields, ())
+                return _AppliedConfiguration(document, fields, mismatch, warnings)
+        return _AppliedConfiguration(document, fields, mismatch, ())
 
     def is_noop(self, current: StoredObject | None) -> bool:
         """Returns whether the apply is known to leave this version of the object as it is."""
@@ -213,7 +228,7 @@ class ApplyPatcher:
                 self._left_alone = current
             # It has passed the schema already.
             return Draft(live, managed_fields=owners)
-        return self._checked(merged)
+        return self._checked(merged, live)
 
     def create_new_object(self) -> Draft:
         """Returns a new object of the body. Raises as `apply_to_current`; Conflict if the body has a uid.
@@ -222,7 +237,7 @@ class ApplyPatcher:
         """
         if not self.configuration.has_name:
             raise nameless(self._info.name)
-        draft = as_new(self._checked(self._merge(None)))
+        draft = as_new(self._checked(self._merge(None), None))
         if uid := draft.document["metadata"].get("uid"):
             raise Conflict(
                 self._resource.group_resource,
@@ -235,7 +250,9 @@ class ApplyPatcher:
         """live: the current object; None for a new one."""
         managed = managed_fields.decode_stored(live) if live is not None else {}
         try:
-            document, fields, *_ = self.configuration
+            document, fields, mismatch, *_ = self.configuration
+            if mismatch:
+                raise UnmergeablePatch(mismatch)
             try:
                 return self._updater.apply(
                     live, document, managed, force=bool(self._options.force), applied_fields=fields
@@ -257,8 +274,6 @@ class ApplyPatcher:
                 for manager, path in conflict.conflicts
             ]
             raise ApplyConflict(conflict.text(), causes) from None
-        except SchemaMismatch as error:
-            raise UnmergeablePatch(self._untyped(self.configuration.document, f"{error}")) from None
         except DocumentTooDeep as error:
             raise BadRequest(str(error)) from None
 
@@ -272,8 +287,11 @@ class ApplyPatcher:
         text = last_applied.annotation_of(live, self._manager.name)
         return text is None or text == last_applied.annotation_for(self.configuration.document)
 
-    def _checked(self, merged: ApplyResult) -> Draft:
-        """Returns a draft of the merged object, which has passed the schema."""
+    def _checked(self, merged: ApplyResult, live: Document | None) -> Draft:
+        """Returns a draft of the merged object, which has passed the schema.
+
+        live: the object before, if any.
+        """
         try:
             # The merged document shares parts with the applied one, which another attempt needs unchanged.
             document: Document = orjson.loads(orjson.dumps(merged.document))
@@ -281,9 +299,11 @@ class ApplyPatcher:
             raise BadRequest("the object is nested too deeply") from None
         if last_applied.annotation_of(document, self._manager.name) is not None:
             last_applied.set_annotation(document, self.configuration.document)
+        if self._conversion is not None and live is not None:
+            self._conversion.complete(document, live)
         resource = self._resource
         try:
-            check_schema(document, resource, "Ignore")
+            check_schema(document, resource, "Ignore", is_merged=True)
         except TypeMismatch as mismatch:
             raise UnmergeablePatch(
                 f"failed to convert the merged object ({_subject(self.configuration.document)}): {mismatch}"

@@ -182,15 +182,18 @@ def check_schema(
     resource: ServedResource,
     field_validation: str,
     all_problems: _AllProblems | None = None,
+    *,
+    is_merged: bool = False,
 ) -> Sequence[str]:
-    """Check a document against the schema and prune it.
+    """Check a document against the schema and prune it. is_merged: see `SchemaCheck`.
 
     all_problems: returns what field validation finds in the body, in Kubernetes' order; its argument tells of
         the unknown fields. None if these are all.
     Returns warnings. Raises TypeMismatch; BadRequest for unknown and duplicate fields, if they are not
     allowed.
     """
-    problems: Sequence[str] = [f'unknown field "{path}"' for path in resource.check(document)]
+    unknown = resource.check(document, is_merged=is_merged)
+    problems: Sequence[str] = [f'unknown field "{path}"' for path in unknown]
     if all_problems is not None:
         problems = all_problems(problems)
     if problems and field_validation == "Strict":

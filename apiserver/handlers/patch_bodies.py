@@ -43,6 +43,7 @@ class Patch(NamedTuple):
         values of a JSON patch, in the patched object.
     size: how much work there may be with the patched document, if the sizes of patch and document do not
         tell.
+    merges_maps: see `SchemaCheck.is_merged`.
     quoted: how an error quotes a new document that the schema does not allow. mismatch: what it says about
         that; empty if it has the words of a decoder of JSON.
     """
@@ -51,6 +52,7 @@ class Patch(NamedTuple):
     problems: Sequence[str] = ()
     problems_in_object: Sequence[str] = ()
     size: SizeClass = SizeClass.SMALL
+    merges_maps: bool = False
     quoted: Callable[[Any], str] = _as_json
     mismatch: Callable[[Document], str] = lambda _: ""
 
@@ -119,6 +121,7 @@ def _strategic_merge_patch(body: bytes, resource: ServedResource, problems: Sequ
     return Patch(
         apply,
         problems,
+        merges_maps=True,
         quoted=lambda patched: go_text(orjson.loads(body)),
         mismatch=lambda patched: mismatch_text(patched, resource.schema()),
     )
@@ -152,7 +155,11 @@ def apply_patch(
                 )
         before_schema(patched)
         warnings = check_schema(
-            patched, resource, field_validation, lambda unknown: _all_problems(patch, resource, unknown)
+            patched,
+            resource,
+            field_validation,
+            lambda unknown: _all_problems(patch, resource, unknown),
+            is_merged=patch.merges_maps,
         )
     except TypeMismatch as mismatch:
         try:

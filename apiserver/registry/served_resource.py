@@ -27,8 +27,18 @@ _T = TypeVar("_T")
 
 ALL_VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
-# Checks, prunes and completes a document in place; returns the paths of the unknown fields it has removed.
-SchemaCheck = Callable[[Document], list[str]]
+
+class SchemaCheck(Protocol):
+    """Checks, prunes and completes a document in place."""
+
+    def __call__(self, document: Document, *, is_merged: bool = False) -> list[str]:
+        """Returns the paths of the unknown fields, which it removed. Raises TypeMismatch.
+
+        is_merged: a patch has been merged into an object as a map, which Kubernetes makes a Go object of
+            without JSON between: a whole number is an integer however it is written, and null in a custom
+            resource is a value.
+        """
+        ...
 
 
 class ScaleFields(NamedTuple):

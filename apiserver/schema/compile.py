@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 
 from apiserver.field_errors import field_below, item_below
 from apiserver.golang.formatting import json_type
+from apiserver.golang.whole_numbers import is_whole, make_whole
 from apiserver.meta.quantity import InvalidQuantity, canonical_quantity, quantity_text
 from apiserver.schema.go_fields import GoField, fields_of
 from apiserver.schema.structural import Kind, Schema
@@ -39,13 +40,15 @@ STRUCTS_MAX: Final = 100_000
 class _Report:
     """The report of one walk over a document.
 
+    is_merged: the document was made of maps, not of JSON: a whole number is an integer however it is written.
     unknown: the fields that were removed from the value that was walked last; the walk of the value around
         it takes them. structs: the number of structs in lists and maps.
     """
 
-    __slots__ = ("_unknown_count", "structs", "unknown")
+    __slots__ = ("_unknown_count", "is_merged", "structs", "unknown")
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_merged: bool = False) -> None:
+        self.is_merged = is_merged
         self.unknown: list[_Steps] | None = None
         self.structs = 0
         self._unknown_count = 0
@@ -87,9 +90,12 @@ class CompiledSchema:
     def __init__(self, walk: _Walk) -> None:
         self._walk = walk
 
-    def __call__(self, document: Any) -> list[str]:
-        """Returns the paths of the unknown fields, which it removed. Raises TypeMismatch."""
-        report = _Report()
+    def __call__(self, document: Any, *, is_merged: bool = False) -> list[str]:
+        """Returns the paths of the unknown fields, which it removed. Raises TypeMismatch.
+
+        is_merged: see `served_resource.SchemaCheck`.
+        """
+        report = _Report(is_merged=is_merged)
         try:
             self._walk(document, report)
         except _Mismatch as mismatch:
@@ -340,7 +346,7 @@ class _Compilation:
                 return value
             else:
                 raise _Malformed("boolean or JSON schema expected")
-            inside = _Report()
+            inside = _Report(is_merged=report.is_merged)
             inside.structs = report.structs
             try:
                 checked = walk_inside(value, inside)
@@ -427,6 +433,8 @@ def _integer(schema: Schema) -> _Walk:
     def walk(value: Any, report: _Report) -> Any:
         if type(value) is int and low <= value <= high:
             return value
+        if report.is_merged and type(value) is float and is_whole(value) and low <= value <= high:
+            return int(value)
         literal = f"{value}" if type(value) in (int, float) else ""
         raise _Mismatch(value, schema, literal)
 
@@ -449,20 +457,26 @@ def _number(schema: Schema) -> _Walk:
     return walk
 
 
-def _int_or_string(schema: Schema) -> _Walk:
-    """Go's IntOrString: its number has 32 bits."""
+def _int_or_string(_: Schema) -> _Walk:
+    """Go's IntOrString: its number has 32 bits, and is what is not a string."""
+    walk_number = _integer(_INT32)
+    return lambda value, report: value if type(value) is str else walk_number(value, report)
+
+
+_INT32: Final = Schema(Kind.INTEGER, "int32", bits=32)
+
+
+def _any(schema: Schema) -> _Walk:
+    must_be_object = schema.kind is Kind.ANY_OBJECT
 
     def walk(value: Any, report: _Report) -> Any:
-        if type(value) is str or (type(value) is int and -(1 << 31) <= value < 1 << 31):
-            return value
-        literal = f"{value}" if type(value) is int else ""
-        raise _Mismatch(value, schema, literal)
+        if must_be_object and type(value) is not dict:
+            raise _Mismatch(value, schema)
+        if report.is_merged and (type(value) is dict or type(value) is list):
+            make_whole(value)
+        return value
 
     return walk
-
-
-def _any(_: Schema) -> _Walk:
-    return lambda value, report: value
 
 
 _NOT_BASE64: Final = re.compile(r"[^A-Za-z0-9+/=\r\n]")
@@ -552,7 +566,7 @@ _SCALAR_WALKS: Final[dict[Kind, Callable[[Schema], _Walk]]] = {
     Kind.INT_OR_STRING: _int_or_string,
     Kind.QUANTITY: _quantity,
     Kind.ANY: _any,
-    Kind.ANY_OBJECT: _of_type(dict),
+    Kind.ANY_OBJECT: _any,
 }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from apiserver.golang.whole_numbers import is_whole
 from apiserver.schema.compile import SchemaCompiler, TypeMismatch
 from apiserver.schema.go_fields import fields_of
 from apiserver.schema.structural import Kind, Schema
@@ -58,6 +59,8 @@ def _mismatches(value: Any, schema: Schema, compiler: SchemaCompiler) -> Iterato
                 yield from _mismatches(item, schema.element, compiler)
         case Kind.BYTES if type(value) is not str:
             yield f"cannot restore slice from {found}"
+        case Kind.INTEGER if type(value) is float and is_whole(value):
+            yield from _decoding_error(value, schema, compiler)
         case Kind.STRING | Kind.BOOLEAN | Kind.INTEGER if type(value) is not _SCALARS[schema.kind]:
             yield _scalar_mismatch(value, found, schema)
         case Kind.NUMBER if type(value) not in (int, float):
@@ -79,6 +82,6 @@ def _scalar_mismatch(value: Any, found: str, schema: Schema) -> str:
 
 def _decoding_error(value: Any, schema: Schema, compiler: SchemaCompiler) -> Iterator[str]:
     try:
-        compiler.compile(schema)(value)
+        compiler.compile(schema)(value, is_merged=True)
     except TypeMismatch as mismatch:
         yield f"error decoding from json: {mismatch}" if schema.kind is Kind.BYTES else str(mismatch)

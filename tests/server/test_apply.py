@@ -249,8 +249,8 @@ BODIES: Final[dict[str, tuple[bytes, int]]] = {
     "a list": (b"[]", 400),
     "null": (b"null", 400),
     "no metadata": (b'{"apiVersion":"v1","kind":"ConfigMap","metadata":null}', 400),
-    "metadata that is a text": (b'{"apiVersion":"v1","kind":"ConfigMap","metadata":"x"}', 400),
-    "a name that is a number": (b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":5}}', 400),
+    "metadata that is a text": (b'{"apiVersion":"v1","kind":"ConfigMap","metadata":"x"}', 422),
+    "a name that is a number": (b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":5}}', 422),
     "a version that is a number": (
         b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","resourceVersion":1}}',
         422,
@@ -340,6 +340,225 @@ def test_f08_an_apply_that_wants_a_certain_object_creates_no_other(config_map: A
     assert (refused.status, refused.reason) == (409, "Conflict")
     assert "uid mismatch: the provided object specified uid gone" in refused.message
     assert config_map.api.get(config_map.path).status == 404
+
+
+# ---- numbers, types and null
+
+NUMBERS: Final[dict[str, tuple[str, str, int]]] = {
+    "an apply": (APPLY, "", 200),
+    "a strategic merge patch": ("application/strategic-merge-patch+json", "", 200),
+    "an apply of a scale": (APPLY, "/scale", 200),
+    "a strategic merge patch of a scale": ("application/strategic-merge-patch+json", "/scale", 200),
+    "a strategic merge patch of a status": ("application/strategic-merge-patch+json", "/status", 200),
+    "a merge patch is JSON": (MERGE_PATCH, "", 422),
+    "a merge patch of a scale": (MERGE_PATCH, "/scale", 422),
+}
+
+
+@pytest.fixture
+def deployment(api: Api, namespace: str) -> str:
+    path = f"/apis/apps/v1/namespaces/{namespace}/deployments"
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+    api.post(
+        path, {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
+    ).ok()
+    return f"{path}/d"
+
+
+@pytest.mark.parametrize(("media_type", "subresource", "status"), NUMBERS.values(), ids=NUMBERS)
+def test_a_whole_number_written_as_a_decimal_is_an_integer_unless_it_is_decoded(
+    media_type: str, subresource: str, status: int, api: Api, deployment: str
+) -> None:
+    kind = {"/scale": ("autoscaling/v1", "Scale")}.get(subresource, ("apps/v1", "Deployment"))
+    part = "status" if subresource == "/status" else "spec"
+    body = {"apiVersion": kind[0], "kind": kind[1], "metadata": {"name": "d"}, part: {"replicas": 3.0}}
+    query = "?fieldManager=m&force=true" if media_type == APPLY else ""
+    answer = api.patch(f"{deployment}{subresource}{query}", body, media_type)
+    assert answer.status == status
+    shown = api.get(deployment).ok()[part].get("replicas")
+    assert repr(shown) == ("3" if status == 200 else "1")
+
+
+def test_a_whole_number_that_is_a_key_is_an_integer(api: Api, deployment: str) -> None:
+    ports = [{"containerPort": 80.0}]
+    spec = {"template": {"spec": {"containers": [{"name": "c", "image": "i", "ports": ports}]}}}
+    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
+    made = api.patch(f"{deployment}?fieldManager=m", body, APPLY).ok()
+    owned = next(e for e in made["metadata"]["managedFields"] if e["manager"] == "m")["fieldsV1"]
+    containers = owned["f:spec"]["f:template"]["f:spec"]["f:containers"]
+    assert list(containers['k:{"name":"c"}']["f:ports"]) == ['k:{"containerPort":80,"protocol":"TCP"}']
+
+
+WRONG_TYPES: Final[dict[str, tuple[dict[str, Any], str]]] = {
+    "a name": ({"metadata": {"name": 123}}, ".metadata.name: expected string, got "),
+    "a name that is a list": ({"metadata": {"name": ["a"]}}, ".metadata.name: expected string, got "),
+    "metadata": ({"metadata": "x"}, ".metadata: expected map, got &{x}"),
+    "a namespace": (
+        {"metadata": {"name": "a", "namespace": 1}},
+        ".metadata.namespace: expected string, got ",
+    ),
+    "a uid": ({"metadata": {"name": "a", "uid": 1}}, ".metadata.uid: expected string, got "),
+    "owners": (
+        {"metadata": {"name": "a", "managedFields": "x"}},
+        ".metadata.managedFields: expected list, got",
+    ),
+    "data": ({"data": [1]}, ".data: expected map, got &{[...]}"),
+}
+
+
+@pytest.mark.parametrize(("fields", "text"), WRONG_TYPES.values(), ids=WRONG_TYPES)
+def test_a_wrong_type_in_an_apply_is_told_by_its_path(
+    fields: dict[str, Any], text: str, config_map: Applied
+) -> None:
+    """Row E01."""
+    refused = config_map.apply("m", **fields)
+    assert (refused.status, refused.reason) == (422, "Invalid")
+    assert "failed to create typed patch object (/" in refused.message
+    assert text in refused.message
+
+
+WRONG_SCALES: Final[dict[str, tuple[dict[str, Any], str]]] = {
+    "a spec": ({"spec": "x"}, ".spec: expected map, got &{x}"),
+    "a number": ({"spec": {"replicas": "x"}}, ".spec.replicas: expected numeric (int or float), got string"),
+    "a status": ({"status": "x"}, ".status: expected map, got &{x}"),
+    "metadata": ({"metadata": "x"}, ".metadata: expected map, got &{x}"),
+    "labels": ({"metadata": {"name": "d", "labels": 1}}, ".metadata.labels: expected map, got &{1}"),
+}
+
+
+def scale(**fields: Any) -> dict[str, Any]:
+    return {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "d"}, **fields}
+
+
+@pytest.mark.parametrize(("fields", "text"), WRONG_SCALES.values(), ids=WRONG_SCALES)
+def test_a_scale_of_a_wrong_type_is_refused(
+    fields: dict[str, Any], text: str, api: Api, deployment: str
+) -> None:
+    refused = api.patch(f"{deployment}/scale?fieldManager=m", scale(**fields), APPLY)
+    assert (refused.status, refused.reason) == (422, "Invalid")
+    assert refused.message.endswith(f"; autoscaling/v1, Kind=Scale): {text}")
+
+
+@pytest.mark.parametrize("spec", [{"replicas": None}, {}, None], ids=["null", "omitted", "no spec"])
+def test_f15_who_gives_up_the_number_of_a_scale_scales_to_zero(spec: Any, api: Api, deployment: str) -> None:
+    api.patch(f"{deployment}/scale?fieldManager=m&force=true", scale(spec={"replicas": 3}), APPLY).ok()
+    api.patch(f"{deployment}/scale?fieldManager=m&force=true", scale(spec=spec), APPLY).ok()
+    assert api.get(deployment).ok()["spec"]["replicas"] == 0
+
+
+def test_e06_unknown_fields_of_a_scale_are_told(api: Api, deployment: str) -> None:
+    path = f"{deployment}/scale?fieldManager=m"
+    assert api.patch(path, scale(spec={"zz": 1}), APPLY).warnings == [r"unknown field \"spec.zz\""]
+    assert api.patch(f"{path}&fieldValidation=Strict", scale(zz=1), APPLY).status == 400
+
+
+def test_f10_a_quantity_written_otherwise_is_another_value(api: Api, namespace: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}/resourcequotas/q"
+
+    def apply(manager: str, cpu: Any) -> Answer:
+        spec = {"hard": {"cpu": cpu}}
+        body = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": spec}
+        return api.patch(f"{path}?fieldManager={manager}", body, APPLY)
+
+    made = apply("a", "1").ok()
+    assert apply("b", "1000m").status == 409
+    assert apply("b", 1).status == 409
+    assert apply("a", "1000m").ok()["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+
+
+TEXT: Final = {"type": "string"}
+NULLABLE: Final = {"type": "string", "nullable": True}
+WITH_NULL: Final = {
+    "type": "object",
+    "properties": {
+        "spec": {
+            "type": "object",
+            "properties": {
+                "a": TEXT,
+                "nullable": NULLABLE,
+                "default": {**TEXT, "default": "D"},
+                "both": {**NULLABLE, "default": "D"},
+                "list": {"type": "array", "items": TEXT},
+                "tags": {"type": "array", "x-kubernetes-list-type": "set", "items": TEXT},
+                "map": {"type": "object", "additionalProperties": TEXT},
+                "items": {
+                    "type": "array",
+                    "x-kubernetes-list-type": "map",
+                    "x-kubernetes-list-map-keys": ["k"],
+                    "items": {"type": "object", "required": ["k"], "properties": {"k": TEXT, "v": TEXT}},
+                },
+                "free": {"x-kubernetes-preserve-unknown-fields": True},
+            },
+        },
+        "status": {"type": "object", "properties": {"a": TEXT, "nullable": NULLABLE}},
+    },
+}
+REFUSED: Final = object()
+GONE: Final = object()
+# What is applied to an object without the field, and to one where the same manager has applied a value: what
+# the field is then. Null says nothing of what is inside of lists and objects: that is given up.
+NULLS: Final[dict[str, tuple[dict[str, Any], Any, Any]]] = {
+    "a text": ({"a": None}, REFUSED, REFUSED),
+    "a list": ({"list": None}, REFUSED, REFUSED),
+    "a set": ({"tags": None}, REFUSED, GONE),
+    "a list of items": ({"items": None}, REFUSED, GONE),
+    "a map": ({"map": None}, REFUSED, {}),
+    "in a map": ({"map": {"k": None}}, REFUSED, REFUSED),
+    "in an item": ({"items": [{"k": "1", "v": None}]}, REFUSED, REFUSED),
+    "where it is allowed": ({"nullable": None}, None, None),
+    "where there is a default": ({"default": None}, "D", "D"),
+    "where it is allowed and there is a default": ({"both": None}, None, None),
+    "where there is no schema": ({"free": {"k": None}}, {"k": None}, {"k": None}),
+}
+BEFORE: Final = {
+    "a": "x", "list": ["x"], "tags": ["x"], "items": [{"k": "1", "v": "x"}], "map": {"k": "x"},
+    "nullable": "x", "default": "x", "both": "x", "free": {"k": "x"},
+}  # fmt: skip
+
+
+@pytest.fixture
+def with_null(api: Api) -> Defined:
+    return define(api, definition(new_group(), version("v1", schema=WITH_NULL, subresources={"status": {}})))
+
+
+@pytest.mark.parametrize(("spec", "added", "replaced"), NULLS.values(), ids=NULLS)
+def test_f08_f15_null_in_an_apply_of_a_custom_resource_is_a_value(
+    spec: dict[str, Any], added: Any, replaced: Any, with_null: Defined, api: Api
+) -> None:
+    [field] = spec
+    for name, before, expected in (("a", {}, added), ("b", {field: BEFORE[field]}, replaced)):
+        path = f"{with_null.objects()}/{name}"
+        made = api.patch(f"{path}?fieldManager=m", with_null.body(name, spec=before), APPLY).ok()
+        answer = api.patch(f"{path}?fieldManager=m", with_null.body(name, spec=spec), APPLY)
+        if expected is REFUSED:
+            [(reason, where)] = answer.causes
+            assert (answer.status, reason) == (422, "FieldValueTypeInvalid")
+            assert where.startswith(f"spec.{field}")
+            assert answer.message.endswith(': "null"')
+            assert api.get(path).ok() == made
+        else:
+            assert answer.ok().get("spec", {}).get(field, GONE) == expected
+            assert f"f:{field}" in answer.ok()["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]
+
+
+def test_null_in_an_apply_of_a_status_is_a_value(with_null: Defined, api: Api) -> None:
+    path = f"{with_null.objects()}/s"
+    api.post(with_null.objects(), with_null.body("s", spec={})).ok()
+    refused = api.patch(f"{path}/status?fieldManager=m", with_null.body("s", status={"a": None}), APPLY)
+    assert (refused.status, refused.causes) == (422, [("FieldValueTypeInvalid", "status.a")])
+    kept = api.patch(f"{path}/status?fieldManager=m", with_null.body("s", status={"nullable": None}), APPLY)
+    assert kept.ok()["status"] == {"nullable": None}
+
+
+def test_null_in_all_other_writes_of_a_custom_resource_is_nothing(with_null: Defined, api: Api) -> None:
+    path = f"{with_null.objects()}/n"
+    made = api.post(with_null.objects(), with_null.body("n", spec={"a": None, "map": {"k": None}})).ok()
+    assert made["spec"] == {"map": {}, "default": "D", "both": "D"}
+    patched = api.patch(
+        path, [{"op": "add", "path": "/spec/a", "value": None}], "application/json-patch+json"
+    )
+    assert patched.ok()["spec"] == made["spec"]
 
 
 # ---- several versions of a type, and schemas that change

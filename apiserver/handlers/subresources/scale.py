@@ -31,6 +31,7 @@ from apiserver.registry.size_class import SizeClass, size_class
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import Draft
+from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
 INT32_MAX: Final = (1 << 31) - 1
@@ -99,17 +100,22 @@ def scale_handlers(
         def to_object(scale: Document) -> Document:
             meta = {key: scale["metadata"][key] for key in _APPLIED_META if key in scale["metadata"]}
             document = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta}
-            replicas = (scale.get("spec") or {}).get("replicas")
-            if replicas is not None:
-                _put(document, fields.replicas, replicas)
+            spec = scale.get("spec") or {}
+            if "replicas" in spec:
+                _put(document, fields.replicas, spec["replicas"] or 0)
             return document
+
+        def complete(document: Document, before: Document) -> None:
+            """A scale has a number: who gives it up scales to 0."""
+            if at(document, *fields.replicas) is None and at(before, *fields.replicas) is not None:
+                _put(document, fields.replicas, 0)
 
         def check_object(document: Document) -> None:
             """Raises Invalid for an object without a scale, which is the answer."""
             scale_of(document, resource, fields, kind)
 
         applied, _ = await applier.apply(
-            call, ApplyConversion(_view(resource, fields, kind), to_object, check_object)
+            call, ApplyConversion(_view(resource, fields, kind), to_object, complete, check_object)
         )
         await send_scale(call, encoder, applied)
 

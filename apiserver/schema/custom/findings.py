@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final, TypeAlias
 
 from apiserver.field_errors import FieldError, quote
+from apiserver.golang.formatting import number_text
 from apiserver.golang.quoting import go_quote
-from apiserver.schema.custom import numbers
 
 # A message, and the error that it is of.
 Finding: TypeAlias = tuple[str, FieldError]
@@ -27,7 +27,7 @@ def add(errors: ErrorsByMessage, *findings: Finding) -> None:
 
 
 def invalid_value(path: str, value: Any, text: str) -> Finding:
-    value_text = numbers.format_number(value) if type(value) in (int, float) else quote(value)
+    value_text = number_text(value) if type(value) in (int, float) else quote(value)
     return text, FieldError(field_of(path), "FieldValueInvalid", f"Invalid value: {value_text}: {text}")
 
 

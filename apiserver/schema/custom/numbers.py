@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import sys
-from decimal import Decimal
 from typing import Any, Final
 
 INT64_MIN: Final = -(1 << 63)
@@ -58,21 +57,3 @@ def is_multiple(value: float, factor: float) -> bool:
     if isinstance(value, int) and isinstance(factor, int):
         return value % factor == 0
     return is_integral(1 / factor * value if factor < 1 else value / factor)
-
-
-def format_number(value: float) -> str:
-    """The number as Go's %v prints it: floats from a million on have an exponent, as `1e+06`."""
-    if isinstance(value, int):
-        return str(value)
-    sign, digits, exponent = Decimal(repr(value)).as_tuple()
-    assert isinstance(exponent, int)  # JSON has neither infinities nor NaN
-    text = "".join(map(str, digits)).lstrip("0")
-    power = len(text) + exponent - 1
-    text = text.rstrip("0") or "0"
-    minus = "-" if sign else ""
-    if text == "0":
-        return f"{minus}0"
-    if -4 <= power < 6:
-        return f"{value:.0f}" if value == int(value) else repr(value)
-    fraction = f".{text[1:]}" if text[1:] else ""
-    return f"{minus}{text[0]}{fraction}e{'-' if power < 0 else '+'}{abs(power):02d}"

@@ -46,9 +46,10 @@ class Pruner:
         self._meta, self._prunes = meta, not keeps_unknown
         self._root = _Field({**schema, extensions.embedded_resource: True}, _Context(extensions, meta))
 
-    def __call__(self, document: Document) -> list[str]:
+    def __call__(self, document: Document, *, is_merged: bool = False) -> list[str]:
         """Returns the paths of the unknown fields, which it removed.
 
+        is_merged: see `registry.served_resource.SchemaCheck`.
         Raises TypeMismatch for wrong types in metadata, and of apiVersion and kind; `SchemaValidator` reports
         all others.
         """
@@ -59,7 +60,7 @@ class Pruner:
                 raise TypeMismatch(
                     f".{name} accessor error: {quote(value)} is of the type {actual}, expected string"
                 )
-        report = _Report(prunes=self._prunes, coerces=True)
+        report = _Report(prunes=self._prunes, coerces=True, keeps_null=is_merged)
         in_metadata = []
         if "metadata" in document:
             if document["metadata"] is None:
@@ -91,12 +92,13 @@ class _Report:
     """The options and the report of one pass over a document.
 
     prunes: it removes unknown fields. coerces: it checks the metadata of embedded resources.
+    keeps_null: it keeps a null that the schema does not allow and has no default for.
     """
 
-    __slots__ = ("coerces", "has_changed", "in_metadata", "prunes", "set_bytes", "unknown")
+    __slots__ = ("coerces", "has_changed", "in_metadata", "keeps_null", "prunes", "set_bytes", "unknown")
 
-    def __init__(self, *, prunes: bool, coerces: bool) -> None:
-        self.prunes, self.coerces = prunes, coerces
+    def __init__(self, *, prunes: bool, coerces: bool, keeps_null: bool = False) -> None:
+        self.prunes, self.coerces, self.keeps_null = prunes, coerces, keeps_null
         self.unknown: list[str] = []
         self.in_metadata: list[str] = []
         self.has_changed = False
@@ -194,7 +196,8 @@ def _object_visit(schema: JSONSchema, context: _Context, *, keeps_unknown: bool)
                 continue
             if child is None and not place.is_nullable:
                 if place.default is None:
-                    removed.append(name)
+                    if not report.keeps_null:
+                        removed.append(name)
                     continue
                 child = value[name] = place.new_default(report)
                 kind = type(child)
@@ -260,7 +263,8 @@ def _coerce(
     def is_kept(name: str) -> bool:
         return name in resource and not (resource[name] is None and name in fields)
 
-    for name in ("apiVersion", "kind"):
+    # Of what an apply makes, validation tells.
+    for name in () if report.keeps_null else ("apiVersion", "kind"):
         if is_kept(name) and type(resource[name]) is not str:
             raise TypeMismatch(str(invalid(bracketed((path, name)), resource[name], "must be a string")))
     if not is_kept("metadata"):

@@ -14,6 +14,7 @@ from apiserver.field_errors import (
     too_many,
     truncated,
 )
+from apiserver.golang.formatting import number_text
 from apiserver.golang.regex import InvalidPattern, compile_pattern
 from apiserver.schema.custom import numbers
 from apiserver.schema.custom.correlation import equal
@@ -167,11 +168,9 @@ def number_rules(schema: JSONSchema, kind: str, text_format: str, values: type) 
 def _multiple_rule(factor: float, _: bool) -> Rule:
     def finding(value: float, path: str) -> Finding:
         if factor < 0:
-            text = f"factor MultipleOf declared for {path} must be positive: {numbers.format_number(factor)}"
+            text = f"factor MultipleOf declared for {path} must be positive: {number_text(factor)}"
             return invalid_value(path, factor, text)
-        return invalid_value(
-            path, value, f"{path} in body should be a multiple of {numbers.format_number(factor)}"
-        )
+        return invalid_value(path, value, f"{path} in body should be a multiple of {number_text(factor)}")
 
     return Rule(lambda value: numbers.is_multiple(value, factor), finding)
 
@@ -190,5 +189,5 @@ def _maximum_rule(most: float, is_exclusive: bool) -> Rule:
 
 def _out_of_range(relation: str, limit: float) -> Callable[[float, str], Finding]:
     return lambda value, path: invalid_value(
-        path, value, f"{path} in body should be {relation} {numbers.format_number(limit)}"
+        path, value, f"{path} in body should be {relation} {number_text(limit)}"
     )

@@ -152,11 +152,13 @@ def test_an_empty_struct_is_in_the_set_and_the_servers_metadata_is_not() -> None
 
 MISFITS: dict[str, tuple[dict[str, Any], str]] = {
     "a wrong scalar": ({"a": 5}, ".spec.a: expected string, got &value.valueUnstructured{Value:5}"),
-    "no number": (
-        {"n": "x"},
-        ".spec.n: expected numeric (int or float), got &value.valueUnstructured{Value:x}",
+    "no number": ({"n": "x"}, ".spec.n: expected numeric (int or float), got string"),
+    "a list for a number": ({"n": [1]}, ".spec.n: expected numeric (int or float), got []interface {}"),
+    "a number that is no text": (
+        {"a": 1.5},
+        ".spec.a: expected string, got &value.valueUnstructured{Value:1.5}",
     ),
-    "no boolean": ({"on": 1}, ".spec.on: expected boolean, got &value.valueUnstructured{Value:1}"),
+    "no boolean": ({"on": 1}, ".spec.on: expected boolean, got &{1}"),
     "no list": ({"items": {}}, ".spec.items: expected list, got &{map[...]}"),
     "no map": ({"atom": "x"}, ".spec.atom: expected map, got &{x}"),
     "wrong inside of what is atomic": (
@@ -168,6 +170,22 @@ MISFITS: dict[str, tuple[dict[str, Any], str]] = {
         '.spec.items: duplicate entries for key [name="x",proto="TCP"]',
     ),
     "a set's item twice": ({"tags": ["a", "a"]}, '.spec.tags: duplicate entries for key [="a"]'),
+    "null in a set": (
+        {"tags": [None]},
+        ".spec.tags: element 0: associative list without keys has an element that's an explicit null",
+    ),
+    "an object in a set": (
+        {"tags": [{}]},
+        ".spec.tags: element 0: associative list without keys has an element that's a map type",
+    ),
+    "a list in a set": (
+        {"tags": [[]]},
+        ".spec.tags: element 0: not supported: associative list with lists as elements",
+    ),
+    "a key that is null": (
+        {"items": [{"name": None, "proto": 5}]},
+        ".spec.items[name=null,proto=5].proto: expected string, got &value.valueUnstructured{Value:5}",
+    ),
     "a null item": (
         {"items": [None]},
         ".spec.items: element 0: associative list with keys may not have a null element",
@@ -184,6 +202,44 @@ def test_a_document_that_does_not_fit_is_refused_by_path(spec: dict[str, Any], t
     with pytest.raises(SchemaMismatch) as refused:
         to_field_set(thing_of(spec=spec), TYPE_DEF)
     assert str(refused.value) == text
+
+
+METADATA: dict[str, tuple[Any, str]] = {
+    "no object": ("x", ".metadata: expected map, got &{x}"),
+    "a name": ({"name": 123}, ".metadata.name: expected string, got &value.valueUnstructured{Value:123}"),
+    "a uid": ({"uid": True}, ".metadata.uid: expected string, got &value.valueUnstructured{Value:true}"),
+    "a list of entries": ({"managedFields": "x"}, ".metadata.managedFields: expected list, got &{x}"),
+}
+
+
+@pytest.mark.parametrize(("meta", "text"), METADATA.values(), ids=METADATA)
+def test_metadata_of_a_wrong_type_is_refused_though_nobody_owns_it(meta: Any, text: str) -> None:
+    with pytest.raises(SchemaMismatch) as refused:
+        to_field_set(thing_of() | {"metadata": meta}, TYPE_DEF)
+    assert str(refused.value) == text
+
+
+# Each makes the document that has an integer in its place, and owns the same.
+WHOLE: dict[str, tuple[Any, Any]] = {
+    "a number": ({"n": 3.0}, {"n": 3}),
+    "with an exponent": ({"n": 1e2}, {"n": 100}),
+    "a quantity": ({"size": 2.0}, {"size": 2}),
+    "where there is no schema": ({"free": {"k": 1.0, "l": [2.0]}}, {"free": {"k": 1, "l": [2]}}),
+    "a list without a schema": ({"free": {"l": [{"m": 2.0}]}}, {"free": {"l": [{"m": 2}]}}),
+    "a field of an item": (
+        {"items": [{"name": "x", "v": 1.0}]},
+        {"items": [{"name": "x", "v": 1}]},
+    ),
+    "a fraction stays": ({"n": 3.5}, {"n": 3.5}),
+}
+
+
+@pytest.mark.parametrize(("spec", "expected"), WHOLE.values(), ids=WHOLE)
+def test_a_whole_number_is_an_integer_however_it_is_written(spec: Any, expected: Any) -> None:
+    document = thing_of(spec=spec)
+    fields = to_field_set(document, TYPE_DEF)
+    assert repr(document) == repr(thing_of(spec=expected))
+    assert fields == to_field_set(thing_of(spec=expected), TYPE_DEF)
 
 
 def test_unknown_fields_are_distinguished_from_wrong_values() -> None:

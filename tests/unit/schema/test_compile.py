@@ -186,8 +186,8 @@ MISMATCHES: Final[dict[str, tuple[dict[str, Any], str]]] = {
     "a fraction for a port": (
         container(livenessProbe={"httpGet": {"port": 1.5}}),
         (
-            "json: cannot unmarshal number into Go struct field "
-            "HTTPGetAction.spec.containers.livenessProbe.httpGet.port of type intstr.IntOrString"
+            "json: cannot unmarshal number 1.5 into Go struct field "
+            "HTTPGetAction.spec.containers.livenessProbe.httpGet.port of type int32"
         ),
     ),
 }
@@ -451,6 +451,36 @@ def test_a_number_for_a_port_has_32_bits() -> None:
     """Source: apimachinery, pkg/util/intstr: IntVal is an int32."""
     with pytest.raises(TypeMismatch, match="2147483648"):
         POD(container(livenessProbe={"httpGet": {"port": 2**31}}))
+
+
+# What is made of maps, as Kubernetes makes it: a document, and what becomes of it.
+MERGED: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
+    "an integer": ({"spec": {"priority": 3.0}}, {"spec": {"priority": 3}}),
+    "a number for a port": (
+        container(livenessProbe={"httpGet": {"port": 8e1}}),
+        container(livenessProbe={"httpGet": {"port": 80}}),
+    ),
+    "what has no schema": (
+        {"metadata": {"managedFields": [{"fieldsV1": {"a": [1.0, 1.5]}}]}},
+        {"metadata": {"managedFields": [{"fieldsV1": {"a": [1, 1.5]}}]}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("document", "expected"), MERGED.values(), ids=MERGED)
+def test_a_whole_number_in_what_has_been_merged_is_an_integer(
+    document: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    merged, normal = copy.deepcopy(document), copy.deepcopy(expected)
+    POD(merged, is_merged=True)
+    POD(normal)
+    assert repr(merged) == repr(normal)
+
+
+@pytest.mark.parametrize("number", [3.5, 2.0**31, 1e300])
+def test_other_numbers_in_what_has_been_merged_are_refused(number: float) -> None:
+    with pytest.raises(TypeMismatch, match=r"of type int32$"):
+        POD({"spec": {"priority": number}}, is_merged=True)
 
 
 # ---- whatever comes

@@ -34,6 +34,15 @@ CASES: Final[dict[str, tuple[Document, str]]] = {
     "a truth for a text": ({"metadata": {"labels": {"a": True}}}, "unrecognized type: string"),
     "a text for a number": ({"spec": {"replicas": "2"}}, "unrecognized type: int32"),
     "a fraction for an integer": ({"spec": {"replicas": 1.5}}, "cannot convert float64 to int32"),
+    "a whole number is an integer": ({"spec": {"replicas": 2.0}}, ""),
+    "a whole number that has too many bits": (
+        {"spec": {"replicas": 2147483648.0}},
+        "json: cannot unmarshal number 2147483648.0 into Go value of type int32",
+    ),
+    "a number for a truth, behind a whole one": (
+        {"spec": {"replicas": 2.0, "paused": 1}},
+        "unrecognized type: bool",
+    ),
     "a text for a truth": (container(tty="yes"), "unrecognized type: bool"),
     "the first in the order of the type's fields": (
         {"spec": {"selector": 1, "replicas": "x"}},

@@ -120,6 +120,38 @@ def test_defaults_and_null(schema: dict[str, Any], value: Any, completed: Any) -
     assert repr(document) == repr({"v": completed})  # 1 is not 1.0, and no other order
 
 
+# Of an apply, whose null is a value: validation refuses it.
+MERGED: Final[dict[str, tuple[dict[str, Any], Any, Any]]] = {
+    "a field": (of(a=TEXT), {"a": None}, {"a": None}),
+    "a value of a map": (values(TEXT), {"k": None}, {"k": None}),
+    "a list and an object": (of(a=items(TEXT), b=of(c=TEXT)), {"a": None, "b": None}, {"a": None, "b": None}),
+    "where null is allowed": (of(a=TEXT | {"nullable": True}), {"a": None}, {"a": None}),
+    "a default replaces it": (of(a=TEXT | {"default": "x"}), {"a": None}, {"a": "x"}),
+    "but not where null is allowed": (
+        of(a=TEXT | {"default": "x", "nullable": True}),
+        {"a": None},
+        {"a": None},
+    ),
+    "the kind of a resource": (
+        RESOURCE | KEEPS_UNKNOWN,
+        {"kind": None, "z": None},
+        {"kind": None, "z": None},
+    ),
+    "its metadata is completed": (
+        RESOURCE | KEEPS_UNKNOWN,
+        {"metadata": {"labels": None}},
+        {"metadata": {}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("schema", "value", "kept"), MERGED.values(), ids=MERGED)
+def test_null_is_kept_in_what_has_been_merged(schema: dict[str, Any], value: Any, kept: Any) -> None:
+    document = {"v": copy.deepcopy(value)}
+    assert field(schema).pruner(document, is_merged=True) == []
+    assert document == {"v": kept}
+
+
 def test_a_default_is_copied() -> None:
     custom = root(of(a=items(TEXT) | {"default": ["x"]}))
     one: dict[str, Any] = {}

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.schema.custom.numbers import format_number
 from apiserver.schema.custom.validation import ERRORS_MAX
 
 from .samples import (
@@ -293,27 +292,6 @@ CASES: Final = TYPES | LIMITS | LOGIC
 @pytest.mark.parametrize(("schema", "value", "expected"), CASES.values(), ids=CASES)
 def test_value(schema: dict[str, Any], value: Any, expected: list[Problem]) -> None:
     assert problems(schema, value) == expected
-
-
-# Go's strconv, format g, shortest.
-SHOWN: Final[dict[float, str]] = {
-    5.0: "5",
-    -0.0: "-0",
-    0.5: "0.5",
-    100_000.0: "100000",
-    1_000_000.0: "1e+06",
-    123_456.789: "123456.789",
-    1_234_567.0: "1.234567e+06",
-    0.0001: "0.0001",
-    -0.00001: "-1e-05",
-    1.5e300: "1.5e+300",
-    1 << 62: "4611686018427387904",
-}
-
-
-@pytest.mark.parametrize(("number", "text"), [(5, "5"), *SHOWN.items()])
-def test_numbers_are_formatted_as_go_does(number: float, text: str) -> None:
-    assert format_number(number) == text
 
 
 def test_at_the_top_no_field_is_named() -> None:
