@@ -140,7 +140,7 @@ def _subresources(
             for scale in (SCALE, *OLD_SCALES)
         },
         **{rollback: rollback_handlers(registry, virtual, rollback) for rollback in OLD_ROLLBACKS},
-        BINDING: binding_handlers(registry, served, virtual, lifecycle, clock),
+        BINDING: binding_handlers(registry, served, virtual, lifecycle, clock, config.gates),
         EVICTION: eviction_handlers(registry, served, virtual, lifecycle, clock),
         TOKEN_REQUEST: token_handlers(registry, served, virtual, lifecycle, tokens, clock),
     }

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from apiserver.admission.chain import AdmissionChain
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.app.core import Core
+from apiserver.catalogue.core.pods.rules import CLEARING_GATE
 from apiserver.controllers.controller_manager import ControllerSpec
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Writer
@@ -73,7 +74,7 @@ def _simulated_nodes(
     )
     yield ControllerSpec(
         scheduler.NAME,
-        lambda: SimulatedScheduler(cluster, scheduling),
+        lambda: SimulatedScheduler(cluster, scheduling, clears_nomination=config.gates.is_on(CLEARING_GATE)),
         leader_only=True,
     )
     yield ControllerSpec(

@@ -31,11 +31,16 @@ def set_condition(document: Document, condition: Document, now: str) -> None:
 
     Fields that `condition` lacks are kept, too.
     """
+    replace_condition(document, {**(find_condition(document, condition["type"]) or {}), **condition}, now)
+
+
+def replace_condition(document: Document, condition: Document, now: str) -> None:
+    """Likewise, but fields that `condition` lacks are lost. Source: pkg/api/pod, UpdatePodCondition."""
     conditions = document.setdefault("status", {}).setdefault("conditions", [])
     for index, old in enumerate(conditions):
         if old.get("type") == condition["type"]:
             is_unchanged = old.get("status") == condition["status"]
             time = old.get("lastTransitionTime") if is_unchanged else now
-            conditions[index] = {**old, **condition, "lastTransitionTime": time}
+            conditions[index] = {**condition, "lastTransitionTime": time}
             return
     conditions.append({**condition, "lastTransitionTime": now})

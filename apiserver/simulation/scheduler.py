@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from apiserver.catalogue.core.pods.assignment import assign_node
 from apiserver.controllers.controller import Controller, Outcome, Requeue
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.controllers.informer import Informer
@@ -50,8 +51,11 @@ _TELL_AGAIN: Final = ("", "")
 class SimulatedScheduler:
     """Its keys are pods that wait for a node, nodes that have changed, and `_TELL_AGAIN`."""
 
-    def __init__(self, cluster: ClusterAccess, events: EventRecorder) -> None:
-        self._cluster = cluster
+    def __init__(
+        self, cluster: ClusterAccess, events: EventRecorder, *, clears_nomination: bool = True
+    ) -> None:
+        """clears_nomination: see `catalogue.core.pods.assignment`."""
+        self._cluster, self._clears_nomination = cluster, clears_nomination
         self._events = events
         self._component = Component(cluster, USER, "kube-scheduler")
         self._nodes = ObjectIndex(self._on_node)
@@ -205,12 +209,7 @@ class SimulatedScheduler:
         def bind(found: Document) -> bool:
             if not is_waiting(found):
                 return False
-            found["spec"]["nodeName"] = node
-            for each in (found.get("status") or {}).get("conditions") or ():
-                if each.get("type") == "PodScheduled":
-                    each.pop("reason", None)
-                    each.pop("message", None)
-            set_condition(found, {"type": "PodScheduled", "status": "True", "lastProbeTime": None}, now)
+            assign_node(found, node, now, clears_nomination=self._clears_nomination)
             return True
 
         target = replace(Target.of(self._cluster.resource(PODS), pod), rules=_BINDING)

@@ -244,6 +244,20 @@ def test_a_pod_is_bound_once(api: Api, pods: str) -> None:
     assert_refused(api.post(f"{pods}/p/binding", binding), 409, "Conflict", message)
 
 
+def test_a_pod_that_is_bound_tells_nothing_of_the_time_before(api: Api, pods: str) -> None:
+    gated = api.post(pods, pod("gated", schedulingGates=[{"name": "example.com/gate"}])).ok()
+    assert gated["status"]["conditions"][0]["reason"] == "SchedulingGated"
+    api.patch(f"{pods}/gated", {"spec": {"schedulingGates": None}}).ok()
+    api.patch(f"{pods}/gated/status", {"status": {"nominatedNodeName": "n2"}}).ok()
+    binding = {"metadata": {"name": "gated"}, "target": {"kind": "Node", "name": "n1"}}
+    api.post(f"{pods}/gated/binding", binding).ok()
+    status = api.get(f"{pods}/gated").ok()["status"]
+    (scheduled,) = status["conditions"]
+    assert scheduled.keys() == {"type", "status", "lastProbeTime", "lastTransitionTime"}
+    assert (scheduled["status"], scheduled["lastProbeTime"]) == ("True", None)
+    assert "nominatedNodeName" not in status
+
+
 BAD_BINDINGS: Final[dict[str, tuple[dict[str, Any], int, str]]] = {
     "no target": ({"metadata": {"name": "p"}}, 422, "target.name: Required value"),
     "a target that is no node": (

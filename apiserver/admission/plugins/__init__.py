@@ -47,6 +47,7 @@ from apiserver.admission.plugins.pod_resize_validator import PodResizeValidator
 from apiserver.admission.plugins.pod_security import PodSecurity
 from apiserver.admission.plugins.pod_security_policy import PodSecurityPolicyAdmission
 from apiserver.admission.plugins.pod_toleration_restriction import PodTolerationRestriction
+from apiserver.admission.plugins.pod_topology_labels import GATE as LABELS_GATE
 from apiserver.admission.plugins.pod_topology_labels import PodTopologyLabels
 from apiserver.admission.plugins.priority import Priority
 from apiserver.admission.plugins.privilege_escalation import PrivilegeEscalationCheck
@@ -140,7 +141,7 @@ def builtin_plugins(
         CertificateSubjectRestriction(brand),
         DefaultIngressClass(lister(brand.group("networking"), "ingressclasses")),
         DenyServiceExternalIPs(),
-        PodTopologyLabels(lister("", "nodes")),
+        *([PodTopologyLabels(lister("", "nodes"))] if gates.is_on(LABELS_GATE) else ()),
         PodResizeValidator(lister("", "nodes")),
         MutatingAdmissionPolicy(context, params, metrics.mutating_policies),
         MutatingAdmissionWebhook(configurations("mutatingwebhookconfigurations"), webhooks),

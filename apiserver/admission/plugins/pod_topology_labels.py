@@ -12,6 +12,7 @@ from apiserver.admission.listers import Lister
 from apiserver.admission.plugins.pod_specs import PODS
 from apiserver.vocabulary import Document, GroupResource
 
+GATE: Final = "PodTopologyLabelsAdmission"
 LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
 _BINDING: Final = "binding"
 

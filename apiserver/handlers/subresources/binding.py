@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
+from apiserver.admission.plugins.pod_topology_labels import GATE as LABELS_GATE
+from apiserver.catalogue.core.pods.assignment import assign_node
+from apiserver.catalogue.core.pods.rules import CLEARING_GATE
 from apiserver.catalogue.subresources import BINDING
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.errors import BadRequest, Conflict, Invalid
+from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, not_supported, required
 from apiserver.handlers.virtual_kinds import VirtualKinds, send_success
 from apiserver.meta import timestamps
-from apiserver.meta.conditions import set_condition
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.size_class import size_class_of_document
 from apiserver.registry.store import Registry
@@ -35,12 +38,16 @@ def binding_handlers(
     virtual: VirtualKinds,
     lifecycle: NamespaceLifecycle,
     clock: Callable[[], float],
+    gates: FeatureGates,
 ) -> Mapping[str, Handler]:
     """Returns the handlers of pods/{name}/binding and of the collection bindings, by verb.
 
     clock: seconds since 1970.
     """
     kind = virtual.kinds[BINDING]
+    clears_nomination = gates.is_on(CLEARING_GATE)
+    # What of its metadata comes to the pod.
+    passed_on = ("annotations", "labels") if gates.is_on(LABELS_GATE) else ("annotations",)
 
     async def create(call: ApiCall) -> None:
         info = call.info
@@ -71,12 +78,11 @@ def binding_handlers(
                         f"Precondition failed: {label} in precondition: {meta[field]}, "
                         f"{label} in object meta: {pod['metadata'][field]}",
                     )
-            for field in ("annotations", "labels"):
+            for field in passed_on:
                 if meta.get(field):
                     pod["metadata"][field] = {**(pod["metadata"].get(field) or {}), **meta[field]}
-            pod["spec"]["nodeName"] = binding["target"]["name"]
-            scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
-            set_condition(pod, scheduled, timestamps.to_text(clock()))
+            now = timestamps.to_text(clock())
+            assign_node(pod, binding["target"]["name"], now, clears_nomination=clears_nomination)
             return Draft(pod)
 
         request = WriteRequest(

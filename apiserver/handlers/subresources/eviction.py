@@ -14,7 +14,7 @@ from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.errors import ApiError, BadRequest, Conflict, Forbidden
 from apiserver.handlers.virtual_kinds import VirtualKinds, send_success
 from apiserver.meta import timestamps
-from apiserver.meta.conditions import is_condition_true, set_condition
+from apiserver.meta.conditions import is_condition_true, replace_condition, set_condition
 from apiserver.meta.options import DeleteOptions, ListOptions, WriteOptions
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.deletion import check_preconditions
@@ -203,7 +203,7 @@ class Evictions(NamedTuple):
                     "message": "Eviction API: evicting",
                     "lastProbeTime": None,
                 }
-                set_condition(pod, target, timestamps.to_text(self.clock()))
+                replace_condition(pod, target, timestamps.to_text(self.clock()))
                 return Draft(pod)
 
             request = WriteRequest(resource=pods, namespace=namespace, name=name, update=_BY_SERVER)

@@ -6,6 +6,7 @@ validation   checks a pod in itself, and new ones
 updates      checks what may change of a pod, and of its ephemeral containers
 status       checks what may change of its status
 resize       checks what may change of its resources
+assignment   tells a pod which node it has
 qos          tells the quality-of-service class
 warnings     warns of what is allowed and still not wise
 columns      has what `kubectl get pods` shows

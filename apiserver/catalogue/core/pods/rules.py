@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
 from apiserver.features.gates import FeatureGates
+
+CLEARING_GATE: Final = "ClearingNominatedNodeNameAfterBinding"
 
 
 class PodRules(NamedTuple):
@@ -32,7 +34,7 @@ def pod_rules(gates: FeatureGates) -> PodRules:
         specs=specs,
         resizes_pods=gates.is_on("InPlacePodLevelResourcesVerticalScaling"),
         resizes_init_containers=gates.is_on("InPlacePodVerticalScalingInitContainers"),
-        clears_nomination=gates.is_on("ClearingNominatedNodeNameAfterBinding"),
+        clears_nomination=gates.is_on(CLEARING_GATE),
         checks_image_digests=gates.is_on("ImageVolumeWithDigest"),
         merges_keys_in_affinity=gates.is_on("MatchLabelKeysInPodAffinity"),
         merges_keys_in_spread=specs.options.label_keys_in_spread
