@@ -13,7 +13,7 @@ from apiserver.admission.listers import Lister, refused
 from apiserver.admission.plugins.default_storage_class import CLAIMS
 from apiserver.admission.plugins.pod_specs import CONTAINERS, PODS, containers, work_with
 from apiserver.catalogue.pod_specs.resource_totals import quantities, total_of_pod
-from apiserver.meta.quantity import EXACT, Quantity
+from apiserver.meta.quantity import EXACT, Quantity, ratio_text
 from apiserver.registry.offload import Offload
 from apiserver.registry.size_class import size_class
 from apiserver.registry.stored_object import StoredObject
@@ -167,5 +167,5 @@ def _ratio(kind: str, name: str, most: Quantity, needs: Needs) -> str | None:
     if limit is None or not limit.value:
         return f"{text} no limit is specified or limit is 0"
     if limit.value > EXACT.multiply(request.value, most.value):
-        return f"{text} provided ratio is {limit.value / request.value:.6f}"
+        return f"{text} provided ratio is {ratio_text(limit.value, request.value)}"
     return None

@@ -17,7 +17,7 @@ from apiserver.catalogue.pod_specs.resource_requirements import (
 )
 from apiserver.field_errors import Errors, duplicate, forbidden, invalid, required
 from apiserver.meta import names
-from apiserver.meta.quantity import EXACT
+from apiserver.meta.quantity import EXACT, ratio_text
 from apiserver.registry.strategy import Strategy
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import quantity_of
@@ -148,6 +148,6 @@ def _validate_ratio(path: str, of: Mapping[str, Any]) -> Errors:
     if of["min"] is not None and of["max"] is not None:
         low, high = quantity_of(of["min"]).value, quantity_of(of["max"]).value
         if low and EXACT.multiply(ratio, low) > high:
-            text = f"ratio {shown} is greater than max/min = {high / low:.6f}"
+            text = f"ratio {shown} is greater than max/min = {ratio_text(high, low)}"
             errors.append(invalid(path, shown, text))
     return errors

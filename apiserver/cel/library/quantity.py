@@ -6,18 +6,25 @@ Which it is shows: `isInteger()` is true only of the former, and not of one with
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Inexact
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from apiserver.cel import types
-from apiserver.cel.functions import ONE, CallEstimate, Library, Overload
+from apiserver.cel.functions import ONE, STRING_FACTOR, CallCost, CallEstimate, Library, Overload
 from apiserver.cel.library.shared_costs import of_text
 from apiserver.cel.types import BOOL, DOUBLE, INT, STRING, Type
 from apiserver.cel.values import INT_MAX, INT_MIN, EvaluationError
-from apiserver.meta.quantity import EXACT, InvalidQuantity, Quantity, parse_quantity
+from apiserver.meta.quantity import DIGITS_MAX, EXACT, InvalidQuantity, Quantity, parse_quantity
+
+# Raises Inexact rather than lose a digit.
+_EXACTLY: Final = Context(prec=DIGITS_MAX, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[Inexact])
+# Sums below this power of ten cost what Kubernetes counts.
+_DIGITS_FREE: Final = 200
 
 QUANTITY: Final = types.opaque("kubernetes.Quantity")
 
@@ -61,13 +68,14 @@ def _as_integer(cel: CelQuantity) -> int:
 
 
 def _as_float(cel: CelQuantity) -> float:
-    """Returns the value as a double, approximately, as it is rounded twice."""
+    """Returns the value as a double, approximately, as it is rounded twice; infinite beyond its range."""
     value, scale = cel.quantity.value, cel.quantity.scale
     if scale is None:
         exponent = value.as_tuple().exponent
         assert isinstance(exponent, int)
         scale = exponent
-    return float(value.scaleb(-scale, EXACT)) * 10.0**scale
+    power = 10.0**scale if scale <= sys.float_info.max_10_exp else math.inf
+    return float(value.scaleb(-scale, EXACT)) * power
 
 
 def _sign(cel: CelQuantity) -> int:
@@ -79,11 +87,26 @@ def _compare(a: CelQuantity, b: CelQuantity) -> int:
 
 
 def _add(a: CelQuantity, b: CelQuantity) -> CelQuantity:
-    return _held(a.quantity, b.quantity, a.quantity + b.quantity)
+    return _held(a.quantity, b.quantity, _exactly(_EXACTLY.add, a.quantity, b.quantity))
 
 
 def _subtract(a: CelQuantity, b: CelQuantity) -> CelQuantity:
-    return _held(a.quantity, b.quantity, a.quantity - b.quantity)
+    return _held(a.quantity, b.quantity, _exactly(_EXACTLY.subtract, a.quantity, b.quantity))
+
+
+def _exactly(compute: Callable[[Decimal, Decimal], Decimal], a: Quantity, b: Quantity) -> Quantity:
+    try:
+        return Quantity(compute(a.value, b.value), a.form if a.value else b.form)
+    except Inexact:
+        raise EvaluationError(f"quantity has more than {DIGITS_MAX} digits") from None
+
+
+def _cost_of_sum(args: Sequence[Any], result: CelQuantity) -> int:
+    """Returns 1, as Kubernetes counts, unless the result has very many digits: then as for a text of them."""
+    value = result.quantity.value
+    if value.adjusted() < _DIGITS_FREE:
+        return 1
+    return 1 + int(len(value.as_tuple().digits) * STRING_FACTOR)
 
 
 def _held(a: Quantity, b: Quantity, result: Quantity) -> CelQuantity:
@@ -111,10 +134,26 @@ def _of_int(number: int) -> CelQuantity:
     return CelQuantity(Quantity(Decimal(number), "DecimalExponent", 0))
 
 
-def _method(id_: str, args: tuple[Type, ...], result: Type, call: Callable[..., Any]) -> Overload:
+def _method(
+    id_: str,
+    args: tuple[Type, ...],
+    result: Type,
+    call: Callable[..., Any],
+    call_cost: CallCost | None = None,
+) -> Overload:
     return Overload(
-        id_, (QUANTITY, *args), result, call, is_method=True, estimate=lambda _: CallEstimate(ONE)
+        id_,
+        (QUANTITY, *args),
+        result,
+        call,
+        call_cost,
+        is_method=True,
+        estimate=lambda _: CallEstimate(ONE),
     )
+
+
+def _sum_method(id_: str, arg: Type, call: Callable[..., CelQuantity]) -> Overload:
+    return _method(id_, (arg,), QUANTITY, call, _cost_of_sum)
 
 
 QUANTITIES: Final = Library(
@@ -143,12 +182,12 @@ QUANTITIES: Final = Library(
             "asInteger": (_method("quantity_get_int", (), INT, _as_integer),),
             "isInteger": (_method("quantity_is_integer", (), BOOL, _is_integer),),
             "add": (
-                _method("quantity_add", (QUANTITY,), QUANTITY, _add),
-                _method("quantity_add_int", (INT,), QUANTITY, lambda a, n: _add(a, _of_int(n))),
+                _sum_method("quantity_add", QUANTITY, _add),
+                _sum_method("quantity_add_int", INT, lambda a, n: _add(a, _of_int(n))),
             ),
             "sub": (
-                _method("quantity_sub", (QUANTITY,), QUANTITY, _subtract),
-                _method("quantity_sub_int", (INT,), QUANTITY, lambda a, n: _subtract(a, _of_int(n))),
+                _sum_method("quantity_sub", QUANTITY, _subtract),
+                _sum_method("quantity_sub_int", INT, lambda a, n: _subtract(a, _of_int(n))),
             ),
         }
     ),
