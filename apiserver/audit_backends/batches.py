@@ -85,8 +85,14 @@ class Batches:
             return
         self._held_bytes = held
         events.append((render, size))
-        if not waiting or waiting + 1 == self._batch_max:
+        if not waiting or self._is_full:
             self._changed.set()
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether as much waits as goes into a batch: large events are not held for others to come."""
+        waiting_bytes = self._held_bytes - self._bytes_in_delivery
+        return len(self._events) >= self._batch_max or waiting_bytes >= self._batch_bytes_max
 
     async def run(self) -> None:
         """Send batches until the buffer is closed and empty, or it is cancelled; then it takes no more."""
@@ -134,7 +140,7 @@ class Batches:
         """Wait until a batch is full, or its first event has waited for as long as it may."""
         wait_s = _LINGER_S if self._is_immediate else self._options.max_wait_s
         until = self._loop.time() + wait_s
-        while len(self._events) < self._batch_max and not self._is_closing:
+        while not self._is_full and not self._is_closing:
             remaining_s = until - self._loop.time()
             if remaining_s <= 0:
                 return

@@ -36,7 +36,8 @@ def create_handler(
         )
         call.warnings += decoded.warnings
         await record_object(call, body, decoded.document)
-        created = await creator.create(call, draft_of(decoded.document), options, body.size)
+        draft = await call.offload.run_begun(body.size, draft_of, decoded.document)
+        created = await creator.create(call, draft, options, body.size)
         await send_object(call, encoder, created, HTTPStatus.CREATED)
 
     return create

@@ -68,7 +68,7 @@ def update_handler(
             await send_object(call, encoder, updated.found)
             return
         await authorization.require(authorizer_attributes(call, "create"))
-        draft = as_new(draft_of(await call.offload.run(body.size, decode)))
+        draft = as_new(await call.offload.run_begun(body.size, lambda: draft_of(decode())))
         if uid := draft.document["metadata"].get("uid"):
             raise Conflict(
                 resource.group_resource,

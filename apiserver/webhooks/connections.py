@@ -17,6 +17,9 @@ from apiserver.webhooks.http_answers import AnswerReader
 
 # To each place.
 CONNECTIONS_MAX: Final = 100
+# Of those, how many are made at once. A handshake takes the event loop a millisecond or two, and nobody else
+# has a turn between those that hundreds of requests begin together.
+CONNECTING_MAX: Final = 4
 # How long one is kept for the next request. Servers close what nobody uses, some of them after half a minute.
 KEEP_ALIVE_S: Final = 15.0
 # How long an address is taken to be right: endpoints of Services change.
@@ -168,6 +171,7 @@ class _Slots:
     def __init__(self) -> None:
         self.idle: deque[Connection] = deque()
         self.free = asyncio.Semaphore(CONNECTIONS_MAX)
+        self.connecting = asyncio.Semaphore(CONNECTING_MAX)
         self.users = 0
 
     def take(self) -> Connection | None:
@@ -205,7 +209,7 @@ class ConnectionPool:
         """
         with self._slots_of(place) as slots:
             async with slots.free:
-                connection = slots.take() or await self._connect(place)
+                connection = slots.take() or await self._connect(place, slots)
                 await connection.exchange(head, body, reader)
                 if reader.keeps_open and connection.is_free:
                     self._keep(slots, connection)
@@ -260,14 +264,18 @@ class ConnectionPool:
 
     # ---- new ones
 
-    async def _connect(self, place: Place) -> Connection:
+    async def _connect(self, place: Place, slots: _Slots) -> Connection:
         addresses = await self._known_addresses(place.host, place.port)
-        try:
-            if len(addresses) == 1:
-                return await self._connect_to(place, addresses[0])
-            return await self._connect_to_first(place, addresses)
-        except OSError as error:
-            raise ConnectFailed(error) from None
+        async with slots.connecting:
+            # One may have come free meanwhile.
+            if (connection := slots.take()) is not None:
+                return connection
+            try:
+                if len(addresses) == 1:
+                    return await self._connect_to(place, addresses[0])
+                return await self._connect_to_first(place, addresses)
+            except OSError as error:
+                raise ConnectFailed(error) from None
 
     async def _known_addresses(self, host: str, port: int) -> Sequence[Address]:
         now, known = asyncio.get_running_loop().time(), self._addresses.get((host, port))

@@ -6,9 +6,10 @@ import asyncio
 import ssl
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
+from pathlib import Path
 from typing import Final
 
 from tests.hostile.connection import Connection, request
@@ -169,6 +170,8 @@ class Stage:
             session.close()
 
 
+# Gets a directory, and a stack for what has to be closed.
+Before = Callable[[Path, ExitStack], tuple[str, ...]]
 Prepare = Callable[[Stage], Awaitable[None]]
 Run = Callable[[Attacker], Coroutine[None, None, None]]
 
@@ -179,7 +182,8 @@ class Attack:
 
     finding: what it is aimed at. processes: how many attack at once. prepare: called before anything is
     measured. run: what each process does until it is cancelled; it may end earlier. seconds_min: how long it
-    needs to be in full force. flags: what the server has to be started with.
+    needs to be in full force. flags: what the server has to be started with. before: starts what has to be
+    there before the server, and returns more flags.
     """
 
     name: str
@@ -189,6 +193,7 @@ class Attack:
     processes: int = 1
     seconds_min: float = 0.0
     flags: tuple[str, ...] = ()
+    before: Before | None = None
 
     @property
     def description(self) -> str:
@@ -208,13 +213,14 @@ def attack(
     processes: int = 1,
     seconds_min: float = 0.0,
     flags: tuple[str, ...] = (),
+    before: Before | None = None,
 ) -> Callable[[Run], Run]:
     """Registers a function as an attack, under its name."""
 
     def register(run: Run) -> Run:
         name = run.__name__.replace("_", " ")
         assert name not in ATTACKS
-        ATTACKS[name] = Attack(name, finding, run, prepare, processes, seconds_min, flags)
+        ATTACKS[name] = Attack(name, finding, run, prepare, processes, seconds_min, flags, before)
         return run
 
     return register

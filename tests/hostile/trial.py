@@ -232,7 +232,10 @@ async def run_trial(
     Raises NotPrepared, ProcessEnded.
     """
     with ExitStack() as processes:
-        server = await asyncio.to_thread(target, directory, attack.flags, processes)
+        flags = attack.flags
+        if attack.before is not None:
+            flags += await asyncio.to_thread(attack.before, directory, processes)
+        server = await asyncio.to_thread(target, directory, flags, processes)
         site = replace(server.site, scale=scale)
         trial = Trial(attack.name, attack.finding, scale)
         async with AsyncExitStack() as stack:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import itertools
+import os
 import struct
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Final
 
-from tests.hostile.attack import WITH_CBOR, Attacker, Stage, attack
+from tests.hostile.attack import WITH_CBOR, Attacker, Session, Stage, attack
 from tests.hostile.connection import head
 from tests.hostile.site import ATTACKED, CONFIG_MAPS, NOBODY, WRITER, config_map
 from tests.support.protobuf_writer import envelope, field
@@ -20,6 +24,7 @@ JSON: Final = {"Content-Type": "application/json"}
 FOR_EVERYBODY: Final = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 PODS: Final = f"/api/v1/namespaces/{ATTACKED}/pods"
 AT_ONCE: Final = 4
+OWNERS: Final = 9_000
 
 
 def _announcing(user: str, length: int, path: str = CONFIG_MAPS) -> bytes:
@@ -249,3 +254,56 @@ async def large_applies(attacker: Attacker) -> None:
             await session.ask("PATCH", path, changed, type="application/apply-patch+yaml")
 
     await attacker.at_once(attacker.times(AT_ONCE), one)
+
+
+async def _make_with_owners(attacker: Attacker, *kinds: tuple[str, str]) -> None:
+    owners = [
+        {
+            "apiVersion": api_version,
+            "kind": kind,
+            "name": f"o{n}",
+            "uid": f"{n:08}-0000-4000-8000-000000000000",
+        }
+        for n, (api_version, kind) in zip(range(OWNERS), itertools.cycle(kinds), strict=False)
+    ]
+    numbers = itertools.count()
+
+    async def make(session: Session) -> None:
+        await session.ask("POST", CONFIG_MAPS, config_map(f"c{next(numbers)}", ownerReferences=owners))
+
+    await attacker.forever(attacker.times(20), WRITER, make)
+
+
+@attack("5 turns of the loop")
+async def objects_with_many_owners(attacker: Attacker) -> None:
+    """20 objects at a time with 9,000 owners each are made, none of which exists."""
+    await _make_with_owners(attacker, ("v1", "ConfigMap"))
+
+
+@attack("5 turns of the loop")
+async def objects_with_owners_of_unknown_kinds(attacker: Attacker) -> None:
+    """20 objects at a time with 9,000 owners each are made, every one of another kind that is not served."""
+    await _make_with_owners(attacker, *((f"g{n}.example.com/v1", f"K{n}") for n in range(OWNERS)))
+
+
+def _audited(directory: Path, stack: ExitStack) -> tuple[str, ...]:
+    """Have what is sent and answered recorded, in batches."""
+    policy = directory / "policy.yaml"
+    policy.write_text("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: RequestResponse}]\n")
+    log = directory / "audit.log"
+    return (f"--audit-policy-file={policy}", f"--audit-log-path={log}", "--audit-log-mode=batch")
+
+
+@attack("7 memory", before=_audited)
+async def large_objects_that_are_recorded(attacker: Attacker) -> None:
+    """Eight clients write objects of 900 KB, which the audit log has whole, twice."""
+    data = {"k": base64.b64encode(os.urandom(675_000)).decode()}
+
+    async def one(number: int) -> None:
+        session, name = attacker.session(WRITER), f"c{number}"
+        while True:
+            status, _ = await session.ask("PUT", f"{CONFIG_MAPS}/{name}", config_map(name, data))
+            if status == 404:
+                await session.ask("POST", CONFIG_MAPS, config_map(name, data))
+
+    await attacker.at_once(attacker.times(8), one)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -64,3 +66,44 @@ async def writes_whose_webhook_is_slow(attacker: Attacker) -> None:
             await session.ask("POST", CONFIG_MAPS, config_map(f"c{next(numbers)}"))
 
     await attacker.at_once(attacker.times(300), write)
+
+
+class SlowAuthorizer(WebhookServer):
+    """Allows everybody what is in their namespace, but lets the crowd wait for it."""
+
+    async def answer(self, path: str, review: Review) -> Review:
+        if review["spec"].get("user") in CROWD:
+            await asyncio.sleep(1.0)
+        return {**review, "status": {"allowed": True}}
+
+
+def _slow_authorizer(directory: Path, stack: ExitStack) -> tuple[str, ...]:
+    """Start a webhook that decides about everything."""
+    (directory / "authorizer").mkdir()
+    server = stack.enter_context(SlowAuthorizer(directory / "authorizer"))
+    cluster = {"server": f"https://127.0.0.1:{server.port}/", "certificate-authority-data": server.ca_bundle}
+    config = directory / "authorizer.kubeconfig"
+    config.write_text(
+        json.dumps(
+            {
+                "clusters": [{"name": "a", "cluster": cluster}],
+                "users": [{"name": "a", "user": {}}],
+                "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+                "current-context": "a",
+            }
+        )
+    )
+    return ("--authorization-mode=Webhook", f"--authorization-webhook-config-file={config}")
+
+
+@attack("1 slots", before=_slow_authorizer)
+async def requests_whose_authorizer_is_slow(attacker: Attacker) -> None:
+    """400 clients, of 200 users, each time ask for something that a webhook takes a second to allow."""
+    numbers = itertools.count()
+
+    async def read(number: int) -> None:
+        session = attacker.session(CROWD[number % len(CROWD)])
+        while True:
+            await session.ask("GET", f"{CONFIG_MAPS}/c{next(numbers)}")
+
+    await attacker.at_once(attacker.times(400), read)

@@ -285,6 +285,26 @@ async def test_a_batch_is_bounded_in_bytes_and_one_event_may_be_larger() -> None
     assert found.batches == [["a", "b"], ["c"], ["d"], ["e"]]
 
 
+async def test_a_batch_is_sent_when_it_has_its_bytes() -> None:
+    """Large events are not held for the time in which small ones are collected."""
+    found = Deliveries()
+    buffer = batches(
+        found,
+        AuditMetrics(),
+        delivery(max_size=400, max_wait_s=60),
+        batch_bytes_max=2 * size_of(event("a", 900)),
+    )
+    running = asyncio.create_task(buffer.run())
+    hold(buffer, event("a", 900))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert found.batches == []
+    hold(buffer, event("b", 900))
+    await eventually(lambda: found.batches == [["a", "b"]])
+    buffer.close()
+    await running
+
+
 async def test_events_that_are_held_are_bounded_in_bytes() -> None:
     found, metrics = Deliveries(), AuditMetrics()
     buffer = batches(found, metrics, delivery(max_size=50))

@@ -156,8 +156,8 @@ async def test_what_a_server_has_taken_is_not_sent_again(answering: Answering, c
 
 UNPARSED: Final = {
     "3 MB of empty objects": (b"[" + b"{}," * 1_000_000 + b"{}]", "document has more than 250000 values"),
-    "no JSON": (b"<html>", "unexpected character"),
-    "nothing": (b"", "Input is a zero-length"),
+    "no JSON": (b"<html>", "looking for beginning of value"),
+    "nothing": (b"", "unexpected end of JSON input"),
 }
 
 
