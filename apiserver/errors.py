@@ -29,7 +29,7 @@ Source: k8s.io/apimachinery, pkg/api/errors/errors.go; requirement rows P01-P04.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from apiserver import field_errors
@@ -241,6 +241,11 @@ class Invalid(ApiError):
         told = field_errors.told(errors)
         details["causes"] = field_errors.causes(told)
         super().__init__(f'{kind} "{name}" is invalid: {field_errors.summary(told)}', details=details)
+        self.kind, self.name, self.errors = kind, name, told
+
+    def with_errors(self, redacted: Callable[[FieldError], FieldError]) -> Invalid:
+        """Returns the same error with what a function makes of each of its errors about fields."""
+        return Invalid(self.kind, self.name, [redacted(each) for each in self.errors])
 
 
 class UnprocessablePatch(ApiError):
@@ -249,7 +254,7 @@ class UnprocessablePatch(ApiError):
     code, reason = 422, "Invalid"
 
     def __init__(self) -> None:
-        super().__init__("the server rejected our request due to an error in our request", details={})
+        super().__init__(REJECTED, details={})
 
 
 class UnmergeablePatch(ApiError):
@@ -333,6 +338,8 @@ class Timeout(ApiError):
         )
 
 
+# What Kubernetes says where it does not say why.
+REJECTED: Final = "the server rejected our request due to an error in our request"
 _MODIFIED: Final = (
     "the object has been modified; please apply your changes to the latest version and try again"
 )

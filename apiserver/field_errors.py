@@ -6,7 +6,7 @@ Source: k8s.io/apimachinery, pkg/util/validation/field/errors.go.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -22,6 +22,8 @@ TOLD_LENGTH_MAX: Final = 512 * 1024
 PATH_LENGTH_MAX: Final = 1_024
 # The cause type of errors that may have many reasons.
 INVALID: Final = "FieldValueInvalid"
+# What errors show in place of a value that nobody is to read.
+REDACTED: Final = '"<secret contents redacted>"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,23 +35,49 @@ class FieldError:
     message: the text after the path.
     origin: which rule is broken, where one field has several that say "invalid", and declarative validation
         looks for the same (`validation.declarative`). Clients are not told.
+    quoted: the value as `message` shows it, of `invalid` errors.
     """
 
     field: str
     reason: str
     message: str
     origin: str = dataclasses.field(default="", compare=False)
+    quoted: str = dataclasses.field(default="", compare=False)
 
     def __str__(self) -> str:
         return f"{self.field}: {self.message}"
 
+    def without_value(self) -> FieldError:
+        """Returns the same error with its value redacted. The rest of its text may tell of that."""
+        if not self.quoted:
+            return self
+        return FieldError(self.field, self.reason, self.message.replace(self.quoted, REDACTED, 1))
+
+    def without_text(self) -> FieldError:
+        """Returns the same error without any text that depends on a value."""
+        title, has_value = _TITLES.get(self.reason, ("Invalid value", True))
+        return FieldError(self.field, self.reason, f"{title}: {REDACTED}" if has_value else title)
+
 
 Errors: TypeAlias = list[FieldError]
+# How errors of each type begin, and whether they quote a value.
+_TITLES: Final[Mapping[str, tuple[str, bool]]] = {
+    INVALID: ("Invalid value", True),
+    "FieldValueTypeInvalid": ("Invalid value", True),
+    "FieldValueDuplicate": ("Duplicate value", True),
+    "FieldValueNotFound": ("Not found", True),
+    "FieldValueNotSupported": ("Unsupported value", True),
+    "FieldValueRequired": ("Required value", False),
+    "FieldValueForbidden": ("Forbidden", False),
+    "FieldValueTooLong": ("Too long", False),
+    "FieldValueTooMany": ("Too many", False),
+    "InternalError": ("Internal error", False),
+}
 
 
 def invalid(field: str, value: object, detail: str, *, origin: str = "") -> FieldError:
-    text = _with_detail(f"Invalid value: {quote(value)}", detail)
-    return FieldError(field, INVALID, text, origin)
+    quoted = quote(value)
+    return FieldError(field, INVALID, _with_detail(f"Invalid value: {quoted}", detail), origin, quoted)
 
 
 def required(field: str, detail: str = "") -> FieldError:

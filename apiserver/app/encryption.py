@@ -20,6 +20,7 @@ from apiserver.endpoints.health import Unhealthy
 from apiserver.metrics.encryption import EncryptionMetrics
 from apiserver.serving.cluster_identity import EncryptedIdentity, identity_key
 from apiserver.serving.watched_files import WatchedFiles, read_file
+from apiserver.vocabulary import GroupResource
 from apiserver.wire.configuration_fields import InvalidConfiguration
 from storage.encryption.configuration import EncryptionConfiguration, Keys, Kms
 from storage.encryption.encryption import Chains, Encryption, build_chains, plugins_of
@@ -121,6 +122,10 @@ class EncryptionAtRest:
         )
         await self._plugins.prime()
         return self
+
+    def encrypts(self, resource: GroupResource) -> bool:
+        """Tells whether objects of a resource are encrypted, of those that are written now."""
+        return self._encryption.encrypts(resource.group, resource.resource)
 
     @property
     def has_plugins(self) -> bool:

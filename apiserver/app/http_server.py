@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from functools import partial
+from typing import Final, NamedTuple
 
 from apiserver.aggregation.remote_versions import RemoteVersions
 from apiserver.app.access import Access
 from apiserver.app.core import Core
+from apiserver.app.encryption import EncryptionAtRest
 from apiserver.endpoints import middleware
 from apiserver.endpoints.api_call import Handler
 from apiserver.endpoints.auditing import Auditor
@@ -34,7 +36,10 @@ from apiserver.endpoints.routes import Elsewhere, NonResourceEndpoints, Resource
 from apiserver.endpoints.version import version_document
 from apiserver.handlers.patch import ACCEPTED as PATCH_TYPES
 from apiserver.registry.served_resource import ServedTable
+from apiserver.vocabulary import GroupResource
 from apiserver.wire.media_types import APPLY_YAML, supported_media_types
+
+_SECRETS: Final = GroupResource("", "secrets")
 
 
 class RequestLimits(NamedTuple):
@@ -122,8 +127,9 @@ def build_http_server(
     routes: Handler,
     limits: RequestLimits,
     auditor: Auditor | None,
+    encryption: EncryptionAtRest | None,
 ) -> Server:
-    """auditor: None if no request is recorded."""
+    """auditor: None if no request is recorded. encryption: None if nothing is encrypted."""
     config, authorize, fairness = core.config, access.authorizers.chain, limits.fairness
     slots = SlotLimits(
         core.metrics.requests.in_flight,
@@ -139,7 +145,7 @@ def build_http_server(
         *((core.history.middleware,) if core.history is not None else ()),
         auditor.record(core.metrics.requests) if auditor else middleware.measure(core.metrics.requests),
         *((middleware.strict_transport_security(directives),) if directives else ()),
-        middleware.errors_to_status(),
+        middleware.errors_to_status(partial(_is_confidential, encryption)),
         *((cors(core.origins),) if core.origins else ()),
         middleware.authenticate(authentication, access.certificates, core.metrics.authentication),
         *((auditor.begin,) if auditor is not None else ()),
@@ -168,3 +174,7 @@ def build_http_server(
         ),
         loop_monitor=core.metrics.event_loop,
     )
+
+
+def _is_confidential(encryption: EncryptionAtRest | None, resource: GroupResource) -> bool:
+    return resource == _SECRETS or (encryption is not None and encryption.encrypts(resource))

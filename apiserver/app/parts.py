@@ -244,7 +244,9 @@ def build_parts(
         ),
         limits=limits,
         storage_size=storage_size,
-        http_server=build_http_server(core, access, routes, limits, None if audit is None else audit.auditor),
+        http_server=build_http_server(
+            core, access, routes, limits, None if audit is None else audit.auditor, encryption
+        ),
         forwarder=outbound.forwarder,
         watched_files=(
             *tls.watched(metrics.certificates.count_reload),

@@ -13,6 +13,7 @@ On the way in:
     request_slots    how many requests may be in flight, and whose, where fairness does not say it
     shared_pool      who may hold how much of what all users share
     impersonation    one more middleware: `kubectl --as`; impersonation_modes: what each way of it requires
+    confidentiality  what errors and audit events do not say about Secrets and credentials
     auditing         two more: records requests, as the audit policy says
     fault_injection  one more, for who tests clients: requests have the faults that are injected
     request_history  one more, for who tests clients: keeps the last requests

@@ -50,6 +50,7 @@ class ApiCall:
     slot: its slot among the requests in flight, or its seats, if it needs any; see `take_slot`.
     deadline: when the client gives up, by the event loop's clock, if it has said so.
     waited_s: how many seconds it has waited for others than this server: for its turn, and for webhooks.
+    has_copied: a JSON patch has copied values within an object that may hold secrets.
     ending: how it has ended, if otherwise than by its own answer.
     audit: the record of the call, if there is to be one; a level is not decided before it is known who asks.
     audit_encoder: encodes the answer as it is recorded, if it is.
@@ -83,6 +84,7 @@ class ApiCall:
     status_encoder: StatusEncoder | None = None
     deadline: float | None = None
     waited_s: float = 0.0
+    has_copied: bool = False
     ending: Ending | None = None
     audit: RequestAudit | None = None
     audit_encoder: Encoder | None = None

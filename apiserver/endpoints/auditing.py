@@ -36,6 +36,7 @@ from apiserver.audit.request_audit import (
 )
 from apiserver.brand import Brand
 from apiserver.endpoints.api_call import ApiCall, Handler, Middleware
+from apiserver.endpoints.confidentiality import redacted_uri
 from apiserver.endpoints.request_info import READ_VERBS, selected_name
 from apiserver.errors import InternalError
 from apiserver.golang.durations import duration_text
@@ -185,7 +186,7 @@ class Auditor:
                 info.resource, info.namespace, name, "", info.group, info.version, "", info.subresource
             )
         config = self._policy.config_of(info, user, name)
-        target = AuditTarget.of(config, _uri(raw_path), info.verb, reference)
+        target = AuditTarget.of(config, redacted_uri(_uri(raw_path)), info.verb, reference)
         user_name, groups = key[2]
         length = sum(map(len, (raw_path, user_name or "", *groups)))
         if length <= REMEMBERED_CHARACTERS_MAX and not call.malformed:

@@ -7,7 +7,7 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from aiohttp import hdrs
 
@@ -26,6 +26,7 @@ from apiserver.endpoints.api_call import ApiCall, Handler, Middleware
 from apiserver.endpoints.bodies import discard_body
 from apiserver.endpoints.body_limits import BodyLimits
 from apiserver.endpoints.calls_under_way import CallsUnderWay
+from apiserver.endpoints.confidentiality import Shown
 from apiserver.endpoints.connection import Connection
 from apiserver.endpoints.failure_throttle import FailureThrottle
 from apiserver.endpoints.priority_and_fairness import Fairness
@@ -72,8 +73,29 @@ def strict_transport_security(directives: Sequence[str]) -> Middleware:
     return middleware
 
 
-def errors_to_status() -> Middleware:
+# Whether objects of a resource hold secrets.
+IsConfidential: TypeAlias = Callable[[GroupResource], bool]
+
+
+def errors_to_status(is_confidential: IsConfidential = lambda _: False) -> Middleware:
     """Turn exceptions of handlers and of inner middleware into responses, and refuse malformed requests."""
+
+    async def answer(call: ApiCall, error: ApiError) -> None:
+        recorded, resource = error, call.resource
+        if resource is not None and is_confidential(resource.stored_group_resource):
+            shown = Shown(error, resource.group_kind, call.info.name, has_copied=call.has_copied)
+            error, recorded = shown.to_client, shown.recorded
+        call.warnings += error.warnings
+        if not call.status:
+            if error.is_termination:
+                call.ending = Ending.TERMINATED
+            await send_error(call, error, recorded)
+            return
+        # The response has begun and cannot be taken back. The client sees that it is cut off.
+        call.ending = Ending.ABORTED
+        call.closes_connection = True
+        if call.request.transport is not None:
+            call.request.transport.abort()
 
     def middleware(handle: Handler) -> Handler:
         async def respond(call: ApiCall) -> None:
@@ -87,27 +109,13 @@ def errors_to_status() -> Middleware:
                 if not call.has_timed_out:
                     raise  # The client is gone, or the server is stopping.
                 asyncio.current_task().uncancel()  # type: ignore[union-attr]
-                await _answer(call, Timeout.of_request())
+                await answer(call, Timeout.of_request())
             except Exception as failure:
-                await _answer(call, _as_api_error(failure, call))
+                await answer(call, _as_api_error(failure, call))
 
         return respond
 
     return middleware
-
-
-async def _answer(call: ApiCall, error: ApiError) -> None:
-    call.warnings += error.warnings
-    if not call.status:
-        if error.is_termination:
-            call.ending = Ending.TERMINATED
-        await send_error(call, error)
-        return
-    # The response has begun and cannot be taken back. The client sees that it is cut off.
-    call.ending = Ending.ABORTED
-    call.closes_connection = True
-    if call.request.transport is not None:
-        call.request.transport.abort()
 
 
 def _as_api_error(failure: Exception, call: ApiCall) -> ApiError:

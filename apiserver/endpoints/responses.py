@@ -125,14 +125,16 @@ async def send_document(
     await send(call, status, json_text(document, is_pretty(call)), headers=headers)
 
 
-async def send_error(call: ApiCall, error: ApiError) -> None:
-    """The Status of a failure."""
+async def send_error(call: ApiCall, error: ApiError, recorded: ApiError | None = None) -> None:
+    """The Status of a failure. recorded: what audit events tell, if it is another."""
     headers = {}
     if error.retry_after_s is not None:
         headers["Retry-After"] = str(error.retry_after_s)
     if error.code == HTTPStatus.UNAUTHORIZED:
         headers["WWW-Authenticate"] = 'Bearer realm="kubernetes-master"'
-    await send_status(call, error.status(), error.code, headers)
+    if call.audit is not None:
+        call.audit.record_status((recorded or error).status())
+    await _send_status(call, error.status(), error.code, headers)
 
 
 async def send_status(
@@ -141,6 +143,12 @@ async def send_status(
     """A Status in the form that the client understands (row P04)."""
     if call.audit is not None:
         call.audit.record_status(document)
+    await _send_status(call, document, status, headers)
+
+
+async def _send_status(
+    call: ApiCall, document: Document, status: int, headers: Mapping[str, str] | None
+) -> None:
     status_encoder = call.status_encoder
     accept = call.request.headers.get(hdrs.ACCEPT, "")
     media_type = status_encoder.media_type(accept) if status_encoder is not None else JSON

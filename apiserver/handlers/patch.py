@@ -56,6 +56,7 @@ def patch_handler(
             body.size, parse_patch, body.data, content_type, resource, options.field_validation
         )
         await record_patch(call, body)
+        call.has_copied = parsed.copies
         condition = version_condition(call, content_type, deviations)
 
         def transform(current: StoredObject) -> Draft:

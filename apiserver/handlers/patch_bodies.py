@@ -44,6 +44,7 @@ class Patch(NamedTuple):
     size: how much work there may be with the patched document, if the sizes of patch and document do not
         tell.
     merges_maps: see `SchemaCheck.is_merged`.
+    copies: whether it copies values from one field to another.
     quoted: how an error quotes a new document that the schema does not allow. mismatch: what it says about
         that; empty if it has the words of a decoder of JSON.
     """
@@ -53,6 +54,7 @@ class Patch(NamedTuple):
     problems_in_object: Sequence[str] = ()
     size: SizeClass = SizeClass.SMALL
     merges_maps: bool = False
+    copies: bool = False
     quoted: Callable[[Any], str] = _as_json
     mismatch: Callable[[Document], str] = lambda _: ""
 
@@ -99,9 +101,10 @@ def _json_patch(body: bytes, patch: Any, *, is_checked: bool) -> Patch:
             raise UnprocessablePatch from None
 
     size = SizeClass.HUGE if json_patch.may_multiply(patch) else SizeClass.SMALL
+    copies = json_patch.copies(patch)
     if not is_checked:
-        return Patch(apply, size=size)
-    return Patch(apply, *problems_of.json_patch_problems(body, patch), size=size)
+        return Patch(apply, size=size, copies=copies)
+    return Patch(apply, *problems_of.json_patch_problems(body, patch), size=size, copies=copies)
 
 
 def _strategic_merge_patch(body: bytes, resource: ServedResource, problems: Sequence[str]) -> Patch:

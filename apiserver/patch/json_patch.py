@@ -73,6 +73,11 @@ def check(patch: Any) -> None:
                 )
 
 
+def copies(patch: list[dict[str, Any]] | None) -> bool:
+    """Returns whether values come from one place in the document to another."""
+    return any(operation.get("op") in ("copy", "move") for operation in patch or ())
+
+
 def may_multiply(patch: list[dict[str, Any]] | None) -> bool:
     """Returns whether the patched document may be many times as large as patch and document together."""
     copies = 0

@@ -113,6 +113,11 @@ class Chain:
         self._unmatched = unmatched
         self._observe = observe
 
+    @property
+    def encrypts(self) -> bool:
+        """Whether what it stores is not stored as it is."""
+        return not isinstance(self._members[0][1], Identity)
+
     def encrypt(self, value: bytes, context: bytes) -> bytes:
         prefix, transformer, name = self._members[0]
         began = perf_counter()

@@ -69,6 +69,11 @@ class Encryption:
             self._by_resource[resource_prefix] = found
             return found
 
+    def encrypts(self, group: str, resource: str) -> bool:
+        """Tells whether values of a resource are encrypted when they are written."""
+        chain = self._find(group, resource)
+        return chain is not None and chain.encrypts
+
     def _find(self, group: str, resource: str) -> Chain | None:
         for name in ((group, resource), (group, ANY), (ANY, ANY)):
             if (chain := self._chains.get(name)) is not None:

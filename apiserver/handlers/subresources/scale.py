@@ -78,6 +78,7 @@ def scale_handlers(
             body.size, parse_patch, body.data, content_type, kind, options.field_validation
         )
         await record_patch(call, body)
+        call.has_copied = parsed.copies
         condition = version_condition(call, content_type, deviations)
         resource, fields = _resource(call)
 

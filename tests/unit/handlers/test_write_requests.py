@@ -105,6 +105,7 @@ async def test_what_a_request_has_of_its_call(line: tuple[str, str], expected: E
             expected.is_dry_run,
             expected.path_name,
             request.options,
+            verb=expected.operation.value.lower(),
         )
     ]
 

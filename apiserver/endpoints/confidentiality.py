@@ -1,0 +1,94 @@
+"""What errors say, and audit events tell, about objects that hold secrets.
+
+Those are Secrets, and all that is encrypted at rest. Clients see what they have sent themselves, as anywhere;
+they do not see the object that a patch does not fit, nor what a JSON patch copies from one field to another.
+Audit events, which others read, quote no values at all, at whatever level: of what is wrong they tell the
+field, and the kind of error. Nor do they tell the values of parameters of a URL that are credentials.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import unquote_plus
+
+from apiserver.errors import (
+    REJECTED,
+    ApiError,
+    BadRequest,
+    Invalid,
+    NotFound,
+    ServiceUnavailable,
+    Timeout,
+    TooManyRequests,
+    UnmergeablePatch,
+)
+from apiserver.field_errors import FieldError
+from apiserver.vocabulary import GroupKind
+
+# The field of an error that quotes the whole patch, or the whole object that it has made.
+_PATCH: Final = "patch"
+# These tell of the request and of the server, not of the object.
+_HARMLESS: Final = (NotFound, TooManyRequests, ServiceUnavailable, Timeout)
+_REDACTED: Final = "REDACTED"
+# Names of parameters that are credentials, or signatures that are as good as these: parts, and whole names.
+_PARTS: Final = "token|passw|secret|credential|signature|api[_-]?key|access[_-]?key|assertion|bearer"
+_NAMES: Final = "auth|authorization|code|jwt|key|pwd|sig"
+_CREDENTIALS: Final = re.compile(f"{_PARTS}|^(?:{_NAMES})$", re.IGNORECASE)
+# What a query with one of them has. Names may be escaped.
+_SUSPECT: Final = re.compile(rf"{_PARTS}|(?:^|&)(?:(?:{_NAMES})=|[^=&]*[%+])", re.IGNORECASE)
+
+
+class Shown:
+    """An error about an object that holds secrets. to_client, recorded: what is told of it."""
+
+    def __init__(self, error: ApiError, kind: GroupKind, name: str, *, has_copied: bool) -> None:
+        """kind, name: of the object in the request's path; the name is empty if there is none.
+
+        has_copied: whether a JSON patch has copied values, which the object may be refused for.
+        """
+        if has_copied and not isinstance(error, _HARMLESS):
+            self.to_client = self.recorded = _without_values(error, kind, name)
+        elif isinstance(error, UnmergeablePatch):
+            self.to_client = self.recorded = _rejected(error)
+        elif isinstance(error, Invalid):
+            self.to_client = error.with_errors(_without_patch)
+            self.recorded = _without_values(error, kind, name)
+        else:
+            self.to_client = error
+            self.recorded = _rejected(error) if isinstance(error, BadRequest) else error
+        if self.to_client is not error:
+            self.to_client.warnings = [] if has_copied else error.warnings
+
+
+def _without_patch(error: FieldError) -> FieldError:
+    return error.without_value() if error.field == _PATCH else error
+
+
+def _without_values(error: ApiError, kind: GroupKind, name: str) -> ApiError:
+    if not isinstance(error, Invalid):
+        return _rejected(error)
+    # What the error is about may be a value, too.
+    return Invalid(kind, name or error.name, [each.without_text() for each in error.errors])
+
+
+def _rejected(error: ApiError) -> ApiError:
+    """Returns an error of the same kind that says nothing of its cause."""
+    details = {name: value for name, value in (error.details or {}).items() if name != "causes"}
+    rejected = ApiError(REJECTED, details=details or None, retry_after_s=error.retry_after_s)
+    rejected.code, rejected.reason, rejected.is_termination = error.code, error.reason, error.is_termination
+    return rejected
+
+
+def redacted_uri(uri: str) -> str:
+    """Returns path and query of a request without the credentials in the query."""
+    path, mark, query = uri.partition("?")
+    if not mark or not _SUSPECT.search(query):
+        return uri
+    return path + mark + "&".join(map(_redacted_parameter, query.split("&")))
+
+
+def _redacted_parameter(text: str) -> str:
+    name, equals, _ = text.partition("=")
+    is_credential = bool(equals) and _CREDENTIALS.search(unquote_plus(name)) is not None
+    return f"{name}={_REDACTED}" if is_credential else text
