@@ -344,10 +344,12 @@ def _wrapped(drops: Sequence[_Drop], update: UpdateStrategy) -> UpdateStrategy:
     return update._replace(prepare=partial(_update, drops, update.prepare))
 
 
-def _create(drops: Sequence[_Drop], prepare: Callable[[Document], None], document: Document) -> None:
+def _create(
+    drops: Sequence[_Drop], prepare: Callable[[Document], Sequence[str] | None], document: Document
+) -> Sequence[str] | None:
     for drop in drops:
         drop(document, None)
-    prepare(document)
+    return prepare(document)
 
 
 def _update(

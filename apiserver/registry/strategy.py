@@ -88,7 +88,7 @@ class UpdateStrategy(NamedTuple):
 class Strategy(NamedTuple):
     """The rules of one resource.
 
-    prepare_create: fills in and takes out what clients have no say in.
+    prepare_create: fills in and takes out what clients have no say in. May return warnings about it.
     stamp_create: (context, document): writes into a new object by whom, or when, it is made.
     validate: what is wrong with an object about to be stored, beside its metadata.
     validate_ratcheting: (new, old, None for a new object): likewise, by rules that an object may go on
@@ -118,7 +118,7 @@ class Strategy(NamedTuple):
     """
 
     name_rule: NameRule = names.dns_subdomain
-    prepare_create: Callable[[Document], None] = _nothing
+    prepare_create: Callable[[Document], Sequence[str] | None] = _nothing
     stamp_create: Callable[[WriteContext, Document], None] | None = None
     validate: Callable[[Document], list[FieldError]] = _no_errors
     validate_ratcheting: Callable[[Document, Document | None], list[FieldError]] = _no_errors_either

@@ -133,12 +133,14 @@ class WritePath:
         resource, now = request.resource, timestamps.to_text(self._clock())
         meta, offload = document["metadata"], self._offload_of(request)
         object_meta.prepare_create(meta, uid=self._new_uid(), now=now, generated_suffix=_random_suffix)
-        await offload.run_begun(size, write_stages.prepare_create, request, document, now)
+        warnings = [*await offload.run_begun(size, write_stages.prepare_create, request, document, now)]
         admission = request.admission
-        errors = await admission.check(document, None) if admission is not None else ()
-        findings = await offload.run_bounded(size, partial(write_stages.validate_create, request, document))
-        warnings = _warnings(resource, meta.get("name", ""), errors, findings)
         try:
+            errors = await admission.check(document, None) if admission is not None else ()
+            findings = await offload.run_bounded(
+                size, partial(write_stages.validate_create, request, document)
+            )
+            warnings += _warnings(resource, meta.get("name", ""), errors, findings)
             if admission is not None:
                 warnings += await admission.validate(document, None)
             found = await self._allocate_and_put(request, document, size)

@@ -61,14 +61,18 @@ def place(
     own(draft, document, None, manage_fields)
 
 
-def prepare_create(request: WriteRequest, document: Document, now: str) -> None:
-    """Make a new document, which has its identity, what will be stored. now: as documents have it."""
+def prepare_create(request: WriteRequest, document: Document, now: str) -> Sequence[str]:
+    """Make a new document, which has its identity, what will be stored. now: as documents have it.
+
+    Returns warnings.
+    """
     strategy = request.resource.strategy
     if strategy.has_generation:
         document["metadata"]["generation"] = 1
-    strategy.prepare_create(document)
+    warnings = strategy.prepare_create(document) or ()
     if strategy.stamp_create is not None:
         strategy.stamp_create(WriteContext(request.user, now), document)
+    return warnings
 
 
 def validate_create(request: WriteRequest, document: Document, is_bounded: bool) -> Findings:

@@ -29,6 +29,7 @@ from apiserver.vocabulary import Document
 
 
 def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
+    rules = rules_of(gates)
     return BuiltinType(
         "apps",
         "v1",
@@ -40,8 +41,8 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         defaults=DEFAULTS,
         strategy=Strategy(
             prepare_create=prepare_daemon_set_create,
-            validate_ratcheting=partial(validate_daemon_set, rules_of(gates)),
-            warn=with_template_warnings("spec", "template"),
+            validate_ratcheting=partial(validate_daemon_set, rules),
+            warn=with_template_warnings(rules, "spec", "template"),
             update=UpdateStrategy(
                 prepare=prepare_daemon_set_update, validate=workloads.validate_selector_update
             ),

@@ -28,6 +28,7 @@ from apiserver.vocabulary import Document
 
 
 def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
+    rules = rules_of(gates)
     return BuiltinType(
         "apps",
         "v1",
@@ -39,8 +40,8 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         defaults=DEFAULTS,
         strategy=Strategy(
             prepare_create=clear_status,
-            validate_ratcheting=partial(validate_deployment, rules_of(gates)),
-            warn=with_template_warnings("spec", "template", warn=workloads.warn_name),
+            validate_ratcheting=partial(validate_deployment, rules),
+            warn=with_template_warnings(rules, "spec", "template", warn=workloads.warn_name),
             update=UpdateStrategy(
                 prepare=prepare_deployment_update, validate=workloads.validate_selector_update
             ),

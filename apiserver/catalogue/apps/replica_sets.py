@@ -28,6 +28,7 @@ from apiserver.vocabulary import Document
 
 
 def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
+    rules = rules_of(gates)
     return BuiltinType(
         "apps",
         "v1",
@@ -39,8 +40,8 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         defaults=DEFAULTS,
         strategy=Strategy(
             prepare_create=prepare_replica_set_create,
-            validate_ratcheting=partial(validate_replica_set, rules_of(gates)),
-            warn=with_template_warnings("spec", "template", warn=workloads.warn_name),
+            validate_ratcheting=partial(validate_replica_set, rules),
+            warn=with_template_warnings(rules, "spec", "template", warn=workloads.warn_name),
             update=UpdateStrategy(prepare=keep_status, validate=workloads.validate_selector_update),
             has_generation=True,
         ),

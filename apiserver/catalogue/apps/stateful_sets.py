@@ -28,6 +28,7 @@ from apiserver.vocabulary import Document
 
 
 def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
+    rules = rules_of(gates)
     return BuiltinType(
         "apps",
         "v1",
@@ -40,9 +41,9 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         strategy=Strategy(
             name_rule=names.dns_label,
             prepare_create=prepare_stateful_set_create,
-            validate_ratcheting=partial(validate_stateful_set, rules_of(gates)),
+            validate_ratcheting=partial(validate_stateful_set, rules),
             validate_create=validate_stateful_set_create,
-            warn=with_template_warnings("spec", "template", warn=warn_stateful_set),
+            warn=with_template_warnings(rules, "spec", "template", warn=warn_stateful_set),
             update=UpdateStrategy(prepare=keep_status, validate=validate_stateful_set_update),
             has_generation=True,
         ),
@@ -148,17 +149,25 @@ def _validate_pods(rules: PodSpecRules, spec: Document, old_template: Document |
     else:
         if selector != {}:
             errors += workloads.validate_selector_matches_template(spec)
-        pods = _with_claims(template, spec)
-        errors += validate_template("spec.template", pods, rules, old_template)
+        errors += validate_template("spec.template", _pods_to_be(template, spec), rules, old_template)
     return errors + workloads.validate_always_restarts(template, kind="StatefulSet")
 
 
-def _with_claims(template: Document, spec: Document) -> Document:
-    """Returns the template with the volumes that its pods will have: claims replace volumes of their name."""
+_OF_CONTROLLER: Final = ("hostname", "subdomain")
+
+
+def _pods_to_be(template: Document, spec: Document) -> Document:
+    """Returns the template without the names that the controller gives, and with the volumes of its claims.
+
+    Claims replace volumes of their name.
+    """
     claims = [at(claim, "metadata", "name") for claim in spec.get("volumeClaimTemplates") or ()]
-    if not claims:
+    pods = template.get("spec") or {}
+    if not claims and not any(field in pods for field in _OF_CONTROLLER):
         return template
-    pods = dict(template.get("spec") or {})
+    pods = {field: value for field, value in pods.items() if field not in _OF_CONTROLLER}
+    if not claims:
+        return {**template, "spec": pods}
     named_so = set(claims)
     pods["volumes"] = [
         *(volume for volume in pods.get("volumes") or () if volume.get("name") not in named_so),

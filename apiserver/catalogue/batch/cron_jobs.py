@@ -29,6 +29,7 @@ _TEMPLATE: Final = ("spec", "jobTemplate", "spec", "template")
 
 
 def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
+    rules = rules_of(gates)
     return BuiltinType(
         "batch",
         "v1",
@@ -41,9 +42,9 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         subresources=(STATUS_SUBRESOURCE,),
         strategy=Strategy(
             prepare_create=clear_status,
-            validate_ratcheting=partial(validate_cron_job, rules_of(gates)),
+            validate_ratcheting=partial(validate_cron_job, rules),
             validate_create=validate_cron_job_create,
-            warn=with_template_warnings(*_TEMPLATE, warn=warn_cron_job),
+            warn=with_template_warnings(rules, *_TEMPLATE, warn=warn_cron_job),
             update=UpdateStrategy(prepare=keep_status),
             has_generation=True,
         ),

@@ -21,6 +21,7 @@ from apiserver.vocabulary import Document
 
 
 def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
+    rules = rules_of(gates)
     return BuiltinType(
         "",
         "v1",
@@ -28,8 +29,8 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         "PodTemplate",
         f"{CORE}PodTemplate",
         strategy=Strategy(
-            validate_ratcheting=partial(validate_pod_template, rules_of(gates)),
-            warn=with_template_warnings("template"),
+            validate_ratcheting=partial(validate_pod_template, rules),
+            warn=with_template_warnings(rules, "template"),
             has_generation=True,
             returns_deleted=True,
         ),

@@ -34,6 +34,7 @@ from apiserver.vocabulary import Document
 
 
 def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
+    rules = rules_of(gates)
     return BuiltinType(
         "",
         "v1",
@@ -46,8 +47,8 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         defaults=DEFAULTS,
         strategy=Strategy(
             prepare_create=prepare_controller_create,
-            validate_ratcheting=partial(validate_controller, rules_of(gates)),
-            warn=with_template_warnings("spec", "template", warn=workloads.warn_name),
+            validate_ratcheting=partial(validate_controller, rules),
+            warn=with_template_warnings(rules, "spec", "template", warn=workloads.warn_name),
             update=UpdateStrategy(keep_status),
             has_generation=True,
             orphans_by_default=True,

@@ -10,7 +10,7 @@
                            check one part each
     eviction_responders    checks who sees to it that a pod can go
     resource_totals        adds up what the containers of a pod ask for
-    warnings               warns of what is allowed and still not wise
+    warnings               warns of what is allowed and still not wise; of files, overlapping_paths
 
 Paths, reasons, texts and the order of errors are Kubernetes' (pkg/apis/core/validation).
 """

@@ -27,11 +27,15 @@ _IMAGES_REMEMBERED: Final = 1_024
 _HOST: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _COMPONENT: Final = r"[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
 _IMAGE: Final = re.compile(
-    rf"(?:(?:{_HOST}(?:\.{_HOST})*|\[[0-9a-fA-F:]+\])(?::[0-9]+)?/)?{_COMPONENT}(?:/{_COMPONENT})*"
+    rf"(?P<name>(?:(?:{_HOST}(?:\.{_HOST})*|\[[0-9a-fA-F:]+\])(?::[0-9]+)?/)?{_COMPONENT}(?:/{_COMPONENT})*)"
     r"(?::(?P<tag>[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}))?"
     r"(?P<digest>@[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,})?",
     re.ASCII,
 )
+# What is named by its digest alone has no tag.
+_is_identifier = re.compile("[0-9a-f]{64}").fullmatch
+_PATH_LENGTH_MAX: Final = 255
+_DOCKER_HUB: Final = ("docker.io", "index.docker.io")
 
 
 def pull_policy(image: str) -> str:
@@ -42,7 +46,19 @@ def pull_policy(image: str) -> str:
 @text_cache(_IMAGES_REMEMBERED)
 def _is_latest(image: str) -> bool:
     match = _IMAGE.fullmatch(image)
-    return match is not None and (match["tag"] or (not match["digest"] and "latest")) == "latest"
+    if match is None or _is_identifier(image) or len(_repository_path(match["name"])) > _PATH_LENGTH_MAX:
+        return False
+    return (match["tag"] or (not match["digest"] and "latest")) == "latest"
+
+
+def _repository_path(name: str) -> str:
+    """Returns the path of an image in its registry. Source: distribution/reference, normalize.go."""
+    host, slash, rest = name.partition("/")
+    is_host = slash and ("." in host or ":" in host or host == "localhost" or host != host.lower())
+    if is_host and host not in _DOCKER_HUB:
+        return rest
+    path = rest if is_host else name
+    return path if "/" in path else f"library/{path}"
 
 
 # ---- Containers
@@ -84,6 +100,22 @@ def _volume(volume: Document) -> None:
 
 # ---- Pods
 
+# What init containers were before they had a field: no kubelet is to find it.
+_OF_INIT_CONTAINERS: Final = frozenset(
+    f"pod.{stage}.kubernetes.io/init-{what}"
+    for stage in ("alpha", "beta")
+    for what in ("containers", "container-statuses")
+)
+
+
+def _drop_annotations_of_init_containers(pod: Document) -> None:
+    annotations = (pod.get("metadata") or {}).get("annotations")
+    if annotations and not _OF_INIT_CONTAINERS.isdisjoint(annotations):
+        kept = {key: text for key, text in annotations.items() if key not in _OF_INIT_CONTAINERS}
+        pod["metadata"].update(annotations=kept)
+        if not kept:
+            del pod["metadata"]["annotations"]
+
 
 def _pod_spec(spec: Document) -> None:
     for name, value in (
@@ -114,7 +146,10 @@ def _pod_status(status: Document) -> None:
 
 def _pod(pod: Document) -> None:
     """Sets the defaults of pods that templates do not have."""
+    _drop_annotations_of_init_containers(pod)
     spec = pod["spec"]
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
     containers = (*(spec.get("containers") or ()), *(spec.get("initContainers") or ()))
     for container in containers:
         resources = container["resources"]
@@ -160,6 +195,7 @@ DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
             "ContainerPort": setting(protocol="TCP"),
             "DownwardAPIVolumeSource": setting(defaultMode=_FILE_MODE),
             "EphemeralContainer": _container,
+            "FileKeySelector": setting(optional=False),
             "GRPCAction": setting(service=""),
             "HTTPGetAction": setting(path="/", scheme="HTTP"),
             "HostPathVolumeSource": setting(type=""),
@@ -168,6 +204,7 @@ DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
             "Pod": _pod,
             "PodSpec": _pod_spec,
             "PodStatus": _pod_status,
+            "PodTemplateSpec": _drop_annotations_of_init_containers,
             "Probe": setting(timeoutSeconds=1, periodSeconds=10, successThreshold=1, failureThreshold=3),
             "ProjectedVolumeSource": setting(defaultMode=_FILE_MODE),
             "RBDVolumeSource": setting(pool="rbd", user="admin", keyring="/etc/ceph/keyring"),

@@ -24,6 +24,7 @@ MIRROR: Final = "kubernetes.io/config.mirror"
 SECCOMP_POD: Final = "seccomp.security.alpha.kubernetes.io/pod"
 SECCOMP_CONTAINER: Final = "container.seccomp.security.alpha.kubernetes.io/"
 APP_ARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
+APP_ARMOR_TEXT: Final = 'deprecated since v1.30; use the "appArmorProfile" field instead'
 OF_PROFILES: Final = (SECCOMP_POD, SECCOMP_CONTAINER, APP_ARMOR)
 TOLERATIONS: Final = "scheduler.alpha.kubernetes.io/tolerations"
 DELETION_COST: Final = "controller.kubernetes.io/pod-deletion-cost"

@@ -39,14 +39,6 @@ def validate_template(
     return errors
 
 
-def warn_template(path: str, template: Document) -> list[str]:
-    """Warns of what is allowed in a template, and still not wise.
-
-    Source: pkg/api/pod, GetWarningsForPodTemplate.
-    """
-    return pod_warnings(path, template)
-
-
 # ---- columns
 
 
@@ -91,19 +83,26 @@ POD_TEMPLATE_COLUMNS: Final = pod_template_columns("spec", "template")
 
 
 def with_template_warnings(
-    *template: str, warn: Callable[[Document, Document | None], list[str]] | None = None
+    rules: PodSpecRules,
+    *template: str,
+    warn: Callable[[Document, Document | None], list[str]] | None = None,
 ) -> Callable[[Document, Document | None], list[str]]:
-    """Returns the warnings of a kind, followed by those about its template wherever that is new.
+    """Returns the warnings of a kind, followed by those about its template wherever its spec is new.
 
-    template: its path. warn: what else clients of the kind are warned of.
+    template: its path. warn: what else clients of the kind are warned of. Source: pkg/api/pod,
+    GetWarningsForPodTemplate, and WarningsOnUpdate of the kinds' strategies.
     """
-    path = ".".join(template)
+    path, has_git_repos = ".".join(template), rules.options.git_repos
 
     def warnings(new: Document, old: Document | None) -> list[str]:
         found = warn(new, old) if warn is not None else []
         pods = at(new, *template)
-        if pods is not None and (old is None or pods != at(old, *template)):
-            found += warn_template(path, pods)
+        if pods is not None and (old is None or _generation(new) != _generation(old)):
+            found += pod_warnings(path, pods, has_git_repos=has_git_repos)
         return found
 
     return warnings
+
+
+def _generation(document: Document) -> object:
+    return document["metadata"].get("generation")

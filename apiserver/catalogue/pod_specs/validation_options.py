@@ -30,6 +30,7 @@ class PodValidationOptions(NamedTuple):
     selinux_mount_option: bool
     toleration_comparisons: bool
     host_network_without_host_users: bool
+    git_repos: bool
     any_deletion_cost: bool
     # Of no gate: allowed only where a stored spec has it.
     restart_for_resize_of_init_containers: bool = False
@@ -57,6 +58,7 @@ _GATES: Final[Mapping[str, str]] = MappingProxyType(
         "selinux_mount_option": "SELinuxMount",
         "toleration_comparisons": "TaintTolerationComparisonOperators",
         "host_network_without_host_users": "UserNamespacesHostNetworkSupport",
+        "git_repos": "GitRepoVolumeDriver",
     }
 )
 

@@ -5,14 +5,18 @@ Source: pkg/api/pod, warnings.go.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from apiserver.catalogue.common.claim_specs import warn_claim_spec
+from apiserver.catalogue.pod_specs.overlapping_paths import warn_overlapping_paths
 from apiserver.catalogue.pod_specs.pod_annotations import (
     APP_ARMOR,
+    APP_ARMOR_TEXT,
     OF_PROFILES,
     SECCOMP_CONTAINER,
     SECCOMP_POD,
+    app_armor_profile,
     mentions,
 )
 from apiserver.catalogue.pod_specs.security_contexts import all_containers
@@ -47,15 +51,18 @@ _DEPRECATED_ANNOTATIONS: Final = {
         'non-functional in v1.11+; use the "sysctls" field instead'
     ),
 }
-# In the order of the warnings about one volume.
-_DEPRECATED_VOLUMES: Final = {
+_GIT_REPO: Final = "gitRepo"
+_EPHEMERAL: Final = "ephemeral"
+# In the order of the warnings about one volume; of ephemeral ones the claims are looked at.
+_WARNED_OF_VOLUMES: Final = {
     "photonPersistentDisk": ("photonPersistentDisk", "deprecated in v1.11, non-functional in v1.16+"),
-    "gitRepo": ("gitRepo", "deprecated in v1.11"),
+    _GIT_REPO: (_GIT_REPO, "deprecated in v1.11"),
     "scaleIO": ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
     "flocker": ("flocker", "deprecated in v1.22, non-functional in v1.25+"),
     "storageos": ("storageOS", "deprecated in v1.22, non-functional in v1.25+"),
     "quobyte": ("quobyte", "deprecated in v1.22, non-functional in v1.25+"),
     "glusterfs": ("glusterfs", "deprecated in v1.25, non-functional in v1.26+"),
+    _EPHEMERAL: (_EPHEMERAL, ""),
     "cephfs": ("cephfs", "deprecated in v1.28, non-functional in v1.31+"),
     "rbd": ("rbd", "deprecated in v1.28, non-functional in v1.31+"),
 }
@@ -63,10 +70,10 @@ _SECCOMP_TEXT: Final = 'non-functional in v1.27+; use the "seccompProfile" field
 _NULL_SELECTOR_TEXT: Final = "a null labelSelector results in matching no pod"
 
 
-def pod_warnings(path: str, pod: Document) -> list[str]:
+def pod_warnings(path: str, pod: Document, *, has_git_repos: bool) -> list[str]:
     """Warns of what is allowed in pods and templates, and still not wise.
 
-    path: of the template; empty for a pod.
+    path: of the template; empty for a pod. has_git_repos: the gate GitRepoVolumeDriver, on until 1.32.
     """
     spec, annotations = pod.get("spec") or {}, at(pod, "metadata", "annotations") or {}
     where = join(path, "spec")
@@ -74,7 +81,7 @@ def pod_warnings(path: str, pod: Document) -> list[str]:
     return [
         *_node_labels(where, spec),
         *(_annotations(path, annotations) if annotations else ()),
-        *_volumes(where, spec),
+        *(_volumes(where, spec["volumes"], has_git_repos) if spec.get("volumes") else ()),
         *_duplicates(where, spec),
         *_fractions(where, spec, "overhead"),
         *(_profiles(path, annotations, spec) if mentions(annotations, OF_PROFILES) else ()),
@@ -100,14 +107,25 @@ def _node_labels(path: str, spec: Document) -> Iterator[str]:
 
 
 def _node_affinity(path: str, affinity: Document) -> Iterator[str]:
-    terms = [*items(affinity.get(_REQUIRED) or {}, "nodeSelectorTerms", f"{path}.{_REQUIRED}")]
-    for place, preferred in items(affinity, _PREFERRED, path):
-        terms.append((f"{place}.preference", preferred.get("preference") or {}))
-    for place, term in terms:
-        for each, expression in items(term, "matchExpressions", place):
-            key = expression.get("key", "")
-            if text := DEPRECATED_NODE_LABELS.get(key):
-                yield f"{each}.key: {key} is {text}"
+    for where, term in items(affinity.get(_REQUIRED) or {}, "nodeSelectorTerms", f"{path}.{_REQUIRED}"):
+        yield from warn_node_selector_term(where, term, of_values=False)
+    for where, preferred in items(affinity, _PREFERRED, path):
+        term = preferred.get("preference") or {}
+        yield from warn_node_selector_term(f"{where}.preference", term, of_values=True)
+
+
+def warn_node_selector_term(path: str, term: Document, *, of_values: bool) -> Iterator[str]:
+    """Warns of old labels of nodes. of_values: and of values that no label can have, where they are allowed.
+
+    Source: pkg/api/node, GetWarningsForNodeSelectorTerm.
+    """
+    for where, expression in items(term, "matchExpressions", path):
+        key = expression.get("key", "")
+        if text := DEPRECATED_NODE_LABELS.get(key):
+            yield f"{where}.key: {key} is {text}"
+        for place, value in items(expression, "values", where) if of_values else ():
+            for problem in names.label_value(value):
+                yield f"{place}: {value} is invalid, {problem}"
 
 
 def _annotations(path: str, annotations: Mapping[str, str]) -> Iterator[str]:
@@ -116,33 +134,21 @@ def _annotations(path: str, annotations: Mapping[str, str]) -> Iterator[str]:
             yield f"{join(path, 'metadata.annotations')}[{key}]: {text}"
 
 
-def _volumes(path: str, spec: Document) -> Iterator[str]:
-    sources: list[tuple[str, Document]] = []
-    for index, volume in enumerate(spec.get("volumes") or ()):
-        if not _DEPRECATED_VOLUMES.keys().isdisjoint(volume):
-            for field, (shown, text) in _DEPRECATED_VOLUMES.items():
-                if field in volume:
-                    yield f"{path}.volumes[{index}].{shown}: {text}"
-        if "projected" in volume:
-            where = f"{path}.volumes[{index}]"
-            sources += [(where, source) for source in at(volume, "projected", "sources") or ()]
-    if not sources:
-        return
-    tokens = {at(source, "serviceAccountToken", "path") for _, source in sources} - {None}
-    for where, source in sources if tokens else ():
-        for field, shown in (
-            ("configMap", "configMap"),
-            ("secret", "secrets"),
-            ("downwardAPI", "downwardAPI"),
-        ):
-            for index, item in enumerate(at(source, field, "items") or ()):
-                if item.get("path") in tokens:
-                    text = f"has duplicated path with ServiceAccountToken {quote(item['path'])}"
-                    yield f"{where}.projected.sources.{shown}[{index}]: {text}"
-        bundle = at(source, "clusterTrustBundle", "path")
-        if bundle in tokens:
-            text = f"has duplicated path with ServiceAccountToken {quote(bundle)}"
-            yield f"{where}.projected.sources.ClusterTrustBundle: {text}"
+def _volumes(path: str, volumes: Sequence[Document], has_git_repos: bool) -> Iterator[str]:
+    for index, volume in enumerate(volumes):
+        if _WARNED_OF_VOLUMES.keys().isdisjoint(volume):
+            continue
+        for field, (shown, text) in _WARNED_OF_VOLUMES.items():
+            if field not in volume:
+                continue
+            where = f"{path}.volumes[{index}].{shown}"
+            if field == _EPHEMERAL:
+                claim = at(volume, field, "volumeClaimTemplate", "spec") or {}
+                yield from warn_claim_spec(f"{where}.volumeClaimTemplate.spec", claim)
+            else:
+                is_off = field == _GIT_REPO and not has_git_repos
+                yield f"{where}: {text}" + (", and disabled by default in v1.33+" if is_off else "")
+    yield from warn_overlapping_paths(volumes)
 
 
 def _duplicates(path: str, spec: Document) -> Iterator[str]:
@@ -184,19 +190,15 @@ def _profiles(path: str, annotations: Mapping[str, str], spec: Document) -> Iter
     where = join(path, "metadata.annotations")
     if SECCOMP_POD in annotations and at(spec, "securityContext", "seccompProfile") is None:
         yield f"{where}[{SECCOMP_POD}]: {_SECCOMP_TEXT}"
-    has_app_armor = at(spec, "securityContext", "appArmorProfile") is not None
+    of_pod = at(spec, "securityContext", "appArmorProfile")
     for _, container in all_containers("", spec):
         name, context = container.get("name", ""), container.get("securityContext") or {}
         if SECCOMP_CONTAINER + name in annotations and "seccompProfile" not in context:
             yield f"{where}[{SECCOMP_CONTAINER}{name}]: {_SECCOMP_TEXT}"
-        if (
-            path
-            and APP_ARMOR + name in annotations
-            and not has_app_armor
-            and "appArmorProfile" not in context
-        ):
-            text = 'deprecated since v1.30; use the "appArmorProfile" field instead'
-            yield f"{where}[{APP_ARMOR}{name}]: {text}"
+        # Of those of pods `pods.preparation` warns, which makes fields of them.
+        profile = annotations.get(APP_ARMOR + name) if path and "appArmorProfile" not in context else None
+        if profile is not None and (of_pod is None or of_pod != app_armor_profile(profile)):
+            yield f"{where}[{APP_ARMOR}{name}]: {APP_ARMOR_TEXT}"
 
 
 def _containers(containers: Iterable[tuple[str, Document]]) -> Iterator[str]:
@@ -220,17 +222,32 @@ def _hides(variable: Document, name: str) -> bool:
 
 def _ports(containers: Iterable[tuple[str, Document]]) -> Iterator[str]:
     alike: dict[tuple[Any, Any], list[tuple[str, Document]]] = {}
+    named: dict[str, str] = {}
+    of_names: list[str] = []
     for place, container in containers:
         for index, port in enumerate(container.get("ports") or ()):
             where = f"{place}.ports[{index}]"
             if port.get("hostIP") and not port.get("hostPort"):
-                yield f"{where}: hostIP set without hostPort: {quote(port)}"
+                yield f"{where}: hostIP set without hostPort: {_as_in_go(port)}"
             others = alike.setdefault((port.get("containerPort"), port.get("protocol")), [])
             for other_path, other in others:
                 if text := _conflict(port, other):
                     yield f"{where}: {text} port definition with {other_path}"
             if len(others) < _PORTS_COMPARED_MAX:
                 others.append((where, port))
+            if name := port.get("name"):
+                first = named.setdefault(name, where)
+                if first != where:
+                    text = f"services and probes that select ports by name will use {first}"
+                    of_names.append(f"{where}: duplicate port name {quote(name)} with {first}, {text}")
+    yield from of_names
+
+
+def _as_in_go(port: Document) -> str:
+    """Returns a port as Go prints the structure."""
+    fields = {"Name": "", "HostPort": 0, "ContainerPort": 0, "Protocol": "", "HostIP": ""}
+    shown = (f"{name}:{port.get(name[0].lower() + name[1:], empty)}" for name, empty in fields.items())
+    return "{" + " ".join(shown) + "}"
 
 
 def _conflict(one: Document, other: Document) -> str:

@@ -8,7 +8,7 @@ from functools import cache, partial
 from typing import Any, Final, TypeAlias
 
 from apiserver.catalogue.builtin_type import DEFAULT_GATES
-from apiserver.catalogue.core.pods import preparation, resize, updates, validation
+from apiserver.catalogue.core.pods import preparation, resize, updates, validation, warnings
 from apiserver.catalogue.core.pods import status as status_rules
 from apiserver.catalogue.core.pods.rules import PodRules, pod_rules
 from apiserver.catalogue.pod_specs.defaults import DEFAULTS
@@ -31,6 +31,7 @@ def rules(**gates: bool) -> PodRules:
     return pod_rules(gates_of(RELEASE[1], tuple(gates.items())))
 
 
+warn_pod: Final = partial(warnings.warn_pod, RULES)
 validate_pod_create: Final = partial(validation.validate_pod_create, RULES.specs)
 prepare_pod_create: Final = partial(preparation.prepare_pod_create, RULES)
 validate_pod_update: Final = partial(updates.validate_pod_update, RULES)

@@ -31,6 +31,7 @@ from apiserver.vocabulary import Document
 
 
 def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
+    rules = rules_of(gates)
     return BuiltinType(
         "batch",
         "v1",
@@ -42,9 +43,9 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         subresources=(status_subresource(validate_job_status_update),),
         strategy=Strategy(
             prepare_create=prepare_job_create,
-            validate_ratcheting=partial(validate_job, rules_of(gates)),
+            validate_ratcheting=partial(validate_job, rules),
             validate_create=validate_job_create,
-            warn=with_template_warnings("spec", "template", warn=warn_job),
+            warn=with_template_warnings(rules, "spec", "template", warn=warn_job),
             update=UpdateStrategy(prepare=prepare_job_update, validate=validate_job_update),
             has_generation=True,
             orphans_by_default=True,

@@ -11,7 +11,8 @@ from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
 
-def prepare_pod_create(rules: PodRules, pod: Document) -> None:
+def prepare_pod_create(rules: PodRules, pod: Document) -> list[str]:
+    """Fills in a new pod. Returns warnings about annotations that are fields now."""
     spec, meta = pod["spec"], pod["metadata"]
     pod["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
     if spec.get("schedulingGates"):
@@ -31,19 +32,27 @@ def prepare_pod_create(rules: PodRules, pod: Document) -> None:
         in_affinity=rules.merges_keys_in_affinity,
         in_spread=rules.merges_keys_in_spread,
     )
-    _take_app_armor_annotations(spec, meta.get("annotations") or {})
+    return _take_app_armor_annotations(spec, meta.get("annotations") or {})
 
 
-def _take_app_armor_annotations(spec: Document, annotations: Document) -> None:
-    """Copies AppArmor profiles from annotations, which older clients set, into the fields that nodes read."""
+def _take_app_armor_annotations(spec: Document, annotations: Document) -> list[str]:
+    """Copies AppArmor profiles from annotations, which older clients set, into the fields that nodes read.
+
+    Returns warnings about those of which no field could be made, or had to be.
+    """
+    warnings: list[str] = []
     if not pod_annotations.mentions(annotations, pod_annotations.APP_ARMOR):
-        return
+        return warnings
     if at(spec, "os", "name") == "windows":
-        return
+        return warnings
     for _, container in all_containers("", spec):
-        annotation = annotations.get(pod_annotations.APP_ARMOR + container.get("name", ""))
-        if annotation is None or at(container, "securityContext", "appArmorProfile") is not None:
+        key = pod_annotations.APP_ARMOR + container.get("name", "")
+        if key not in annotations or at(container, "securityContext", "appArmorProfile") is not None:
             continue
-        profile = pod_annotations.app_armor_profile(annotation)
-        if profile is not None and profile != at(spec, "securityContext", "appArmorProfile"):
+        profile = pod_annotations.app_armor_profile(annotations[key])
+        if profile is not None:
+            if profile == at(spec, "securityContext", "appArmorProfile"):
+                continue
             container.setdefault("securityContext", {})["appArmorProfile"] = profile
+        warnings.append(f"metadata.annotations[{key}]: {pod_annotations.APP_ARMOR_TEXT}")
+    return warnings

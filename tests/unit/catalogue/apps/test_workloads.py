@@ -105,6 +105,13 @@ def test_claims_of_stateful_sets_say_what_they_are_and_are_volumes() -> None:
     assert "volumes" not in document["spec"]["template"]["spec"]
 
 
+@pytest.mark.parametrize("field", ["hostname", "subdomain"])
+def test_names_that_the_controller_of_stateful_sets_gives_are_not_checked(field: str) -> None:
+    for kind, wrong in (("StatefulSet", []), ("Deployment", [f"spec.template.spec.{field}"])):
+        _, errors = KINDS[kind].created(least(kind), {f"spec.template.spec.{field}": "Not.A_Label"})
+        assert [error.field for error in errors] == wrong
+
+
 # ---- objects that are wrong
 
 _MISMATCH: Final = "`selector` does not match template `labels`"

@@ -18,6 +18,15 @@ IMAGES: Final = {
     "latest, and pinned": (f"app:latest@sha256:{'0' * 64}", "Always"),
     "what cannot be read has no tag": ("Bad Image", "IfNotPresent"),
     "nothing": ("", "IfNotPresent"),
+    "an identifier": ("0" * 64, "IfNotPresent"),
+    "a name of digits": (f"x/{'0' * 64}", "Always"),
+    "the longest path, of Docker's library": ("a" * 247, "Always"),
+    "too long a path, of Docker's library": ("a" * 248, "IfNotPresent"),
+    "the longest path": ("x/" + "a" * 253, "Always"),
+    "too long a path": ("x/" + "a" * 254, "IfNotPresent"),
+    "the longest path of a registry": ("r.io/" + "a" * 255, "Always"),
+    "too long a path of a registry": ("r.io/" + "a" * 256, "IfNotPresent"),
+    "Docker's registry is the registry of a bare name": ("docker.io/" + "a" * 248, "IfNotPresent"),
 }
 
 
@@ -58,6 +67,23 @@ def test_a_template_is_left_what_only_pods_get() -> None:
     assert found["containers"][0]["resources"] == resources
     assert found["containers"][0]["ports"] == [{"containerPort": 80, "protocol": "TCP"}]
 
+
+@pytest.mark.parametrize(("kind", "period"), {"Pod": 1, "PodTemplateSpec": -5}.items())
+def test_no_pod_has_a_negative_grace_period(kind: str, period: int) -> None:
+    spec = {"terminationGracePeriodSeconds": -5, "containers": [container()]}
+    assert decoded({"spec": spec}, kind)["spec"]["terminationGracePeriodSeconds"] == period
+
+
+@pytest.mark.parametrize("kind", ["Pod", "PodTemplateSpec"])
+@pytest.mark.parametrize("kept", [{}, {"pod.beta.kubernetes.io/init": "x"}], ids=["none", "one"])
+def test_annotations_of_init_containers_are_dropped(kind: str, kept: Document) -> None:
+    stages, ends = ("alpha", "beta"), ("containers", "container-statuses")
+    dropped = {f"pod.{stage}.kubernetes.io/init-{end}": "[]" for stage in stages for end in ends}
+    found = decoded({"metadata": {"annotations": {**dropped, **kept}}, "spec": {}}, kind)
+    assert found["metadata"].get("annotations", {}) == kept
+
+
+FILE_KEY: Final = {"volumeName": "v", "path": "p", "key": "K"}
 
 # Of the first container.
 CONTAINERS: Final[dict[str, tuple[Document, str, Any]]] = {
@@ -107,6 +133,11 @@ CONTAINERS: Final[dict[str, tuple[Document, str, Any]]] = {
         {"env": [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]},
         "env",
         [{"name": "A", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}}],
+    ),
+    "keys of files": (
+        {"env": [{"name": "A", "valueFrom": {"fileKeyRef": FILE_KEY}}]},
+        "env",
+        [{"name": "A", "valueFrom": {"fileKeyRef": {**FILE_KEY, "optional": False}}}],
     ),
 }
 

@@ -101,7 +101,9 @@ def test_a_template_keeps_what_it_has(option: str, spec: Document) -> None:
 
 
 # Options that decide about more than what is valid.
-ELSEWHERE: Final = {"env_files", "pod_level_resources", "label_keys_in_spread", "any_deletion_cost"}
+ELSEWHERE: Final = {
+    *("env_files", "pod_level_resources", "label_keys_in_spread", "any_deletion_cost", "git_repos"),
+}
 
 
 def test_every_option_is_tested() -> None:

@@ -79,11 +79,6 @@ UPDATES: Final[dict[str, tuple[Document, Document, list[Expected]]]] = {
         {},
         [("spec.tolerations", "Forbidden", "existing toleration can not be modified")],
     ),
-    "a wait that was negative": (
-        {"terminationGracePeriodSeconds": -5},
-        {"terminationGracePeriodSeconds": 1},
-        [],
-    ),
     "another wait": ({}, {"terminationGracePeriodSeconds": 1}, [("spec", "Forbidden", ONLY)]),
     "a gate opens": (GATED, {"schedulingGates": [{"name": "h"}]}, []),
     "another gate": (
@@ -118,6 +113,12 @@ def test_updates(old: Document, new: Document, expected: list[Expected]) -> None
     errors = validate_pod_update(after, before)
     assert agrees(errors, expected), shown(errors)
     assert before == as_it_was
+
+
+def test_a_wait_that_is_stored_as_negative_becomes_one_second() -> None:
+    before = pod()
+    before["spec"]["terminationGracePeriodSeconds"] = -5
+    assert validate_pod_update(pod(terminationGracePeriodSeconds=-5), before) == []
 
 
 def test_annotations_that_kubelets_rely_on() -> None:
