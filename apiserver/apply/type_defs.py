@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
 from apiserver.apply.field_set import CACHED_LENGTH_MAX, ITSELF, LEAF, FieldSet, key_element, value_element
+from apiserver.schema.go_fields import fields_of
 from apiserver.schema.structural import Kind, Schema
 from apiserver.text_caches import text_cache
 
@@ -41,11 +42,14 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     _ANY_SCALAR: (str, int, bool),
     "list": (list,),
 }
-# The defaults of absent keys of list items; the definitions do not have them.
+# The defaults of absent keys of list items that a marker in the Go type gives; the definitions do not have
+# them. All other fields that are always encoded have their zero value for a default.
 KEY_DEFAULTS: Final[Mapping[str, Mapping[str, Any]]] = {
     "io.k8s.api.core.v1.ContainerPort": {"protocol": "TCP"},
+    "io.k8s.api.core.v1.LocalObjectReference": {"name": ""},
     "io.k8s.api.core.v1.ServicePort": {"protocol": "TCP"},
 }
+_ZERO_KEYS: Final[Mapping[Kind, Any]] = {Kind.STRING: "", Kind.INTEGER: 0}
 # The fields of metadata that the server sets, and their types; no manager owns them.
 _SERVER_FIELDS: Final[Mapping[str, str]] = {
     "name": "string",
@@ -261,13 +265,21 @@ class TypeDefs:
         type_def = _DeferredTypeDef(kind, schema, self)
         assert schema.element is not None
         if kind == "map_list":
-            defaults = self._key_defaults.get(schema.element.definition, {})
-            named = schema.element.fields
             type_def.keys = tuple(
-                (name, defaults.get(name, named[name].default if name in named else None))
-                for name in sorted(schema.list_map_keys)
+                (name, self._key_default(schema.element, name)) for name in sorted(schema.list_map_keys)
             )
         return type_def
+
+    def _key_default(self, item: Schema, name: str) -> Any:
+        """What an absent key of a list's items means; None if nothing."""
+        named = item.fields.get(name)
+        defaults = self._key_defaults.get(item.definition, {})
+        if name in defaults or named is None:
+            return defaults.get(name)
+        go_field = fields_of(item.definition, item.vendor).get(name)
+        if named.default is None and go_field is not None and go_field.encodes_zero:
+            return None if go_field.is_pointer else _ZERO_KEYS.get(named.kind)
+        return named.default
 
     # ---- the parts of one type definition
 

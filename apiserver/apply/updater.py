@@ -176,7 +176,9 @@ class Updater(NamedTuple):
         own = comparisons.of(version.api_version)
         left.pop(manager.identity, None)
         if applied_fields:
-            left[manager.identity] = self._entry(last, applied_fields, is_change=bool(own) or live is None)
+            # A change counts also where the endpoint takes it back, as a status that it does not write.
+            is_change = bool(own) or live is None or (merged is not live and merged != live)
+            left[manager.identity] = self._entry(last, applied_fields, is_change=is_change)
         return ApplyResult(merged, left)
 
     def _before_first_apply(self, live: Document) -> ManagedFields:

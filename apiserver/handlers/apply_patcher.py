@@ -151,7 +151,7 @@ class ApplyPatcher:
         Raises BadRequest.
         """
         info, is_checked = self._info, self._options.field_validation != "Ignore"
-        document, duplicates = parse(
+        document, duplicates, _ = parse(
             self._body.data, base_type(self._body.content_type), is_checked=is_checked
         )
         kind = self._conversion.kind if self._conversion is not None else self._resource

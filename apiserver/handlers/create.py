@@ -36,7 +36,7 @@ def create_handler(
         )
         call.warnings += decoded.warnings
         await record_object(call, body, decoded.document)
-        draft = await call.offload.run_begun(body.size, draft_of, decoded.document)
+        draft = await call.offload.run_begun(body.size, draft_of, decoded.document, (), decoded.emptied)
         created = await creator.create(call, draft, options, body.size)
         await send_object(call, encoder, created, HTTPStatus.CREATED)
 

@@ -31,10 +31,14 @@ _AllProblems: TypeAlias = Callable[[Sequence[str]], Sequence[str]]
 
 
 class Decoded(NamedTuple):
-    """A document that has passed the schema, and the warnings of field validation."""
+    """A document that has passed the schema, and the warnings of field validation.
+
+    emptied: see `schema.compile.Checked`.
+    """
 
     document: Document
     warnings: Sequence[str]
+    emptied: Sequence[tuple[Document, str]] = ()
 
 
 class Decoder:
@@ -71,7 +75,7 @@ class Decoder:
         if duplicates or not parsed.is_json:
             all_problems = _problems_in_order(body, parsed, resource, duplicates)
         try:
-            warnings = check_schema(document, resource, field_validation, all_problems)
+            decoded = check_schema(document, resource, field_validation, all_problems)
         except TypeMismatch as mismatch:
             raise BadRequest(_cannot_be_handled(resource, str(mismatch))) from None
         require_storable(document)
@@ -80,7 +84,7 @@ class Decoder:
             raise BadRequest(
                 "the namespace of the provided object does not match the namespace sent on the request"
             )
-        return Decoded(document, warnings)
+        return decoded
 
 
 def _problems_in_order(
@@ -184,22 +188,21 @@ def check_schema(
     all_problems: _AllProblems | None = None,
     *,
     is_merged: bool = False,
-) -> Sequence[str]:
+) -> Decoded:
     """Check a document against the schema and prune it. is_merged: see `SchemaCheck`.
 
     all_problems: returns what field validation finds in the body, in Kubernetes' order; its argument tells of
         the unknown fields. None if these are all.
-    Returns warnings. Raises TypeMismatch; BadRequest for unknown and duplicate fields, if they are not
-    allowed.
+    Raises TypeMismatch; BadRequest for unknown and duplicate fields, if they are not allowed.
     """
-    unknown = resource.check(document, is_merged=is_merged)
+    unknown, emptied = resource.check.checked(document, is_merged=is_merged)
     problems: Sequence[str] = [f'unknown field "{path}"' for path in unknown]
     if all_problems is not None:
         problems = all_problems(problems)
     if problems and field_validation == "Strict":
         raise BadRequest(_cannot_be_handled(resource, f"strict decoding error: {', '.join(problems)}"))
     document["apiVersion"], document["kind"] = resource.api_version, resource.kind
-    return problems if field_validation == "Warn" else ()
+    return Decoded(document, problems if field_validation == "Warn" else (), emptied)
 
 
 def require_name(document: Document, name: str) -> None:

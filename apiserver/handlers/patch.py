@@ -62,7 +62,7 @@ def patch_handler(
         def transform(current: StoredObject) -> Draft:
             if condition is not None and current.resource_version != condition:
                 raise Conflict(resource.group_resource, info.name)
-            document, warnings = apply_patch(
+            document, warnings, emptied = apply_patch(
                 parsed,
                 current.document(),
                 resource,
@@ -71,7 +71,7 @@ def patch_handler(
             )
             require_name(document, info.name)
             require_namespace(document, info.namespace)
-            return draft_of(document, warnings)
+            return draft_of(document, warnings, emptied)
 
         size = max(body.size, parsed.size)
         updated = await registry.update(requests.update(call, options, size), transform)

@@ -157,7 +157,7 @@ def apply_patch(
                     f'"{patched.get("apiVersion") or ""}"'
                 )
         before_schema(patched)
-        warnings = check_schema(
+        decoded = check_schema(
             patched,
             resource,
             field_validation,
@@ -175,7 +175,7 @@ def apply_patch(
     require_storable(patched)
     if not isinstance(patched.get("metadata"), dict):
         patched["metadata"] = {}
-    return Decoded(patched, warnings)
+    return decoded
 
 
 def _all_problems(patch: Patch, resource: ServedResource, unknown: Sequence[str]) -> Sequence[str]:

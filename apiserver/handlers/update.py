@@ -19,7 +19,6 @@ from apiserver.handlers.write_requests import WriteRequests, as_new, draft_of
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import Draft
-from apiserver.vocabulary import Document
 
 
 def update_handler(
@@ -48,14 +47,19 @@ def update_handler(
         call.warnings += decoded.warnings
         await record_object(call, body, decoded.document)
         require_name(decoded.document, info.name)
-        decoded_once = [decoded.document]
+        decoded_once = [decoded]
 
-        def decode() -> Document:
-            return decoder.decode(body, resource, info.namespace, options.field_validation).document
+        def draft_of_body() -> Draft:
+            # Attempts change their document: the first takes the one that is decoded, others decode again.
+            document, _, emptied = (
+                decoded_once.pop()
+                if decoded_once
+                else decoder.decode(body, resource, info.namespace, options.field_validation)
+            )
+            return draft_of(document, (), emptied)
 
         def transform(current: StoredObject) -> Draft:
-            # Attempts change their document: the first takes the one that is decoded, others decode again.
-            return draft_of(decoded_once.pop() if decoded_once else decode())
+            return draft_of_body()
 
         request = requests.update(call, options, body.size, checks_uid=True)
         try:
@@ -68,7 +72,7 @@ def update_handler(
             await send_object(call, encoder, updated.found)
             return
         await authorization.require(authorizer_attributes(call, "create"))
-        draft = as_new(await call.offload.run_begun(body.size, lambda: draft_of(decode())))
+        draft = as_new(await call.offload.run_begun(body.size, draft_of_body))
         if uid := draft.document["metadata"].get("uid"):
             raise Conflict(
                 resource.group_resource,

@@ -132,10 +132,13 @@ class WriteRequests:
         )
 
 
-def draft_of(document: Document, warnings: Sequence[str] = ()) -> Draft:
+def draft_of(
+    document: Document, warnings: Sequence[str] = (), emptied: Sequence[tuple[Document, str]] = ()
+) -> Draft:
     """Returns a draft of a document; repeated owner references are dropped from it, with a warning."""
-    repeated = object_meta.remove_duplicate_owners(document["metadata"])
-    return Draft(document, [*warnings, _duplicate_owners_warning(repeated)] if repeated else warnings)
+    if repeated := object_meta.remove_duplicate_owners(document["metadata"]):
+        warnings = [*warnings, _duplicate_owners_warning(repeated)]
+    return Draft(document, warnings, emptied=emptied)
 
 
 def as_new(draft: Draft) -> Draft:

@@ -18,7 +18,7 @@ from apiserver.registry.storage_form import StorageForm
 from apiserver.registry.stored_object import FieldGetter, head_of
 from apiserver.registry.strategy import DEFAULT_STRATEGY, Strategy, UpdateStrategy
 from apiserver.registry.version_codec import IdentityCodec, VersionCodec
-from apiserver.schema.compile import SchemaCompiler
+from apiserver.schema.compile import Checked, SchemaCompiler
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Deprecation, Document, GroupKind, GroupResource, GroupVersion, Removal
 from apiserver.wire.protobuf import MessageDecoder, MessageEncoder
@@ -38,6 +38,10 @@ class SchemaCheck(Protocol):
             without JSON between: a whole number is an integer however it is written, and null in a custom
             resource is a value.
         """
+        ...
+
+    def checked(self, document: Document, *, is_merged: bool = False) -> Checked:
+        """Returns all that it has removed. Raises TypeMismatch."""
         ...
 
 

@@ -49,11 +49,13 @@ class Draft(NamedTuple):
     document: of the client's version; it has passed the schema, and whoever gets the draft may change it.
     warnings: what the client should know of how it was made.
     managed_fields: who owns its fields, where making it has decided that (an apply); else None.
+    emptied: see `schema.compile.Checked`.
     """
 
     document: Document
     warnings: Sequence[str] = ()
     managed_fields: Sequence[Document] | None = None
+    emptied: Sequence[tuple[Document, str]] = ()
 
 
 # The object as it is, in the client's version -> what it is to become. It may run again on a newer object.

@@ -215,7 +215,12 @@ def own(draft: Draft, new: Document, old: Document | None, manage_fields: Manage
     if draft.managed_fields is not None:
         entries: Sequence[Document] | None = draft.managed_fields
     elif manage_fields is not None:
+        # Whoever sends an empty list owns it, though it is stored as null.
+        for struct, name in draft.emptied:
+            struct[name] = []
         entries = manage_fields(new, old, sent)
+        for struct, name in draft.emptied:
+            struct[name] = None
     elif old is not None:
         entries = old["metadata"].get("managedFields", sent)
     else:

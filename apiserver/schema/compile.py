@@ -10,10 +10,10 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from apiserver.field_errors import field_below, item_below
 from apiserver.golang.formatting import json_type
@@ -43,12 +43,14 @@ class _Report:
     is_merged: the document was made of maps, not of JSON: a whole number is an integer however it is written.
     unknown: the fields that were removed from the value that was walked last; the walk of the value around
         it takes them. structs: the number of structs in lists and maps.
+    emptied: see `Checked`.
     """
 
-    __slots__ = ("_unknown_count", "is_merged", "structs", "unknown")
+    __slots__ = ("_unknown_count", "emptied", "is_merged", "structs", "unknown")
 
     def __init__(self, *, is_merged: bool = False) -> None:
         self.is_merged = is_merged
+        self.emptied: list[tuple[Document, str]] = []
         self.unknown: list[_Steps] | None = None
         self.structs = 0
         self._unknown_count = 0
@@ -82,6 +84,18 @@ class TypeMismatch(Exception):
     """A value does not have the type of its field. The message is for the client."""
 
 
+class Checked(NamedTuple):
+    """What a check of a document has removed from it.
+
+    unknown: the paths of unknown fields.
+    emptied: the fields that are null in place of an empty list or map, each with the struct around it. Go's
+        JSON would have these; they are lost where Kubernetes stores the object.
+    """
+
+    unknown: list[str]
+    emptied: Sequence[tuple[Document, str]] = ()
+
+
 class CompiledSchema:
     """Checks, prunes and completes documents of one schema, in place."""
 
@@ -91,10 +105,11 @@ class CompiledSchema:
         self._walk = walk
 
     def __call__(self, document: Any, *, is_merged: bool = False) -> list[str]:
-        """Returns the paths of the unknown fields, which it removed. Raises TypeMismatch.
+        """Returns the paths of the unknown fields. Raises TypeMismatch."""
+        return self.checked(document, is_merged=is_merged).unknown
 
-        is_merged: see `served_resource.SchemaCheck`.
-        """
+    def checked(self, document: Any, *, is_merged: bool = False) -> Checked:
+        """Raises TypeMismatch. is_merged: see `served_resource.SchemaCheck`."""
         report = _Report(is_merged=is_merged)
         try:
             self._walk(document, report)
@@ -102,7 +117,7 @@ class CompiledSchema:
             raise TypeMismatch(mismatch.text()) from None
         except RecursionError:
             raise TypeMismatch("json: exceeded max depth") from None
-        return [_path_text(steps) for steps in report.unknown or ()]
+        return Checked([_path_text(steps) for steps in report.unknown or ()], report.emptied)
 
 
 class _Mismatch(Exception):
@@ -237,6 +252,11 @@ class _Compilation:
             )
             for name, child in schema.fields.items()
         }
+        kept_if_empty = {
+            name
+            for name, child in schema.fields.items()
+            if child.kind in (Kind.LIST, Kind.MAP) and name in go_fields and go_fields[name].encodes_zero
+        }
         unset_fields = [
             (name, self.walk_of(value) if isinstance(value, Schema) else value)
             for name, value in _fields_encoded_unset(schema, go_fields)
@@ -270,6 +290,8 @@ class _Compilation:
                         value[name] = checked
                     if checked or not is_omitted_if_empty:
                         continue
+                if child is not None and name in kept_if_empty:
+                    report.emptied.append((value, name))
                 if removed is None:
                     removed = []
                 removed.append(name)
@@ -347,6 +369,7 @@ class _Compilation:
             else:
                 raise _Malformed("boolean or JSON schema expected")
             inside = _Report(is_merged=report.is_merged)
+            inside.emptied = report.emptied
             inside.structs = report.structs
             try:
                 checked = walk_inside(value, inside)

@@ -561,6 +561,89 @@ def test_null_in_all_other_writes_of_a_custom_resource_is_nothing(with_null: Def
     assert patched.ok()["spec"] == made["spec"]
 
 
+# ---- what is empty, and what has a time
+
+RULE: Final = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
+ROLES: Final = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+# The rules that two writes have, and whether the writer owns them then. The list is in Go's JSON even if
+# empty, but not in what is stored.
+EMPTY_LISTS: Final[dict[str, tuple[Any, Any, bool]]] = {
+    "at once": ([], [], True),
+    "later, where nobody is known to own anything": (None, [], False),
+    "in place of rules": ([RULE], [], True),
+    "null": (None, None, False),
+    "null in place of none": ([], None, True),
+}
+
+
+def role_with(name: str, rules: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": name},
+        "rules": rules,
+    }
+
+
+@pytest.mark.parametrize("verb", ["put", "merge patch", "JSON patch", "strategic merge patch"])
+@pytest.mark.parametrize(("first", "second", "is_owned"), EMPTY_LISTS.values(), ids=EMPTY_LISTS)
+def test_f16_an_empty_list_that_is_always_encoded_is_owned(
+    first: Any, second: Any, is_owned: bool, verb: str, api: Api
+) -> None:
+    name = f"empty-{new_group()}"
+    made = api.post(f"{ROLES}?fieldManager=m", role_with(name, first)).ok()
+    assert bool(made["metadata"].get("managedFields")) == (first is not None)
+    path = f"{ROLES}/{name}?fieldManager=m"
+    match verb:
+        case "put":
+            answer = api.put(path, role_with(name, second))
+        case "JSON patch":
+            patch = [{"op": "add", "path": "/rules", "value": second}]
+            answer = api.patch(path, patch, "application/json-patch+json")
+        case _:
+            media_type = {"merge patch": MERGE_PATCH}.get(verb, "application/strategic-merge-patch+json")
+            answer = api.patch(path, {"rules": second}, media_type)
+    document = answer.ok()
+    owned = [each["fieldsV1"] for each in document["metadata"].get("managedFields", [])]
+    assert owned == ([{"f:rules": {}}] if is_owned else [])
+    assert document["rules"] is None
+    assert api.put(path, role_with(name, second)).ok()["metadata"] == document["metadata"], "nothing changes"
+
+
+def test_f16_empty_lists_in_items_and_structs_are_owned(api: Api) -> None:
+    drivers = [{"name": "d", "nodeID": "n", "topologyKeys": []}]
+    node = {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": "e"}}
+    made = api.post(
+        "/apis/storage.k8s.io/v1/csinodes?fieldManager=m", node | {"spec": {"drivers": drivers}}
+    ).ok()
+    owned = made["metadata"]["managedFields"][0]["fieldsV1"]["f:spec"]["f:drivers"]
+    assert owned['k:{"name":"d"}'] == {".": {}, "f:name": {}, "f:nodeID": {}, "f:topologyKeys": {}}
+    assert made["spec"]["drivers"] == [drivers[0] | {"topologyKeys": None}]
+
+
+# What is applied to a Deployment beside what it has, and whether that counts as a change.
+CHANGES: Final[dict[str, tuple[dict[str, Any], bool]]] = {
+    "nothing": ({}, False),
+    "a status, which is not written": ({"status": {"replicas": 2}}, True),
+    "a status that is null": ({"status": None}, True),
+    "a status that is empty": ({"status": {}}, False),
+}
+
+
+@pytest.mark.parametrize(("more", "has_time"), CHANGES.values(), ids=CHANGES)
+def test_f01_who_applies_a_change_has_a_time_though_it_is_taken_back(
+    more: dict[str, Any], has_time: bool, api: Api, deployment: str
+) -> None:
+    labels = {"metadata": {"labels": {"a": "b"}}}
+    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}}
+    answer = api.patch(
+        f"{deployment}?fieldManager=m", body | {"spec": {"template": labels}} | more, APPLY
+    ).ok()
+    [entry] = [each for each in answer["metadata"]["managedFields"] if each["manager"] == "m"]
+    assert ("time" in entry) == has_time
+    assert "f:status" not in entry["fieldsV1"]
+
+
 # ---- several versions of a type, and schemas that change
 
 OPEN: Final = {

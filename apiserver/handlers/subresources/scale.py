@@ -125,7 +125,7 @@ def scale_handlers(
         encoder = virtual.encoder(call, kind)
 
         def transform(current: StoredObject) -> Draft:
-            (scale, warnings), document = make_scale(current), current.document()
+            (scale, warnings, _), document = make_scale(current), current.document()
             _check(scale, document, resource, fields, kind)
             _put(document, fields.replicas, scale["spec"].get("replicas", 0))
             # Without a version the scale of the current object is set.

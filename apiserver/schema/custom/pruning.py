@@ -16,7 +16,7 @@ import orjson
 
 from apiserver.field_errors import invalid, quote
 from apiserver.golang.formatting import go_type
-from apiserver.schema.compile import UNKNOWN_FIELDS_MAX, CompiledSchema, TypeMismatch, compile_schema
+from apiserver.schema.compile import UNKNOWN_FIELDS_MAX, Checked, CompiledSchema, TypeMismatch, compile_schema
 from apiserver.schema.custom import numbers
 from apiserver.schema.custom.json_schema import JSONSchema
 from apiserver.schema.custom.paths import Key, Path, bracketed, plain
@@ -65,9 +65,14 @@ class Pruner:
         if "metadata" in document:
             if document["metadata"] is None:
                 document["metadata"] = {}
-            in_metadata = [f"metadata.{path}" for path in _compiled(self._meta)(document["metadata"])]
+            found = _compiled(self._meta)(document["metadata"])
+            in_metadata = [f"metadata.{path}" for path in found]
         self._run(document, report)
         return in_metadata + sorted(report.unknown) + sorted(report.in_metadata)
+
+    def checked(self, document: Document, *, is_merged: bool = False) -> Checked:
+        """Returns what the call returns: nothing that stays is emptied."""
+        return Checked(self(document, is_merged=is_merged))
 
     def default(self, document: Document) -> bool:
         """Only set defaults. Returns whether something has changed. Raises TypeMismatch."""

@@ -66,7 +66,7 @@ FORMATS = {
 
 @pytest.mark.parametrize(("content_type", "patch", "expected"), FORMATS.values(), ids=FORMATS)
 def test_a_patch_of_each_format(content_type: str, patch: Any, expected: dict[str, str]) -> None:
-    document, warnings = patched(content_type, patch)
+    document, warnings, _ = patched(content_type, patch)
     assert images(document) == expected
     assert not warnings
 
@@ -94,7 +94,7 @@ VALIDATION = {
 
 @pytest.mark.parametrize(("patch", "validation", "warnings"), VALIDATION.values(), ids=VALIDATION)
 def test_what_field_validation_warns_of(patch: Any, validation: str, warnings: list[str]) -> None:
-    document, found = patched(MERGE_PATCH, patch, validation)
+    document, found, _ = patched(MERGE_PATCH, patch, validation)
     assert [*found] == warnings
     assert "nonsense" not in document["spec"]
 
