@@ -11,7 +11,7 @@ One contract, `interface.Storage`, has three implementations, and one conformanc
 
 What they share: `keys` (an object's identity to its key), `resource_version` and `continue_token` (what
 clients hold of revisions), `errors`, `lease_manager` (leases for objects that expire), `auto_compaction`,
-`snapshot_file`, and `turns` (long work takes turns on the event loop, here and above).
+`snapshot_file`, `private_directories`, and `turns` (long work takes turns on the event loop, here and above).
 
 What the contract promises:
 

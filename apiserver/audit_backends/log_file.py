@@ -20,11 +20,11 @@ from typing import Final, Protocol
 
 from apiserver.audit_backends import rotated
 from apiserver.audit_backends.options import RotationOptions
+from storage.private_directories import make_directory
 
 log = logging.getLogger(__name__)
 
 _FILE_MODE: Final = 0o600
-_DIRECTORY_MODE: Final = 0o700
 # What the system takes in one call.
 _PIECES_MAX: Final = 512
 # How long to wait for another process that writes. After it lines may mix, which is better than none.
@@ -85,7 +85,7 @@ class LogFile:
     def _open(self) -> None:
         """Raises OSError."""
         self.close()
-        self._path.parent.mkdir(_DIRECTORY_MODE, parents=True, exist_ok=True)
+        make_directory(self._path.parent)
         # A pipe that nobody reads is an error at once.
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
         self._file = os.open(self._path, flags, _FILE_MODE)

@@ -17,6 +17,7 @@ from apiserver.cli.flag_values import release
 from apiserver.cli.flags import UsageError, build_parser
 from apiserver.cli.intermixed_parser import IntermixedParser
 from apiserver.releases.emulation import EmulatedRelease, InvalidEmulation
+from storage.private_directories import make_directory
 
 _ABOUT: Final = """
 Makes a folder with the programs kube-apiserver and etcd, and a link to kubectl if there is one, and prints
@@ -99,7 +100,8 @@ def run(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -
 def make(directory: Path, assets: Assets) -> None:
     """Make the folder, or bring it up to date; processes may do so at once. Raises CannotMake, OSError."""
     _check_nothing_in_the_way(directory)
-    directory.mkdir(parents=True, exist_ok=True)
+    # Whoever could write there could have the tests run other programs.
+    make_directory(directory, 0o755)
     for name, text in assets.texts.items():
         _write(directory / name, text)
     for name, target in assets.links.items():

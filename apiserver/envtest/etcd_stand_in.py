@@ -147,7 +147,8 @@ def main(arguments: list[str]) -> int:
     try:
         listening = [each for url in urls for each in listen(*parse_url(url))]
         if flags.get("data-dir"):
-            os.makedirs(flags["data-dir"], mode=0o700, exist_ok=True)
+            os.umask(0o077)  # for those above it, too
+            os.makedirs(flags["data-dir"], exist_ok=True)
     except (NotSupported, OSError) as error:
         print(f"etcd: {error}", file=sys.stderr)
         return USAGE_CODE if isinstance(error, NotSupported) else 1

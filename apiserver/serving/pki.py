@@ -43,6 +43,7 @@ from apiserver.golang.certificates import authority_key_identifier
 from apiserver.golang.pem import UNREADABLE
 from apiserver.golang.x509_parsing import parse_pem_certificate, parse_pem_certificates
 from apiserver.vocabulary import MASTERS
+from storage.private_directories import make_directory
 
 CA_LIFETIME: Final = timedelta(days=3650)
 CERTIFICATE_LIFETIME: Final = timedelta(days=365)
@@ -175,9 +176,9 @@ def ensure(
     is_durable: see `write`.
     Raises OSError, UnusableFile.
     """
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_directory(directory)
     if cert_dir is not None:
-        cert_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(cert_dir)
     with _locked(directory / ".lock"):
         if identity is not None:
             _copy(directory, identity)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from storage.errors import DataDirectoryError
+from storage.private_directories import make_directory
 
 FORMAT: Final = 1
 # Disk space held back for compaction, which has to write even when the disk is full.
@@ -67,7 +68,7 @@ class Database:
         self._reserve = directory / "reserve"
         self._synchronous = "FULL" if durable else "OFF"
         try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_directory(directory)
             self._lock = lock(directory / "store.lock")
         except OSError as error:
             raise DataDirectoryError(
@@ -121,6 +122,9 @@ class Database:
         return connection
 
     def _prepare(self) -> None:
+        # SQLite would make it readable for all, and tells what is wrong with it.
+        with contextlib.suppress(OSError):
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         try:
             with contextlib.closing(self._connect(READER_CACHE_KIB)) as connection:
                 if connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from storage.embedded.database import BUSY_TIMEOUT_MS, FORMAT, lock
+from storage.private_directories import make_directory
 from storage.resource_version import REVISION_MAX
 from storage.snapshot_file import (
     SnapshotError,
@@ -107,7 +108,7 @@ def restore(
     """
     target = directory / "store.db"
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(directory)
         held = lock(directory / "store.lock")
     except OSError as error:
         raise SnapshotError(f"cannot use {directory}: {error.strerror or error}") from error
