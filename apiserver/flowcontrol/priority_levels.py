@@ -73,7 +73,8 @@ class LevelSpec(NamedTuple):
 
     @property
     def rules(self) -> QueueRules:
-        return QueueRules(self.queues, self.queue_length_max, self.is_exempt)
+        is_closed = not (self.shares or self.queues or self.is_exempt)
+        return QueueRules(self.queues, self.queue_length_max, self.is_exempt, is_closed)
 
 
 class PriorityLevel:

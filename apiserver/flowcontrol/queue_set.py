@@ -41,11 +41,13 @@ class QueueRules(NamedTuple):
     """queues: 0 if requests that find no seat are refused. length_max: of each queue.
 
     is_exempt: there is no limit.
+    is_closed: it has no shares, and no request runs without a seat, not even alone.
     """
 
     queues: int = 0
     length_max: int = 0
     is_exempt: bool = False
+    is_closed: bool = False
 
 
 class QueuedFlow:
@@ -414,9 +416,9 @@ class QueueSet:
     # ---- who begins
 
     def _fits(self, seats: int) -> bool:
-        """Whether there are so many free seats. A request that is wider than the level runs alone."""
+        """Whether there are so many free seats. A request that is wider than an open level runs alone."""
         in_use = self.seats_in_use
-        return in_use + seats <= self.limit or not in_use
+        return in_use + seats <= self.limit or not (in_use or self.rules.is_closed)
 
     def _exceeds_share(self, request: Request) -> bool:
         """Whether the flow holds seats, and has to give some back before it gets more."""

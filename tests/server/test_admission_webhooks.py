@@ -357,6 +357,27 @@ def test_a_webhook_that_fails(
     api.post(path, config_map()).ok()
 
 
+TIMED_OUT_FORMS: dict[str, str] = {
+    "nothing": "application/json",
+    "application/yaml": "application/yaml",
+    "application/vnd.kubernetes.protobuf": "application/vnd.kubernetes.protobuf",
+}
+
+
+@pytest.mark.parametrize("kind", ["Mutating", "Validating"])
+@pytest.mark.parametrize(("accept", "media_type"), TIMED_OUT_FORMS.items(), ids=TIMED_OUT_FORMS)
+def test_a_request_that_times_out_at_a_webhook_is_answered_as_the_client_accepts(
+    api: Api, webhook: Webhook, namespace: str, kind: str, accept: str, media_type: str
+) -> None:
+    """Row P04. README says that kube-apiserver calls its JSON text."""
+    webhook.replying = hangs
+    configure(api, namespace, webhook.hook(namespace, timeoutSeconds=30), kind=kind)
+    headers = {} if accept == "nothing" else {"Accept": accept}
+    answer = api.post(f"{config_maps(namespace)}?timeout=500ms", config_map(), headers=headers)
+    assert (answer.status, answer.headers["content-type"]) == (504, media_type)
+    assert b"request did not complete within the allotted timeout" in answer.body
+
+
 CLIENTS: dict[str, tuple[dict[str, Any], str]] = {
     "nobody listens": ({"url": "https://127.0.0.1:1/x"}, "Post "),
     "no certificate that is trusted": ({"caBundle": ""}, "tls: failed to verify certificate: "),

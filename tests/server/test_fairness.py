@@ -43,8 +43,8 @@ def schema(name: str, level: str) -> dict[str, Any]:
     }
 
 
-def level(name: str, response: dict[str, Any]) -> dict[str, Any]:
-    limited = {"nominalConcurrencyShares": 1, "borrowingLimitPercent": 0, "limitResponse": response}
+def level(name: str, response: dict[str, Any], shares: int = 1) -> dict[str, Any]:
+    limited = {"nominalConcurrencyShares": shares, "borrowingLimitPercent": 0, "limitResponse": response}
     return {"metadata": {"name": name}, "spec": {"type": "Limited", "limited": limited}}
 
 
@@ -170,6 +170,18 @@ def test_a_level_without_queues(admin: Api, fill: Fill) -> None:
         assert as_user(admin, "queued").status == 200
         assert admin.get(CONFIG_MAPS).status == 200
     assert rejected(admin, "refused") == {"concurrency-limit": 2}
+
+
+def test_a_level_without_shares_that_rejects_serves_nobody(admin: Api) -> None:
+    """README says that kube-apiserver serves one request at a time."""
+    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "closed"}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"}
+    admin.post(BINDINGS, {"metadata": {"name": "closed"}, "roleRef": role, "subjects": [subject]}).ok()
+    until(lambda: as_user(admin, "closed").status == 200)
+    uid = admin.post(LEVELS, level("closed", {"type": "Reject"}, shares=0)).ok()["metadata"]["uid"]
+    admin.post(SCHEMAS, schema("closed", "closed")).ok()
+    until(lambda: is_at(admin, "closed", uid))
+    assert_refused(as_user(admin, "closed"), uid)
 
 
 def test_dumps_are_for_administrators(admin: Api) -> None:

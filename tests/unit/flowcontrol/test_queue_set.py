@@ -46,6 +46,24 @@ def test_a_level_without_queues_refuses_what_finds_no_seat() -> None:
     assert (level.rejected, alice.statistics.rejected) == (1, Counter({CONCURRENCY_LIMIT: 1}))
 
 
+def test_a_level_without_shares_refuses_what_finds_no_seat() -> None:
+    """Kubernetes lets one request in at a time: README says so. Seats that it has borrowed are used."""
+    closed = QueueRules(is_closed=True)
+    level, alice = queue_set(0, closed), flow("alice", closed)
+    assert level.arrive(request(alice), 0.0) == CONCURRENCY_LIMIT
+    assert level.arrive(request(alice, WorkEstimate(8)), 0.0) == CONCURRENCY_LIMIT
+    level.configure(closed, 1, Capacity(1, 1), 1.0)
+    assert level.arrive(request(alice), 1.0) == ""
+    assert level.arrive(request(alice), 1.0) == CONCURRENCY_LIMIT
+
+
+def test_a_level_whose_seats_are_lent_runs_one_request() -> None:
+    """Otherwise nobody would notice that it needs some back."""
+    level, alice = queue_set(0, REJECTS), flow("alice", REJECTS)
+    assert level.arrive(request(alice), 0.0) == ""
+    assert level.arrive(request(alice), 0.0) == CONCURRENCY_LIMIT
+
+
 def test_the_exempt_level_has_no_limit() -> None:
     level, root = queue_set(0, EXEMPT), flow("root", EXEMPT)
     assert not any(arrived(level, root).is_waiting for _ in range(1_000))
