@@ -36,6 +36,7 @@ class BuiltinType:
     group: as in `apps`; with a dot at its end, as in `coordination.`, the deployment's domain follows.
     definition: the name of its schema, as `io.k8s.api.core.v1.ConfigMap`.
     defaults: the defaults of its definition and of those below it, by the definition's name.
+    field_refusal: what is said of fields that cannot be selected by; see `selectors.OwnFields`.
     feature_gates: those that must all be on for it to be served, of those that the release has.
     hub: where its objects are those of another version, or of another group, in another form. Strategy and
         selectable fields are then about that form; schema and columns about this one.
@@ -56,6 +57,7 @@ class BuiltinType:
     strategy: Strategy = DEFAULT_STRATEGY
     columns: Columns = table.DEFAULT
     selectable_fields: Mapping[str, FieldGetter] = dataclasses.field(default_factory=dict)
+    field_refusal: str = ""
     feature_gates: tuple[str, ...] = ()
     hub: Hub | None = None
 
@@ -123,11 +125,28 @@ class FieldText(NamedTuple):
     path: tuple[str, ...]
     default: str = ""
 
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return self.path[:1]
+
     def __call__(self, document: Document) -> str:
         value: Any = document
         for step in self.path:
             value = value.get(step) if isinstance(value, dict) else None
         return self.default if value is None else _as_text(value)
+
+
+class FirstText(NamedTuple):
+    """Reads the text of the first of some fields that is not empty."""
+
+    fields: tuple[FieldText, ...]
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return tuple(part for field in self.fields for part in field.parts)
+
+    def __call__(self, document: Document) -> str:
+        return next(filter(None, (read(document) for read in self.fields)), "")
 
 
 def field_text(*path: str, default: str = "") -> FieldText:

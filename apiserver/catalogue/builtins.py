@@ -313,6 +313,7 @@ class Catalogue:
             strategy=builtin.strategy,
             columns=builtin.columns,
             selectable_fields=builtin.selectable_fields,
+            field_refusal=builtin.field_refusal,
             storage_version=versions.stored_as(builtin).version,
             storage_form=versions.storage_form(builtin),
             version_codec=ConversionCodec(str(group_version), builtin.kind, hub) if hub else None,

@@ -492,8 +492,20 @@ class FieldConditions(NamedTuple):
 ALL_FIELDS: Final = FieldSelector()
 
 
-class CustomFields(frozenset[str]):
-    """The selectable fields of a custom resource. Errors about other fields do not list them."""
+class OwnFields(frozenset[str]):
+    """The fields of a type that can be selected by more than name and namespace. Errors do not list them.
+
+    refusal: what they say of another field, as {field} or {quoted}.
+    """
+
+    refusal = "field label not supported: {field}"
+
+    @classmethod
+    def of(cls, fields: Iterable[str], refusal: str = "") -> OwnFields:
+        found = cls(fields)
+        if refusal:
+            found.refusal = refusal
+        return found
 
 
 def parse_field_selector(text: str, known: Collection[str] | None) -> FieldSelector:
@@ -512,8 +524,8 @@ def parse_field_selector(text: str, known: Collection[str] | None) -> FieldSelec
             raise SelectorSyntaxError(f"invalid selector: '{text}'; can't understand '{term}'")
         field, operator, value = match.groups()
         if known is not None and field not in known:
-            if isinstance(known, CustomFields):
-                raise SelectorSyntaxError(f"field label not supported: {field}")
+            if isinstance(known, OwnFields):
+                raise SelectorSyntaxError(known.refusal.format(field=field, quoted=go_quote(field)))
             names_known = ", ".join(map(go_quote, sorted(known)))
             raise SelectorSyntaxError(f"{quote(field)} is not a known field selector: only {names_known}")
         requirements.append(FieldRequirement(field, _unescape(value), operator != "!="))

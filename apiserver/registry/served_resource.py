@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from apiserver.meta import table
-from apiserver.meta.selectors import CustomFields
+from apiserver.meta.selectors import OwnFields
 from apiserver.meta.table import Columns
 from apiserver.registry.size_class import SizeClass, size_class_of_defaults
 from apiserver.registry.storage_form import StorageForm
@@ -121,6 +121,8 @@ class ServedResource:
         The mapping holds descriptions of the fields that all objects have.
     selectable_fields: for each field that lists can be selected by, beside name and namespace, how to
         read it.
+    field_refusal: what is said of others, where Kubernetes has words of its own; see `OwnFields`. {gvk} is
+        the kind with its version.
     """
 
     group_version: GroupVersion
@@ -137,6 +139,7 @@ class ServedResource:
     strategy: Strategy = DEFAULT_STRATEGY
     columns: Columns = table.DEFAULT
     selectable_fields: Mapping[str, FieldGetter] = field(default_factory=dict)
+    field_refusal: str = ""
     storage_version: str = ""
     storage_form: StorageForm | None = None
     version_codec: VersionCodec | None = None
@@ -279,9 +282,12 @@ class ServedResource:
     @cached_property
     def known_fields(self) -> frozenset[str]:
         """The fields that lists and watches can be selected by."""
-        always = {"metadata.name", "metadata.namespace"} if self.is_namespaced else {"metadata.name"}
-        fields = always | set(self.selectable_fields)
-        return CustomFields(fields) if self.is_custom else frozenset(fields)
+        if not (self.selectable_fields or self.is_custom):
+            # Kubernetes' default, whatever the scope.
+            return frozenset(("metadata.name", "metadata.namespace"))
+        always = ("metadata.name", "metadata.namespace") if self.is_namespaced else ("metadata.name",)
+        refusal = self.field_refusal.replace("{gvk}", f"{self.group_version}, Kind={self.kind}")
+        return OwnFields.of((*always, *self.selectable_fields), refusal)
 
 
 class ResourceTable:

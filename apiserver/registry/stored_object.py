@@ -69,10 +69,10 @@ class CorruptObject(StorageReadError):
 
 
 class FieldGetter(Protocol):
-    """Reads a field of a document as text. path: its place; what stands elsewhere does not matter."""
+    """Reads text of a document, for a field selector. parts: the fields of the object that it is in."""
 
     @property
-    def path(self) -> tuple[str, ...]: ...
+    def parts(self) -> tuple[str, ...]: ...
 
     def __call__(self, document: Document, /) -> str: ...
 
@@ -219,7 +219,7 @@ class StoredObject:
                 document = self.document()
             else:
                 text = self.json
-                parts = {get.path[0] for get in getters.values()}
+                parts = {part for get in getters.values() for part in get.parts}
                 document = {part: json_slices.find(text, part) for part in parts}
             found = {field: get(document) for field, get in getters.items()}
             # Versions of a type may have fields of their own.

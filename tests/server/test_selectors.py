@@ -131,6 +131,24 @@ OWN_FIELDS: Final[dict[str, tuple[str, dict[str, Any], dict[str, Any], str]]] = 
     "a secret's type": ("secrets", {}, {"type": "x.io/own"}, "type=x.io/own"),
     "a secret's default type": ("secrets", {"type": "x.io/own"}, {}, "type=Opaque"),
     "an event's reason": ("events", {"reason": "A"}, {"reason": "B"}, "reason=B"),
+    "an event's component": (
+        "events",
+        {"source": {"component": "x"}, "reportingComponent": "kubelet"},
+        {"source": {"component": "kubelet"}, "reportingComponent": "x"},
+        "source=kubelet",
+    ),
+    "the component of an event of the new kind": (
+        "events",
+        {"reportingComponent": "x"},
+        {"reportingComponent": "kubelet"},
+        "source=kubelet",
+    ),
+    "a pod's node, as clients from before v1 call it": (
+        "pods",
+        POD,
+        {"spec": POD["spec"] | {"nodeName": "n"}},
+        "spec.host=n",
+    ),
     "whom an event is about": (
         "events",
         {"involvedObject": {"kind": "Pod"}},
@@ -160,6 +178,59 @@ def test_the_phase_of_namespaces(api: Api, namespace: str) -> None:
     path = "/api/v1/namespaces?fieldSelector=status.phase%3DActive,metadata.name%3D"
     assert [each["metadata"]["name"] for each in api.get(path + namespace).ok()["items"]] == [namespace]
     assert api.get("/api/v1/namespaces?fieldSelector=status.phase%3DGone").ok()["items"] == []
+
+
+# Kubernetes' default: name and namespace, also where there are no namespaces.
+_DEFAULT: Final = '"zz" is not a known field selector: only "metadata.name", "metadata.namespace"'
+UNKNOWN_FIELDS: Final = {
+    "/api/v1/configmaps": _DEFAULT,
+    "/api/v1/persistentvolumes": _DEFAULT,
+    "/apis/apps/v1/replicasets": _DEFAULT,
+    "/api/v1/nodes": "field label not supported: zz",
+    "/api/v1/pods": "field label not supported: zz",
+    "/apis/events.k8s.io/v1/events": "field label not supported: zz",
+    "/apis/batch/v1/jobs": 'field label "zz" not supported for Job',
+    "/apis/resource.k8s.io/v1/resourceslices": (
+        "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: zz"
+    ),
+}
+
+
+@pytest.mark.parametrize(("path", "message"), UNKNOWN_FIELDS.items(), ids=UNKNOWN_FIELDS)
+def test_fields_that_a_type_cannot_be_selected_by(api: Api, path: str, message: str) -> None:
+    answer = api.get(f"{path}?fieldSelector=zz=x")
+    assert (answer.status, answer.message) == (400, message)
+
+
+# Types that have fields of their own name all that they can be selected by.
+WITH_FIELDS_OF_THEIR_OWN: Final = (
+    "/api/v1/namespaces",
+    "/api/v1/nodes",
+    "/apis/certificates.k8s.io/v1/certificatesigningrequests",
+)
+
+
+@pytest.mark.parametrize("path", WITH_FIELDS_OF_THEIR_OWN)
+def test_some_types_without_namespaces_do_not_know_the_field(api: Api, path: str) -> None:
+    answer = api.get(f"{path}?fieldSelector=metadata.namespace=x")
+    assert (answer.status, answer.message) == (400, "field label not supported: metadata.namespace")
+
+
+WITHOUT_NAMESPACES: Final = (
+    "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "/api/v1/persistentvolumes",
+    "/apis/storage.k8s.io/v1/storageclasses",
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+)
+
+
+@pytest.mark.parametrize("path", WITHOUT_NAMESPACES)
+def test_the_namespace_of_what_has_none_is_empty(api: Api, path: str) -> None:
+    answer = api.get(f"{path}?fieldSelector=metadata.namespace=x")
+    assert answer.ok()["items"] == []
+    everything = api.get(path).ok()["items"]
+    for selector in ("metadata.namespace!=x", "metadata.namespace="):
+        assert api.get(f"{path}?fieldSelector={selector}").ok()["items"] == everything
 
 
 TRANSITIONS: Final = [

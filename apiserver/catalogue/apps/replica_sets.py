@@ -7,7 +7,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final
 
-from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, field_text, status_subresource
+from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, status_subresource
 from apiserver.catalogue.common import workloads
 from apiserver.catalogue.common.columns import status_column
 from apiserver.catalogue.pod_specs.templates import (
@@ -58,7 +58,6 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             AGE,
             *POD_TEMPLATE_COLUMNS,
         ),
-        selectable_fields={"status.replicas": field_text("status", "replicas", default="0")},
     )
 
 

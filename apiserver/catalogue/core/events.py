@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.catalogue.builtin_type import CORE, BuiltinType, field_text, field_texts
+from apiserver.catalogue.builtin_type import CORE, BuiltinType, FirstText, field_text, field_texts
 from apiserver.field_errors import Errors, invalid, required
 from apiserver.meta import names, table
 from apiserver.meta.table import Column, Columns, field_cell
@@ -38,11 +38,13 @@ def builtin_type(*, ttl_s: int) -> BuiltinType:
                 "reportingComponent",
                 "type",
             ),
-            "source": field_text("source", "component"),
+            "source": _COMPONENT,
         },
     )
 
 
+# Who reports an Event; those of the new kind have it in another field.
+_COMPONENT: Final = FirstText((field_text("source", "component"), field_text("reportingComponent")))
 _SHORT_MAX: Final = 128
 _MESSAGE_MAX: Final = 1024
 
@@ -107,7 +109,7 @@ def _event_object(document: Document, now: float) -> str:
 
 def _event_source(document: Document, now: float) -> str:
     source = document.get("source") or {}
-    component = source.get("component") or document.get("reportingComponent") or ""
+    component = _COMPONENT(document)
     host = source.get("host") or document.get("reportingInstance") or ""
     return f"{component}, {host}" if component and host else component or host
 

@@ -55,6 +55,7 @@ def builtin_type() -> BuiltinType:
             AGE,
         ),
         selectable_fields=field_texts("spec.nodeName", "spec.driver"),
+        field_refusal="field label not supported for {gvk}: {field}",
     )
 
 

@@ -289,6 +289,7 @@ def test_columns_are_described(resource: ServedResource) -> None:
 # kept as events of the core group.
 READ_AS: Final = {
     "source": "source.component",
+    "spec.host": "spec.nodeName",
     "status.successful": "status.succeeded",
     "reportingController": "reportingComponent",
 }
@@ -297,7 +298,9 @@ READ_AS: Final = {
 @each_resource
 def test_selectable_fields_are_fields(resource: ServedResource) -> None:
     """Row I18. Every one of them is a field of the hub version, and absent ones are texts too."""
-    always = {"metadata.name", "metadata.namespace"} if resource.is_namespaced else {"metadata.name"}
+    always = {"metadata.name"}
+    if resource.is_namespaced or not resource.selectable_fields:
+        always.add("metadata.namespace")
     assert resource.known_fields == always | set(resource.selectable_fields)
     hub = TABLE.hub(*resource.stored_group_resource)
     assert hub is not None

@@ -177,7 +177,7 @@ def test_whether_a_deletion_has_begun(document: dict[str, Any], is_terminating: 
 class TypeGetter:
     """Reads the type, and keeps the documents that it is asked about."""
 
-    path = ("type",)
+    parts = ("type",)
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []

@@ -63,6 +63,7 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             *POD_TEMPLATE_COLUMNS,
         ),
         selectable_fields={"status.successful": field_text("status", "succeeded", default="0")},
+        field_refusal="field label {quoted} not supported for Job",
     )
 
 

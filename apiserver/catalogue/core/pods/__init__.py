@@ -106,6 +106,7 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
                 "status.podIP",
                 "status.nominatedNodeName",
             ),
+            "spec.host": field_text("spec", "nodeName"),  # of clients from before v1
             "spec.hostNetwork": field_text("spec", "hostNetwork", default="false"),
         },
     )
