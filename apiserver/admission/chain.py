@@ -23,7 +23,7 @@ from apiserver.audit.request_audit import RequestAudit
 from apiserver.errors import ApiError, BadRequest
 from apiserver.field_errors import FieldError
 from apiserver.meta.names import qualified_name
-from apiserver.meta.options import DeleteOptions, WriteOptions
+from apiserver.meta.options import EMPTY_DRY_RUN, DeleteOptions, WriteOptions
 from apiserver.metrics.admission import ADMIT, VALIDATE, AdmissionDurations, AdmissionMetrics
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedResource
@@ -103,6 +103,11 @@ class AdmissionAttributes(NamedTuple):
     rounds: Rounds | None = None
     audit: RequestAudit | None = None
     request: Waiting | None = None
+
+    @property
+    def allows_side_effects(self) -> bool:
+        """Whether what is called may have side effects beyond the answer. Row J08."""
+        return not self.is_dry_run or (self.options is not None and EMPTY_DRY_RUN in self.options.warnings)
 
     def waited(self, layer: str, seconds: float) -> None:
         """Note that the request has had to wait for webhooks.

@@ -261,7 +261,6 @@ class WriteOptions(NamedTuple):
     field_manager: str = ""
     force: bool | None = None
     sent_field_validation: str = ""
-    # Row J08: a `?dryRun` without a value is a dry run in which side effects are allowed, with a warning.
     warnings: tuple[str, ...] = ()
 
     @classmethod
@@ -310,7 +309,8 @@ class WriteOptions(NamedTuple):
 _NO_OPTIONS: Final = WriteOptions()
 # Of a manager's name, which the error about each quotes.
 _CHARACTERS_TOLD_MAX: Final = 32
-_EMPTY_DRY_RUN: Final = (
+# Row J08: webhooks that have side effects, or do not say that they have none, are called then.
+EMPTY_DRY_RUN: Final = (
     "dryRun without a value is taken as a dry run: nothing is stored, but callers that declare side effects "
     "may have been called; use dryRun=All to fail instead"
 )
@@ -320,12 +320,12 @@ def _dry_run(
     values: Sequence[str] | None, allows_empty: bool
 ) -> tuple[bool, list[FieldError], tuple[str, ...]]:
     """Whether it is a dry run, the errors and the warnings."""
-    if values is None:
+    if not values:
         return False, [], ()
     errors = []
     if any(value != "All" and (value or not allows_empty) for value in values):
         errors.append(not_supported("dryRun", list(values), ["All"]))
-    return True, errors, (_EMPTY_DRY_RUN,) if "All" not in values else ()
+    return True, errors, (EMPTY_DRY_RUN,) if "All" not in values else ()
 
 
 def _validate_manager(manager: str) -> list[FieldError]:

@@ -485,6 +485,28 @@ def test_deletions_say_it_in_the_body(api: Api, namespace: str, body: Any) -> No
     writing_nothing(api, lambda: (api.delete(path, body).ok(), api.delete(collection, body).ok()))
 
 
+OTHER_BODIES: Final = {
+    "an empty one": ({}, True),
+    "no values": ({"dryRun": []}, True),
+    "null": ({"dryRun": None}, True),
+    "another option": ({"propagationPolicy": "Background"}, True),
+    "a dry run, too": ({"dryRun": ["All"]}, False),
+}
+
+
+@pytest.mark.parametrize(("body", "is_deleted"), OTHER_BODIES.values(), ids=OTHER_BODIES)
+def test_a_body_is_all_that_counts_of_the_options_of_a_deletion(
+    api: Api, namespace: str, body: dict[str, Any], is_deleted: bool
+) -> None:
+    """Row G10, as in Kubernetes: README says so."""
+    collection = f"{NAMESPACES}/{namespace}/configmaps"
+    path = f"{collection}/{named()['metadata']['name']}"
+    for deleted in (path, collection):
+        api.post(collection, named())
+        assert api.delete(f"{deleted}?dryRun=All", body).status == 200
+        assert api.get(path).status == (404 if is_deleted else 200)
+
+
 def test_who_may_not_write_may_not_try(api: Api, namespace: str) -> None:
     maps, nobody = f"{NAMESPACES}/{namespace}/configmaps", {"Impersonate-User": "nobody"}
     for query in ("?dryRun=All", "?dryRun"):

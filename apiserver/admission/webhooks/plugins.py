@@ -157,7 +157,7 @@ class WebhookPlugin(Plugin):
         description = write.description(resource, self._meta_group)
         if webhook.conditions and not await self._meets_conditions(webhook, write, resource, description):
             return None
-        if write.attributes.is_dry_run and webhook.has_side_effects:
+        if webhook.has_side_effects and not write.attributes.allows_side_effects:
             raise BadRequest(f'admission webhook "{webhook.name}" does not support dry run')
         return Invocation(webhook, resource, description)
 

@@ -442,6 +442,11 @@ def test_a_query_and_a_body_have_the_same_preconditions(
     assert DeleteOptions.from_body(in_body, META, allows_empty_dry_run=True) == options
 
 
+def test_no_values_are_no_dry_run() -> None:
+    """As in Kubernetes: some clients always send the list."""
+    assert DeleteOptions.from_body({"dryRun": []}, META, allows_empty_dry_run=True) == DeleteOptions()
+
+
 def test_null_is_no_option_of_a_deletion() -> None:
     body = dict.fromkeys(
         ("dryRun", "gracePeriodSeconds", "orphanDependents", "preconditions", "propagationPolicy")

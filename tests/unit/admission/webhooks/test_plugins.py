@@ -25,12 +25,14 @@ from apiserver.admission.webhooks.webhook import AdmissionWebhook
 from apiserver.audit.request_audit import AnnotationKeys, Recording, RequestAudit
 from apiserver.authz.attributes import NO_OPINION, Attributes, AuthorizationChain, Verdict
 from apiserver.brand import Brand
-from apiserver.errors import Forbidden
+from apiserver.errors import BadRequest, Forbidden
+from apiserver.meta.options import DeleteOptions, WriteOptions
 from apiserver.metrics.match_conditions import MatchConditionMetrics
 from apiserver.metrics.webhooks import WebhookMetrics
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ResourceTable, ServedTable
 from apiserver.registry.size_class import HUGE_BYTES, LARGE_BYTES
+from apiserver.vocabulary import Query
 from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.review_server import Caller
 from tests.support.eventually import WITHIN_S
@@ -108,6 +110,48 @@ async def test_authorizers_are_asked_on_the_event_loop(offload: Offload, size: i
     attributes = AdmissionAttributes(Operation.CREATE, CONFIG_MAPS, "default", "a", ALICE)
     await plugin.validate(attributes, new, None)
     assert threads == [threading.get_ident()]
+
+
+# What a query says, what the webhook says of side effects, and whether it is called.
+DRY_RUNS: Final = {
+    "no dry run": ({}, "Unknown", True),
+    "a dry run": ({"dryRun": ["All"]}, "Unknown", False),
+    "a dry run, and some side effects": ({"dryRun": ["All"]}, "Some", False),
+    "a dry run, and none": ({"dryRun": ["All"]}, "None", True),
+    "a dry run, and none then": ({"dryRun": ["All"]}, "NoneOnDryRun", True),
+    # Row J08: as its warning says.
+    "a bare dry run": ({"dryRun": [""]}, "Unknown", True),
+    "a bare dry run, and some side effects": ({"dryRun": [""]}, "Some", True),
+    "a bare dry run beside another": ({"dryRun": ["", "All"]}, "Some", False),
+}
+
+
+@pytest.mark.parametrize("deletes", [False, True], ids=["write", "delete"])
+@pytest.mark.parametrize(("query", "side_effects", "is_called"), DRY_RUNS.values(), ids=DRY_RUNS)
+async def test_webhooks_with_side_effects_are_called_in_bare_dry_runs_only(
+    offload: Offload, query: Query, side_effects: str, is_called: bool, deletes: bool
+) -> None:
+    """Rows J08, L09."""
+    document = {"name": "w", "rules": [RULE], "failurePolicy": "Ignore", "sideEffects": side_effects}
+    document["admissionReviewVersions"] = ["v1"]
+    webhook, caller = AdmissionWebhook.of("c", document), SlowCaller(0)
+    collaborators = collaborators_of(offload, AuthorizationChain([]), WebhookMetrics(), caller)
+    plugin = ValidatingAdmissionWebhook(Configured(webhook), collaborators)
+    options = (
+        DeleteOptions.from_query(query, "meta.k8s.io", allows_empty_dry_run=True)
+        if deletes
+        else WriteOptions.from_query(query, "CreateOptions", "meta.k8s.io", allows_empty_dry_run=True)
+    )
+    attributes = AdmissionAttributes(
+        Operation.CREATE, CONFIG_MAPS, "default", "a", ALICE, is_dry_run=options.dry_run, options=options
+    )
+    new = {"metadata": {"name": "a"}}
+    if is_called:
+        await plugin.validate(attributes, new, None)
+    else:
+        with pytest.raises(BadRequest, match="does not support dry run"):
+            await plugin.validate(attributes, new, None)
+    assert caller.is_asked.is_set() is is_called
 
 
 FAILING: Final = "object.data.none == 'x'"
