@@ -137,10 +137,7 @@ def test_a_refusal_that_is_no_status(api: Api, webhook: Webhook, namespace: str,
     assert refused.status == 500
     assert b"failed calling webhook" in refused.body
     ignored = webhook.hook(namespace, failurePolicy="Ignore")
-    api.put(
-        f"{GROUP}/validatingwebhookconfigurations/w-{namespace}",
-        {"metadata": {"name": f"w-{namespace}"}, "webhooks": [ignored]},
-    ).ok()
+    api.patch(f"{GROUP}/validatingwebhookconfigurations/w-{namespace}", {"webhooks": [ignored]}).ok()
     api.post(config_maps(namespace), config_map(), headers={"Accept": media_type})
     api.get(f"{config_maps(namespace)}/a").ok()
 

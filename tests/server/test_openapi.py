@@ -185,6 +185,34 @@ def test_every_verb_in_discovery_has_an_operation(api: Api, documents: dict[str,
                 assert BY_VERB[verb] in where, (resource["name"], verb)
 
 
+DELETED: Final[dict[str, dict[str, Any]]] = {
+    "/api/v1/namespaces/default/configmaps": {},
+    "/api/v1/namespaces/default/resourcequotas": {},
+    "/apis/policy/v1/namespaces/default/poddisruptionbudgets": {"spec": {"minAvailable": 1}},
+    "/apis/resource.k8s.io/v1/deviceclasses": {"spec": {}},
+    "/apis/storage.k8s.io/v1/csidrivers": {"spec": {}},
+    "/apis/storage.k8s.io/v1/csinodes": {"spec": {"drivers": []}},
+    "/apis/storage.k8s.io/v1/storageclasses": {"provisioner": "x.io/p"},
+    "/apis/storage.k8s.io/v1/volumeattributesclasses": {"driverName": "x.io", "parameters": {"a": "b"}},
+}
+
+
+@pytest.mark.parametrize(("path", "fields"), DELETED.items(), ids=DELETED)
+def test_a_delete_answers_what_its_operation_says(
+    api: Api, documents: dict[str, Any], path: str, fields: dict[str, Any]
+) -> None:
+    """Row G04: generated clients make what is answered a model of that kind."""
+    created = api.post(path, {"metadata": {"generateName": "a-"}, **fields}).ok()
+    answered = api.delete(f"{path}/{created['metadata']['name']}").ok()
+    version = next(each for each in documents if path.startswith(f"/{each}/"))
+    operation = documents[version]["paths"][path.replace("default", "{namespace}") + "/{name}"]["delete"]
+    for code in ("200", "202"):
+        (schema,) = {each["schema"]["$ref"] for each in operation["responses"][code]["content"].values()}
+        assert schema.rpartition(".")[2] == answered["kind"]
+    if answered["kind"] != "Status":
+        assert answered["metadata"]["name"] == created["metadata"]["name"]
+
+
 def test_operation_ids_are_unique(documents: dict[str, Any]) -> None:
     names = Counter(
         operation["operationId"]

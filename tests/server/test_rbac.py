@@ -170,8 +170,8 @@ def test_a_put_that_creates_needs_create(api: Api, namespace: str) -> None:
         lambda: caller.send("PUT", f"{leases}/a", body), lambda answer: "cannot create" in answer.message
     )
     assert refused.status == 403
-    api.post(leases, body).ok()
-    assert caller.send("PUT", f"{leases}/a", body).status == 200
+    created = api.post(leases, body).ok()
+    assert caller.send("PUT", f"{leases}/a", created).status == 200
 
 
 def test_resource_names_do_not_grant_a_collection(api: Api, namespace: str) -> None:

@@ -169,18 +169,60 @@ def test_absent_objects(api: Api, configmaps: str, request_: Callable[[Api, str]
     assert answer.json["details"] == {"name": "nope", "kind": "configmaps"}
 
 
-@pytest.mark.parametrize(
-    "resource", ["api/v1/{}/endpoints", "api/v1/{}/events", "apis/coordination.k8s.io/v1/{}/leases"]
-)
-def test_put_creates_where_the_type_allows_it(api: Api, namespace: str, resource: str) -> None:
-    """Row A03."""
-    path = "/" + resource.format(f"namespaces/{namespace}") + "/new"
-    body = named("new") | ({"involvedObject": {"namespace": namespace}} if "events" in path else {})
+LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/{}/leases"
+# What is put, and what a PUT of an existing object without a version is answered.
+CREATED_BY_PUT: Final[dict[str, tuple[dict[str, Any], int]]] = {
+    "/api/v1/namespaces/{}/endpoints": ({}, 200),
+    "/api/v1/namespaces/default/events": ({"involvedObject": {"namespace": "default"}}, 200),
+    LEASES: ({}, 422),
+    "/apis/node.k8s.io/v1/runtimeclasses": ({"handler": "runc"}, 422),
+}
+
+
+@pytest.mark.parametrize(("path", "fields", "code"), [(k, *v) for k, v in CREATED_BY_PUT.items()])
+def test_put_creates_where_the_type_allows_it(
+    api: Api, namespace: str, path: str, fields: dict[str, Any], code: int
+) -> None:
+    """Rows A03, L02."""
+    path, body = f"{path.format(namespace)}/{namespace}", named(namespace) | fields
     answer = api.put(path, body)
     assert answer.status == 201, answer.body
     assert api.get(path).ok() == answer.json
     body["metadata"]["labels"] = {"a": "b"}
+    again = api.put(path, body)
+    assert again.status == code
+    if code == 422:
+        assert again.message.endswith("resourceVersion: Invalid value: 0: must be specified for an update")
+    body["metadata"]["resourceVersion"] = version(api.get(path).ok())
     assert api.put(path, body).status == 200
+
+
+REPLACED_BY_VERSION: Final[dict[str, dict[str, Any]]] = {
+    LEASES: {},
+    "/apis/policy/v1/namespaces/{}/poddisruptionbudgets": {"spec": {"minAvailable": 1}},
+    "/apis/storage.k8s.io/v1/csinodes": {"spec": {"drivers": []}},
+    "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations": {},
+}
+
+
+@pytest.mark.parametrize(("path", "fields"), REPLACED_BY_VERSION.items(), ids=REPLACED_BY_VERSION)
+def test_types_without_unconditional_updates(
+    api: Api, namespace: str, path: str, fields: dict[str, Any]
+) -> None:
+    """Row L02: whoever replaces the object, or takes its version away by a patch, has to name one."""
+    path, body = path.format(namespace), named(namespace) | fields
+    created = api.post(path, body).ok()
+    one = f"{path}/{namespace}"
+    for refused in (
+        api.put(one, body),
+        api.put(one, named(namespace, resourceVersion="0") | fields),
+        api.patch(one, {"metadata": {"resourceVersion": None, "labels": {"a": "b"}}}),
+        api.patch(one, [{"op": "remove", "path": "/metadata/resourceVersion"}], "json-patch"),
+    ):
+        assert_refused(refused, 422, "Invalid", "resourceVersion: Invalid value: 0: must be specified")
+    assert api.patch(one, {"metadata": {"labels": {"a": "b"}}}).status == 200
+    assert api.put(one, created).status == 409
+    assert api.put(one, api.get(one).ok()).status == 200
 
 
 # ---- metadata

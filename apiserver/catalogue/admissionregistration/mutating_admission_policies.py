@@ -52,6 +52,7 @@ def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
         categories=("api-extensions",),
         defaults=DEFAULTS,
         strategy=Strategy(
+            allows_unconditional_update=False,
             validate_create=validate,
             update=UpdateStrategy(validate=validate),
             has_generation=True,

@@ -27,7 +27,9 @@ def builtin_type() -> BuiltinType:
         is_namespaced=False,
         categories=("api-extensions",),
         defaults=DEFAULTS,
-        strategy=Strategy(validate=validate_policy_binding, has_generation=True),
+        strategy=Strategy(
+            validate=validate_policy_binding, has_generation=True, allows_unconditional_update=False
+        ),
         columns=columns(
             Column("PolicyName", field_cell("spec", "policyName"), description="The policy that is applied."),
             Column("ParamRef", param_ref_cell, description="The objects that it refers to."),

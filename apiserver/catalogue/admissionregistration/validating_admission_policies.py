@@ -55,6 +55,7 @@ def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
         subresources=(status_without_metadata(validate_policy_status_update),),
         defaults=DEFAULTS,
         strategy=Strategy(
+            allows_unconditional_update=False,
             prepare_create=clear_status,
             validate_create=validate,
             update=UpdateStrategy(prepare=keep_status, validate=validate),

@@ -55,6 +55,7 @@ def builtin_type(resource: str, kind: str, compatibility: CompatibilityVersion) 
         categories=("api-extensions",),
         defaults=DEFAULTS,
         strategy=Strategy(
+            allows_unconditional_update=False,
             validate_create=validate,
             update=UpdateStrategy(validate=validate),
             has_generation=True,

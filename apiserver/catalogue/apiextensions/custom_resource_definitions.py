@@ -35,6 +35,7 @@ def builtin_type(
         subresources=(status_subresource(checks.validate_status_update),),
         defaults=definition_strategy.DEFAULTS,
         strategy=Strategy(
+            allows_unconditional_update=False,
             prepare_create=definition_strategy.prepare_create,
             validate_create=checks.validate_create,
             update=UpdateStrategy(definition_strategy.prepare_update, checks.validate_update),

@@ -31,6 +31,7 @@ def builtin_type() -> BuiltinType:
         defaults=DEFAULTS,
         subresources=(status_without_metadata(validate_api_service_status_update),),
         strategy=Strategy(
+            allows_unconditional_update=False,
             name_rule=names.path_segment,
             prepare_create=prepare_api_service_create,
             validate=validate_api_service,

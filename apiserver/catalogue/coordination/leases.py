@@ -19,6 +19,7 @@ def builtin_type() -> BuiltinType:
         "Lease",
         "io.k8s.api.coordination.v1.Lease",
         strategy=Strategy(
+            allows_unconditional_update=False,
             validate=validate_lease,
             allows_create_on_update=True,
         ),

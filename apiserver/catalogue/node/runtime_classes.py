@@ -22,6 +22,8 @@ def builtin_type() -> BuiltinType:
         "io.k8s.api.node.v1.RuntimeClass",
         is_namespaced=False,
         strategy=Strategy(
+            allows_unconditional_update=False,
+            allows_create_on_update=True,
             validate_create=validate_runtime_class_create,
             update=UpdateStrategy(validate=validate_runtime_class_update),
         ),

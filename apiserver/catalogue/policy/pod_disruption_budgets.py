@@ -25,6 +25,7 @@ def builtin_type() -> BuiltinType:
         "io.k8s.api.policy.v1.PodDisruptionBudget",
         short_names=("pdb",),
         strategy=Strategy(
+            allows_unconditional_update=False,
             name_rule=names.path_segment,
             prepare_create=prepare_disruption_budget_create,
             validate=validate_disruption_budget,

@@ -44,7 +44,7 @@ def pod_security_policy() -> BuiltinType:
         is_namespaced=False,
         short_names=("psp",),
         defaults=DEFAULTS,
-        strategy=Strategy(validate=validate_pod_security_policy),
+        strategy=Strategy(validate=validate_pod_security_policy, returns_deleted=True),
         columns=columns(
             Column("Priv", _flag("privileged"), description="Whether pods may be privileged."),
             Column("Caps", _list("allowedCapabilities"), description="The capabilities that pods may add."),

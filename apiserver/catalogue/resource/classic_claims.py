@@ -75,6 +75,7 @@ def _claims(version: str) -> BuiltinType:
         defaults=_defaults(version),
         subresources=(status_without_metadata(validate_claim_status),),
         strategy=Strategy(
+            returns_deleted=True,
             prepare_create=clear_status,
             validate=lambda document: _claim_spec("spec", document.get("spec", {})),
             update=UpdateStrategy(keep_status, _no_other_spec),
@@ -95,7 +96,9 @@ def _templates(version: str) -> BuiltinType:
         "ResourceClaimTemplate",
         f"{_package(version)}.ResourceClaimTemplate",
         defaults=_defaults(version),
-        strategy=Strategy(validate=_validate_template, update=UpdateStrategy(validate=_no_other_spec)),
+        strategy=Strategy(
+            returns_deleted=True, validate=_validate_template, update=UpdateStrategy(validate=_no_other_spec)
+        ),
         columns=columns(*_claim_columns("spec", "spec"), AGE),
     )
 
@@ -254,7 +257,7 @@ def _classes(version: str) -> BuiltinType:
         "ResourceClass",
         f"{_package(version)}.ResourceClass",
         is_namespaced=False,
-        strategy=Strategy(validate=validate_class),
+        strategy=Strategy(returns_deleted=True, validate=validate_class),
         columns=columns(_DRIVER, AGE),
     )
 
@@ -279,6 +282,7 @@ def pod_scheduling(version: str, kind: str) -> BuiltinType:
         f"{_package(version)}.{kind}",
         subresources=(status_without_metadata(_validate_scheduling_status),),
         strategy=Strategy(
+            returns_deleted=True,
             prepare_create=clear_status,
             validate=_validate_scheduling,
             update=UpdateStrategy(keep_status),

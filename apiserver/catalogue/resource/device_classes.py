@@ -41,6 +41,7 @@ def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
         "io.k8s.api.resource.v1.DeviceClass",
         is_namespaced=False,
         strategy=Strategy(
+            returns_deleted=True,
             validate_create=validate_device_class,
             expressions=expressions,
             update=UpdateStrategy(validate=validate_device_class_update, expressions=expressions),

@@ -60,6 +60,7 @@ def builtin_type() -> BuiltinType:
             ),
         ),
         strategy=Strategy(
+            returns_deleted=True,
             prepare_create=clear_status,
             stamp_create=date_new_taint,
             validate_create=validate_new_rule,

@@ -38,7 +38,9 @@ def types() -> tuple[BuiltinType, ...]:
             "io.k8s.api.resource.v1alpha2.ResourceSlice",
             is_namespaced=False,
             strategy=Strategy(
-                validate=validate_slice, update=UpdateStrategy(validate=_validate_slice_update)
+                returns_deleted=True,
+                validate=validate_slice,
+                update=UpdateStrategy(validate=_validate_slice_update),
             ),
             columns=columns(
                 Column("NodeName", field_cell("nodeName"), description="Whose resources."),
@@ -59,7 +61,7 @@ def _parameters(kind: str, validate: Callable[[Document], Errors], shown: Column
         kind.lower(),
         kind,
         f"io.k8s.api.resource.{_VERSION}.{kind}",
-        strategy=Strategy(validate=validate),
+        strategy=Strategy(returns_deleted=True, validate=validate),
         columns=shown,
     )
 

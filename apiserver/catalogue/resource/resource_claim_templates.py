@@ -25,6 +25,7 @@ def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
         "io.k8s.api.resource.v1.ResourceClaimTemplate",
         defaults=DEFAULTS,
         strategy=Strategy(
+            returns_deleted=True,
             validate_create=validate_template_create,
             expressions=selector_rules(
                 lambda new, old: claim_selectors("spec.spec", at(new, "spec", "spec") or {}),

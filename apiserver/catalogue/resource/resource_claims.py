@@ -65,6 +65,7 @@ def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
             ),
         ),
         strategy=Strategy(
+            returns_deleted=True,
             prepare_create=clear_status,
             validate_create=validate_claim_create,
             expressions=selector_rules(

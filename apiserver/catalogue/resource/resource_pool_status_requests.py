@@ -59,6 +59,7 @@ def builtin_type() -> BuiltinType:
         ),
         defaults=DEFAULTS,
         strategy=Strategy(
+            returns_deleted=True,
             prepare_create=drop_status,
             validate_create=validate_request,
             update=UpdateStrategy(keep_status, validate_request_update),

@@ -40,6 +40,7 @@ def builtin_type() -> BuiltinType:
         is_namespaced=False,
         defaults=_DEFAULTS,
         strategy=Strategy(
+            returns_deleted=True,
             stamp_create=_date_taints,
             validate_create=validate_new_slice,
             update=UpdateStrategy(

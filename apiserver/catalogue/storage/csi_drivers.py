@@ -30,6 +30,8 @@ def builtin_type() -> BuiltinType:
         is_namespaced=False,
         defaults=DEFAULTS,
         strategy=Strategy(
+            returns_deleted=True,
+            allows_unconditional_update=False,
             validate=validate_csi_driver,
             update=UpdateStrategy(prepare_csi_driver_update, validate_csi_driver_update),
         ),

@@ -61,7 +61,10 @@ def _without_status() -> BuiltinType:
         "io.k8s.api.storage.v1.CSINode",
         is_namespaced=False,
         strategy=Strategy(
-            validate=validate_csi_node, update=UpdateStrategy(validate=validate_csi_node_update)
+            returns_deleted=True,
+            allows_unconditional_update=False,
+            validate=validate_csi_node,
+            update=UpdateStrategy(validate=validate_csi_node_update),
         ),
         columns=columns(
             Column(

@@ -20,6 +20,7 @@ def builtin_type() -> BuiltinType:
         "CSIStorageCapacity",
         "io.k8s.api.storage.v1.CSIStorageCapacity",
         strategy=Strategy(
+            allows_unconditional_update=False,
             validate_create=validate_csi_storage_capacity_create,
             update=UpdateStrategy(validate=validate_csi_storage_capacity_update),
         ),

@@ -29,6 +29,7 @@ def builtin_type() -> BuiltinType:
         short_names=("sc",),
         defaults=DEFAULTS,
         strategy=Strategy(
+            returns_deleted=True,
             validate_create=validate_storage_class_create,
             update=UpdateStrategy(validate=validate_storage_class_update),
         ),

@@ -26,6 +26,8 @@ def builtin_type() -> BuiltinType:
         is_namespaced=False,
         subresources=(status_without_metadata(),),
         strategy=Strategy(
+            returns_deleted=True,
+            allows_unconditional_update=False,
             prepare_create=prepare_volume_attachment_create,
             validate=validate_volume_attachment,
             validate_create=validate_volume_attachment_create,

@@ -29,6 +29,7 @@ def _builtin_type(version: str) -> BuiltinType:
         is_namespaced=False,
         short_names=("vac",),
         strategy=Strategy(
+            returns_deleted=True,
             validate=validate_volume_attributes_class,
             update=UpdateStrategy(validate=validate_volume_attributes_class_update),
         ),

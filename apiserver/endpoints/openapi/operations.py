@@ -157,7 +157,9 @@ class Operations:
             self._gvk: _kind(resource, sub),
             "parameters": list(_PARAMETERS.get(name, ())),
             "responses": self._responses(
-                _CODES.get(name, _CODES["get"]), _response_definition(name, definition), is_custom=is_custom
+                _CODES.get(name, _CODES["get"]),
+                _response_definition(name, definition, returns_deleted=resource.strategy.returns_deleted),
+                is_custom=is_custom,
             ),
         }
         if not operation["parameters"]:
@@ -289,10 +291,12 @@ def definition_name(resource: ServedResource) -> str:
     return resource.definition or ".".join((*reversed(group.split(".")), version, resource.kind))
 
 
-def _response_definition(verb: str, definition: str) -> str:
+def _response_definition(verb: str, definition: str, *, returns_deleted: bool) -> str:
     if verb == "list":
         return f"{definition}List"
-    return f"{META}Status" if verb in ("delete", "deletecollection") else definition
+    if verb == "deletecollection" or (verb == "delete" and not returns_deleted):
+        return f"{META}Status"
+    return definition
 
 
 def _kind(resource: ServedResource, sub: Subresource | None) -> Document:

@@ -257,6 +257,36 @@ def test_verbs_are_known_and_told_once(resource: ServedResource) -> None:
         assert subresource.verbs
 
 
+# Source: AllowUnconditionalUpdate, AllowCreateOnUpdate and ReturnDeletedObject in pkg/registry/*/strategy.go
+# and pkg/registry/*/storage/storage.go, for the kinds that are served by default.
+CONDITIONAL: Final = {
+    *("Lease", "PodDisruptionBudget", "RuntimeClass", "CustomResourceDefinition", "APIService"),
+    *("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"),
+    *("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding"),
+    *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"),
+    *("CSIDriver", "CSINode", "CSIStorageCapacity", "VolumeAttachment"),
+}
+CREATED_BY_PUT: Final = {
+    *("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"),
+    *("Endpoints", "Event", "Lease", "LimitRange", "RuntimeClass", "Service"),
+}
+ANSWERED_BY_DELETE: Final = {
+    *("PersistentVolume", "PersistentVolumeClaim", "Pod", "PodTemplate", "ResourceQuota"),
+    *("Service", "ServiceAccount"),
+    *("DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"),
+    *("CSIDriver", "CSINode", "StorageClass", "VolumeAttachment", "VolumeAttributesClass"),
+}
+
+
+@each_resource
+def test_what_a_put_needs_and_may_create_and_a_delete_answers(resource: ServedResource) -> None:
+    """Rows A03, L02, G04: kind by kind as in Kubernetes, in all versions."""
+    strategy, kind = resource.strategy, resource.kind
+    assert strategy.allows_unconditional_update is (kind not in CONDITIONAL)
+    assert strategy.allows_create_on_update is (kind in CREATED_BY_PUT)
+    assert strategy.returns_deleted is (kind in ANSWERED_BY_DELETE)
+
+
 @each_resource
 def test_a_status_can_be_written_only_where_there_is_one(resource: ServedResource) -> None:
     if "status" in resource.subresources:
