@@ -183,7 +183,7 @@ class Forwarder:
     ) -> AsyncIterator[bytes]:
         """Yields the pieces of an answer's body. Raises RequestFailed."""
         turn = Turn()
-        while piece := await self.backends.read(response, backend):
+        async for piece in self.backends.pieces(response, backend):
             if rewriter is None:
                 yield piece
                 continue

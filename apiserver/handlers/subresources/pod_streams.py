@@ -289,7 +289,7 @@ async def _send_log(call: ApiCall, forwarder: Forwarder, target: Target, origins
             return
         answer = ForwardedAnswer(call, 200, [(b"Content-Type", _TEXT.encode())], length=None, has_body=True)
         with call.connection.relaying():
-            while piece := await backends.read(response, target.backend):
+            async for piece in backends.pieces(response, target.backend):
                 call.body_bytes += len(piece)
                 answer.write(piece)
                 await answer.drain()
@@ -315,7 +315,7 @@ async def _send_messages(
     socket = await accept_websocket(call, origins, protocol, CLIENT_MESSAGE_BYTES_MAX)
 
     async def send_all() -> None:
-        while piece := await backends.read(response, target.backend):
+        async for piece in backends.pieces(response, target.backend):
             if protocol == _BASE64:
                 await socket.send_str(base64.b64encode(piece).decode())
             else:
