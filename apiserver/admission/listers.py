@@ -141,8 +141,16 @@ async def default_class(classes: Lister, *annotations: str) -> str | None:
     return newest["name"] if newest is not None else None
 
 
-def refused(attributes: AdmissionAttributes, document: Document, why: str) -> Forbidden:
-    """Returns the error that refuses a write. The object may have no name yet."""
-    meta = document["metadata"]
-    name = attributes.name or meta.get("name") or meta.get("generateName") or "Unknown"
+def refused(attributes: AdmissionAttributes, document: Document | None, why: str) -> Forbidden:
+    """Returns the error that refuses a write. document: the new object, if there is one."""
+    name = refused_name(attributes, document)
     return Forbidden.to_resource(attributes.resource.group_resource, name, why)
+
+
+def refused_name(attributes: AdmissionAttributes, document: Document | None) -> str:
+    """Returns the name of what a write is refused for. The object may have been named meanwhile, or not yet.
+
+    Source: k8s.io/apiserver, pkg/admission/errors.go, extractResourceName.
+    """
+    meta = (document or {}).get("metadata") or {}
+    return attributes.name or meta.get("name") or meta.get("generateName") or "Unknown"

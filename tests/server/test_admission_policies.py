@@ -72,6 +72,19 @@ def test_a_policy_counts_from_the_next_write_on(api: Api, namespace: str) -> Non
     api.patch(f"{path}/a", {"data": {"k": "x"}}).ok()
 
 
+def test_match_conditions_see_the_namespace(api: Api, namespace: str) -> None:
+    """README's table of differences: kube-apiserver has them see none."""
+    condition = f"namespaceObject.metadata.name == '{namespace}'"
+    conditions = [{"name": "c", "expression": condition}]
+    api.post(POLICIES, policy(namespace, "false", matchConditions=conditions)).ok()
+    api.post(BINDINGS, binding(namespace)).ok()
+    refused = api.post(config_maps(namespace), {"metadata": {"generateName": "a-"}})
+    assert refused.status == 422
+    assert refused.message.startswith('configmaps "a-')
+    assert refused.message.endswith("denied request: failed expression: false")
+    assert refused.json["details"]["name"].startswith("a-")
+
+
 def test_deletes_are_decided_by_the_old_object(api: Api, namespace: str) -> None:
     path = config_maps(namespace)
     api.post(POLICIES, policy(namespace, "object != null || oldObject.data.keep == 'no'")).ok()

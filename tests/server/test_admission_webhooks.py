@@ -142,6 +142,65 @@ def test_a_refusal_that_is_no_status(api: Api, webhook: Webhook, namespace: str,
     api.get(f"{config_maps(namespace)}/a").ok()
 
 
+# ---- match conditions
+
+# Conditions, and whether the webhook is asked about a write to a namespace, and about one to the cluster.
+NAMESPACES: Final[dict[str, tuple[str, bool, bool]]] = {
+    "its labels": ("namespaceObject == null || namespaceObject.metadata.labels['team'] == 'a'", True, True),
+    "labels that it has not": (
+        "namespaceObject != null && namespaceObject.metadata.labels.?team.orValue('') == 'b'",
+        False,
+        False,
+    ),
+    "what belongs to the cluster has none": ("namespaceObject == null", False, True),
+    "neither have Namespaces": ("request.kind.kind != 'Namespace' || namespaceObject == null", True, True),
+}
+
+
+@pytest.mark.parametrize("kind", ["Validating", "Mutating"])
+@pytest.mark.parametrize(("condition", "namespaced", "of_cluster"), NAMESPACES.values(), ids=NAMESPACES)
+def test_match_conditions_see_the_namespace(
+    api: Api, webhook: Webhook, namespace: str, kind: str, condition: str, namespaced: bool, of_cluster: bool
+) -> None:
+    """README's table of differences: kube-apiserver has them see none, of webhooks and of policies."""
+    api.patch(f"/api/v1/namespaces/{namespace}", {"metadata": {"labels": {"team": "a"}}}).ok()
+    rules = [
+        {
+            "apiGroups": ["", "rbac.authorization.k8s.io"],
+            "apiVersions": ["v1"],
+            "operations": ["*"],
+            "resources": ["configmaps", "clusterroles"],
+        }
+    ]
+    hook = webhook.hook(
+        namespace,
+        rules=rules,
+        objectSelector={"matchLabels": {"of": namespace}},
+        matchConditions=[{"name": "c", "expression": condition}],
+    )
+    configured = configure(api, namespace, hook, kind=kind)
+    labels = {"labels": {"of": namespace}, "generateName": "a-"}
+    try:
+        api.post(f"{config_maps(namespace)}?dryRun=All", {"metadata": labels}).ok()
+        assert bool(webhook.asked) is namespaced
+        webhook.asked.clear()
+        api.post("/apis/rbac.authorization.k8s.io/v1/clusterroles?dryRun=All", {"metadata": labels}).ok()
+        assert bool(webhook.asked) is of_cluster
+    finally:
+        api.delete(configured).ok()
+
+
+def test_a_condition_that_fails_tells_the_name_that_was_made(
+    api: Api, webhook: Webhook, namespace: str
+) -> None:
+    failing = [{"name": "c", "expression": "namespaceObject.metadata.labels['none'] == ''"}]
+    configure(api, namespace, webhook.hook(namespace, matchConditions=failing))
+    refused = api.post(config_maps(namespace), {"metadata": {"generateName": "a-"}})
+    assert refused.status == 403
+    assert refused.message.startswith('configmaps "a-')
+    assert refused.message.endswith("resulted in error: no such key: none")
+
+
 # ---- what takes effect when
 
 

@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import Final
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.listers import refused_name
 from apiserver.admission.plugin_context import PluginContext
 from apiserver.admission.policies.bound_policies import BoundPolicies, Case
 from apiserver.admission.policies.mutation import Target, mutated
@@ -42,8 +43,7 @@ class MutationRefused(ApiError):
     def __init__(
         self, attributes: AdmissionAttributes, new: Document, whys: Sequence[str], reason: str
     ) -> None:
-        meta = new.get("metadata") or {}
-        name = attributes.name or meta.get("name") or meta.get("generateName") or "Unknown"
+        name = refused_name(attributes, new)
         causes = [{"message": why} for why in whys[:CAUSES_MAX]]
         details = {**details_of(attributes.resource.group_resource, name), "causes": causes}
         super().__init__(whys[0], details=details)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from apiserver.admission.listers import Lister
-from apiserver.admission.webhooks.match_conditions import authorizer_variables
+from apiserver.admission.webhooks.match_conditions import authorizer_variables, namespace_object
 from apiserver.admission.webhooks.requests import ReviewedWrite
 from apiserver.admission.webhooks.webhook import LabelSelector
 from apiserver.authz.attributes import AuthorizationChain
@@ -19,16 +19,10 @@ from apiserver.cel.admission import (
     REQUEST,
     REQUEST_RESOURCE,
 )
-from apiserver.cel.library.timestamps import parse_timestamp
 from apiserver.errors import NotFound
 from apiserver.registry.offload import on_event_loop
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import Document
-
-_NAMESPACE_FIELDS: Final = (
-    *("name", "generateName", "namespace", "labels", "annotations", "deletionGracePeriodSeconds"),
-    *("generation", "resourceVersion", "finalizers"),
-)
 
 
 class RequestVariables:
@@ -88,14 +82,7 @@ class RequestVariables:
         """Returns nothing for requests about Namespaces themselves."""
         if self._write.is_namespace or not self._write.attributes.namespace:
             return None
-        document = await self._document()
-        meta = document["metadata"]
-        seen: Document = {name: meta[name] for name in _NAMESPACE_FIELDS if name in meta}
-        seen["UID"] = meta.get("uid", "")
-        for name in ("creationTimestamp", "deletionTimestamp"):
-            if when := parse_timestamp(meta.get(name) or ""):
-                seen[name] = when
-        return {"metadata": seen, "spec": document.get("spec") or {}, "status": document.get("status") or {}}
+        return namespace_object(await self._document())
 
     async def _document(self) -> Document:
         """Raises NotFound."""

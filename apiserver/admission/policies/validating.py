@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
+from apiserver.admission.listers import refused_name
 from apiserver.admission.plugin_context import PluginContext
 from apiserver.admission.policies.bound_policies import BoundPolicies, Case
 from apiserver.admission.policies.budget import (
@@ -47,11 +48,10 @@ _CODES: Final = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge":
 class PolicyDenied(ApiError):
     """A policy has refused a write."""
 
-    def __init__(self, attributes: AdmissionAttributes, why: str, reason: str) -> None:
-        resource, name = attributes.resource.group_resource, attributes.name
-        subject = f'{resource} "{name}"' if name else f"{resource}"
+    def __init__(self, attributes: AdmissionAttributes, new: Document | None, why: str, reason: str) -> None:
+        resource, name = attributes.resource.group_resource, refused_name(attributes, new)
         super().__init__(
-            f"{subject} is forbidden: {why}",
+            f'{resource} "{name}" is forbidden: {why}',
             details={**details_of(resource, name), "causes": [{"message": why}]},
         )
         self.reason = reason
@@ -172,7 +172,7 @@ class ValidatingAdmissionPolicy(Plugin):
         if attributes.audit is not None:
             self._annotate(attributes, found)
         if found.denied:
-            refusal = PolicyDenied(attributes, *found.denied[0])
+            refusal = PolicyDenied(attributes, new, *found.denied[0])
             refusal.add_warnings(found.warnings)
             raise refusal
         return found.warnings

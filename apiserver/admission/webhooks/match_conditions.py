@@ -20,6 +20,7 @@ from apiserver.cel.admission import (
 from apiserver.cel.compiler import Program
 from apiserver.cel.costs import PER_CALL_LIMIT
 from apiserver.cel.library.authorizer import AuthorizerValue, CheckAttributes, ResourceCheck
+from apiserver.cel.library.timestamps import parse_timestamp
 from apiserver.cel.values import CostExceeded, EvaluationError
 from apiserver.vocabulary import Document
 
@@ -57,16 +58,18 @@ def outcome_of(
     new: Document | None,
     old: Document | None,
     authorizer: UserAuthorizer,
+    namespace: Document | None,
 ) -> ConditionsOutcome:
     """Evaluates the conditions of a webhook, up to the first that is false.
 
-    request: of a review, without its objects. Raises DecisionNeeded.
+    request: of a review, without its objects. namespace: see `namespace_object`; None if it belongs to none,
+    or if no condition names it. Raises DecisionNeeded.
     """
     variables = {
         OBJECT: new,
         OLD_OBJECT: old,
         REQUEST: request,
-        NAMESPACE_OBJECT: None,
+        NAMESPACE_OBJECT: namespace,
         **authorizer_variables(request, authorizer),
     }
     budget = COST_BUDGET
@@ -90,6 +93,23 @@ def outcome_of(
             if met is False:
                 return ConditionsOutcome(True, errors)
     return ConditionsOutcome(False, errors)
+
+
+_NAMESPACE_FIELDS: Final = (
+    *("name", "generateName", "namespace", "labels", "annotations", "deletionGracePeriodSeconds"),
+    *("generation", "resourceVersion", "finalizers"),
+)
+
+
+def namespace_object(document: Document) -> Document:
+    """Returns a Namespace as expressions of admission see it."""
+    meta = document["metadata"]
+    seen: Document = {name: meta[name] for name in _NAMESPACE_FIELDS if name in meta}
+    seen["UID"] = meta.get("uid", "")
+    for name in ("creationTimestamp", "deletionTimestamp"):
+        if when := parse_timestamp(meta.get(name) or ""):
+            seen[name] = when
+    return {"metadata": seen, "spec": document.get("spec") or {}, "status": document.get("status") or {}}
 
 
 def authorizer_variables(request: Document, authorizer: UserAuthorizer) -> dict[str, Any]:

@@ -15,12 +15,12 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
-from apiserver.admission.listers import Lister
+from apiserver.admission.listers import Lister, refused
 from apiserver.admission.patched_documents import completed
 from apiserver.admission.webhooks import admission_reviews
 from apiserver.admission.webhooks.admission_reviews import Answer, InvalidAnswer
 from apiserver.admission.webhooks.configurations import WebhookConfigurations
-from apiserver.admission.webhooks.match_conditions import outcome_of
+from apiserver.admission.webhooks.match_conditions import namespace_object, outcome_of
 from apiserver.admission.webhooks.requests import EquivalentResources, ReviewedWrite
 from apiserver.admission.webhooks.webhook import AdmissionWebhook
 from apiserver.audit.policy import Level
@@ -28,7 +28,7 @@ from apiserver.audit.request_audit import on_one_line
 from apiserver.authz.attributes import AuthorizationChain
 from apiserver.authz.expression_authorizer import UserAuthorizer, evaluated
 from apiserver.brand import Brand
-from apiserver.errors import ApiError, BadRequest, Forbidden, InternalError, NotFound, Timeout
+from apiserver.errors import ApiError, BadRequest, InternalError, NotFound, Timeout
 from apiserver.metrics.admission import ADMIT, VALIDATING
 from apiserver.metrics.webhooks import WebhookMetrics
 from apiserver.patch import json_patch
@@ -90,7 +90,7 @@ class WebhookFailed(Exception):
 class Collaborators(NamedTuple):
     """What both plugins need.
 
-    namespaces: to select by the labels of a write's namespace.
+    namespaces: to select by the labels of a write's namespace, and for conditions about it.
     """
 
     caller: Caller
@@ -190,7 +190,8 @@ class WebhookPlugin(Plugin):
         new, old = await write.documents(resource)
         size = size_class(await write.size(resource))
         authorizer = UserAuthorizer(on_event_loop(self._with.authorize), write.attributes.user)
-        evaluate = partial(outcome_of, webhook.conditions, description, new, old, authorizer)
+        namespace = await self._namespace_object(write) if webhook.sees_namespace else None
+        evaluate = partial(outcome_of, webhook.conditions, description, new, old, authorizer, namespace)
         began = perf_counter()
         outcome = await evaluated(partial(write.offload.run_begun, size, evaluate))
         failure = outcome.failure
@@ -205,11 +206,22 @@ class WebhookPlugin(Plugin):
             is_excluded=not is_asked and not is_refused,
         )
         if is_refused:
-            resource_name = write.attributes.resource.group_resource
-            raise Forbidden.to_resource(resource_name, write.attributes.name, failure)
+            raise refused(write.attributes, write.new, failure)
         if failure:
             log.warning("webhook %s is not asked: %s", webhook.name, failure)
         return is_asked
+
+    async def _namespace_object(self, write: ReviewedWrite) -> Document | None:
+        """Returns the namespace of a write as conditions see it, as those of policies do.
+
+        kube-apiserver has them see none, so that they fail or mean something else. Raises NotFound.
+        """
+        if write.is_namespace or not write.attributes.namespace:
+            return None
+        document = await self._with.namespaces.get_document(write.namespace)
+        if document is None:
+            raise NotFound(self._with.namespaces.group_resource, write.namespace)
+        return namespace_object(document)
 
     # ---- asking one
 

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from apiserver.admission.webhooks.admission_reviews import review_version
 from apiserver.admission.webhooks.rules import Rule, rules_of
-from apiserver.cel.admission import CONDITION, AdmissionCompiler, CompilationFailed
+from apiserver.cel.admission import CONDITION, NAMESPACE_OBJECT, AdmissionCompiler, CompilationFailed
 from apiserver.cel.compiler import Program
 from apiserver.validation.label_selectors import selects
 from apiserver.vocabulary import Document
@@ -60,6 +60,13 @@ class AdmissionWebhook:
     namespaces: LabelSelector
     objects: LabelSelector
     conditions: Sequence[MatchCondition]
+
+    @property
+    def sees_namespace(self) -> bool:
+        """Whether its conditions name the namespace of a write."""
+        return any(
+            each.program is not None and NAMESPACE_OBJECT in each.program.names for each in self.conditions
+        )
 
     @classmethod
     def of(cls, configuration: str, document: Document) -> AdmissionWebhook:
