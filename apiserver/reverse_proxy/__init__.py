@@ -3,6 +3,7 @@
     target      where a request goes to, and what of it the client sees
     headers     which headers go to a backend, and which come back
     exact_headers        header values that are not UTF-8 are sent as they came
+    answer_heads         answers are refused of whose heads others may see other headers
     links       redirects and links that lead back through the proxy
     html        finds the links in HTML, while it passes through
     backends    the HTTP client, and connections for upgrades

@@ -16,7 +16,8 @@ from aiohttp import hdrs
 from aiohttp.abc import AbstractResolver
 from multidict import CIMultiDict
 
-from apiserver.reverse_proxy.errors import RequestFailed
+from apiserver.reverse_proxy.answer_heads import MalformedHead, is_malformed
+from apiserver.reverse_proxy.errors import MalformedAnswer, RequestFailed
 from apiserver.reverse_proxy.exact_headers import ExactRequest
 from apiserver.reverse_proxy.headers import Headers
 from apiserver.reverse_proxy.target import Backend, Target
@@ -251,6 +252,8 @@ async def read_head(reader: asyncio.StreamReader) -> AnswerHead:
 
 def _parse_head(raw: bytes) -> AnswerHead:
     """Raises RequestFailed."""
+    if is_malformed(raw):
+        raise MalformedAnswer(str(MalformedHead()))
     status, *lines = raw[:-4].split(b"\r\n")
     found = _STATUS_LINE.fullmatch(status)
     if found is None or len(lines) > HEADERS_MAX:
@@ -258,7 +261,7 @@ def _parse_head(raw: bytes) -> AnswerHead:
     headers = []
     for line in lines:
         name, colon, value = line.partition(b":")
-        if not colon or not name or name != name.strip() or b"\n" in line or b"\r" in line:
+        if not colon or not name or name != name.strip():
             raise RequestFailed("malformed HTTP response")
         headers.append((name, value.strip()))
     return AnswerHead(int(found[1]), headers, raw)
@@ -275,6 +278,8 @@ def _failure(error: Exception, backend: Backend) -> RequestFailed | AddressDenie
     match cause:
         case AddressDenied():
             return cause
+        case MalformedHead():
+            return MalformedAnswer(str(cause))
         case aiohttp.ServerDisconnectedError():
             return RequestFailed("EOF")
         case ssl.SSLCertVerificationError():

@@ -14,6 +14,15 @@ class BackendUnreachable(ApiError):
         super().__init__(f"error trying to reach service: {why}")
 
 
+class BadGateway(ApiError):
+    """A backend has answered what must not be passed on. There is no reason for that in Kubernetes."""
+
+    code, reason = 502, ""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"error trying to reach service: {why}")
+
+
 class NoBackend(ApiError):
     """There is nowhere to send a request to now."""
 
@@ -28,3 +37,7 @@ class ForwardingFailed(ApiError):
 
 class RequestFailed(Exception):
     """A request to a backend has failed. The message is that of Go's client."""
+
+
+class MalformedAnswer(RequestFailed):
+    """A backend has answered with headers of which others may see others."""

@@ -16,6 +16,8 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
 from multidict import CIMultiDict
 
+from apiserver.reverse_proxy.answer_heads import HeadCheck
+
 # Of what stands for a value until the head is written: no client can guess it.
 _STAND_IN_BYTES: Final = 16
 
@@ -36,11 +38,12 @@ def is_utf8(value: str) -> bool:
 
 
 class ExactRequest(aiohttp.ClientRequest):
-    """A request of aiohttp's client whose header values need not be UTF-8."""
+    """A request of aiohttp's client whose header values need not be UTF-8, and whose answer is looked at."""
 
     async def send(self, conn: Connection) -> aiohttp.ClientResponse:
+        assert conn.protocol is not None
+        HeadCheck.begin(conn.protocol)
         if not all(map(is_utf8, self.headers.values())):
-            assert conn.protocol is not None
             _HeadTransport.begin(conn.protocol, self._stand_ins())
         return await super().send(conn)
 

@@ -20,7 +20,7 @@ from apiserver.endpoints.shared_pool import SharedPool
 from apiserver.errors import ApiError, BadRequest, Forbidden, TooManyRequests
 from apiserver.reverse_proxy import headers
 from apiserver.reverse_proxy.backends import Backends
-from apiserver.reverse_proxy.errors import BackendUnreachable, RequestFailed
+from apiserver.reverse_proxy.errors import BackendUnreachable, BadGateway, MalformedAnswer, RequestFailed
 from apiserver.reverse_proxy.html import LinkRewriter
 from apiserver.reverse_proxy.links import Links, joined
 from apiserver.reverse_proxy.target import Backend, Target
@@ -68,8 +68,8 @@ class Forwarder:
         """Forwards a request, until its answer has been passed on, or its connection has been closed.
 
         upgrader: relays the connection of a request that asks for an upgrade.
-        Raises BackendUnreachable, ForwardingFailed, Forbidden (the address is denied), BadRequest,
-        TooManyRequests.
+        Raises BackendUnreachable, ForwardingFailed, BadGateway, Forbidden (the address is denied),
+        BadRequest, TooManyRequests.
         """
         request = call.request
         protocol = headers.upgrade_of(request.headers, request.headers.getall(hdrs.CONNECTION, ()))
@@ -137,6 +137,8 @@ class Forwarder:
             passed = [each for each in passed if each[0].lower() != "content-length"]
         try:
             response = await self.backends.request(call.request.method, target, passed, body)
+        except MalformedAnswer as error:
+            raise BadGateway(str(error)) from None
         except RequestFailed as error:
             raise BackendUnreachable(str(error)) from None
         except AddressDenied as error:

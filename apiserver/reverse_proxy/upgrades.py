@@ -13,7 +13,7 @@ from typing import Final
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.responses import begin_response
 from apiserver.reverse_proxy.backends import AnswerHead, Backends, Dialled, read_head
-from apiserver.reverse_proxy.errors import ForwardingFailed, RequestFailed
+from apiserver.reverse_proxy.errors import BadGateway, ForwardingFailed, MalformedAnswer, RequestFailed
 from apiserver.reverse_proxy.exact_headers import encoded
 from apiserver.reverse_proxy.headers import Headers
 from apiserver.reverse_proxy.target import Target
@@ -68,7 +68,7 @@ class FromClient:
 async def upgrade(call: ApiCall, backends: Backends, target: Target, headers: Headers) -> None:
     """Has a backend upgrade the connection, and relays it until one side ends it.
 
-    headers: of the request. Raises ForwardingFailed, AddressDenied.
+    headers: of the request. Raises ForwardingFailed, BadGateway, AddressDenied.
     """
     dialled = await dial(backends, target)
     try:
@@ -91,13 +91,15 @@ async def dial(backends: Backends, target: Target) -> Dialled:
 
 
 async def ask(dialled: Dialled, method: str, target: Target, headers: Headers) -> AnswerHead:
-    """Sends the request, and returns the head of the answer. Raises ForwardingFailed."""
+    """Sends the request, and returns the head of the answer. Raises ForwardingFailed, BadGateway."""
     lines = [f"{method} {target.path_and_query} HTTP/1.1"]
     lines += [f"{name}: {value}" for name, value in headers]
     dialled.writer.write(encoded("\r\n".join((*lines, "", ""))))
     try:
         await dialled.writer.drain()
         return await read_head(dialled.reader)
+    except MalformedAnswer as error:
+        raise BadGateway(str(error)) from None
     except (RequestFailed, OSError) as error:
         raise ForwardingFailed(f"{error}") from None
 

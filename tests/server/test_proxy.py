@@ -123,6 +123,8 @@ PATHS: Final = {
     "above the root": ("/../../x", "/x"),
     "names of the API": ("/api/v1/watch/pods?watch=true", "/api/v1/watch/pods?watch=true"),
     "a query without a path": ("?a=b", "/?a=b"),
+    "backslashes, which separate nothing": ("/a/\\..\\b", "/a/%5C..%5Cb"),
+    "escaped backslashes": ("/a/%5C..%5Cb", "/a/%5C..%5Cb"),
     "a parameter path": ("/x?path=/y", "/x?path=/y"),
 }
 
@@ -539,6 +541,31 @@ def test_a_backend_that_does_not_answer(
     upgrade = {"Connection": "Upgrade", "Upgrade": "websocket"}
     if speaking is not switches:
         assert api.get(f"{raw_pod}/x", headers=upgrade).status == 500
+
+
+BAD_LINES: Final = {
+    "a line feed in a value": b"X-A: a\nX-Evil: b\r\n",
+    "a carriage return in a value": b"X-A: a\rX-Evil: b\r\n",
+    "a null": b"X-A: a\0b\r\n",
+}
+
+
+@pytest.mark.parametrize("line", BAD_LINES.values(), ids=BAD_LINES)
+@pytest.mark.parametrize("before", [b"", b"HTTP/1.1 100 Continue\r\n\r\n"], ids=["at once", "later"])
+def test_headers_of_which_others_see_others_are_refused(
+    api: Api, raw_pod: str, backend: BackendServer, line: bytes, before: bytes
+) -> None:
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(before + b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n" + line + b"\r\n")
+        await writer.drain()
+
+    backend.speaking = speak
+    for headers in ({}, {"Connection": "Upgrade", "Upgrade": "websocket"}):
+        refused = api.get(f"{raw_pod}/x", headers=headers)
+        assert refused.status == 502
+        assert refused.message.startswith("error trying to reach service: net/http: ")
+        assert "x-evil" not in refused.headers
 
 
 def test_nothing_listens(api: Api, core: str, address: str) -> None:
