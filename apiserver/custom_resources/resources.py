@@ -27,6 +27,7 @@ from apiserver.custom_resources.version_codec import (
     CustomResourceCodec,
     DefinitionReader,
     DefinitionVersions,
+    VersionChanges,
     ViewCache,
 )
 from apiserver.registry.offload import Offload
@@ -94,7 +95,10 @@ class CustomResourceFactory:
         versions = DefinitionVersions(
             group_resource=group_resource,
             kind=spec["names"]["kind"],
-            schemas={name: schema.prune_and_default for name, schema in schemas.items()},
+            schemas={
+                name: VersionChanges(schema.prune, schema.prune_and_default)
+                for name, schema in schemas.items()
+            },
             storage_version=definitions.storage_version(spec),
             webhook=self.webhook(name, conversion.get("webhook") or {}) if converts else None,
             view_cache=self.view_cache,

@@ -199,6 +199,10 @@ class VersionSchema:
     def check(self) -> SchemaCheck:
         return self.custom.pruner
 
+    def prune(self, document: Document) -> bool:
+        """Prune a converted document. Returns whether it has changed."""
+        return self.custom.prune(document)
+
     def prune_and_default(self, document: Document) -> bool:
         """Prune a stored document and give it its defaults. Returns whether it has changed."""
         return self.custom.prune_and_default(document)

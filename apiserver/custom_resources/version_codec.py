@@ -6,8 +6,9 @@ outcome: mostly the object conforms, and then reads copy bytes as they do for bu
 or is converted, its view is cached beside it as long as the cache has room.
 
 The order is Kubernetes': a stored object is pruned and defaulted by the schema of its own version, converted,
-and pruned and defaulted by that of the client's version. What is written is converted, and pruned and
-defaulted by the schema of the storage version.
+and pruned by that of the client's version, whose defaults nobody has sent and nobody stored. What is written
+has the defaults of the version that it was sent in; it is converted, and pruned by the schema of the storage
+version.
 Source: k8s.io/apiextensions-apiserver, pkg/apiserver/customresource_handler.go.
 """
 
@@ -42,8 +43,18 @@ _codec_ids: Final = itertools.count(1)
 _Out = TypeVar("_Out")
 
 
-# Prunes a document and sets its defaults, in place. Returns whether it has changed. Raises TypeMismatch.
-PruneAndDefault: TypeAlias = Callable[[Document], bool]
+# Changes a document in place. Returns whether it has changed. Raises TypeMismatch.
+Change: TypeAlias = Callable[[Document], bool]
+
+
+class VersionChanges(NamedTuple):
+    """What the schema of one version does to documents that are read or stored.
+
+    prune: removes fields that it does not know. complete: also sets defaults.
+    """
+
+    prune: Change
+    complete: Change
 
 
 class ViewCache(Protocol):
@@ -109,7 +120,7 @@ def _no_defaults(version: str) -> int:
 class DefinitionVersions:
     """All versions of one definition, as long as its spec stays as it is.
 
-    schemas: prune and default documents of each version, by its name.
+    schemas: those of each version, by its name.
     storage_version: the name of the version that is stored now.
     webhook: converts; without it versions differ in their name alone.
     offload: decides where large objects are pruned, defaulted and converted.
@@ -119,7 +130,7 @@ class DefinitionVersions:
 
     group_resource: GroupResource
     kind: str
-    schemas: Mapping[str, PruneAndDefault]
+    schemas: Mapping[str, VersionChanges]
     storage_version: str
     webhook: Converter | None
     view_cache: ViewCache
@@ -142,17 +153,25 @@ class DefinitionVersions:
         """Returns the version of an encoded object; None if the definition does not have it any more."""
         return self._by_head.get(head)
 
-    def prune_and_default(self, version: str, document: Document) -> bool:
+    def complete(self, version: str, document: Document) -> bool:
         """Prune a document and set its defaults, by a version's schema. Returns whether it has changed."""
-        try:
-            return self.schemas[version](document)
-        except TypeMismatch:
-            # It was stored when metadata was checked less strictly, and is left as it is.
-            return False
+        return _changed(self.schemas[version].complete, document)
+
+    def prune(self, version: str, document: Document) -> None:
+        """Prune a document by a version's schema."""
+        _changed(self.schemas[version].prune, document)
 
     def with_type(self, version: str, document: Document) -> Document:
         """Returns a shallow copy of a document with the apiVersion and kind of a version."""
         return {**document, "apiVersion": self.api_versions[version], "kind": self.kind}
+
+
+def _changed(change: Change, document: Document) -> bool:
+    try:
+        return change(document)
+    except TypeMismatch:
+        # It was stored when metadata was checked less strictly, and is left as it is.
+        return False
 
 
 class CustomResourceCodec:
@@ -191,10 +210,11 @@ class CustomResourceCodec:
 
     def _size(self, stored: StoredObject) -> SizeClass:
         """Returns how large an object is that may lack what has a default by now."""
-        size = size_class(len(stored.tail))
-        if size is SizeClass.SMALL and (default_bytes := self._versions.default_bytes(self._version)):
-            return size_class_of_defaults(stored.tail, default_bytes)
-        return size
+        size, version = size_class(len(stored.tail)), self._versions.version_of(stored.head)
+        if size is not SizeClass.SMALL or version is None:
+            return size
+        default_bytes = self._versions.default_bytes(version)
+        return size_class_of_defaults(stored.tail, default_bytes) if default_bytes else size
 
     def _needs_webhook(self, stored: StoredObject) -> bool:
         return self._versions.webhook is not None and stored.head != self._head
@@ -224,7 +244,7 @@ class CustomResourceCodec:
     def _view_of_same_version(self, stored: StoredObject) -> StoredObject:
         """Returns the view of an object that is stored in this version: itself, if it conforms."""
         document = stored.document()
-        if not self._versions.prune_and_default(self._version, document):
+        if not self._versions.complete(self._version, document):
             stored.conforms_to = self._id
             return stored
         return self._cache(stored, document)
@@ -234,12 +254,12 @@ class CustomResourceCodec:
         document = stored.document()
         version = self._versions.version_of(stored.head)
         if version is not None:
-            self._versions.prune_and_default(version, document)
+            self._versions.complete(version, document)
         return document
 
     def _view_of_converted(self, stored: StoredObject, document: Document) -> StoredObject:
         """Returns the view of `stored`, given its document in this version."""
-        self._versions.prune_and_default(self._version, document)
+        self._versions.prune(self._version, document)
         return self._cache(stored, document)
 
     def _cache(self, stored: StoredObject, document: Document) -> StoredObject:
@@ -317,8 +337,15 @@ class CustomResourceCodec:
     def convert(self, document: Document, other: VersionCodec) -> Document:
         assert isinstance(other, CustomResourceCodec)  # Versions of one definition have codecs of one class.
         document = self._versions.with_type(other._version, document)
-        self._versions.prune_and_default(other._version, document)
+        self._versions.prune(other._version, document)
         return document
+
+    async def converted(self, document: Document) -> Document:
+        versions = self._versions
+        if versions.webhook is None:
+            return versions.with_type(self._version, document)
+        [converted] = await versions.webhook.convert([document], versions.api_versions[self._version])
+        return converted
 
     def view_of_hub(self, hub: StoredObject) -> StoredObject:
         return hub
@@ -348,7 +375,7 @@ class CustomResourceCodec:
             desired = versions.api_versions[versions.storage_version]
             [stored] = await versions.webhook.convert([stored], desired)
             size = size_class_of_document(stored)
-        await versions.offload.run_begun(size, versions.prune_and_default, versions.storage_version, stored)
+        await versions.offload.run_begun(size, versions.prune, versions.storage_version, stored)
         return stored
 
     async def create_guard(self, name: str) -> Guard:

@@ -101,6 +101,14 @@ class VersionCodec(Protocol):
         """
         ...
 
+    async def converted(self, document: Document) -> Document:
+        """Returns a document of another version of a custom resource in the client's version.
+
+        It shares parts with its argument, and is as it was converted: neither pruned nor with defaults.
+        Raises ApiError.
+        """
+        ...
+
     def view_of_hub(self, hub: StoredObject) -> StoredObject:
         """Returns an object of the hub version in the client's version, however long that takes."""
         ...
@@ -155,6 +163,9 @@ class IdentityCodec:
 
     def convert(self, document: Document, other: VersionCodec) -> Document:
         return other.from_hub(self.to_hub(document))
+
+    async def converted(self, document: Document) -> Document:
+        return document
 
     def view_of_hub(self, hub: StoredObject) -> StoredObject:
         return hub

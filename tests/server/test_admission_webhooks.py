@@ -835,3 +835,33 @@ def test_webhooks_are_shown_credentials(tmp_path: Path, webhook: Webhook) -> Non
             api.post(config_maps("default"), config_map(kind.lower())).ok()
             assert webhook.headers.get("Authorization") == shown
             api.delete(path).ok()
+
+
+def test_an_object_in_another_version_is_neither_pruned_nor_defaulted(
+    api: Api, webhook: Webhook, namespace: str
+) -> None:
+    """The new and the old object of a write in v2, as a webhook is asked about them that knows v1."""
+
+    def schema(**fields: Any) -> dict[str, Any]:
+        spec = {"type": "object", "properties": {"a": {"type": "string"}, **fields}}
+        return {"type": "object", "properties": {"spec": spec}}
+
+    stored = version("v1", schema=schema(stored={"type": "string", "default": "S"}))
+    sent = version("v2", schema=schema(sent={"type": "string", "default": "D"}), storage=False)
+    defined = define(api, definition(new_group(), stored, sent))
+    defined.create("a", namespace, "v2", spec={"a": "x", "sent": "7"}).ok()
+    rule = {
+        "apiGroups": [defined.group],
+        "apiVersions": ["v1"],
+        "operations": ["*"],
+        "resources": ["widgets"],
+    }
+    configure(api, namespace, webhook.hook(namespace, rules=[rule], matchPolicy="Equivalent"))
+    path = f"{defined.objects(namespace, 'v2')}/a"
+    until(lambda: api.patch(path, {"spec": {"a": "y"}}).ok() and webhook.asked)
+    request = webhook.asked[0][1]["request"]
+    assert request["kind"]["version"] == "v1"
+    assert request["object"]["spec"] == {"a": "y", "sent": "D"}, "as the patched object was decoded"
+    assert request["oldObject"]["spec"]["a"] in ("x", "y")
+    assert request["oldObject"]["spec"].keys() == {"a"}
+    assert request["object"]["metadata"]["resourceVersion"]

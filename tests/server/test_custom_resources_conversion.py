@@ -29,6 +29,14 @@ def _spec(**properties: str) -> dict[str, Any]:
     return {"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}}
 
 
+def _object(**properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties}
+
+
+def _with(**properties: Any) -> dict[str, Any]:
+    return _object(spec=_object(**properties))
+
+
 V1: Final = version("v1", schema=_spec(size="integer", note="string"))
 V2: Final = version("v2", schema=_spec(length="string", note="string"), storage=False)
 SWAP: Final = (
@@ -407,6 +415,80 @@ def test_without_a_webhook_versions_differ_in_their_schemas_alone(api: Api, name
     assert (found["apiVersion"], found["spec"]) == (f"{defined.group}/v2", {"note": "x"})
     with api.watch(f"{defined.objects(namespace, 'v2')}?watch=true") as stream:
         assert stream.next()["object"] == found
+
+
+# ---- defaults
+
+TEXT: Final = {"type": "string"}
+WITH_DEFAULTS: Final = (
+    version(
+        "v1",
+        schema=_with(a=TEXT, stored={**TEXT, "default": "S"}, inner=_object(x={**TEXT, "default": "X"})),
+        additionalPrinterColumns=[{"name": "Stored", "type": "string", "jsonPath": ".spec.stored"}],
+    ),
+    version(
+        "v2",
+        schema=_with(a=TEXT, sent={**TEXT, "default": "D"}, inner=_object(y={**TEXT, "default": "Y"})),
+        storage=False,
+        additionalPrinterColumns=[{"name": "Sent", "type": "string", "jsonPath": ".spec.sent"}],
+    ),
+)
+# In which version something is sent, what, and what v1, which is stored, and v2 show of it. Defaults of the
+# version that it is sent in are as if they were sent; v1's are those of whatever is stored.
+SENT: Final[dict[str, tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]]] = {
+    "in the stored version": ("v1", {"a": "x"}, {"a": "x", "stored": "S"}, {"a": "x"}),
+    "in the other version": ("v2", {"a": "x"}, {"a": "x", "stored": "S"}, {"a": "x"}),
+    "with what is not stored": ("v2", {"a": "x", "sent": "7"}, {"a": "x", "stored": "S"}, {"a": "x"}),
+    "an object in the stored version": (
+        "v1",
+        {"inner": {}},
+        {"inner": {"x": "X"}, "stored": "S"},
+        {"inner": {}},
+    ),
+    "an object in the other version": (
+        "v2",
+        {"inner": {}},
+        {"inner": {"x": "X"}, "stored": "S"},
+        {"inner": {}},
+    ),
+}
+
+
+@pytest.fixture
+def defaulted(api: Api) -> Defined:
+    return define(api, definition(new_group(), *WITH_DEFAULTS))
+
+
+@pytest.mark.parametrize(("name", "spec", "v1", "v2"), SENT.values(), ids=SENT)
+def test_e14_an_object_has_the_defaults_of_the_version_that_is_stored(
+    name: str,
+    spec: dict[str, Any],
+    v1: dict[str, Any],
+    v2: dict[str, Any],
+    defaulted: Defined,
+    api: Api,
+    namespace: str,
+) -> None:
+    """Another version that it is read in prunes it, and adds nothing that nobody sent and nobody stored."""
+    shown = {"v1": v1, "v2": v2}
+    made = defaulted.create("a", namespace, name, spec=spec).ok()
+    assert made["spec"] == shown[name]
+    column = {"v1": v1.get("stored"), "v2": v2.get("sent")}
+    for version_name, expected in shown.items():
+        path = defaulted.objects(namespace, version_name)
+        assert api.get(f"{path}/a").ok()["spec"] == expected
+        assert api.get(path).ok()["items"][0]["spec"] == expected
+        with api.watch(f"{path}?watch=true") as events:
+            assert events.next()["object"]["spec"] == expected
+        table = api.get(path, headers={"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}).ok()
+        assert table["rows"][0]["cells"][1] == column[version_name]
+        assert api.patch(f"{path}/a", {"metadata": {"labels": {"k": version_name}}}).ok()["spec"] == expected
+        applied = api.patch(
+            f"{path}/a?fieldManager=m&force=true",
+            defaulted.body("a", version_name, metadata={"name": "a", "labels": {"l": version_name}}),
+            type="application/apply-patch+yaml",
+        )
+        assert applied.ok()["spec"] == expected
 
 
 # ---- answers that are large

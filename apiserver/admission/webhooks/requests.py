@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Final
 
 import orjson
@@ -12,11 +11,10 @@ import orjson
 from apiserver.admission.chain import AdmissionAttributes, Operation, SubresourceView
 from apiserver.admission.webhooks.rules import Target
 from apiserver.errors import BadRequest
-from apiserver.registry import version_codec
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable
 from apiserver.registry.size_class import size_class, size_class_of_document
-from apiserver.registry.stored_object import TOO_DEEP_TEXT, StoredObject, TooDeep, encode
+from apiserver.registry.stored_object import TOO_DEEP_TEXT, TooDeep
 from apiserver.vocabulary import Document, GroupResource
 
 _NAMESPACES: Final = GroupResource("", "namespaces")
@@ -188,20 +186,11 @@ class ReviewedWrite:
         own = attributes.resource
         if resource is own and not own.codec.converts_hub:
             return orjson.dumps(document)
-        version = document["metadata"].get("resourceVersion")
         if own.is_custom:
-            converted = await self._converted(document, own, resource)
-            work = partial(_with_version, converted, version)
-            return orjson.dumps(await self.offload.run_begun(size_class(len(converted.tail)), work))
+            return orjson.dumps(await resource.codec.converted(document))
+        version = document["metadata"].get("resourceVersion")
         encoded = orjson.dumps(document)
         return await self.offload.run_begun(size_class(len(encoded)), _from_hub, encoded, resource, version)
-
-    async def _converted(
-        self, document: Document, own: ServedResource, other: ServedResource
-    ) -> StoredObject:
-        """Returns a custom resource of one version in another one."""
-        stored = StoredObject("", own.head, encode(document, own.head)[len(own.head) :])
-        return await version_codec.view(other.codec, stored, self.offload)
 
     async def documents(self, resource: ServedResource) -> tuple[Document | None, Document | None]:
         """Returns the new and the old document in the version of a resource. They must not be changed."""
@@ -248,10 +237,7 @@ class ReviewedWrite:
             return await self.offload.run_begun(
                 size_class_of_document(document), resource.codec.to_hub, document
             )
-        version = document["metadata"].get("resourceVersion")
-        converted = await self._converted(document, resource, attributes.resource)
-        size = size_class(len(converted.tail))
-        return await self.offload.run_begun(size, _with_version, converted, version)
+        return await attributes.resource.codec.converted(document)
 
     def replace(self, changed: Document) -> None:
         """Put another document of the hub version in place of the new one."""
@@ -266,13 +252,6 @@ class ReviewedWrite:
         shown = resource if view is None else view.kind
         group, version = shown.group_version
         return {"group": group, "version": version, "kind": shown.kind}
-
-
-def _with_version(converted: StoredObject, version: str | None) -> Document:
-    document = converted.document()
-    if version is not None:
-        document["metadata"]["resourceVersion"] = version
-    return document
 
 
 def _with_view(encoded: bytes, view: SubresourceView, shown: Document) -> Document:

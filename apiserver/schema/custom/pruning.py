@@ -78,6 +78,13 @@ class Pruner:
         """Only set defaults. Returns whether something has changed. Raises TypeMismatch."""
         return self._run(document, _Report(prunes=False, coerces=False))
 
+    def prune(self, document: Document) -> bool:
+        """Prune a converted object, whose metadata stays as it is; what has a default stays null.
+
+        Returns whether something has changed. Raises TypeMismatch.
+        """
+        return self._run(document, _Report(prunes=self._prunes, coerces=False, defaults=False))
+
     def prune_and_default(self, document: Document) -> bool:
         """Prune a stored object and set defaults by the schema as it is now; metadata stays as it is.
 
@@ -97,13 +104,25 @@ class _Report:
     """The options and the report of one pass over a document.
 
     prunes: it removes unknown fields. coerces: it checks the metadata of embedded resources.
-    keeps_null: it keeps a null that the schema does not allow and has no default for.
+    defaults: it sets defaults. keeps_null: it keeps a null that the schema does not allow and has no default
+        for.
     """
 
-    __slots__ = ("coerces", "has_changed", "in_metadata", "keeps_null", "prunes", "set_bytes", "unknown")
+    __slots__ = (
+        "coerces",
+        "defaults",
+        "has_changed",
+        "in_metadata",
+        "keeps_null",
+        "prunes",
+        "set_bytes",
+        "unknown",
+    )
 
-    def __init__(self, *, prunes: bool, coerces: bool, keeps_null: bool = False) -> None:
-        self.prunes, self.coerces, self.keeps_null = prunes, coerces, keeps_null
+    def __init__(
+        self, *, prunes: bool, coerces: bool, defaults: bool = True, keeps_null: bool = False
+    ) -> None:
+        self.prunes, self.coerces, self.defaults, self.keeps_null = prunes, coerces, defaults, keeps_null
         self.unknown: list[str] = []
         self.in_metadata: list[str] = []
         self.has_changed = False
@@ -176,9 +195,10 @@ def _object_visit(schema: JSONSchema, context: _Context, *, keeps_unknown: bool)
     def visit(value: Document, path: Path | None, report: _Report) -> None:
         if is_resource and report.coerces and path is not None:
             _coerce(value, path, fields, context.meta, report)
-        for name, field in defaults:
-            if name not in value:
-                value[name] = field.new_default(report)
+        if report.defaults:
+            for name, field in defaults:
+                if name not in value:
+                    value[name] = field.new_default(report)
         removed: list[str] = []
         for name, child in value.items():
             place = known(name)
@@ -203,6 +223,8 @@ def _object_visit(schema: JSONSchema, context: _Context, *, keeps_unknown: bool)
                 if place.default is None:
                     if not report.keeps_null:
                         removed.append(name)
+                    continue
+                if not report.defaults:
                     continue
                 child = value[name] = place.new_default(report)
                 kind = type(child)
@@ -233,7 +255,7 @@ def _list_visit(schema: JSONSchema, context: _Context, *, keeps_unknown: bool) -
             kind = type(child)
             if kind is str or kind is int or kind is bool:
                 continue
-            if child is None and place.default is not None and not place.is_nullable:
+            if child is None and report.defaults and place.default is not None and not place.is_nullable:
                 child = value[index] = place.new_default(report)
                 kind = type(child)
             if kind is dict:

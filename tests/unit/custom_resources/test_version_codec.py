@@ -12,7 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.custom_resources.version_codec import CreationGuards, CustomResourceCodec, DefinitionVersions
+from apiserver.custom_resources.version_codec import (
+    CreationGuards,
+    CustomResourceCodec,
+    DefinitionVersions,
+    VersionChanges,
+)
 from apiserver.errors import Forbidden, NoSuchEndpoint
 from apiserver.registry.offload import Offload
 from apiserver.registry.stored_object import StoredObject, encode, head_of
@@ -26,19 +31,23 @@ WIDGETS: Final = GroupResource(GROUP, "widgets")
 KEY: Final = "/registry/example.com/widgets/default/a"
 
 
-def _schema(fields: set[str], defaults: dict[str, Any]) -> Callable[[Document], bool]:
+def _schema(fields: set[str], defaults: dict[str, Any]) -> VersionChanges:
     """Returns what prunes and defaults documents that have these fields in their spec."""
 
-    def prune_and_default(document: Document) -> bool:
+    def prune(document: Document) -> bool:
         spec = document.setdefault("spec", {})
-        before = dict(spec)
-        for name in spec.keys() - fields:
+        unknown = spec.keys() - fields
+        for name in unknown:
             del spec[name]
-        for name, value in defaults.items():
-            spec.setdefault(name, value)
-        return bool(spec != before)
+        return bool(unknown)
 
-    return prune_and_default
+    def complete(document: Document) -> bool:
+        is_pruned, spec = prune(document), document["spec"]
+        absent = defaults.keys() - spec.keys()
+        spec.update({name: defaults[name] for name in absent})
+        return is_pruned or bool(absent)
+
+    return VersionChanges(prune, complete)
 
 
 class _ViewCache:
@@ -94,7 +103,10 @@ def _versions(
     return DefinitionVersions(
         group_resource=WIDGETS,
         kind="Widget",
-        schemas={"v1": v1 or _schema({"a", "both"}, {}), "v2": _schema({"b", "both"}, {"b": "late"})},
+        schemas={
+            "v1": VersionChanges(v1, v1) if v1 else _schema({"a", "both"}, {}),
+            "v2": _schema({"b", "both"}, {"b": "late"}),
+        },
         storage_version=stored,
         webhook=webhook,
         view_cache=view_cache or _ViewCache(),
@@ -144,7 +156,7 @@ def test_an_object_that_conforms_is_its_own_view() -> None:
 def test_a_view_conforms_to_the_schema_of_its_version(
     spec: dict[str, str], stored_in: str, version: str, is_full: bool
 ) -> None:
-    """The schema of the stored version applies first, then the view's own; v0 has been removed."""
+    """The schema of the stored version prunes and defaults, the view's own prunes; v0 has been removed."""
     codec = CustomResourceCodec(_versions(view_cache=_ViewCache(is_full=is_full)), version)
     found = _found(stored_in, **spec)
     view = _cached_view(codec, found)
@@ -152,7 +164,7 @@ def test_a_view_conforms_to_the_schema_of_its_version(
     fields = {"v1": {"a", "both"}, "v2": {"b", "both"}}
     kept = set(spec) & fields[version] & fields.get(stored_in, set(spec))
     expected = {name: spec[name] for name in kept}
-    if version == "v2":
+    if version == stored_in == "v2":
         expected.setdefault("b", "late")
     assert document["spec"] == expected
     assert (document["apiVersion"], document["kind"]) == (f"{GROUP}/{version}", "Widget")
@@ -210,11 +222,20 @@ async def test_objects_are_encoded_in_the_storage_version() -> None:
     before = orjson.dumps(document)
     assert orjson.loads(await CustomResourceCodec(_versions(), "v1").encode(document)) == document
     renamed = orjson.loads(await CustomResourceCodec(_versions(stored="v2"), "v1").encode(document))
-    assert (renamed["apiVersion"], renamed["spec"]) == (f"{GROUP}/v2", {"b": "late"})
+    assert (renamed["apiVersion"], renamed["spec"]) == (f"{GROUP}/v2", {}), "it has the client's defaults"
     by_webhook = CustomResourceCodec(_versions(stored="v2", webhook=_Webhook()), "v1")
     converted = orjson.loads(await by_webhook.encode(document))
     assert (converted["apiVersion"], converted["spec"]) == (f"{GROUP}/v2", {"b": "x"})
     assert orjson.dumps(document) == before
+
+
+async def test_what_admission_sees_in_another_version_is_neither_pruned_nor_defaulted() -> None:
+    spec = {"a": "x", "gone": "y"}
+    document = {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": spec}
+    renamed = await CustomResourceCodec(_versions(), "v2").converted(document)
+    assert renamed == document | {"apiVersion": f"{GROUP}/v2"}
+    by_webhook = await CustomResourceCodec(_versions(webhook=_Webhook()), "v2").converted(document)
+    assert (by_webhook["apiVersion"], by_webhook["spec"]) == (f"{GROUP}/v2", {"b": "x"})
 
 
 def test_an_object_of_other_types_than_the_schema_has_is_its_own_view() -> None:

@@ -18,6 +18,7 @@ from apiserver.custom_resources.version_codec import (
     CustomResourceCodec,
     DefinitionReader,
     DefinitionVersions,
+    VersionChanges,
 )
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.connection import Server
@@ -59,7 +60,7 @@ def _resource() -> ServedResource:
     versions = DefinitionVersions(
         group_resource=group_resource,
         kind="Widget",
-        schemas={"v1": lambda document: False, "v2": lambda document: False},
+        schemas=dict.fromkeys(("v1", "v2"), VersionChanges(lambda document: False, lambda document: False)),
         storage_version="v1",
         webhook=_Webhook(),
         view_cache=FormCaches().objects,
