@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from apiserver.schema.compile import Default
 from apiserver.vocabulary import Document
 
-_EMPTY: Final = (None, "")
-
 
 def setting(**values: Any) -> Default:
-    """A default that sets fields that are absent or empty texts. Values are scalars."""
+    """A default that sets fields that are absent. Values are scalars.
 
+    Where the Go type has no pointer, the schema has removed empty values before; where it has one, an empty
+    value is a value, and it is for validation to refuse it.
+    """
     defaults = tuple(values.items())
 
     def complete(value: Document) -> None:
         for name, default in defaults:
-            if name not in value or value[name] in _EMPTY:
+            if value.get(name) is None:
+                value[name] = default
+
+    return complete
+
+
+def setting_empty(**values: Any) -> Default:
+    """A default that sets fields that are absent or empty: those that Go always encodes."""
+    defaults = tuple(values.items())
+
+    def complete(value: Document) -> None:
+        for name, default in defaults:
+            if not value.get(name):
                 value[name] = default
 
     return complete

@@ -30,7 +30,7 @@ from apiserver.catalogue.certificates.signers import (
 from apiserver.catalogue.common.other_versions import other_version
 from apiserver.catalogue.removed_versions.current_types import CurrentTypes
 from apiserver.schema.compile import Default
-from apiserver.validation.defaults import setting
+from apiserver.validation.defaults import setting_empty
 from apiserver.vocabulary import Document
 
 _CHECKS: Final = ((KUBELET_CLIENT, check_kubelet_client), (KUBELET_SERVING, check_kubelet_serving))
@@ -73,5 +73,5 @@ def signer_of(spec: Document) -> str:
 
 DEFAULTS: Final[Mapping[str, Default]] = {
     "CertificateSigningRequestSpec": complete_spec,
-    "CertificateSigningRequestCondition": setting(status="True"),
+    "CertificateSigningRequestCondition": setting_empty(status="True"),
 }

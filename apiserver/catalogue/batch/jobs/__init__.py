@@ -24,7 +24,7 @@ from apiserver.meta.table import AGE, Column, columns
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import immutable
-from apiserver.validation.defaults import setting
+from apiserver.validation.defaults import setting, setting_empty
 from apiserver.validation.documents import at
 from apiserver.validation.label_selectors import label_selector, selects
 from apiserver.vocabulary import Document
@@ -101,7 +101,7 @@ def _complete_job(job: Document) -> None:
 DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
     {
         f"{_BATCH}Job": _complete_job,
-        f"{_BATCH}PodFailurePolicyOnPodConditionsPattern": setting(status="True"),
+        f"{_BATCH}PodFailurePolicyOnPodConditionsPattern": setting_empty(status="True"),
     }
 )
 
