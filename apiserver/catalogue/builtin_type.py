@@ -97,21 +97,22 @@ def status_subresource(
     *,
     prepare: Callable[[Document, Document], None] = only_status,
     resets: tuple[str, ...] = STATUS_RESETS,
+    warn: Callable[[Document, Document], list[str]] | None = None,
 ) -> Subresource:
     """Returns the subresource `status` of a kind whose status is checked.
 
-    prepare, resets: see `registry.strategy.UpdateStrategy`.
+    prepare, resets, warn: see `registry.strategy.UpdateStrategy`.
     """
-    return Subresource("status", update=UpdateStrategy(prepare, validate, resets=resets))
+    update = UpdateStrategy(prepare, validate, resets=resets, checks_object=False, warn=warn)
+    return Subresource("status", update=update)
 
 
 def status_without_metadata(
     validate: Callable[[Document, Document], Errors] = _no_errors,
 ) -> Subresource:
     """Returns the subresource `status` of a kind where it writes the status alone, and no metadata."""
-    return Subresource(
-        "status", update=UpdateStrategy(only_status_without_metadata, validate, writes=STATUS_ALONE)
-    )
+    update = UpdateStrategy(only_status_without_metadata, validate, writes=STATUS_ALONE, checks_object=False)
+    return Subresource("status", update=update)
 
 
 def clear_status(document: Document) -> None:

@@ -66,6 +66,9 @@ class UpdateStrategy(NamedTuple):
     validate: (new, old): what is wrong with the change, beyond what is wrong with `new` itself.
     validate_write: (context, new, old): likewise, where it matters who makes the change, or when.
     expressions: the rules of the type's schema that are expressions.
+    checks_object: whether the object as a whole is checked, too (`Strategy.validate`), and warned about. Of
+        statuses it is not: who reports what is may not know how to mend what is wished for.
+    warn: (new, old): what the client should know of the change, if the object is not checked.
     raises_generation: whether a change counts in metadata.generation, if the type has that.
     resets, writes: the paths of what this endpoint leaves as it is, or of all that it writes; see
         `apply.endpoint_fields`. resets: None for the status, if that has an endpoint of its own.
@@ -83,6 +86,8 @@ class UpdateStrategy(NamedTuple):
     raises_generation: bool = True
     resets: tuple[str, ...] | None = None
     writes: tuple[str, ...] = ()
+    checks_object: bool = True
+    warn: Callable[[Document, Document], list[str]] | None = None
 
 
 class Strategy(NamedTuple):
@@ -184,7 +189,7 @@ def only_status(new: Document, old: Document) -> None:
 
 
 STATUS_RESETS: Final = ("spec", "metadata.ownerReferences", "metadata.finalizers")
-STATUS: Final = UpdateStrategy(prepare=only_status, resets=STATUS_RESETS)
+STATUS: Final = UpdateStrategy(prepare=only_status, resets=STATUS_RESETS, checks_object=False)
 
 
 def only_status_without_metadata(new: Document, old: Document) -> None:

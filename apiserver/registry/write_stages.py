@@ -20,7 +20,7 @@ from apiserver.golang.quoting import strconv_error
 from apiserver.meta import object_meta
 from apiserver.registry.findings import Findings
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.strategy import WriteContext
+from apiserver.registry.strategy import Strategy, UpdateStrategy, WriteContext
 from apiserver.registry.write_request import Draft, ManageFields, WriteRequest
 from apiserver.vocabulary import Document, GroupKind
 from storage.resource_version import InvalidResourceVersion, parse_resource_version
@@ -133,10 +133,10 @@ def validate_update(
     now: as documents have it.
     """
     resource, strategy = request.resource, request.resource.strategy
+    rules = request.update or strategy.update
     if is_unchanged:
         # What is stored and stays as it is has been checked.
-        return Findings((), strategy.warn(new, old))
-    rules = request.update or strategy.update
+        return Findings((), _warnings(strategy, rules, new, old))
     meta, old_meta = new["metadata"], old["metadata"]
     own = Findings(rules.validate(new, old))
     if rules.validate_write is not None:
@@ -147,14 +147,20 @@ def validate_update(
         *object_meta.validate_update(meta, old_meta) * rules.change_checks,
         *_of_metadata(meta, resource) * rules.object_checks,
         *own.errors,
-        *strategy.validate(new),
+        *(strategy.validate(new) if rules.checks_object else ()),
         *(strategy.validate_ratcheting(new, old) if request.update is None else ()),
     ]
     if strategy.declared is not None:
         errors = strategy.declared(errors, new, old)
     if errors:
         return Findings(errors)
-    return Findings((), [*strategy.warn(new, old), *own.warnings])
+    return Findings((), [*_warnings(strategy, rules, new, old), *own.warnings])
+
+
+def _warnings(strategy: Strategy, rules: UpdateStrategy, new: Document, old: Document) -> list[str]:
+    if rules.checks_object:
+        return strategy.warn(new, old)
+    return [] if rules.warn is None else rules.warn(new, old)
 
 
 def _require_expected(

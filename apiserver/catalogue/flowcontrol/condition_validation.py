@@ -7,7 +7,7 @@ from apiserver.validation.documents import items
 from apiserver.vocabulary import Document
 
 
-def validate_conditions(document: Document) -> Errors:
+def validate_conditions(document: Document, old: Document | None = None) -> Errors:
     errors: Errors = []
     seen: set[str] = set()
     for where, condition in items(document.get("status", {}), "conditions", "status"):
@@ -16,5 +16,5 @@ def validate_conditions(document: Document) -> Errors:
             errors.append(duplicate(f"{where}.type", kind))
         seen.add(kind)
         if not kind:
-            errors.append(required(f"{where}.type", "must not be empty"))
+            errors.append(required(f"{where}.type"))
     return errors

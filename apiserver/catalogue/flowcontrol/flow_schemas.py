@@ -28,7 +28,7 @@ def builtin_type() -> BuiltinType:
         "FlowSchema",
         "io.k8s.api.flowcontrol.v1.FlowSchema",
         is_namespaced=False,
-        subresources=(status_without_metadata(),),
+        subresources=(status_without_metadata(validate_conditions),),
         defaults=DEFAULTS,
         strategy=Strategy(
             prepare_create=clear_status,

@@ -24,7 +24,7 @@ def builtin_type() -> BuiltinType:
         "PriorityLevelConfiguration",
         "io.k8s.api.flowcontrol.v1.PriorityLevelConfiguration",
         is_namespaced=False,
-        subresources=(status_without_metadata(),),
+        subresources=(status_without_metadata(validate_conditions),),
         defaults=DEFAULTS,
         strategy=Strategy(
             prepare_create=clear_status,

@@ -43,16 +43,21 @@ class Written(NamedTuple):
 
 @cache
 def table(families: tuple[str, ...] = ("IPv4",), gates: tuple[str, ...] = ()) -> ResourceTable:
-    """families: of service addresses. gates: those that are on beside the release's own, if any are given."""
+    """families: of service addresses. gates: `Name`, or `Name=false`, if not as in the release."""
     networks = [ipaddress.ip_network(_NETWORKS[family]) for family in families]
     allocator = ServiceAllocator.for_networks(networks, (30_000, 32_767), random.Random(0).randint)
     catalogue = Catalogue(
         Brand(),
         BuiltinSchemas((1, 34)),
         service_allocator=allocator,
-        gates=FeatureGates(DEFAULT_MINOR, dict.fromkeys(gates, True)) if gates else None,
+        gates=FeatureGates(DEFAULT_MINOR, dict(map(_gate, gates))) if gates else None,
     )
     return catalogue.resources()
+
+
+def _gate(text: str) -> tuple[str, bool]:
+    name, _, state = text.partition("=")
+    return name, state != "false"
 
 
 class ServedKind:
@@ -113,7 +118,7 @@ class ServedKind:
         rules = self.resource.subresources[subresource].update if subresource else self.strategy.update
         assert rules is not None
         rules.prepare(new, old)
-        errors = rules.validate(new, old) + self.strategy.validate(new)
+        errors = rules.validate(new, old) + (self.strategy.validate(new) if rules.checks_object else [])
         if not subresource:
             errors += self.strategy.validate_ratcheting(new, old)
         return Written(new, errors)

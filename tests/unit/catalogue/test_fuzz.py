@@ -347,6 +347,8 @@ def updated(resource: ServedResource, rules: UpdateStrategy, new: Document, old:
     errors += rules.validate(new, old) + resource.strategy.validate(new)
     require_errors(errors + resource.strategy.validate_ratcheting(new, old))
     assert all(isinstance(text, str) for text in resource.strategy.warn(new, old))
+    if rules.warn is not None:
+        assert all(isinstance(text, str) for text in rules.warn(new, old))
 
 
 def stored(resource: ServedResource, document: Document) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from apiserver.catalogue.builtin_type import CORE, STATUS_SUBRESOURCE, BuiltinType, clear_status
+from apiserver.catalogue.builtin_type import CORE, BuiltinType, clear_status, status_subresource
 from apiserver.catalogue.pod_specs.resource_requirements import validate_amount, validate_resource_name
 from apiserver.field_errors import Errors, invalid, required
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
-from apiserver.validation.checks import IMMUTABLE
+from apiserver.validation.checks import IMMUTABLE, quantity_of
 from apiserver.vocabulary import Document
 
 
@@ -22,11 +22,12 @@ def builtin_type() -> BuiltinType:
         "ResourceQuota",
         f"{CORE}ResourceQuota",
         short_names=("quota",),
-        subresources=(STATUS_SUBRESOURCE,),
+        subresources=(status_subresource(validate_quota_status),),
         strategy=Strategy(
             prepare_create=clear_status,
-            validate=validate_quota,
-            update=UpdateStrategy(keep_status, validate_quota_update),
+            validate_ratcheting=validate_quota,
+            warn=warn_quota,
+            update=UpdateStrategy(keep_status),
             returns_deleted=True,
         ),
         columns=_COLUMNS,
@@ -55,17 +56,30 @@ _SCOPES: Final[Mapping[str, frozenset[str]]] = {
 }
 # Scopes that have no values to choose among.
 _BARE: Final = ("BestEffort", "NotBestEffort", "Terminating", "NotTerminating", "CrossNamespacePodAffinity")
+# Each scope repeats an error for each resource that it cannot have, and shows all scopes in it.
+_ERRORS_MAX: Final = 100
+# The resources of which requests are compared with limits, and those whose requests have a short name, too.
+_COMPARED: Final = ("cpu", "memory", "storage", "ephemeral-storage")
+_BARE_REQUESTS: Final = ("cpu", "memory")
 _CONFLICTS: Final = (("BestEffort", "NotBestEffort"), ("Terminating", "NotTerminating"))
 
 
-def validate_quota(document: Document) -> Errors:
-    spec, status = document.get("spec") or {}, document.get("status") or {}
+def validate_quota(document: Document, old: Document | None) -> Errors:
+    spec = document.get("spec") or {}
     errors = _amounts("spec.hard", spec.get("hard")) + _scopes(spec) + _scope_selector(spec)
-    return errors + _amounts("status.hard", status.get("hard")) + _amounts("status.used", status.get("used"))
+    scopes = spec.get("scopes") or []
+    if old is not None and set(scopes) != set((old.get("spec") or {}).get("scopes") or ()):
+        errors.append(invalid("spec.scopes", scopes, IMMUTABLE))
+    return errors
+
+
+def validate_quota_status(new: Document, old: Document) -> Errors:
+    status = new.get("status") or {}
+    return _amounts("status.hard", status.get("hard")) + _amounts("status.used", status.get("used"))
 
 
 def _is_standard(name: str) -> bool:
-    return name in _STANDARD or name.removeprefix("requests.").startswith("hugepages-")
+    return name in _STANDARD or name.startswith(("hugepages-", "requests.hugepages-"))
 
 
 def _amounts(path: str, amounts: Mapping[str, Any] | None) -> Errors:
@@ -79,20 +93,23 @@ def _amounts(path: str, amounts: Mapping[str, Any] | None) -> Errors:
     return errors
 
 
-def _misfitting(spec: Document) -> set[str]:
-    """Returns the scopes that some of the quota's resources cannot have."""
+def _misfits(spec: Document) -> Mapping[str, int]:
+    """Returns how many of the quota's resources each scope cannot have."""
     standard = {name for name in spec.get("hard") or () if _is_standard(name)}
-    return {scope for scope, fitting in _SCOPES.items() if not standard <= fitting}
+    return {scope: len(standard - fitting) for scope, fitting in _SCOPES.items()}
 
 
 def _scopes(spec: Document) -> Errors:
-    """Checks the scopes. An error that several of them cause is told once, as it shows all of them."""
     scopes, path = spec.get("scopes") or [], "spec.scopes"
+    misfits = _misfits(spec)
     errors: Errors = []
-    if not _SCOPES.keys() >= set(scopes):
-        errors.append(invalid(path, scopes, "unsupported scope"))
-    if not _misfitting(spec).isdisjoint(scopes):
-        errors.append(invalid(path, scopes, "unsupported scope applied to resource"))
+    for scope in scopes:
+        if scope not in _SCOPES:
+            errors.append(invalid(path, scopes, "unsupported scope"))
+        text = "unsupported scope applied to resource"
+        errors += [invalid(path, scopes, text)] * misfits.get(scope, 0)
+        if len(errors) >= _ERRORS_MAX:
+            break
     return errors + _conflicts(scopes, scopes)
 
 
@@ -102,12 +119,13 @@ def _scope_selector(spec: Document) -> Errors:
     errors: Errors = []
     requirements = selector.get("matchExpressions") or ()
     scopes = [requirement.get("scopeName", "") for requirement in requirements]
-    if not _misfitting(spec).isdisjoint(scopes):
-        errors.append(invalid(path, selector, "unsupported scope applied to resource"))
+    misfits = _misfits(spec)
     for scope, requirement in zip(scopes, requirements, strict=True):
         operator = requirement.get("operator", "")
         if scope not in _SCOPES:
             errors.append(invalid(f"{path}.scopeName", scope, "unsupported scope"))
+        text = "unsupported scope applied to resource"
+        errors += [invalid(path, selector, text)] * misfits.get(scope, 0)
         if scope in _BARE and operator != "Exists":
             text = (
                 "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, "
@@ -116,6 +134,8 @@ def _scope_selector(spec: Document) -> Errors:
             )
             errors.append(invalid(f"{path}.operator", operator, text))
         errors += _values(path, operator, requirement.get("values") or [])
+        if len(errors) >= _ERRORS_MAX:
+            break
     return errors + _conflicts(scopes, spec.get("scopes") or [])
 
 
@@ -136,11 +156,18 @@ def _conflicts(named: Iterable[str], shown: list[str]) -> Errors:
     ]
 
 
-def validate_quota_update(new: Document, old: Document) -> Errors:
-    scopes = (new.get("spec") or {}).get("scopes") or []
-    if set(scopes) == set((old.get("spec") or {}).get("scopes") or ()):
-        return []
-    return [invalid("spec.scopes", scopes, IMMUTABLE)]
+def warn_quota(new: Document, old: Document | None) -> list[str]:
+    """Warns of requests that are above their limits, when a quota is created."""
+    hard = (new.get("spec") or {}).get("hard") or {}
+    warnings: list[str] = []
+    for resource in _COMPARED if old is None else ():
+        request, limit = f"requests.{resource}", f"limits.{resource}"
+        if request not in hard and resource in _BARE_REQUESTS:
+            request = resource
+        if request in hard and limit in hard and quantity_of(hard[request]) > quantity_of(hard[limit]):
+            told = f"{request} ({hard[request]}) should be less than {limit} ({hard[limit]})"
+            warnings.append(f"ResourceQuota {told}")
+    return warnings
 
 
 # ---- columns

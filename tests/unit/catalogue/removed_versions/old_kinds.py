@@ -105,7 +105,8 @@ class OldKind:
         errors = rules.validate(new, stored)
         if rules.validate_write is not None:
             errors += rules.validate_write(WriteContext(None, NOW), new, stored)
-        errors = errors + self.strategy.validate(new)
+        if rules.checks_object:
+            errors += self.strategy.validate(new)
         if not subresource:
             errors += self.strategy.validate_ratcheting(new, stored)
         return Written(new, errors)

@@ -148,6 +148,7 @@ def documents(draw: st.DrawFn, name: str) -> Document:
 def coded(resource: ServedResource, new: Document, old: Document | None) -> Iterator[FieldError]:
     strategy = resource.strategy
     yield from strategy.validate(new)
+    yield from strategy.validate_ratcheting(new, old)
     if old is None:
         yield from strategy.validate_create(new)
         return
