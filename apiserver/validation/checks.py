@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Sequence
 from typing import Any, Final
@@ -105,55 +104,6 @@ def port_number_or_name(path: str, value: int | str | None) -> Errors:
         problems = port_name(value)
         return [invalid(path, value, problem) for problem in problems] if problems else []
     return port_number(path, value)
-
-
-def ip_address(path: str, value: str | None) -> Errors:
-    """IPv4 or IPv6, without a zone and without leading zeros."""
-    try:
-        if not value or "%" in value:
-            raise ValueError
-        ipaddress.ip_address(value)
-    except ValueError:
-        return [invalid(path, value or "", "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")]
-    return []
-
-
-def cidr(path: str, value: str | None) -> Errors:
-    """An IP network; bits of the host may be set."""
-    try:
-        if not value or "/" not in value or "%" in value or not value.rpartition("/")[2].isdigit():
-            raise ValueError
-        ipaddress.ip_network(value, strict=False)
-    except ValueError:
-        text = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
-        return [invalid(path, value or "", text)]
-    return []
-
-
-_LEADING_ZEROS: Final = re.compile(r"(?<![0-9])0+(?=[0-9])")
-
-
-def interface_address(path: str, value: str) -> Errors:
-    """The address of a network interface and the length of its prefix, in canonical form: `10.9.8.7/24`.
-
-    Source: k8s.io/apimachinery, pkg/util/validation/ip.go, IsValidInterfaceAddress.
-    """
-    host, slash, length = value.partition("/")
-    try:
-        # Leading zeros are read, and are then not canonical.
-        address = ipaddress.ip_address(host if ":" in host else _LEADING_ZEROS.sub("", host))
-        if not slash or "%" in host or not (length.isascii() and length.isdigit()):
-            raise ValueError
-        bits = int(length)
-        if bits > address.max_prefixlen:
-            raise ValueError
-    except ValueError:
-        text = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
-        return [invalid(path, value, text)]
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-        address, bits = address.ipv4_mapped, bits - 96 if bits > 32 else bits
-    canonical = f"{address}/{bits}"
-    return [] if value == canonical else [invalid(path, value, f'must be in canonical form ("{canonical}")')]
 
 
 def quantity_of(value: Any) -> Quantity:

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
-from apiserver.catalogue.builtin_type import CORE, BuiltinType
-from apiserver.catalogue.core.services.validation import validate_non_special_ip
-from apiserver.catalogue.core.services.warnings import warn_ip
+from apiserver.catalogue.builtin_type import CORE, DEFAULT_GATES, BuiltinType
+from apiserver.catalogue.core.services.validation import validate_endpoint_ip
+from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, invalid, required
 from apiserver.meta import names
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.registry.strategy import Strategy
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import ip_address, named, one_of, port_number
+from apiserver.validation.addresses import STRICT_ADDRESSES, AddressChecks, ip_warnings
+from apiserver.validation.checks import named, one_of, port_number
 from apiserver.validation.defaults import setting
-from apiserver.validation.documents import items
+from apiserver.validation.documents import at, items
 from apiserver.vocabulary import Document
 
 
-def builtin_type() -> BuiltinType:
+def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
+    addresses = AddressChecks(gates.is_on(STRICT_ADDRESSES))
     return BuiltinType(
         "",
         "v1",
@@ -29,7 +32,11 @@ def builtin_type() -> BuiltinType:
         f"{CORE}Endpoints",
         short_names=("ep",),
         defaults=DEFAULTS,
-        strategy=Strategy(validate=validate_endpoints, warn=warn_endpoints, allows_create_on_update=True),
+        strategy=Strategy(
+            validate_ratcheting=partial(validate_endpoints, addresses=addresses),
+            warn=warn_endpoints,
+            allows_create_on_update=True,
+        ),
         columns=_COLUMNS,
     )
 
@@ -39,27 +46,33 @@ DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType({f"{CORE}EndpointPort"
 _ADDRESSES: Final = ("addresses", "notReadyAddresses")
 
 
-def validate_endpoints(document: Document) -> Errors:
+_CONTROLLER: Final = "endpoint-controller"
+
+
+def validate_endpoints(document: Document, old: Document | None, *, addresses: AddressChecks) -> Errors:
+    """Checks endpoints. Subsets that are as they were are not checked: they may be older than the rules."""
+    if old is not None and document.get("subsets") == old.get("subsets"):
+        return []
     errors: Errors = []
     for path, subset in items(document, "subsets", ""):
         if not any(subset.get(field) for field in _ADDRESSES):
             errors.append(required(path, "must specify `addresses` or `notReadyAddresses`"))
         for field in _ADDRESSES:
             for where, address in items(subset, field, path):
-                errors += _address(where, address)
+                errors += _address(where, address, addresses)
         needs_name = len(subset.get("ports") or ()) > 1
         for where, port in items(subset, "ports", path):
             errors += _port(where, port, needs_name)
     return errors
 
 
-def _address(path: str, address: Document) -> Errors:
+def _address(path: str, address: Document, addresses: AddressChecks) -> Errors:
     ip = address.get("ip", "")
-    wrong = ip_address(f"{path}.ip", ip)
-    errors = wrong + named(f"{path}.hostname", address.get("hostname"), names.dns_label, is_required=False)
+    errors = addresses.ip(f"{path}.ip", ip)
+    errors += named(f"{path}.hostname", address.get("hostname"), names.dns_label, is_required=False)
     if (node := address.get("nodeName")) is not None:
         errors += [invalid(f"{path}.nodeName", node, problem) for problem in names.dns_subdomain(node)]
-    return errors + ([] if wrong else validate_non_special_ip(f"{path}.ip", ip))
+    return errors + validate_endpoint_ip(f"{path}.ip", ip)
 
 
 def _port(path: str, port: Document, needs_name: bool) -> Errors:
@@ -72,12 +85,14 @@ def _port(path: str, port: Document, needs_name: bool) -> Errors:
 
 
 def warn_endpoints(new: Document, old: Document | None) -> list[str]:
+    if at(new, "metadata", "labels", "endpoints.kubernetes.io/managed-by") == _CONTROLLER:
+        return []  # It writes addresses as they should be.
     return [
         warning
         for path, subset in items(new, "subsets", "")
         for field in _ADDRESSES
         for where, address in items(subset, field, path)
-        for warning in warn_ip(f"{where}.ip", address.get("ip", ""))
+        for warning in ip_warnings(f"{where}.ip", address.get("ip", ""))
     ]
 
 

@@ -6,26 +6,33 @@ plugin/pkg/admission/nodetaint for the taint of new nodes.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import Final
 
 from apiserver.catalogue import subresources
-from apiserver.catalogue.builtin_type import CORE, BuiltinType, field_text, status_subresource
-from apiserver.catalogue.core.services.addresses import family_of
+from apiserver.catalogue.builtin_type import CORE, DEFAULT_GATES, BuiltinType, field_text, status_subresource
+from apiserver.catalogue.common.annotation_values import Unreadable, list_of, object_of, read
 from apiserver.catalogue.pod_specs.resource_requirements import validate_amount
 from apiserver.catalogue.pod_specs.scheduling import TAINT_EFFECTS
+from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, FieldError, duplicate, forbidden, invalid, required
+from apiserver.golang.quoting import go_quote
 from apiserver.meta import names
+from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import cidr, one_of
+from apiserver.validation.addresses import STRICT_ADDRESSES, AddressChecks, cidr_warnings, parse_cidr
+from apiserver.validation.checks import one_of, positive
 from apiserver.validation.documents import at, items
 from apiserver.vocabulary import Document
 
 
-def builtin_type() -> BuiltinType:
+def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
+    addresses = AddressChecks(gates.is_on(STRICT_ADDRESSES))
     return BuiltinType(
         "",
         "v1",
@@ -34,13 +41,13 @@ def builtin_type() -> BuiltinType:
         f"{CORE}Node",
         is_namespaced=False,
         short_names=("no",),
-        subresources=(subresources.proxy("NodeProxyOptions"), status_subresource(validate_node_update)),
+        subresources=(subresources.proxy("NodeProxyOptions"), status_subresource(validate_node_change)),
         defaults=DEFAULTS,
         strategy=Strategy(
             prepare_create=prepare_node_create,
-            validate=validate_node,
+            validate_ratcheting=partial(validate_node, addresses=addresses),
             warn=warn_node,
-            update=UpdateStrategy(keep_status, validate_node_update),
+            update=UpdateStrategy(keep_status),
         ),
         columns=_COLUMNS,
         selectable_fields={"spec.unschedulable": field_text("spec", "unschedulable", default="false")},
@@ -48,6 +55,8 @@ def builtin_type() -> BuiltinType:
 
 
 _NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+_TAINTS: Final = "scheduler.alpha.kubernetes.io/taints"
+_AVOIDED_PODS: Final = "scheduler.alpha.kubernetes.io/preferAvoidPods"
 _POD_CIDRS_KEPT: Final = 'node updates may not change podCIDR except from "" to valid'
 _PROVIDER_KEPT: Final = 'node updates may not change providerID except from "" to valid'
 
@@ -79,22 +88,84 @@ def prepare_node_create(document: Document) -> None:
         document["spec"]["taints"] = [*taints, dict(_NOT_READY)]
 
 
-def validate_node(document: Document) -> Errors:
+def validate_node(document: Document, old: Document | None, *, addresses: AddressChecks) -> Errors:
+    """Checks a node. What the check of a change finds, too, is told twice: Kubernetes does both."""
     spec = document.get("spec") or {}
-    errors = _taints("metadata.taints", spec.get("taints") or ()) + _resources(document)
+    errors = _annotations(document) + _taints("metadata.taints", spec.get("taints") or ())
+    errors += _resources(document)
+    swap_bytes = at(document, "status", "nodeInfo", "swap", "capacity")
+    errors += positive("metadata.nodeSwapStatus.capacity", swap_bytes)
+    errors += _declared_features(document)
     cidrs = spec.get("podCIDRs") or []
     for path, each in items(spec, "podCIDRs", "spec"):
-        errors += cidr(path, each)
+        errors += addresses.cidr(path, each)
     if len(cidrs) > 1:
-        families = {family_of(each.partition("/")[0]) for each in cidrs}
-        if len(cidrs) > 2 or len(families) < 2:
+        found = [parse_cidr(each) for each in cidrs]
+        if None in found:
+            wrong = f"invalid CIDR address: {cidrs[found.index(None)]}"
+            text = f"Internal error: invalid PodCIDRs. failed to check with dual stack with error:{wrong}"
+            errors.append(FieldError("spec.podCIDRs", "InternalError", text))
+        if len(cidrs) > 2 or len({each.ip.family for each in found if each is not None}) < 2:
             text = "may specify no more than one CIDR for each IP family"
             errors.append(invalid("spec.podCIDRs", cidrs, text))
-        seen: set[str] = set()
-        for index, each in enumerate(cidrs):
-            if each in seen:
-                errors.append(duplicate(f"spec.podCIDRs[{index}]", each))
-            seen.add(each)
+    return errors if old is None else errors + validate_node_change(document, old)
+
+
+def _annotations(document: Document) -> Errors:
+    """Checks what nodes had in annotations before they had fields for it."""
+    annotations, path = at(document, "metadata", "annotations") or {}, "metadata.annotations"
+    errors: Errors = []
+    if text := annotations.get(_TAINTS):
+        try:
+            taints = [object_of(each) for each in read(text, list_of)]
+        except Unreadable:
+            return [invalid(path, _TAINTS, "must be the JSON of a list of taints")]
+        errors += _taints(f"{path}.{_TAINTS}", taints)
+    if text := annotations.get(_AVOIDED_PODS):
+        try:
+            avoided = read(text, object_of).get("preferAvoidPods") or []
+            for index, each in enumerate(map(object_of, list_of(avoided))):
+                errors += _avoided_pods(f"{path}.{_AVOIDED_PODS}[{index}]", each)
+        except Unreadable:
+            errors.append(invalid(f"{path}.AvoidPods", _AVOIDED_PODS, "must be the JSON of AvoidPods"))
+    return errors
+
+
+def _avoided_pods(path: str, entry: Document) -> Errors:
+    controller = object_of(entry.get("podSignature") or {}).get("podController")
+    if controller is None:
+        return [required(f"{path}.PodSignature")]
+    if object_of(controller).get("controller"):
+        return []
+    text = "must point to a controller"
+    return [invalid(f"{path}.PodSignature.PodController.Controller", False, text)]
+
+
+_is_feature = re.compile(r"[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*").fullmatch
+
+
+def _declared_features(document: Document) -> Errors:
+    path = "status.declaredFeatures"
+    features = at(document, "status", "declaredFeatures") or ()
+    errors: Errors = []
+    for index, feature in enumerate(features):
+        problem = ""
+        if byte_length(feature) > names.SUBDOMAIN_MAX:
+            problem = f"must be no more than {names.SUBDOMAIN_MAX} characters"
+        elif not _is_feature(feature):
+            problem = (
+                "must start with an UpperCamelCase segment, with subsequent segments separated by '/' (e.g., "
+                "MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes"
+            )
+        if problem:
+            text = f"invalid feature name {go_quote(feature)}: {problem}"
+            errors.append(invalid(f"{path}[{index}]", feature, text))
+        following = features[index + 1 : index + 2]
+        if following == [feature]:
+            errors.append(duplicate(f"{path}[{index + 1}]", feature))
+        elif following and feature > following[0]:
+            text = "list must be sorted alphabetically"
+            errors.append(invalid(f"{path}[{index + 1}]", following[0], text))
     return errors
 
 
@@ -133,19 +204,22 @@ def _taints(path: str, taints: Sequence[Document]) -> Errors:
     return errors
 
 
-def validate_node_update(new: Document, old: Document) -> Errors:
+def validate_node_change(new: Document, old: Document) -> Errors:
     """Checks an update of a node, or of its status."""
     spec, old_spec = new.get("spec") or {}, old.get("spec") or {}
-    errors: Errors = []
+    errors = _annotations(new) + _resources(new) + _declared_features(new)
     seen: set[tuple[str, str]] = set()
     for path, address in items(new.get("status") or {}, "addresses", "status"):
-        identity = (address.get("type", ""), address.get("address", ""))
-        if identity in seen:
-            errors.append(duplicate(path, {"Type": identity[0], "Address": identity[1]}))
-        seen.add(identity)
+        typed = (address.get("type", ""), address.get("address", ""))
+        if typed in seen:
+            errors.append(duplicate(path, {"Type": typed[0], "Address": typed[1]}))
+        seen.add(typed)
     cidrs, old_cidrs = spec.get("podCIDRs") or [], old_spec.get("podCIDRs") or []
-    if old_cidrs and cidrs != old_cidrs:
+    if old_cidrs and len(cidrs) != len(old_cidrs):
         errors.append(forbidden("spec.podCIDRs", _POD_CIDRS_KEPT))
+    elif old_cidrs:
+        changed = sum(a != b for a, b in zip(cidrs, old_cidrs, strict=True))
+        errors += [forbidden("spec.podCIDRs", _POD_CIDRS_KEPT)] * changed
     if old_spec.get("providerID") and spec.get("providerID") != old_spec["providerID"]:
         errors.append(forbidden("spec.providerID", _PROVIDER_KEPT))
     if (source := spec.get("configSource")) is not None:
@@ -153,6 +227,7 @@ def validate_node_update(new: Document, old: Document) -> Errors:
     for path, source in (at(new, "status", "config") or {}).items():
         if path in ("assigned", "active", "lastKnownGood"):
             errors += _config_source(f"status.config.{path}", source, is_status=True)
+    errors += _taints("metadata.taints", spec.get("taints") or ())
     if spec.get("externalID", "") != old_spec.get("externalID", ""):
         errors.append(forbidden("spec.externalID", "may not be updated"))
     return errors
@@ -167,7 +242,7 @@ def _config_source(path: str, source: Document, *, is_status: bool) -> Errors:
     errors: Errors = []
     for field in ("uid", "resourceVersion"):
         if is_status and not found.get(field):
-            errors.append(required(f"{path}.{field}", f"{field} must be set in status"))
+            errors.append(required(f"{path}.{field}"))
         if not is_status and found.get(field):
             errors.append(forbidden(f"{path}.{field}", f"{field} must not be set in spec"))
     for field, rule in (
@@ -176,7 +251,7 @@ def _config_source(path: str, source: Document, *, is_status: bool) -> Errors:
         ("kubeletConfigKey", names.config_map_key),
     ):
         if not (text := found.get(field, "")):
-            errors.append(required(f"{path}.{field}", f"{field} must be set"))
+            errors.append(required(f"{path}.{field}"))
         else:
             errors += [invalid(f"{path}.{field}", text, problem) for problem in rule(text)]
     return errors
@@ -189,6 +264,8 @@ def warn_node(new: Document, old: Document | None) -> list[str]:
         warnings.append("spec.configSource: the feature is removed")
     if spec.get("externalID"):
         warnings.append("spec.externalID: this field is deprecated, and is unused by Kubernetes")
+    for path, each in items(spec, "podCIDRs", "spec"):
+        warnings += cidr_warnings(path, each)
     return warnings
 
 

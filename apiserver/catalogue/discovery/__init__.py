@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType
 from apiserver.catalogue.discovery import endpoint_slices
+from apiserver.features.gates import FeatureGates
 
 
-def types() -> tuple[BuiltinType, ...]:
-    return (endpoint_slices.builtin_type(),)
+def types(gates: FeatureGates = DEFAULT_GATES) -> tuple[BuiltinType, ...]:
+    return (endpoint_slices.builtin_type(gates),)

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Callable, Container, Mapping
-from typing import Final
+from functools import partial
+from typing import Final, TypeAlias
 
-from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType
 from apiserver.catalogue.common.columns import first_few
+from apiserver.catalogue.core.services.validation import validate_endpoint_ip
+from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, duplicate, invalid, not_supported, required, too_many
 from apiserver.meta import names, object_meta
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.schema.compile import Default
+from apiserver.validation.addresses import (
+    STRICT_ADDRESSES,
+    AddressChecks,
+    canonical_ip,
+    ip_warnings,
+    parse_ip,
+)
 from apiserver.validation.checks import immutable, named
-from apiserver.validation.documents import items
+from apiserver.validation.documents import at, items
 from apiserver.vocabulary import Document
 
 
-def builtin_type() -> BuiltinType:
+def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
+    addresses = AddressChecks(gates.is_on(STRICT_ADDRESSES))
     return BuiltinType(
         "discovery.",
         "v1",
@@ -28,10 +38,9 @@ def builtin_type() -> BuiltinType:
         defaults=DEFAULTS,
         strategy=Strategy(
             prepare_create=drop_topology,
-            validate=validate_endpoint_slice,
-            validate_create=validate_addresses,
-            warn=warn_about_domain_names,
-            update=UpdateStrategy(prepare_endpoint_slice_update, validate_endpoint_slice_update),
+            validate_ratcheting=partial(validate_endpoint_slice, addresses=addresses),
+            warn=warn_endpoint_slice,
+            update=UpdateStrategy(prepare_endpoint_slice_update),
             has_generation=True,
         ),
         columns=columns(
@@ -54,6 +63,7 @@ _ADDRESSES_MAX: Final = 100
 _PORTS_MAX: Final = 100
 _TOPOLOGY_MAX: Final = 16
 _HINTS_MAX: Final = 8
+_HOST: Final = "kubernetes.io/hostname"
 
 
 def _complete_port(port: Document) -> None:
@@ -66,17 +76,23 @@ def _complete_port(port: Document) -> None:
 DEFAULTS: Final[Mapping[str, Default]] = {"io.k8s.api.discovery.v1.EndpointPort": _complete_port}
 
 
-def drop_topology(document: Document) -> None:
-    """Drops what only v1beta1 could write. What is stored of it stays until the endpoints change."""
+def drop_topology(document: Document, nodes: Container[str] = ()) -> None:
+    """Drops what only v1beta1 could write. What is stored of it stays until the endpoints change.
+
+    nodes: the names of nodes that the stored topology tells; they become that of an endpoint without one.
+    """
     for endpoint in document.get("endpoints") or ():
-        endpoint.pop("deprecatedTopology", None)
+        node = (endpoint.pop("deprecatedTopology", None) or {}).get(_HOST, "")
+        if node in nodes and endpoint.get("nodeName") is None and not names.dns_subdomain(node):
+            endpoint["nodeName"] = node
 
 
 def prepare_endpoint_slice_update(new: Document, old: Document) -> None:
     """Counts a change of labels as one of the spec, and drops topology from endpoints that change."""
     count_endpoint_slice_update(new, old)
     if new.get("endpoints") != old.get("endpoints"):
-        drop_topology(new)
+        topologies = (each.get("deprecatedTopology") or {} for each in old.get("endpoints") or ())
+        drop_topology(new, {topology[_HOST] for topology in topologies if topology.get(_HOST)})
 
 
 def count_endpoint_slice_update(new: Document, old: Document) -> None:
@@ -89,57 +105,56 @@ def count_endpoint_slice_update(new: Document, old: Document) -> None:
         meta["generation"] = before.get("generation", 0) + 1
 
 
-def validate_endpoint_slice(document: Document) -> Errors:
+def validate_endpoint_slice(document: Document, old: Document | None, *, addresses: AddressChecks) -> Errors:
+    """Checks a slice. Endpoints that are as they were are not checked: they may be older than the rules."""
     kind = document.get("addressType", "")
     errors: Errors = []
     if not kind:
         errors.append(required("addressType"))
     elif kind not in _ADDRESS_TYPES:
         errors.append(not_supported("addressType", kind, _ADDRESS_TYPES))
-    return errors + _endpoints(document) + _ports(document)
+    errors += _ports(document)
+    if old is None:
+        return errors + _endpoints(document, addresses)
+    if document.get("endpoints") != old.get("endpoints"):
+        errors += _endpoints(document, addresses)
+    return errors + immutable("addressType", kind, old.get("addressType", ""))
 
 
-def validate_endpoint_slice_update(new: Document, old: Document) -> Errors:
-    """Checks what an update changes: addresses that the slice has already are not checked again."""
-    known = {
-        address for endpoint in old.get("endpoints") or () for address in endpoint.get("addresses") or ()
-    }
-    errors = immutable("addressType", new.get("addressType", ""), old.get("addressType", ""))
-    return errors + validate_addresses(new, known)
+_CONTROLLERS: Final = frozenset(
+    {"endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io"}
+)
 
 
-def validate_addresses(document: Document, known: Container[str] = ()) -> Errors:
-    """Checks that the addresses are of the slice's type, except those that are known."""
-    check = _ADDRESS_CHECKS.get(document.get("addressType", ""))
-    if check is None or len(document.get("endpoints") or ()) > _ENDPOINTS_MAX:
-        return []
-    return [
-        error
-        for where, endpoint in items(document, "endpoints", "")
-        if len(endpoint.get("addresses") or ()) <= _ADDRESSES_MAX
-        for index, address in enumerate(endpoint.get("addresses") or ())
-        if address not in known
-        for error in check(f"{where}.addresses", index, address)
-    ]
+def warn_endpoint_slice(new: Document, old: Document | None) -> list[str]:
+    warnings: list[str] = []
+    if old is None and new.get("addressType") == "FQDN":
+        warnings.append("spec.addressType: FQDN endpoints are deprecated")
+    if at(new, "metadata", "labels", "endpointslice.kubernetes.io/managed-by") in _CONTROLLERS:
+        return warnings  # They write addresses as they should be.
+    for where, endpoint in items(new, "endpoints", ""):
+        for path, address in items(endpoint, "addresses", where):
+            warnings += ip_warnings(path, address)
+    return warnings
 
 
-def warn_about_domain_names(new: Document, old: Document | None) -> list[str]:
-    if new.get("addressType") == "FQDN":
-        return ["spec.addressType: FQDN endpoints are deprecated"]
-    return []
-
-
-def _endpoints(document: Document) -> Errors:
+def _endpoints(document: Document, addresses: AddressChecks) -> Errors:
     count = len(document.get("endpoints") or ())
     if count > _ENDPOINTS_MAX:
         return [too_many("endpoints", count, _ENDPOINTS_MAX)]
+    check_address = _address_check(document.get("addressType", ""), addresses)
     errors: Errors = []
     for where, endpoint in items(document, "endpoints", ""):
+        path = f"{where}.addresses"
         count = len(endpoint.get("addresses") or ())
         if not count:
-            errors.append(required(f"{where}.addresses", "must contain at least 1 address"))
+            errors.append(required(path, "must contain at least 1 address"))
         elif count > _ADDRESSES_MAX:
-            errors.append(too_many(f"{where}.addresses", count, _ADDRESSES_MAX))
+            errors.append(too_many(path, count, _ADDRESSES_MAX))
+        for place, address in items(endpoint, "addresses", where):
+            errors += check_address(path, place, address)
+        if (node := endpoint.get("nodeName")) is not None:
+            errors += [invalid(f"{where}.nodeName", node, problem) for problem in names.dns_subdomain(node)]
         topology = endpoint.get("deprecatedTopology") or {}
         if len(topology) > _TOPOLOGY_MAX:
             errors.append(too_many(f"{where}.deprecatedTopology", len(topology), _TOPOLOGY_MAX))
@@ -152,18 +167,17 @@ def _endpoints(document: Document) -> Errors:
 
 def _hints(path: str, hints: Document) -> Errors:
     errors: Errors = []
-    for field in ("forZones", "forNodes"):
+    for field, rule in (("forZones", names.label_value), ("forNodes", names.dns_subdomain)):
         count = len(hints.get(field) or ())
         if count > _HINTS_MAX:
-            errors.append(too_many(f"{path}.{field}", count, _HINTS_MAX))
-            continue
+            return [*errors, too_many(f"{path}.{field}", count, _HINTS_MAX)]
         seen: set[str] = set()
         for where, hint in items(hints, field, path):
             name = hint.get("name", "")
             if name in seen:
                 errors.append(duplicate(f"{where}.name", name))
             seen.add(name)
-            errors += [invalid(f"{where}.name", name, problem) for problem in names.dns_subdomain(name)]
+            errors += [invalid(f"{where}.name", name, problem) for problem in rule(name)]
     return errors
 
 
@@ -190,77 +204,54 @@ def _ports(document: Document) -> Errors:
 # ---- addresses
 
 
-# Checks take the path of the list, and the address with its index.
+# Checks one address: the path of the list, that of the address, the address.
+_AddressCheck: TypeAlias = Callable[[str, str, str], Errors]
 
 
-def _ipv4(path: str, index: int, text: str) -> Errors:
-    return _ip(path, index, text, 4)
+def _address_check(kind: str, addresses: AddressChecks) -> _AddressCheck:
+    """Returns the check of a type of addresses; of a type that is unknown, one that finds nothing."""
+    match kind:
+        case "IPv4":
+            return partial(_ipv4, addresses)
+        case "IPv6":
+            return _ipv6
+        case "FQDN":
+            return _domain
+    return lambda path, place, text: []
 
 
-def _ipv6(path: str, index: int, text: str) -> Errors:
-    return _ip(path, index, text, 6)
+def _ipv4(addresses: AddressChecks, path: str, place: str, text: str) -> Errors:
+    return addresses.ip(place, text) or _of_family("IPv4", path, place, text)
 
 
-def _ip(path: str, index: int, text: str, version: int) -> Errors:
-    address = _parsed(text)
-    if address is None:
-        return [invalid(f"{path}[{index}]", text, _NO_IP)]
+def _ipv6(path: str, place: str, text: str) -> Errors:
+    if problems := canonical_ip(text):
+        return [invalid(place, text, problem) for problem in problems]
+    return _of_family("IPv6", path, place, text)
+
+
+def _of_family(family: str, path: str, place: str, text: str) -> Errors:
     errors: Errors = []
-    if address.version != version:
-        errors.append(invalid(path, text, f"must be an IPv{version} address"))
-    return errors + [invalid(f"{path}[{index}]", text, problem) for problem in _special(address, text)]
+    found = parse_ip(text)
+    if found is None or found.family != family:
+        errors.append(invalid(path, text, f"must be an {family} address"))
+    return errors + validate_endpoint_ip(place, text)
 
 
-_NO_IP: Final = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-
-
-_LINK_LOCAL_MULTICAST: Final = (
-    ipaddress.ip_network("224.0.0.0/24"),
-    ipaddress.ip_network("ff02::/16"),
-)
-
-
-def _special(address: ipaddress.IPv4Address | ipaddress.IPv6Address, text: str) -> list[str]:
-    """Returns why an address cannot be that of an endpoint."""
-    problems = []
-    if address.is_unspecified:
-        problems.append(f"may not be unspecified ({text})")
-    if address.is_loopback:
-        problems.append("may not be in the loopback range (127.0.0.0/8, ::1/128)")
-    if address.is_link_local:
-        problems.append("may not be in the link-local range (169.254.0.0/16, fe80::/10)")
-    if any(address in network for network in _LINK_LOCAL_MULTICAST):
-        problems.append("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
-    return problems
-
-
-def _parsed(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        return ipaddress.ip_address(text) if "%" not in text else None
-    except ValueError:
-        return None
-
-
-def _domain(path: str, index: int, text: str) -> Errors:
-    path = f"{path}[{index}]"
+def _domain(path: str, place: str, text: str) -> Errors:
+    """Source: k8s.io/apimachinery, pkg/util/validation, IsFullyQualifiedDomainName."""
     if not text:
-        return [required(path)]
+        return [required(place)]
     name = text.removesuffix(".")
     if problems := names.dns_subdomain(name):
-        return [invalid(path, name, ",".join(problems))]
+        return [invalid(place, name, ",".join(problems))]
     labels = name.split(".")
     if len(labels) < 2:
-        return [invalid(path, name, "should be a domain with at least two segments separated by dots")]
-    return [
-        invalid(path, label, ",".join(problems)) for label in labels if (problems := names.dns_label(label))
-    ]
-
-
-_ADDRESS_CHECKS: Final[Mapping[str, Callable[[str, int, str], Errors]]] = {
-    "IPv4": _ipv4,
-    "IPv6": _ipv6,
-    "FQDN": _domain,
-}
+        return [invalid(place, name, "should be a domain with at least two segments separated by dots")]
+    for label in labels:
+        if problems := names.dns_label(label):
+            return [invalid(place, label, ",".join(problems))]
+    return []
 
 
 # ---- columns

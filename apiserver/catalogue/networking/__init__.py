@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType
 from apiserver.catalogue.networking import (
     ingress_classes,
     ingresses,
@@ -10,13 +10,14 @@ from apiserver.catalogue.networking import (
     network_policies,
     service_cidrs,
 )
+from apiserver.features.gates import FeatureGates
 
 
-def types() -> tuple[BuiltinType, ...]:
+def types(gates: FeatureGates = DEFAULT_GATES) -> tuple[BuiltinType, ...]:
     return (
         ingress_classes.builtin_type(),
-        ingresses.builtin_type(),
+        ingresses.builtin_type(gates),
         *ip_addresses.builtin_types(),
-        network_policies.builtin_type(),
+        network_policies.builtin_type(gates),
         *service_cidrs.builtin_types(),
     )

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
-from typing import Final
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Final, NamedTuple
 
-from apiserver.catalogue.builtin_type import BuiltinType, status_subresource
+from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, status_subresource
 from apiserver.catalogue.common.columns import first_few
+from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, invalid, not_supported, required
 from apiserver.meta import names
+from apiserver.meta.names import NameRule
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.validation.addresses import STRICT_ADDRESSES, AddressChecks, ip_warnings, parse_ip
 from apiserver.validation.checks import named, port_name, port_number
 from apiserver.validation.documents import at, items
 from apiserver.vocabulary import Document
 
 
-def builtin_type() -> BuiltinType:
+def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
+    rules = IngressRules(
+        gates.is_on("RelaxedServiceNameValidation"), AddressChecks(gates.is_on(STRICT_ADDRESSES))
+    )
+    check_status = partial(validate_ingress_status_update, addresses=rules.addresses)
     return BuiltinType(
         "networking.",
         "v1",
@@ -25,13 +33,12 @@ def builtin_type() -> BuiltinType:
         "Ingress",
         "io.k8s.api.networking.v1.Ingress",
         short_names=("ing",),
-        subresources=(status_subresource(validate_ingress_status_update),),
+        subresources=(status_subresource(check_status, warn=warn_ingress_status),),
         strategy=Strategy(
             prepare_create=prepare_ingress_create,
-            validate=validate_ingress,
-            validate_create=validate_ingress_create,
+            validate_ratcheting=partial(_validate, rules=rules),
             warn=warn_ingress,
-            update=UpdateStrategy(prepare=keep_status, validate=validate_ingress_update),
+            update=UpdateStrategy(prepare=keep_status),
             has_generation=True,
         ),
         columns=columns(
@@ -47,23 +54,39 @@ def builtin_type() -> BuiltinType:
 _CLASS_ANNOTATION: Final = "kubernetes.io/ingress.class"
 
 
-def validate_ingress(document: Document) -> Errors:
-    """Checks what all versions check; the beta versions have left out the rest."""
+class IngressRules(NamedTuple):
+    """has_relaxed_names: whether the name of a service may begin with a digit, as services' own names may."""
+
+    has_relaxed_names: bool
+    addresses: AddressChecks
+
+
+class Leniency(NamedTuple):
+    """What is not checked, because what is stored, or an old version, has not been checked either."""
+
+    service_name: NameRule
+    takes_wildcard_rules: bool = False
+    takes_secret_names: bool = False
+
+
+def validate_ingress(document: Document, leniency: Leniency) -> Errors:
     spec = document.get("spec", {})
     errors: Errors = []
     backend = spec.get("defaultBackend")
     if not spec.get("rules") and backend is None:
         errors.append(invalid("spec", None, "either `defaultBackend` or `rules` must be specified"))
     if backend is not None:
-        errors += _backend("spec.defaultBackend", backend)
+        errors += _backend("spec.defaultBackend", backend, leniency.service_name)
     for where, rule in items(spec, "rules", "spec"):
         if host := rule.get("host"):
             errors += _not_an_ip(f"{where}.host", host) + _host(f"{where}.host", host)
-        if not _is_wildcard_rule(rule):
-            errors += _rule_value(where, rule)
+        if not (leniency.takes_wildcard_rules and _is_wildcard_rule(rule)):
+            errors += _rule_value(where, rule, leniency.service_name)
     for where, tls in items(spec, "tls", "spec"):
         for host_path, host in items(tls, "hosts", where):
             errors += _host(host_path, host)
+        if not leniency.takes_secret_names:
+            errors += _secret_name(where, tls)
     if (class_name := spec.get("ingressClassName")) is not None:
         errors += [
             invalid("spec.ingressClassName", class_name, text) for text in names.dns_subdomain(class_name)
@@ -71,9 +94,11 @@ def validate_ingress(document: Document) -> Errors:
     return errors
 
 
-def validate_ingress_create(document: Document) -> Errors:
-    spec = document.get("spec", {})
-    return validate_ingress_class_annotation(document) + _wildcard_rules(spec) + _secret_names(spec)
+def _validate(document: Document, old: Document | None, *, rules: IngressRules) -> Errors:
+    if old is not None:
+        return validate_ingress(document, _leniency(old, rules))
+    name_rule = names.dns_label if rules.has_relaxed_names else names.dns1035_label
+    return validate_ingress(document, Leniency(name_rule)) + validate_ingress_class_annotation(document)
 
 
 def validate_ingress_class_annotation(document: Document) -> Errors:
@@ -85,34 +110,36 @@ def validate_ingress_class_annotation(document: Document) -> Errors:
     return [invalid(f"annotations.{_CLASS_ANNOTATION}", annotation, text)]
 
 
-def validate_ingress_update(new: Document, old: Document) -> Errors:
-    """What has been stored through a version that did not check it may stay as it is."""
-    spec, before = new.get("spec", {}), old.get("spec", {})
-    errors: Errors = []
-    for check in (_wildcard_rules, _secret_names):
-        found = check(spec)
-        if found and not check(before):
-            errors += found
-    return errors
+def _leniency(old: Document, rules: IngressRules) -> Leniency:
+    """Returns how an update is checked. What is stored with a fault may have more of the same."""
+    spec = old.get("spec", {})
+    is_relaxed = rules.has_relaxed_names or any(map(_is_relaxed_name, _service_names(spec)))
+    stored_rules = items(spec, "rules", "spec")
+    return Leniency(
+        names.dns_label if is_relaxed else names.dns1035_label,
+        takes_wildcard_rules=any(
+            _is_wildcard_rule(rule) and _rule_value(where, rule, names.dns1035_label)
+            for where, rule in stored_rules
+        ),
+        takes_secret_names=any(_secret_name(where, tls) for where, tls in items(spec, "tls", "spec")),
+    )
 
 
-def _wildcard_rules(spec: Document) -> Errors:
-    return [
-        error
-        for where, rule in items(spec, "rules", "spec")
-        if _is_wildcard_rule(rule)
-        for error in _rule_value(where, rule)
-    ]
+def _is_relaxed_name(name: str) -> bool:
+    return bool(names.dns1035_label(name)) and not names.dns_label(name)
 
 
-def _secret_names(spec: Document) -> Errors:
-    return [
-        error
-        for where, tls in items(spec, "tls", "spec")
-        for error in named(
-            f"{where}.secretName", tls.get("secretName"), names.dns_subdomain, is_required=False
-        )
-    ]
+def _service_names(spec: Document) -> Iterator[str]:
+    backends = [spec.get("defaultBackend") or {}]
+    for rule in spec.get("rules") or ():
+        backends += [path.get("backend") or {} for path in at(rule, "http", "paths") or ()]
+    for backend in backends:
+        if (service := backend.get("service")) is not None:
+            yield service.get("name", "")
+
+
+def _secret_name(path: str, tls: Document) -> Errors:
+    return named(f"{path}.secretName", tls.get("secretName"), names.dns_subdomain, is_required=False)
 
 
 def warn_ingress(new: Document, old: Document | None) -> list[str]:
@@ -121,17 +148,30 @@ def warn_ingress(new: Document, old: Document | None) -> list[str]:
     return [f"annotation \"{_CLASS_ANNOTATION}\" is deprecated, please use 'spec.ingressClassName' instead"]
 
 
-def validate_ingress_status_update(new: Document, old: Document) -> Errors:
+def validate_ingress_status_update(new: Document, old: Document, *, addresses: AddressChecks) -> Errors:
+    stored = {each.get("ip") for each in at(old, "status", "loadBalancer", "ingress") or ()}
     errors: Errors = []
-    balancer = at(new, "status", "loadBalancer") or {}
-    for where, ingress in items(balancer, "ingress", "status.loadBalancer"):
-        if (ip := ingress.get("ip")) and not _is_ip(ip):
-            text = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-            errors.append(invalid(f"{where}.ip", ip, text))
+    for where, ingress in _load_balancers(new):
+        if ip := ingress.get("ip"):
+            errors += addresses.ip(f"{where}.ip", ip, stored)
         if host := ingress.get("hostname"):
             errors += [invalid(f"{where}.hostname", host, text) for text in names.dns_subdomain(host)]
             errors += _not_an_ip(f"{where}.hostname", host)
     return errors
+
+
+def warn_ingress_status(new: Document, old: Document | None) -> list[str]:
+    return [
+        text
+        for where, ingress in _load_balancers(new)
+        if ingress.get("ip")
+        for text in ip_warnings(where, ingress["ip"])
+    ]
+
+
+def _load_balancers(document: Document) -> Iterable[tuple[str, Document]]:
+    balancer = at(document, "status", "loadBalancer") or {}
+    return items(balancer, "ingress", "status.loadBalancer")
 
 
 def _class_annotation(document: Document) -> str | None:
@@ -143,15 +183,13 @@ def _is_wildcard_rule(rule: Document) -> bool:
     return "*" in rule.get("host", "")
 
 
-def _rule_value(path: str, rule: Document) -> Errors:
-    http = rule.get("http")
-    return [] if http is None else _http(f"{path}.http", http)
-
-
-def _http(path: str, http: Document) -> Errors:
+def _rule_value(path: str, rule: Document, service_name: NameRule) -> Errors:
+    http, path = rule.get("http"), f"{path}.http"
+    if http is None:
+        return []
     errors: Errors = [] if http.get("paths") else [required(f"{path}.paths")]
     for where, each in items(http, "paths", path):
-        errors += _http_path(where, each)
+        errors += _http_path(where, each, service_name)
     return errors
 
 
@@ -160,7 +198,7 @@ _PATH_MAY_NOT_CONTAIN: Final = ("//", "/./", "/../", "%2f", "%2F")
 _PATH_MAY_NOT_END_WITH: Final = ("/..", "/.")
 
 
-def _http_path(path: str, http_path: Document) -> Errors:
+def _http_path(path: str, http_path: Document, service_name: NameRule) -> Errors:
     kind, url_path = http_path.get("pathType"), http_path.get("path", "")
     if kind is None:
         return [required(f"{path}.pathType", "pathType must be specified")]
@@ -181,10 +219,10 @@ def _http_path(path: str, http_path: Document) -> Errors:
             for end in _PATH_MAY_NOT_END_WITH
             if url_path.endswith(end)
         ]
-    return errors + _backend(f"{path}.backend", http_path.get("backend", {}))
+    return errors + _backend(f"{path}.backend", http_path.get("backend", {}), service_name)
 
 
-def _backend(path: str, backend: Document) -> Errors:
+def _backend(path: str, backend: Document, service_name: NameRule) -> Errors:
     resource, service = backend.get("resource"), backend.get("service")
     if resource is not None and service is not None:
         return [invalid(path, "", "cannot set both resource and service backends")]
@@ -192,7 +230,7 @@ def _backend(path: str, backend: Document) -> Errors:
         return validate_object_reference(f"{path}.resource", resource)
     if service is None:
         return [invalid(path, "", "resource or service backend is required")]
-    errors = named(f"{path}.service.name", service.get("name"), names.dns1035_label)
+    errors = named(f"{path}.service.name", service.get("name"), service_name)
     port = service.get("port", {})
     name, number = port.get("name"), port.get("number")
     if name and number:
@@ -238,15 +276,9 @@ def _host(path: str, host: str) -> Errors:
 
 
 def _not_an_ip(path: str, host: str) -> Errors:
-    return [invalid(path, host, "must be a DNS name, not an IP address")] if _is_ip(host) else []
-
-
-def _is_ip(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return True
+    if parse_ip(host) is None:
+        return []
+    return [invalid(path, host, "must be a DNS name, not an IP address")]
 
 
 # ---- columns

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.catalogue.networking.canonical_addresses import canonical_ip
 from apiserver.field_errors import Errors, required
 from apiserver.meta import names
 from apiserver.meta.table import AGE, Column, columns
-from apiserver.registry.strategy import Strategy, UpdateStrategy
+from apiserver.registry.strategy import Strategy
+from apiserver.validation.addresses import canonical_ip
 from apiserver.validation.checks import immutable, named
 from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
@@ -29,8 +29,7 @@ def _builtin_type(version: str) -> BuiltinType:
         short_names=("ip",),
         strategy=Strategy(
             name_rule=canonical_ip,
-            validate_create=validate_ip_address,
-            update=UpdateStrategy(validate=validate_ip_address_update),
+            validate_ratcheting=validate_ip_address,
         ),
         columns=columns(
             Column("ParentRef", _parent, description="The object that has the address."),
@@ -39,7 +38,14 @@ def _builtin_type(version: str) -> BuiltinType:
     )
 
 
-def validate_ip_address(document: Document) -> Errors:
+def validate_ip_address(document: Document, old: Document | None) -> Errors:
+    errors = _validate_parent(document)
+    if old is not None:
+        errors += immutable("spec.parentRef", _told(document), _told(old))
+    return errors
+
+
+def _validate_parent(document: Document) -> Errors:
     parent = at(document, "spec", "parentRef")
     path = "spec.parentRef"
     if parent is None:
@@ -50,10 +56,6 @@ def validate_ip_address(document: Document) -> Errors:
         *named(f"{path}.name", parent.get("name"), names.path_segment),
         *named(f"{path}.namespace", parent.get("namespace"), names.path_segment, is_required=False),
     ]
-
-
-def validate_ip_address_update(new: Document, old: Document) -> Errors:
-    return immutable("spec.parentRef", _told(new), _told(old))
 
 
 def _told(document: Document) -> Document:

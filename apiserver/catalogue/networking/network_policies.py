@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-import ipaddress
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
+from typing import Final, TypeAlias
 
-from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType
+from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.meta import table
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.registry.strategy import Strategy
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import cidr, port_name, port_number
+from apiserver.validation.addresses import STRICT_ADDRESSES, AddressChecks, Cidr, cidr_warnings, parse_cidr
+from apiserver.validation.checks import port_name, port_number
 from apiserver.validation.defaults import setting
 from apiserver.validation.documents import at, items
 from apiserver.validation.label_selectors import label_selector
 from apiserver.vocabulary import Document
 
 
-def builtin_type() -> BuiltinType:
+def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
+    addresses = AddressChecks(gates.is_on(STRICT_ADDRESSES))
     return BuiltinType(
         "networking.",
         "v1",
@@ -28,7 +31,11 @@ def builtin_type() -> BuiltinType:
         "io.k8s.api.networking.v1.NetworkPolicy",
         short_names=("netpol",),
         defaults=DEFAULTS,
-        strategy=Strategy(validate=validate_network_policy, has_generation=True),
+        strategy=Strategy(
+            validate_ratcheting=partial(validate_network_policy, addresses=addresses),
+            warn=warn_network_policy,
+            has_generation=True,
+        ),
         columns=columns(
             Column("Pod-Selector", _pod_selector, description="The labels of the pods that it is about."),
             AGE,
@@ -54,15 +61,23 @@ DEFAULTS: Final[Mapping[str, Default]] = {
 }
 
 
-def validate_network_policy(document: Document) -> Errors:
+_PEERS: Final = (("ingress", "from"), ("egress", "to"))
+
+
+def validate_network_policy(document: Document, old: Document | None, *, addresses: AddressChecks) -> Errors:
+    """Checks a policy. old: the one that is stored, whose ranges may stay, wherever they are."""
     spec = document.get("spec", {})
-    errors = label_selector("spec.podSelector", spec.get("podSelector"))
-    for direction, peers in (("ingress", "from"), ("egress", "to")):
+    keeps_selector = old is not None and bool(label_selector("", at(old, "spec", "podSelector")))
+    select = partial(label_selector, allows_invalid_values=keeps_selector)
+    errors = select("spec.podSelector", spec.get("podSelector"))
+    ranges = frozenset(_ranges(old)) if old is not None else frozenset()
+    check_block = partial(_ip_block, addresses=addresses, old=ranges)
+    for direction, peers in _PEERS:
         for where, rule in items(spec, direction, "spec"):
             for port_path, port in items(rule, "ports", where):
                 errors += _port(port_path, port)
             for peer_path, peer in items(rule, peers, where):
-                errors += _peer(peer_path, peer)
+                errors += _peer(peer_path, peer, select, check_block)
     types = spec.get("policyTypes") or ()
     if len(types) > len(_TYPES):
         text = "may not specify more than two policyTypes"
@@ -91,17 +106,21 @@ def _port(path: str, value: Document) -> Errors:
     errors += port_number(where, port)
     if end is not None:
         if end < port:
-            errors.append(invalid(end_path, end, "must be greater than or equal to `port`"))
+            # Kubernetes shows the port here.
+            errors.append(invalid(end_path, port, "must be greater than or equal to `port`"))
         errors += port_number(end_path, end)
     return errors
 
 
-def _peer(path: str, peer: Document) -> Errors:
+_Check: TypeAlias = Callable[[str, Document], Errors]
+
+
+def _peer(path: str, peer: Document, select: _Check, check_block: _Check) -> Errors:
     selectors = [name for name in ("podSelector", "namespaceSelector") if peer.get(name) is not None]
-    errors = [error for name in selectors for error in label_selector(f"{path}.{name}", peer[name])]
+    errors = [error for name in selectors for error in select(f"{path}.{name}", peer[name])]
     block = peer.get("ipBlock")
     if block is not None:
-        errors += _ip_block(f"{path}.ipBlock", block)
+        errors += check_block(f"{path}.ipBlock", block)
         if selectors:
             errors.append(forbidden(path, "may not specify both ipBlock and another peer"))
     elif not selectors:
@@ -109,27 +128,47 @@ def _peer(path: str, peer: Document) -> Errors:
     return errors
 
 
-def _ip_block(path: str, block: Document) -> Errors:
+def _ip_block(path: str, block: Document, *, addresses: AddressChecks, old: Collection[str]) -> Errors:
     text = block.get("cidr")
     if not text:
         return [required(f"{path}.cidr")]
-    if errors := cidr(f"{path}.cidr", text):
+    errors = addresses.cidr(f"{path}.cidr", text, old)
+    if (found := parse_cidr(text)) is None:
         return errors
-    network = ipaddress.ip_network(text, strict=False)
-    errors = []
     for where, excepted in items(block, "except", path):
-        if problems := cidr(where, excepted):
-            errors += problems
-        elif not _is_strict_subset(ipaddress.ip_network(excepted, strict=False), network):
+        errors += addresses.cidr(where, excepted, old)
+        inner = parse_cidr(excepted)
+        if inner is not None and not _is_strict_subset(inner, found):
             errors.append(invalid(where, excepted, "must be a strict subset of `cidr`"))
     return errors
 
 
-_Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+def _is_strict_subset(inner: Cidr, outer: Cidr) -> bool:
+    return inner.network.network_address in outer.network and inner.length > outer.length
 
 
-def _is_strict_subset(inner: _Network, outer: _Network) -> bool:
-    return inner.network_address in outer and inner.prefixlen > outer.prefixlen
+def _blocks(document: Document) -> Iterator[tuple[str, Document]]:
+    """Returns the blocks of addresses of a policy, with their paths."""
+    for direction, peers in _PEERS:
+        for where, rule in items(document.get("spec", {}), direction, "spec"):
+            for path, peer in items(rule, peers, where):
+                if (block := peer.get("ipBlock")) is not None:
+                    yield f"{path}.ipBlock", block
+
+
+def _ranges(document: Document) -> Iterator[str]:
+    for _, block in _blocks(document):
+        yield block.get("cidr", "")
+        yield from block.get("except") or ()
+
+
+def warn_network_policy(new: Document, old: Document | None) -> list[str]:
+    warnings: list[str] = []
+    for path, block in _blocks(new):
+        warnings += cidr_warnings(f"{path}.cidr", block.get("cidr", ""))
+        for where, excepted in items(block, "except", path):
+            warnings += cidr_warnings(where, excepted)
+    return warnings
 
 
 # ---- columns

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.catalogue.builtin_type import STATUS_SUBRESOURCE, BuiltinType, clear_status
-from apiserver.catalogue.networking.canonical_addresses import canonical_cidr
 from apiserver.field_errors import Errors, invalid, required
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.validation.addresses import canonical_cidr, parse_cidr
 from apiserver.validation.checks import IMMUTABLE
 from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
@@ -50,11 +50,10 @@ def validate_service_cidr(document: Document) -> Errors:
     if len(cidrs) > 2:
         return [invalid(_CIDRS, {"CIDRs": cidrs}, "may only hold up to 2 values")]
     errors = [
-        invalid(f"{_CIDRS}[{index}]", cidr, problem)
-        for index, cidr in enumerate(cidrs)
-        for problem in canonical_cidr(cidr)
+        error for index, cidr in enumerate(cidrs) for error in canonical_cidr(f"{_CIDRS}[{index}]", cidr)
     ]
-    if not errors and len(cidrs) == 2 and (":" in cidrs[0]) == (":" in cidrs[1]):
+    families = [found.ip.family for cidr in cidrs if (found := parse_cidr(cidr)) is not None]
+    if len(families) == 2 and families[0] == families[1]:
         text = "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64"
         errors.append(invalid(_CIDRS, cidrs, text))
     return errors

@@ -25,7 +25,8 @@ from apiserver.catalogue.pod_specs.volumes import VolumeOwner, validate_volumes
 from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, duplicate, forbidden, invalid, required, too_long
 from apiserver.meta import names, object_meta
-from apiserver.validation.checks import in_range, ip_address, named, one_of
+from apiserver.validation.addresses import AddressChecks
+from apiserver.validation.checks import in_range, named, one_of
 from apiserver.validation.documents import items
 from apiserver.vocabulary import Document
 
@@ -130,7 +131,7 @@ def spec_errors(path: str, spec: Document, pod: PodIdentity | None, options: Pod
             has_comparisons=options.toleration_comparisons,
         )
     if "hostAliases" in spec:
-        errors += _host_aliases(path, spec)
+        errors += _host_aliases(path, spec, options)
     errors += _names(path, spec, ("priorityClassName",))
     if "runtimeClassName" in spec:
         name = spec["runtimeClassName"]
@@ -277,8 +278,9 @@ def _dns_config(path: str, spec: Document, options: PodValidationOptions) -> Err
     if len(servers) > _NAMESERVERS_MAX:
         text = f"must not have more than {_NAMESERVERS_MAX} nameservers"
         errors.append(invalid(f"{path}.nameservers", servers, text))
+    addresses = AddressChecks(not options.unusual_addresses)
     for where, server in items(config, "nameservers", path):
-        errors += ip_address(where, server)
+        errors += addresses.ip(where, server)
     if len(searches) > _SEARCHES_MAX:
         text = f"must not have more than {_SEARCHES_MAX} search paths"
         errors.append(invalid(f"{path}.searches", searches, text))
@@ -298,10 +300,11 @@ def _dns_config(path: str, spec: Document, options: PodValidationOptions) -> Err
     return errors
 
 
-def _host_aliases(path: str, spec: Document) -> Errors:
+def _host_aliases(path: str, spec: Document, options: PodValidationOptions) -> Errors:
+    addresses = AddressChecks(not options.unusual_addresses)
     errors: Errors = []
     for where, alias in items(spec, "hostAliases", path):
-        errors += ip_address(f"{where}.ip", alias.get("ip"))
+        errors += addresses.ip(f"{where}.ip", alias.get("ip"))
         for place, name in items(alias, "hostnames", where):
             errors += [invalid(place, name, problem) for problem in names.dns_subdomain(name)]
     return errors

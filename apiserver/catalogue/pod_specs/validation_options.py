@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from apiserver.features.gates import FeatureGates
+from apiserver.validation.addresses import STRICT_ADDRESSES
 
 
 class PodValidationOptions(NamedTuple):
@@ -32,6 +33,7 @@ class PodValidationOptions(NamedTuple):
     host_network_without_host_users: bool
     git_repos: bool
     any_deletion_cost: bool
+    unusual_addresses: bool
     # Of no gate: allowed only where a stored spec has it.
     restart_for_resize_of_init_containers: bool = False
     devices_without_host_users: bool = False
@@ -66,4 +68,8 @@ _GATES: Final[Mapping[str, str]] = MappingProxyType(
 def options_of(gates: FeatureGates) -> PodValidationOptions:
     """Returns what new pod specs may have."""
     states = {field: gates.is_on(gate) for field, gate in _GATES.items()}
-    return PodValidationOptions(**states, any_deletion_cost=not gates.is_on("PodDeletionCost"))
+    return PodValidationOptions(
+        **states,
+        any_deletion_cost=not gates.is_on("PodDeletionCost"),
+        unusual_addresses=not gates.is_on(STRICT_ADDRESSES),
+    )

@@ -23,6 +23,7 @@ from apiserver.catalogue.pod_specs.security_contexts import all_containers
 from apiserver.field_errors import quote
 from apiserver.meta import names
 from apiserver.text_caches import text_cache
+from apiserver.validation.addresses import ip_warnings
 from apiserver.validation.checks import quantity_of
 from apiserver.validation.documents import at, items, join
 from apiserver.vocabulary import Document
@@ -89,7 +90,15 @@ def pod_warnings(path: str, pod: Document, *, has_git_repos: bool) -> list[str]:
         *_ports(containers),
         *_grace(where, spec),
         *(_pod_affinity(where, spec) if "affinity" in spec else ()),
+        *_addresses(where, spec),
     ]
+
+
+def _addresses(path: str, spec: Document) -> Iterator[str]:
+    for where, server in items(spec.get("dnsConfig") or {}, "nameservers", f"{path}.dnsConfig"):
+        yield from ip_warnings(where, server)
+    for where, alias in items(spec, "hostAliases", path):
+        yield from ip_warnings(f"{where}.ip", alias.get("ip", ""))
 
 
 def _node_labels(path: str, spec: Document) -> Iterator[str]:

@@ -12,10 +12,7 @@ from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.other_versions import hub_of, other_version
-from apiserver.catalogue.discovery.endpoint_slices import (
-    count_endpoint_slice_update,
-    validate_endpoint_slice_update,
-)
+from apiserver.catalogue.discovery.endpoint_slices import count_endpoint_slice_update
 from apiserver.catalogue.removed_versions.current_types import CurrentTypes
 from apiserver.registry.strategy import DEFAULT_STRATEGY, UpdateStrategy
 from apiserver.vocabulary import Document
@@ -29,7 +26,7 @@ def types(current: CurrentTypes) -> tuple[BuiltinType, ...]:
     v1 = current.find("discovery.", "endpointslices")
     strategy = v1.strategy._replace(
         prepare_create=DEFAULT_STRATEGY.prepare_create,
-        update=UpdateStrategy(count_endpoint_slice_update, validate_endpoint_slice_update),
+        update=UpdateStrategy(count_endpoint_slice_update),
     )
     hub = hub_of(v1, to_v1, to_v1beta1)
     return tuple(other_version(v1, version, strategy=strategy, hub=hub) for version in _VERSIONS)

@@ -15,10 +15,15 @@ from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.other_versions import columns_of_hub, hub_of, other_version
-from apiserver.catalogue.networking.ingresses import validate_ingress, validate_ingress_class_annotation
+from apiserver.catalogue.networking.ingresses import (
+    Leniency,
+    validate_ingress,
+    validate_ingress_class_annotation,
+)
 from apiserver.catalogue.removed_versions.current_types import CurrentTypes
 from apiserver.field_errors import Errors
-from apiserver.registry.strategy import UpdateStrategy, keep_status
+from apiserver.meta import names
+from apiserver.registry.strategy import DEFAULT_STRATEGY, UpdateStrategy, keep_status
 from apiserver.schema.compile import Default
 from apiserver.validation.defaults import setting
 from apiserver.vocabulary import Document
@@ -37,6 +42,7 @@ def ingress_of_v1beta1(current: CurrentTypes) -> BuiltinType:
     v1 = current.find(_GROUP, "ingresses")
     strategy = v1.strategy._replace(
         validate=validate_ingress_of_v1beta1,
+        validate_ratcheting=DEFAULT_STRATEGY.validate_ratcheting,
         validate_create=validate_ingress_class_annotation,
         update=UpdateStrategy(prepare=keep_status),
     )
@@ -86,6 +92,9 @@ def _backends(spec: Document) -> Iterator[Document]:
                 yield backend
 
 
+# What versions before v1 have not checked.
+_LENIENCY: Final = Leniency(names.dns1035_label, takes_wildcard_rules=True, takes_secret_names=True)
+
 _service_port = re.compile(r"\.service\.port\.(?:name|number)$").sub
 _service_name = re.compile(r"\.service\.name$").sub
 
@@ -101,5 +110,5 @@ def validate_ingress_of_v1beta1(document: Document) -> Errors:
             ),
             message=error.message.replace("`defaultBackend`", "`backend`"),
         )
-        for error in validate_ingress(document)
+        for error in validate_ingress(document, _LENIENCY)
     ]

@@ -20,7 +20,7 @@ from apiserver.catalogue.resource.device_requests import (
 from apiserver.field_errors import Errors, duplicate, invalid, too_long, too_many
 from apiserver.golang.quoting import go_quote
 from apiserver.meta.names import byte_length
-from apiserver.validation.checks import interface_address
+from apiserver.validation.addresses import interface_address
 from apiserver.validation.conditions import validate_conditions
 from apiserver.validation.documents import at, items
 from apiserver.vocabulary import Document

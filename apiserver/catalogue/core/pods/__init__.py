@@ -30,7 +30,7 @@ from apiserver.catalogue.core.pods.columns import COLUMNS, ENDED
 from apiserver.catalogue.core.pods.preparation import prepare_pod_create
 from apiserver.catalogue.core.pods.resize import prepare_resize, validate_resize
 from apiserver.catalogue.core.pods.rules import pod_rules
-from apiserver.catalogue.core.pods.status import prepare_pod_status, validate_pod_status
+from apiserver.catalogue.core.pods.status import prepare_pod_status, validate_pod_status, warn_pod_status
 from apiserver.catalogue.core.pods.updates import (
     prepare_ephemeral_containers,
     validate_ephemeral_containers_update,
@@ -81,7 +81,9 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
                 "resize",
                 update=UpdateStrategy(partial(prepare_resize, rules), partial(validate_resize, rules)),
             ),
-            status_subresource(partial(validate_pod_status, rules), prepare=prepare_pod_status),
+            status_subresource(
+                partial(validate_pod_status, rules), prepare=prepare_pod_status, warn=warn_pod_status
+            ),
         ),
         defaults=DEFAULTS,
         # A pod in itself is checked together with what changes of it, in Kubernetes' order; a change of its

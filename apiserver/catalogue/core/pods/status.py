@@ -5,7 +5,6 @@ Source: pkg/registry/core/pod, strategy.go, and pkg/apis/core/validation, Valida
 
 from __future__ import annotations
 
-import ipaddress
 from collections import defaultdict, deque
 from typing import Final
 
@@ -26,7 +25,8 @@ from apiserver.field_errors import (
 )
 from apiserver.meta import names
 from apiserver.registry.strategy import only_status
-from apiserver.validation.checks import immutable, in_range, ip_address, named, quantity_of
+from apiserver.validation.addresses import AddressChecks, ip_warnings, parse_ip
+from apiserver.validation.checks import immutable, in_range, named, quantity_of
 from apiserver.validation.documents import at, items
 from apiserver.vocabulary import Document
 
@@ -76,12 +76,13 @@ def validate_pod_status(rules: PodRules, new: Document, old: Document) -> Errors
         errors += _extended_resources("status.extendedResourceClaimStatus", status, spec)
     for where, each in items(status, "nodeAllocatableResourceClaimStatuses", "status"):
         errors += _node_allocatable(where, each, status, spec)
-    errors += _addresses("status.podIPs", status.get("podIPs") or [])
+    addresses = AddressChecks(not rules.specs.options.unusual_addresses)
+    errors += _addresses("podIPs", status, old_status, addresses)
     host_ips = status.get("hostIPs") or []
     if host_ips and status.get("hostIP", "") != host_ips[0].get("ip", ""):
         text = "must be equal to `hostIP`"
         errors.append(invalid("status.hostIPs[0].ip", host_ips[0].get("ip", ""), text))
-    errors += _addresses("status.hostIPs", host_ips)
+    errors += _addresses("hostIPs", status, old_status, addresses)
     return errors + _containers(rules, status, spec)
 
 
@@ -185,24 +186,34 @@ def _node_allocatable(path: str, each: Document, status: Document, spec: Documen
 # ---- addresses
 
 
-def _addresses(path: str, addresses: list[Document]) -> Errors:
-    """Checks that there is at most one address of each IP family."""
+def _addresses(field: str, status: Document, old_status: Document, checks: AddressChecks) -> Errors:
+    """Checks that there is at most one address of each IP family. Those that are stored may stay."""
+    path, addresses = f"status.{field}", status.get(field) or []
+    stored = {address.get("ip") for address in old_status.get(field) or ()}
     errors: Errors = []
     for index, address in enumerate(addresses):
-        errors += ip_address(f"{path}[{index}]", address.get("ip"))
+        errors += checks.ip(f"{path}[{index}]", address.get("ip"), stored)
     if len(addresses) < 2:
         return errors
-    families: set[int] = set()
+    families: set[str] = set()
     for address in addresses:
-        try:
-            families.add(ipaddress.ip_address(address.get("ip", "")).version)
-        except ValueError:
+        if (found := parse_ip(address.get("ip", ""))) is None:
             text = f"failed to check for dual stack with error:invalid IP: {address.get('ip', '')}"
             errors.append(FieldError(path, "InternalError", f"Internal error: {text}"))
             break
+        families.add(found.family)
     if len(families) < 2 or len(addresses) > 2:
         errors.append(invalid(path, addresses, "may specify no more than one IP for each IP family"))
     return errors
+
+
+def warn_pod_status(new: Document, old: Document) -> list[str]:
+    return [
+        text
+        for field in ("podIPs", "hostIPs")
+        for where, address in items(new.get("status") or {}, field, "status")
+        for text in ip_warnings(f"{where}.ip", address.get("ip", ""))
+    ]
 
 
 # ---- containers

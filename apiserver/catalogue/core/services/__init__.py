@@ -14,7 +14,7 @@ from __future__ import annotations
 from functools import partial
 
 from apiserver.catalogue import subresources
-from apiserver.catalogue.builtin_type import CORE, BuiltinType, field_texts, status_subresource
+from apiserver.catalogue.builtin_type import CORE, DEFAULT_GATES, BuiltinType, field_texts, status_subresource
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
 from apiserver.catalogue.core.services.columns import COLUMNS
 from apiserver.catalogue.core.services.preparation import (
@@ -22,14 +22,24 @@ from apiserver.catalogue.core.services.preparation import (
     prepare_service_create,
     prepare_service_update,
 )
-from apiserver.catalogue.core.services.updates import validate_service_update
-from apiserver.catalogue.core.services.validation import validate_service, validate_service_status
-from apiserver.catalogue.core.services.warnings import warn_service
+from apiserver.catalogue.core.services.validation import (
+    ServiceRules,
+    validate_service,
+    validate_service_status,
+)
+from apiserver.catalogue.core.services.warnings import warn_service, warn_service_status
+from apiserver.features.gates import FeatureGates
 from apiserver.meta import names
 from apiserver.registry.strategy import Strategy, UpdateStrategy
+from apiserver.validation.addresses import STRICT_ADDRESSES, AddressChecks
 
 
-def builtin_type(allocator: ServiceAllocator) -> BuiltinType:
+def builtin_type(allocator: ServiceAllocator, gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
+    rules = ServiceRules(
+        AddressChecks(gates.is_on(STRICT_ADDRESSES)),
+        has_relaxed_names=gates.is_on("RelaxedServiceNameValidation"),
+        has_same_node=gates.is_on("PreferSameTrafficDistribution"),
+    )
     families = tuple(allocator.networks)
     return BuiltinType(
         "",
@@ -41,17 +51,17 @@ def builtin_type(allocator: ServiceAllocator) -> BuiltinType:
         categories=("all",),
         subresources=(
             subresources.proxy("ServiceProxyOptions"),
-            status_subresource(validate_service_status),
+            status_subresource(
+                partial(validate_service_status, addresses=rules.addresses), warn=warn_service_status
+            ),
         ),
         defaults=DEFAULTS,
         strategy=Strategy(
             name_rule=names.dns_label,
             prepare_create=partial(prepare_service_create, families=families),
-            validate=partial(validate_service, families=families),
+            validate_ratcheting=partial(validate_service, families=families, rules=rules),
             warn=warn_service,
-            update=UpdateStrategy(
-                partial(prepare_service_update, families=families), validate_service_update
-            ),
+            update=UpdateStrategy(partial(prepare_service_update, families=families)),
             allows_create_on_update=True,
             returns_deleted=True,
             allocator=allocator,

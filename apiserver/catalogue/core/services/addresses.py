@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv6Address
 from typing import Final, TypeAlias
 
+from apiserver.validation.addresses import parse_ip
 from apiserver.vocabulary import Document
 
 HEADLESS: Final = "None"
+TRAFFIC_POLICIES: Final = ("Cluster", "Local")
 
 
 # ---- what services of a type need
@@ -18,28 +20,24 @@ def cluster_ips(spec: Document) -> list[str]:
     return list(spec.get("clusterIPs") or ())
 
 
-def address_of(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+def address_of(text: str) -> IPv4Address | IPv6Address:
     """Returns the address of a text, an IPv4-mapped IPv6 address as IPv4. Raises ValueError."""
-    address = ipaddress.ip_address(text)
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
-        return address.ipv4_mapped
-    return address
+    found = parse_ip(text)
+    if found is None:
+        raise ValueError(text)
+    return found.address
 
 
 def normalized_ip(text: str) -> str:
     """Returns the canonical text of an address, or the text itself if it is none."""
-    try:
-        return str(address_of(text))
-    except ValueError:
-        return text
+    found = parse_ip(text)
+    return text if found is None else str(found.address)
 
 
 def family_of(text: str) -> str:
     """Returns `IPv4` or `IPv6`; empty if the text is no address."""
-    try:
-        return f"IPv{address_of(text).version}"
-    except ValueError:
-        return ""
+    found = parse_ip(text)
+    return "" if found is None else found.family
 
 
 def is_headless(spec: Document) -> bool:

@@ -14,6 +14,7 @@ from apiserver.catalogue.builtin_type import CORE
 from apiserver.catalogue.core.services.addresses import (
     HEADLESS,
     IP_FAMILIES,
+    TRAFFIC_POLICIES,
     Families,
     allocates_node_ports,
     cluster_ips,
@@ -75,6 +76,7 @@ def prepare_service_create(document: Document, *, families: Families) -> None:
         _match_cluster_ips(spec, None)
         _fill_families(spec, None, families)
         _share_node_ports(spec)
+        _drop_internal_traffic_policy(spec)
 
 
 def prepare_service_update(new: Document, old: Document, *, families: Families) -> None:
@@ -86,8 +88,15 @@ def prepare_service_update(new: Document, old: Document, *, families: Families) 
     _match_cluster_ips(spec, old_spec)
     _release(spec, old_spec)
     _fill_families(spec, old_spec, families)
+    _drop_internal_traffic_policy(spec)
     if spec.get("type") != "LoadBalancer" and at(new, "status", "loadBalancer", "ingress"):
         new["status"] = {**new["status"], "loadBalancer": {}}
+
+
+def _drop_internal_traffic_policy(spec: Document) -> None:
+    """Drops a policy that is valid, and that a name has no use for: Kubernetes does when it is read."""
+    if spec.get("type") == "ExternalName" and spec.get("internalTrafficPolicy") in TRAFFIC_POLICIES:
+        del spec["internalTrafficPolicy"]
 
 
 def _fill_families(spec: Document, old: Document | None, families: Families) -> None:
@@ -95,8 +104,12 @@ def _fill_families(spec: Document, old: Document | None, families: Families) -> 
     if spec.get("type") == "ExternalName" or (old is not None and _prefers_what_it_has(spec, old)):
         return
     takes_any = takes_any_family(spec)
-    policy = spec.get("ipFamilyPolicy") or (old or {}).get("ipFamilyPolicy")
-    policy = spec["ipFamilyPolicy"] = policy or ("RequireDualStack" if takes_any else "SingleStack")
+    policy = spec.get("ipFamilyPolicy")
+    if policy is None:
+        policy = (old or {}).get("ipFamilyPolicy") or ("RequireDualStack" if takes_any else "SingleStack")
+        spec["ipFamilyPolicy"] = policy
+    if old is not None and policy != "SingleStack" and _is_reduced(spec, old):
+        return
     if old is not None and policy == "SingleStack":
         for field in ("clusterIPs", "ipFamilies"):
             if spec.get(field) and spec[field] == old.get(field):
@@ -113,6 +126,13 @@ def _fill_families(spec: Document, old: Document | None, families: Families) -> 
     if len(found) == 1 and policy != "SingleStack" and (takes_any or len(families) == 2):
         found += [family for family in IP_FAMILIES if family not in found][:1]
     spec["ipFamilies"] = found
+
+
+def _is_reduced(spec: Document, old: Document) -> bool:
+    """Tells whether a client takes a second address or family away."""
+    return any(
+        0 < len(spec.get(field) or ()) < len(old.get(field) or ()) for field in ("clusterIPs", "ipFamilies")
+    )
 
 
 def _prefers_what_it_has(spec: Document, old: Document) -> bool:

@@ -9,13 +9,16 @@ from typing import Final
 
 from apiserver.catalogue.core.services.addresses import is_headless, needs_health_check_node_port
 from apiserver.field_errors import Errors, forbidden, invalid
+from apiserver.meta import names
 from apiserver.validation.checks import IMMUTABLE
 from apiserver.vocabulary import Document
 
+LOAD_BALANCER_ONLY: Final = "may only be used when `type` is 'LoadBalancer'"
 _MAY_NOT_CHANGE: Final = "may not change once set"
 
 
-def validate_service_update(new: Document, old: Document) -> Errors:
+def validate_change(new: Document, old: Document) -> Errors:
+    """Checks what an update changes, beyond what is wrong with the new service itself."""
     spec, old_spec = new.get("spec") or {}, old.get("spec") or {}
     errors: Errors = []
     if "ExternalName" not in (spec.get("type"), old_spec.get("type")):
@@ -29,11 +32,22 @@ def validate_service_update(new: Document, old: Document) -> Errors:
         "loadBalancerClass"
     ):
         errors.append(invalid("spec.loadBalancerClass", balancer, _MAY_NOT_CHANGE))
+    # Kubernetes checks the class itself here, too, and again as a part of the service.
+    errors += validate_load_balancer_class(spec)
     if not needs_health_check_node_port(spec) or not needs_health_check_node_port(old_spec):
         return errors
     if spec.get("healthCheckNodePort") != old_spec.get("healthCheckNodePort"):
         errors.append(forbidden("spec.healthCheckNodePort", IMMUTABLE))
     return errors
+
+
+def validate_load_balancer_class(spec: Document) -> Errors:
+    name, path = spec.get("loadBalancerClass"), "spec.loadBalancerClass"
+    if name is None:
+        return []
+    if spec.get("type") != "LoadBalancer":
+        return [forbidden(path, LOAD_BALANCER_ONLY)]
+    return [invalid(path, name, problem) for problem in names.qualified_name(name)]
 
 
 def _changed_list(spec: Document, old_spec: Document, field: str, single: str) -> Errors:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from apiserver.catalogue.core.services.addresses import (
     HEADLESS,
     IP_FAMILIES,
+    TRAFFIC_POLICIES,
     Families,
-    address_of,
     cluster_ips,
     family_of,
     is_externally_accessible,
@@ -22,11 +22,15 @@ from apiserver.catalogue.core.services.addresses import (
     needs_health_check_node_port,
     takes_any_family,
 )
+from apiserver.catalogue.core.services.updates import (
+    LOAD_BALANCER_ONLY,
+    validate_change,
+    validate_load_balancer_class,
+)
 from apiserver.field_errors import Errors, duplicate, forbidden, invalid, not_supported, required
 from apiserver.meta import names, object_meta
+from apiserver.validation.addresses import AddressChecks, parse_ip
 from apiserver.validation.checks import (
-    cidr,
-    ip_address,
     named,
     one_of,
     port_number,
@@ -40,35 +44,65 @@ _AFFINITY_TIMEOUT_S_MAX: Final = 86_400
 _TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _AFFINITIES: Final = ("ClientIP", "None")
-_TRAFFIC_POLICIES: Final = ("Cluster", "Local")
 _FAMILY_POLICIES: Final = ("PreferDualStack", "RequireDualStack", "SingleStack")
-_DISTRIBUTIONS: Final = ("PreferClose", "PreferSameNode", "PreferSameZone")
+_DISTRIBUTIONS: Final = ("PreferClose", "PreferSameZone", "PreferSameNode")
+_OLD_DISTRIBUTIONS: Final = ("PreferClose",)
 _IP_MODES: Final = ("Proxy", "VIP")
 TOPOLOGY_HINTS: Final = "service.kubernetes.io/topology-aware-hints"
 TOPOLOGY_MODE: Final = "service.kubernetes.io/topology-mode"
 _SOURCE_RANGES: Final = "service.beta.kubernetes.io/load-balancer-source-ranges"
-_LOAD_BALANCER_ONLY: Final = "may only be used when `type` is 'LoadBalancer'"
 
 
-def validate_service(document: Document, *, families: Families) -> Errors:
-    """Checks a service, whose ports and addresses may still have to be allocated."""
-    spec = document.get("spec") or {}
+class ServiceRules(NamedTuple):
+    """The rules of a release. has_relaxed_names: the name of a service may begin with a digit.
+
+    has_same_node: traffic can be kept on a node, or in a zone.
+    """
+
+    addresses: AddressChecks
+    has_relaxed_names: bool
+    has_same_node: bool
+
+
+def validate_service(
+    document: Document, old: Document | None, *, families: Families, rules: ServiceRules
+) -> Errors:
+    """Checks a service, whose ports and addresses may still have to be allocated.
+
+    old: the one that is stored, whose addresses may stay. What is wrong with cluster IPs and their families
+    is told alone: Kubernetes allocates before it validates.
+    """
+    spec, before = document.get("spec") or {}, (old or {}).get("spec") or {}
     annotations = document["metadata"].get("annotations") or {}
+    errors = _cluster_ips(spec, rules.addresses, cluster_ips(before)) or _configured(spec, before, families)
+    if errors:
+        return errors
     return [
+        *(validate_change(document, old) if old is not None else ()),
+        *(_name(document) if old is None and not rules.has_relaxed_names else ()),
         *_topology(annotations),
         *_by_type(spec),
         *_ports(spec),
         *object_meta.validate_labels(spec.get("selector"), "spec.selector"),
         *_affinity(spec),
-        *_addresses(spec, families),
-        *_external_ips(spec),
+        *_external_ips(spec, rules.addresses, before.get("externalIPs") or ()),
         *one_of("spec.type", spec.get("type"), _TYPES, required_text=""),
         *_node_ports(spec),
         *_unique_ports(spec),
-        *_source_ranges(spec, annotations),
+        *_source_ranges(document, old or {}, rules.addresses),
         *_load_balancer(spec),
-        *_traffic(spec),
+        *_traffic(spec, _DISTRIBUTIONS if rules.has_same_node else _OLD_DISTRIBUTIONS),
     ]
+
+
+def _name(document: Document) -> Errors:
+    """Checks the name of a new service where it may not begin with a digit. Stored ones may keep theirs."""
+    name = document["metadata"].get("name", "")
+    return (
+        []
+        if names.dns_label(name)
+        else [invalid("metadata.name", name, problem) for problem in names.dns1035_label(name)]
+    )
 
 
 def _topology(annotations: Mapping[str, str]) -> Errors:
@@ -90,7 +124,7 @@ def _by_type(spec: Document) -> Errors:
         )
     if kind == "ExternalName":
         for field in ("clusterIPs", "ipFamilies", "ipFamilyPolicy"):
-            if spec.get(field):
+            if spec.get(field) not in (None, []):
                 errors.append(forbidden(f"spec.{field}", "may not be set for ExternalName services"))
         name = spec.get("externalName", "").removesuffix(".")
         errors += named("spec.externalName", name, names.dns_subdomain)
@@ -134,7 +168,11 @@ def _affinity(spec: Document) -> Errors:
     return errors
 
 
-def _addresses(spec: Document, families: Families) -> Errors:
+def _cluster_ips(spec: Document, addresses: AddressChecks, stored: Sequence[str]) -> Errors:
+    """Checks cluster IPs, IP families and their policy. stored: the cluster IPs that may stay.
+
+    Source: ValidateServiceClusterIPsRelatedFields.
+    """
     if spec.get("type") == "ExternalName":
         return []
     ip, ips, found = spec.get("clusterIP", ""), cluster_ips(spec), list(spec.get("ipFamilies") or ())
@@ -145,14 +183,15 @@ def _addresses(spec: Document, families: Families) -> Errors:
         errors.append(invalid("spec.clusterIPs", ips, "first value must match `clusterIP`"))
     elif not ip and ips:
         errors.append(invalid("spec.clusterIPs", ips, "must be empty when `clusterIP` is not specified"))
+    seen: set[str] = set()
     for index, family in enumerate(found):
         errors += one_of(f"spec.ipFamilies[{index}]", family, IP_FAMILIES)
-        # There are two families: whoever names more of them names one twice.
-        if index and family in found[: min(index, len(IP_FAMILIES))]:
+        if family in seen:
             errors.append(duplicate(f"spec.ipFamilies[{index}]", family))
-    if policy := spec.get("ipFamilyPolicy"):
+        seen.add(family)
+    if (policy := spec.get("ipFamilyPolicy")) is not None:
         errors += one_of("spec.ipFamilyPolicy", policy, _FAMILY_POLICIES)
-    wrong = _wrong_ips(ips)
+    wrong = _wrong_ips(ips, addresses, stored)
     errors += wrong
     if len(ips) > 2:
         errors.append(invalid("spec.clusterIPs", ips, "may only hold up to 2 values"))
@@ -166,25 +205,36 @@ def _addresses(spec: Document, families: Families) -> Errors:
             if family in IP_FAMILIES and family_of(each) != family:
                 text = f"expected an {family} value as indicated by `ipFamilies[{index}]`"
                 errors.append(invalid(f"spec.clusterIPs[{index}]", each, text))
-    return errors or _configured(spec, ips, found, families)
+    return errors
 
 
-def _wrong_ips(ips: Sequence[str]) -> Errors:
+def _wrong_ips(ips: Sequence[str], addresses: AddressChecks, stored: Sequence[str]) -> Errors:
     errors: Errors = []
     for index, ip in enumerate(ips):
         if index == 0 and ip == HEADLESS:
             if len(ips) > 1:
                 errors.append(invalid("spec.clusterIPs", ips, "'None' must be the first and only value"))
         else:
-            errors += ip_address(f"spec.clusterIPs[{index}]", ip)
+            errors += addresses.ip(f"spec.clusterIPs[{index}]", ip, stored)
     return errors
 
 
-def _configured(spec: Document, ips: Sequence[str], found: Sequence[str], families: Families) -> Errors:
-    """Checks that the cluster has the IP families that the service asks for."""
-    policy, takes_any = spec.get("ipFamilyPolicy"), takes_any_family(spec)
+def _configured(spec: Document, old: Document, families: Families) -> Errors:
+    """Checks that the cluster has the IP families that the service asks for. old: empty of a new service.
+
+    Source: pkg/registry/core/service/storage, initIPFamilyFields.
+    """
+    if spec.get("type") == "ExternalName":
+        return []
+    ips, found = cluster_ips(spec), list(spec.get("ipFamilies") or ())
+    policy = spec.get("ipFamilyPolicy")
     errors: Errors = []
-    if policy == "SingleStack":
+    if policy != "SingleStack" and (len(families) > 1 or takes_any_family(spec)):
+        for field, what in (("clusterIPs", "cluster IP"), ("ipFamilies", "IP family")):
+            if 0 < len(spec.get(field) or ()) < len(old.get(field) or ()):
+                text = f"must be 'SingleStack' to release the secondary {what}"
+                errors.append(invalid("spec.ipFamilyPolicy", policy, text))
+    elif policy == "SingleStack":
         for values, what in ((ips, "cluster IPs"), (found, "IP families")):
             if len(values) == 2:
                 text = f"must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified"
@@ -193,7 +243,7 @@ def _configured(spec: Document, ips: Sequence[str], found: Sequence[str], famili
         if ip != HEADLESS and index >= len(found) and family_of(ip) not in families:
             text = f"{family_of(ip)} is not configured on this cluster"
             errors.append(invalid(f"spec.clusterIPs[{index}]", ips, text))
-    if takes_any or errors:
+    if takes_any_family(spec) or errors:
         return errors
     if policy == "RequireDualStack" and len(families) < 2:
         text = "this cluster is not configured for dual-stack services"
@@ -204,30 +254,32 @@ def _configured(spec: Document, ips: Sequence[str], found: Sequence[str], famili
     return errors
 
 
-# Addresses that mean something only on one node or in one network.
-_SPECIAL: Final = (
-    ("is_loopback", "may not be in the loopback range (127.0.0.0/8, ::1/128)"),
-    ("is_link_local", "may not be in the link-local range (169.254.0.0/16, fe80::/10)"),
-)
 _LINK_LOCAL_MULTICAST: Final = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
 
 
-def validate_non_special_ip(path: str, text: str) -> Errors:
-    """Checks that a well-formed address is one that other nodes can use."""
-    ip = address_of(text)
-    errors = [invalid(path, text, problem) for attribute, problem in _SPECIAL if getattr(ip, attribute)]
+def validate_endpoint_ip(path: str, text: str) -> Errors:
+    """Checks that an address is one that other nodes can use. Source: ValidateEndpointIP."""
+    found = parse_ip(text)
+    if found is None:
+        return [invalid(path, text, "must be a valid IP address")]
+    ip = found.address
+    errors: Errors = []
     if ip.is_unspecified:
         errors.append(invalid(path, text, f"may not be unspecified ({text})"))
+    if ip.is_loopback:
+        errors.append(invalid(path, text, "may not be in the loopback range (127.0.0.0/8, ::1/128)"))
+    if ip.is_link_local:
+        errors.append(invalid(path, text, "may not be in the link-local range (169.254.0.0/16, fe80::/10)"))
     if any(ip in network for network in _LINK_LOCAL_MULTICAST if network.version == ip.version):
         problem = "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"
         errors.append(invalid(path, text, problem))
     return errors
 
 
-def _external_ips(spec: Document) -> Errors:
+def _external_ips(spec: Document, addresses: AddressChecks, stored: Sequence[str]) -> Errors:
     errors: Errors = []
     for path, ip in items(spec, "externalIPs", "spec"):
-        errors += ip_address(path, ip) or validate_non_special_ip(path, ip)
+        errors += addresses.ip(path, ip, stored) or validate_endpoint_ip(path, ip)
     return errors
 
 
@@ -261,43 +313,40 @@ def _unique_ports(spec: Document) -> Errors:
     return errors
 
 
-def _source_ranges(spec: Document, annotations: Mapping[str, str]) -> Errors:
-    is_balanced = spec.get("type") == "LoadBalancer"
+def _source_ranges(document: Document, old: Document, addresses: AddressChecks) -> Errors:
+    """old: as in `validate_service`; empty if there is none."""
+    spec, is_balanced = document.get("spec") or {}, at(document, "spec", "type") == "LoadBalancer"
+    text = at(document, "metadata", "annotations", _SOURCE_RANGES)
     errors: Errors = []
     if ranges := spec.get("loadBalancerSourceRanges"):
         path = "spec.LoadBalancerSourceRanges"
         if not is_balanced:
-            errors.append(forbidden(path, _LOAD_BALANCER_ONLY))
+            errors.append(forbidden(path, LOAD_BALANCER_ONLY))
+        stored = [value.strip() for value in at(old, "spec", "loadBalancerSourceRanges") or ()]
         for index, value in enumerate(ranges):
-            errors += cidr(f"{path}[{index}]", value.strip())
-    elif (text := annotations.get(_SOURCE_RANGES)) is not None:
+            errors += addresses.cidr(f"{path}[{index}]", value.strip(), stored)
+    elif text is not None:
         path = f"metadata.annotations[{_SOURCE_RANGES}]"
         if not is_balanced:
-            errors.append(forbidden(path, _LOAD_BALANCER_ONLY))
-        for value in text.split(",") if text.strip() else ():
-            errors += cidr(path, value.strip())
+            errors.append(forbidden(path, LOAD_BALANCER_ONLY))
+        is_stored = at(old, "metadata", "annotations", _SOURCE_RANGES) == text
+        for value in text.split(",") if text.strip() and not is_stored else ():
+            errors += addresses.cidr(path, value.strip())
     return errors
 
 
 def _load_balancer(spec: Document) -> Errors:
-    is_balanced = spec.get("type") == "LoadBalancer"
     errors: Errors = []
-    if not is_balanced and spec.get("allocateLoadBalancerNodePorts") is not None:
-        errors.append(forbidden("spec.allocateLoadBalancerNodePorts", _LOAD_BALANCER_ONLY))
-    if (name := spec.get("loadBalancerClass")) is not None:
-        path = "spec.loadBalancerClass"
-        if is_balanced:
-            errors += [invalid(path, name, problem) for problem in names.qualified_name(name)]
-        else:
-            errors.append(forbidden(path, _LOAD_BALANCER_ONLY))
-    return errors
+    if spec.get("type") != "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is not None:
+        errors.append(forbidden("spec.allocateLoadBalancerNodePorts", LOAD_BALANCER_ONLY))
+    return errors + validate_load_balancer_class(spec)
 
 
-def _traffic(spec: Document) -> Errors:
+def _traffic(spec: Document, distributions: Sequence[str]) -> Errors:
     external, path = spec.get("externalTrafficPolicy", ""), "spec.externalTrafficPolicy"
     errors: Errors = []
     if is_externally_accessible(spec):
-        errors += one_of(path, external, _TRAFFIC_POLICIES, required_text="")
+        errors += one_of(path, external, TRAFFIC_POLICIES, required_text="")
     elif external:
         errors.append(invalid(path, external, "may only be set for externally-accessible services"))
     if port := spec.get("healthCheckNodePort"):
@@ -308,24 +357,23 @@ def _traffic(spec: Document) -> Errors:
             text = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
             errors.append(invalid(path, port, text))
     if (internal := spec.get("internalTrafficPolicy")) is not None:
-        errors += one_of("spec.internalTrafficPolicy", internal, _TRAFFIC_POLICIES)
+        errors += one_of("spec.internalTrafficPolicy", internal, TRAFFIC_POLICIES)
     if (distribution := spec.get("trafficDistribution")) is not None:
-        errors += one_of("spec.trafficDistribution", distribution, _DISTRIBUTIONS)
+        errors += one_of("spec.trafficDistribution", distribution, distributions)
     return errors
 
 
-def validate_service_status(new: Document, old: Document) -> Errors:
-    return validate_load_balancer_status("status.loadBalancer", at(new, "status", "loadBalancer") or {}, new)
-
-
-def validate_load_balancer_status(path: str, status: Document, service: Document) -> Errors:
-    if at(service, "spec", "type") != "LoadBalancer" and status.get("ingress"):
+def validate_service_status(new: Document, old: Document, *, addresses: AddressChecks) -> Errors:
+    path = "status.loadBalancer"
+    status, before = (at(each, "status", "loadBalancer") or {} for each in (new, old))
+    if at(new, "spec", "type") != "LoadBalancer" and status.get("ingress"):
         return [forbidden(f"{path}.ingress", "may only be used when `spec.type` is 'LoadBalancer'")]
+    stored = {each.get("ip") for each in before.get("ingress") or ()}
     errors: Errors = []
     for where, ingress in items(status, "ingress", path):
         ip, mode, host = ingress.get("ip"), ingress.get("ipMode"), ingress.get("hostname")
         if ip:
-            errors += ip_address(f"{where}.ip", ip)
+            errors += addresses.ip(f"{where}.ip", ip, stored)
         if mode is None:
             errors += [required(f"{where}.ipMode", "must be specified when `ip` is set")] if ip else []
         elif not ip:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterable
 
 from apiserver.catalogue.core.services.addresses import HEADLESS, cluster_ips
 from apiserver.catalogue.core.services.validation import TOPOLOGY_HINTS, TOPOLOGY_MODE
+from apiserver.validation.addresses import cidr_warnings, ip_warnings
+from apiserver.validation.documents import at, items
 from apiserver.vocabulary import Document
 
 
@@ -17,9 +18,9 @@ def warn_service(new: Document, old: Document | None) -> list[str]:
     warnings: list[str] = []
     if TOPOLOGY_HINTS in (new["metadata"].get("annotations") or {}):
         warnings.append(f"annotation {TOPOLOGY_HINTS} is deprecated, please use {TOPOLOGY_MODE} instead")
-    if not headless:
+    if spec.get("clusterIP") not in (None, "", HEADLESS):
         warnings += _warn_ips("spec.clusterIPs", cluster_ips(spec))
-    else:
+    if headless:
         if spec.get("loadBalancerIP"):
             warnings.append("spec.loadBalancerIP is ignored for headless services")
         if external_ips:
@@ -30,7 +31,7 @@ def warn_service(new: Document, old: Document | None) -> list[str]:
     if external_ips and not headless and kind != "ExternalName":
         warnings.append("spec.externalIPs is deprecated and may no longer be implemented in some clusters")
     if ip := spec.get("loadBalancerIP"):
-        warnings += warn_ip("spec.loadBalancerIP", ip)
+        warnings += ip_warnings("spec.loadBalancerIP", ip)
     warnings += _warn_cidrs("spec.loadBalancerSourceRanges", spec.get("loadBalancerSourceRanges") or ())
     if kind == "ExternalName" and external_ips:
         warnings.append('spec.externalIPs is ignored when spec.type is "ExternalName"')
@@ -41,37 +42,20 @@ def warn_service(new: Document, old: Document | None) -> list[str]:
     return warnings
 
 
+def warn_service_status(new: Document, old: Document) -> list[str]:
+    return [
+        text
+        for where, ingress in items(at(new, "status", "loadBalancer") or {}, "ingress", "status.loadBalancer")
+        if ingress.get("ip")
+        for text in ip_warnings(where, ingress["ip"])
+    ]
+
+
 def _warn_ips(path: str, texts: Iterable[str]) -> list[str]:
-    return [warning for index, text in enumerate(texts) for warning in warn_ip(f"{path}[{index}]", text)]
-
-
-def warn_ip(path: str, text: str) -> list[str]:
-    """Warns of an address that is written in an unusual way."""
-    try:
-        ip = ipaddress.ip_address(text)
-    except ValueError:
-        return []
-    if isinstance(ip, ipaddress.IPv4Address):
-        return []
-    if ip.ipv4_mapped is not None:
-        problem = f'will be considered invalid in a future Kubernetes release: use "{ip.ipv4_mapped}"'
-        return [f'{path}: non-standard IP address "{text}" {problem}']
-    if str(ip) != text:
-        return [f'{path}: IPv6 address "{text}" should be in RFC 5952 canonical format ("{ip}")']
-    return []
+    return [warning for index, text in enumerate(texts) for warning in ip_warnings(f"{path}[{index}]", text)]
 
 
 def _warn_cidrs(path: str, texts: Iterable[str]) -> list[str]:
-    warnings = []
-    for index, text in enumerate(texts):
-        try:
-            interface = ipaddress.ip_interface(text)
-        except ValueError:
-            continue
-        if interface.ip != interface.network.network_address:
-            single = f"{interface.ip}/{interface.max_prefixlen}"
-            warnings.append(
-                f'{path}[{index}]: CIDR value "{text}" is ambiguous in this context (should be '
-                f'"{interface.network}" or "{single}"?)'
-            )
-    return warnings
+    return [
+        warning for index, text in enumerate(texts) for warning in cidr_warnings(f"{path}[{index}]", text)
+    ]

@@ -25,7 +25,10 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
     ),
     "an address is one": (
         {"subsets.0.addresses.0.ip": "a"},
-        [f'{_IP}: Invalid value: "a": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)'],
+        [
+            f'{_IP}: Invalid value: "a": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)',
+            f'{_IP}: Invalid value: "a": must be a valid IP address',
+        ],
     ),
     "and other nodes can reach it": (
         {"subsets.0.addresses.0.ip": "127.0.0.1"},
@@ -34,10 +37,11 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
     "in whatever form": (
         {"subsets.0.addresses.0.ip": "::ffff:127.0.0.1"},
         [
+            f'{_IP}: Invalid value: "::ffff:127.0.0.1": must not be an IPv4-mapped IPv6 address',
             (
                 f'{_IP}: Invalid value: "::ffff:127.0.0.1": may not be in the loopback range (127.0.0.0/8, '
                 "::1/128)"
-            )
+            ),
         ],
     ),
     "not within its own link": (

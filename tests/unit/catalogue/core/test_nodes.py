@@ -110,7 +110,6 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
                 "than one CIDR for "
                 "each IP family"
             ),
-            'spec.podCIDRs[1]: Duplicate value: "10.0.0.0/24"',
         ],
     ),
 }

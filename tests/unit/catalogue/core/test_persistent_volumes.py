@@ -87,7 +87,6 @@ VOLUMES: Final[dict[str, tuple[Changes, list[str]]]] = {
         {"spec.csi": {"driver": "", "nodePublishSecretRef": {"name": "s"}}},
         [
             "spec.csi.driver: Required value",
-            'spec.csi.driver: Invalid value: "": a lowercase RFC 1123 subdomain',
             "spec.csi.volumeHandle: Required value",
             "spec.csi.nodePublishSecretRef.namespace: Required value",
         ],

@@ -101,13 +101,16 @@ def test_the_type_stays() -> None:
     assert texts == ['addressType: Invalid value: "FQDN": field is immutable']
 
 
-def test_addresses_are_checked_when_they_come() -> None:
-    """What was stored by an older server may stay; what is new may not be wrong."""
+def test_addresses_are_checked_when_endpoints_change() -> None:
+    """What was stored by an older server may stay as it is, as a whole."""
     old = of("IPv4", "127.0.0.1")
     assert SLICE.update({**old, "metadata.annotations": {"a": "b"}}, old=old).texts == []
     texts = SLICE.update(of("IPv4", "127.0.0.1", "127.0.0.2"), old=old).texts
     refused = "may not be in the loopback range (127.0.0.0/8, ::1/128)"
-    assert texts == [f'endpoints[0].addresses[1]: Invalid value: "127.0.0.2": {refused}']
+    assert texts == [
+        f'endpoints[0].addresses[0]: Invalid value: "127.0.0.1": {refused}',
+        f'endpoints[0].addresses[1]: Invalid value: "127.0.0.2": {refused}',
+    ]
 
 
 @pytest.mark.parametrize(("kind", "address", "count"), [("FQDN", "a.example.com", 1), ("IPv4", "1.2.3.4", 0)])

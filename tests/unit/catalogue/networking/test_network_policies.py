@@ -88,7 +88,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
     ),
     "a range does not go backwards": (
         of_port(port=80, endPort=79),
-        [f"{PORT}.endPort: Invalid value: 79: must be greater than or equal to `port`"],
+        [f"{PORT}.endPort: Invalid value: 80: must be greater than or equal to `port`"],
     ),
     "a range has a beginning": (
         of_port(endPort=90),

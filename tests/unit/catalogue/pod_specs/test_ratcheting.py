@@ -103,6 +103,7 @@ def test_a_template_keeps_what_it_has(option: str, spec: Document) -> None:
 # Options that decide about more than what is valid.
 ELSEWHERE: Final = {
     *("env_files", "pod_level_resources", "label_keys_in_spread", "any_deletion_cost", "git_repos"),
+    "unusual_addresses",
 }
 
 

@@ -143,10 +143,9 @@ def test_t20_v1_leaves_what_v1beta1_has_let_in(invalid: Changes, change: Changes
     kind = OldKind("ingresses.networking.k8s.io", "v1", 21, {"spec": stored(invalid)})
     assert [error.field for error in kind.create().errors] == [field]
     good = OldKind("ingresses.networking.k8s.io", "v1", 21, {"spec": stored({})})
-    update = kind.strategy.update
-    old = kind.current()
-    assert update.validate(kind.current(change), old) + kind.strategy.validate(kind.current(change)) == []
-    assert [error.field for error in update.validate(old, good.current())] == [field]
+    strategy, old = kind.strategy, kind.current()
+    assert strategy.validate_ratcheting(kind.current(change), old) == []
+    assert [error.field for error in strategy.validate_ratcheting(old, good.current())] == [field]
 
 
 def test_t20_columns() -> None:

@@ -103,7 +103,7 @@ INVALID: Final[dict[str, tuple[OldKind, Changes, list[str]]]] = {
         {"spec.metadata": {"labels": {"a b": ""}}},
         ["spec.metadata.labels: Invalid value"],
     ),
-    "no driver": (CLASS, {"driverName": ""}, ["driverName: Required value", "driverName: Invalid value"]),
+    "no driver": (CLASS, {"driverName": ""}, ["driverName: Required value"]),
     "parameters in no namespace": (
         CLASS,
         {"parametersRef": {"kind": "K", "name": "n", "namespace": "A"}},

@@ -42,7 +42,6 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
         {"spec.deviceSelector": {"driver": "", "pool": "", "device": "A"}},
         [
             "spec.deviceSelector.driver: Required value",
-            'spec.deviceSelector.driver: Invalid value: ""',
             "spec.deviceSelector.pool: Required value",
             'spec.deviceSelector.device: Invalid value: "A": a lowercase RFC 1123 label must',
         ],

@@ -209,7 +209,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
         [
             (
                 'spec.trafficDistribution: Unsupported value: "Far": supported values: "PreferClose", '
-                '"PreferSameNode", "PreferSameZone"'
+                '"PreferSameZone", "PreferSameNode"'
             )
         ],
     ),

@@ -28,13 +28,7 @@ WARNINGS: Final[dict[str, tuple[Changes, list[str]]]] = {
     ),
     "an address in an unusual form": (
         {"spec.loadBalancerIP": "::ffff:192.0.2.1"},
-        [
-            (
-                'spec.loadBalancerIP: non-standard IP address "::ffff:192.0.2.1" will be considered '
-                "invalid in a "
-                'future Kubernetes release: use "192.0.2.1"'
-            )
-        ],
+        ['spec.loadBalancerIP: non-standard IP address "::ffff:192.0.2.1" is invalid: use "192.0.2.1"'],
     ),
     "a network that is an address": (
         {"spec.loadBalancerSourceRanges": ["10.0.0.1/8"]},
