@@ -179,7 +179,8 @@ class VersionSchema:
                 with suppress(InvalidPattern):
                     compile_pattern(pattern)  # for its cache: the schema's parts are compiled when used
         self.__dict__.setdefault("custom", custom)
-        _ = self.rules
+        if self.rules is not None:
+            _ = self.rules.compares_old
 
     @cached_property
     def custom(self) -> CustomSchema:

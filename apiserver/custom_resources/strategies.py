@@ -72,6 +72,7 @@ class CustomResourceStrategies:
                 prepare=keep_status if self._has_status else _no_change,
                 validate=self._validate_update,
                 expressions=self._evaluate,
+                compares_old=self._compares_old,
                 object_checks=OBJECT_CHECKS,
             ),
             warn=self._warn,
@@ -90,8 +91,13 @@ class CustomResourceStrategies:
             writes=STATUS_ALONE,
             validate=self._validate_status,
             expressions=self._evaluate,
+            compares_old=self._compares_old,
             object_checks=OBJECT_CHECKS,
         )
+
+    def _compares_old(self) -> bool:
+        rules = self._rules()
+        return rules is not None and rules.compares_old
 
     def _validate_create(self, document: Document) -> list[FieldError]:
         errors = self._schema().validate_values(document) + self._validate_replicas(document)

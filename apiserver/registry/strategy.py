@@ -66,6 +66,8 @@ class UpdateStrategy(NamedTuple):
     validate: (new, old): what is wrong with the change, beyond what is wrong with `new` itself.
     validate_write: (context, new, old): likewise, where it matters who makes the change, or when.
     expressions: the rules of the type's schema that are expressions.
+    compares_old: whether they compare new values with old ones (transition rules): they may refuse also what
+        does not change.
     checks_object: whether the object as a whole is checked, too (`Strategy.validate`), and warned about. Of
         statuses it is not: who reports what is may not know how to mend what is wished for.
     warn: (new, old): what the client should know of the change, if the object is not checked.
@@ -83,6 +85,7 @@ class UpdateStrategy(NamedTuple):
     stamp: Callable[[WriteContext, Document, Document], None] | None = None
     validate_write: Callable[[WriteContext, Document, Document], list[FieldError]] | None = None
     expressions: ExpressionRules | None = None
+    compares_old: Callable[[], bool] | None = None
     raises_generation: bool = True
     resets: tuple[str, ...] | None = None
     writes: tuple[str, ...] = ()

@@ -134,7 +134,7 @@ def validate_update(
     """
     resource, strategy = request.resource, request.resource.strategy
     rules = request.update or strategy.update
-    if is_unchanged:
+    if is_unchanged and not (rules.compares_old is not None and rules.compares_old()):
         # What is stored and stays as it is has been checked.
         return Findings((), _warnings(strategy, rules, new, old))
     meta, old_meta = new["metadata"], old["metadata"]

@@ -405,6 +405,44 @@ def test_true_and_1_are_different_values(api: Api) -> None:
     assert api.get(path).ok()["spec"]["x"] is True
 
 
+NOTHING: Final[dict[str, tuple[str, str, Any, str]]] = {
+    "the same object": ("put", "", None, "json"),
+    "the same object, in a dry run": ("put", "?dryRun=All", None, "json"),
+    "the same status": ("put", "/status", None, "json"),
+    "an empty merge patch": ("patch", "", {}, "merge"),
+    "an empty merge patch of the status": ("patch", "/status", {}, "merge"),
+    "a JSON patch without operations": ("patch", "", [], "json-patch"),
+    "the same apply": ("patch", "?fieldManager=m", {"i": 1}, "application/apply-patch+yaml"),
+}
+
+
+@pytest.mark.parametrize(("verb", "suffix", "body", "media_type"), NOTHING.values(), ids=NOTHING)
+@pytest.mark.parametrize("rule", ["self > oldSelf", "self >= oldSelf", "self > 0"])
+def test_r01_a_write_that_changes_nothing_is_a_transition(
+    rule: str, verb: str, suffix: str, body: Any, media_type: str, api: Api
+) -> None:
+    """It is validated before it is found to change nothing."""
+    number = {"type": "integer", "x-kubernetes-validations": [{"rule": rule}]}
+    spec = {"type": "object", "properties": {"i": number}}
+    schema = {"type": "object", "properties": {"spec": spec, "status": {"type": "object"}}}
+    defined = define(api, definition(new_group(), version(schema=schema, subresources={"status": {}})))
+    path = f"{defined.objects()}/a"
+    apply = "application/apply-patch+yaml"
+    made = api.patch(f"{path}?fieldManager=m", defined.body("a", spec={"i": 1}), apply).ok()
+    for _ in range(2):
+        if verb == "put":
+            answer = api.put(f"{path}{suffix}", made)
+        elif media_type == apply:
+            answer = api.patch(f"{path}{suffix}", defined.body("a", spec=body), apply)
+        else:
+            answer = api.patch(f"{path}{suffix}", body, media_type)
+        if rule == "self > oldSelf":
+            assert (answer.status, answer.causes) == (422, [("FieldValueInvalid", "spec.i")])
+        else:
+            assert answer.ok()["metadata"] == made["metadata"]
+    assert api.get(path).ok() == made
+
+
 def test_finalizers_need_no_domain_but_clients_are_warned(defined: Defined, api: Api) -> None:
     body = defined.body("a")
     body["metadata"]["finalizers"] = ["mine", "example.com/mine"]

@@ -11,7 +11,7 @@ from functools import cached_property, partial
 from typing import Final
 
 from apiserver import field_errors
-from apiserver.apiextensions.schema_rules.compilation import SELF
+from apiserver.apiextensions.schema_rules.compilation import OLD_SELF, SELF, rules_of
 from apiserver.apiextensions.schema_rules.evaluation import (
     UNLIMITED,
     WHOLE_OBJECT,
@@ -28,7 +28,7 @@ from apiserver.apiextensions.schema_rules.rule_tree import (
 from apiserver.field_errors import FieldError
 from apiserver.registry.findings import Findings, TakesLong
 from apiserver.schema.custom.correlation import Correlation
-from apiserver.schema.custom.json_schema import JSONSchema
+from apiserver.schema.custom.json_schema import JSONSchema, all_schemas
 from apiserver.schema.extensions import Extensions
 from apiserver.vocabulary import Document
 
@@ -78,6 +78,13 @@ class RuleValidator:
         change = ValueChange(correlation, None)
         self._timer.evaluated(partial(evaluation.evaluate, self._root, new, old, None, change))
         return Findings(evaluation.errors, [str(each) for each in evaluation.warnings])
+
+    @cached_property
+    def compares_old(self) -> bool:
+        """Whether a rule may name the old value: it may fail also where nothing changes."""
+        schemas = all_schemas(self._schema)
+        rules = (rule for each in schemas for rule in rules_of(each, self._extensions))
+        return any(OLD_SELF in rule.rule for rule in rules)
 
     @cached_property
     def _root(self) -> RuleNode | None:

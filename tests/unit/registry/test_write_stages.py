@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+import pytest
+
 from apiserver.field_errors import FieldError, forbidden
+from apiserver.registry.findings import Findings
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.registry.write_request import WriteRequest
 from apiserver.registry.write_stages import validate_create, validate_update
@@ -31,6 +34,31 @@ def is_refused(new: bool, old: bool, update: UpdateStrategy | None = None) -> bo
     request = replace(REQUEST, update=update)
     found = validate_update(request, changed, stored, NOW, is_unchanged=False, is_bounded=True)
     return [error.field for error in found.errors] == ["odd"]
+
+
+# Whether a write changes anything, whether the rules compare new values with old ones, and whether it is
+# checked.
+CHECKED: Final[dict[str, tuple[bool, bool | None, bool]]] = {
+    "a change": (False, None, True),
+    "no change": (True, None, False),
+    "no change, and rules that compare nothing": (True, False, False),
+    "no change, and rules that compare": (True, True, True),
+}
+
+
+@pytest.mark.parametrize(("is_unchanged", "compares", "is_checked"), CHECKED.values(), ids=CHECKED)
+def test_r01_what_does_not_change_is_checked_by_rules_that_compare(
+    is_unchanged: bool, compares: bool | None, is_checked: bool
+) -> None:
+    def fails(new: Document, old: Document | None, errors: object, is_bounded: bool) -> Findings:
+        return Findings([forbidden("spec", "it does not grow")])
+
+    compares_old = None if compares is None else lambda: compares
+    update = UpdateStrategy(expressions=fails, compares_old=compares_old)
+    document = {"metadata": dict(META), "odd": False}
+    request = replace(REQUEST, update=update)
+    found = validate_update(request, document, document, NOW, is_unchanged=is_unchanged, is_bounded=True)
+    assert bool(found.errors) == is_checked
 
 
 def test_a_stored_object_may_keep_breaking_a_rule_that_ratchets() -> None:

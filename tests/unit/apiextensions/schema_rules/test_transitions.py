@@ -24,6 +24,24 @@ from tests.unit.apiextensions.schema_rules.schemas import (
 
 # ---- transitions
 
+# The schema of the field `n`, and whether its rules may name an old value.
+RULES: Final[dict[str, tuple[Schema, bool]]] = {
+    "none": (INT, False),
+    "of the value alone": (ruled(INT, {"rule": "self > 0"}), False),
+    "of the old value": (ruled(INT, {"rule": "self > oldSelf"}), True),
+    "of the old value, if any": (
+        ruled(INT, {"rule": "!oldSelf.hasValue() || self > oldSelf.value()", "optionalOldSelf": True}),
+        True,
+    ),
+    "one of several": (ruled(INT, {"rule": "self > 0"}, {"rule": "self > oldSelf"}), True),
+    "in items": (by_key(object_of(k=STRING, n=ruled(INT, {"rule": "self > oldSelf"}))), True),
+}
+
+
+@pytest.mark.parametrize(("schema", "compares"), RULES.values(), ids=RULES)
+def test_whether_rules_compare_with_the_old_value(schema: Schema, compares: bool) -> None:
+    assert RuleValidator(object_of(spec=object_of(n=schema)), vendor="kubernetes").compares_old == compares
+
 
 UP: Final = object_of(n=ruled(INT, {"rule": "self >= oldSelf", "message": "only up"}))
 BY_KEY: Final = by_key(object_of(k=STRING, n=ruled(INT, {"rule": "self >= oldSelf", "message": "only up"})))
