@@ -19,6 +19,7 @@ from apiserver.errors import ServiceUnavailable
 from apiserver.metrics.conversion_webhooks import ConversionWebhookMetrics
 from apiserver.vocabulary import Document
 from apiserver.webhooks.client import Channel, WebhookClient
+from apiserver.webhooks.client_config import ClientConfig
 from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.tls import UnusableBundle, client_context
 from apiserver.wire import json_text
@@ -55,9 +56,8 @@ class ConversionWebhook:
         self._http, self._metrics = http, metrics
         self._group, self._definition = group, definition
         self._accepted = described.get("conversionReviewVersions") or ()
-        client: Document = described.get("clientConfig") or {}
-        self._ca_bundle: str = client.get("caBundle") or ""
-        self.url = client.get("url") or _url_of(client.get("service") or {})
+        client = ClientConfig.of(described.get("clientConfig") or {})
+        self._ca_bundle, self.url = client.ca_bundle, client.url
         self._context: ssl.SSLContext | None = None
 
     async def convert(self, objects: Sequence[Document], desired: str) -> list[Document]:
@@ -102,7 +102,7 @@ class ConversionWebhook:
 
     async def _post(self, review: Document) -> tuple[Any, bytes]:
         """Returns the answer, parsed and as it came. Raises WebhookError."""
-        url = f"{self.url}{'&' if '?' in self.url else '?'}timeout={TIMEOUT_S}s"
+        url = f"{self.url}?timeout={TIMEOUT_S}s"
         try:
             data = orjson.dumps(review)
         except orjson.JSONEncodeError:
@@ -133,12 +133,6 @@ class ConversionWebhook:
 
 def _version_of(api_version: str) -> str:
     return api_version.rpartition("/")[2]
-
-
-def _url_of(service: Document) -> str:
-    host = f"{service.get('name', '')}.{service.get('namespace', '')}.svc"
-    path = service.get("path") or "/"
-    return f"https://{host}:{service.get('port') or 443}{'' if path.startswith('/') else '/'}{path}"
 
 
 def _batches(objects: Sequence[Document]) -> Sequence[Sequence[Document]]:

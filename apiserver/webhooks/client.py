@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 from aiohttp import ThreadedResolver
 from yarl import URL
 
+from apiserver.field_errors import truncated
 from apiserver.registry.offload import Offload
 from apiserver.registry.size_class import size_class
 from apiserver.vocabulary import IPNetwork
@@ -33,8 +34,13 @@ from apiserver.wire import json_text
 
 # As long as the largest body of a request. With it goes the bound on values of `json_text`.
 ANSWER_BYTES_MAX: Final = 3 * 1024 * 1024
-# Of URLs that are taken apart once.
+# Of URLs that are taken apart once, if they are not longer than this.
 DESTINATIONS_MAX: Final = 1_024
+URL_LENGTH_MAX: Final = 2_048
+# Of one call, if it is redirected. Go's client: 10.
+REQUESTS_MAX: Final = 10
+# The redirections that repeat a request as it is; others would make a GET of it.
+_REPEATED: Final = frozenset({307, 308})
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 # Of a compressed answer a few bytes may stand for gigabytes. The name is that of kube-apiserver.
 _HEADERS: Final = (
@@ -43,6 +49,7 @@ _HEADERS: Final = (
     "Accept: application/json\r\n"
     "Accept-Encoding: identity\r\n"
 )
+_TARGET: Final = re.compile(r"[a-z]+://[^/?#\\]+(/[!-\"$-\[\]-~]*)")
 _HEADER_VALUE: Final = re.compile(r"[^\x00-\x08\x0a-\x1f\x7f]*")
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -79,16 +86,23 @@ class _Destination(NamedTuple):
         return Place(self.host, self.port, context, channel.server_name or self.host)
 
 
-@lru_cache(maxsize=DESTINATIONS_MAX)
 def _destination(text: str) -> _Destination:
     """Raises ValueError."""
+    return _known_destination(text) if len(text) <= URL_LENGTH_MAX else _known_destination.__wrapped__(text)
+
+
+@lru_cache(maxsize=DESTINATIONS_MAX)
+def _known_destination(text: str) -> _Destination:
     url = URL(text)
     if url.scheme not in _DEFAULT_PORTS or not url.raw_host or not url.port:
         raise ValueError("unsupported URL")
     authority = f"[{url.raw_host}]" if ":" in url.raw_host else url.raw_host
     if url.port != _DEFAULT_PORTS[url.scheme]:
         authority += f":{url.port}"
-    head = f"POST {url.raw_path_qs} HTTP/1.1\r\nHost: {authority}\r\n{_HEADERS}"
+    # As the text has it, where that is escaped: yarl takes escapes away that Go makes.
+    target = _TARGET.fullmatch(text)
+    path = url.raw_path_qs if target is None else target[1]
+    head = f"POST {path} HTTP/1.1\r\nHost: {authority}\r\n{_HEADERS}"
     if url.user is not None:
         pair = f"{url.user}:{url.password or ''}".encode()
         head += f"Authorization: Basic {base64.b64encode(pair).decode()}\r\n"
@@ -127,14 +141,21 @@ class WebhookClient:
     ) -> Answer:
         """Returns what a webhook answers to a review, whatever its status.
 
-        timeout_s: until the whole answer is there. Redirections are not followed.
+        timeout_s: until the whole answer is there. Redirections that repeat the request are followed.
         needs_body: without it a body that cannot be read is taken as empty, if the status is of a success.
         Raises CallFailed.
         """
-        answer = AnswerReader(ANSWER_BYTES_MAX)
+        answer, asked = AnswerReader(ANSWER_BYTES_MAX), {url}
         try:
             async with asyncio.timeout(timeout_s):
                 await self._send(url, review, channel, answer)
+                while answer.status in _REPEATED and answer.location:
+                    url, channel = _redirected(url, answer.location, channel)
+                    if url in asked or len(asked) == REQUESTS_MAX:
+                        raise CallFailed(f'Post "{_shown(url)}": stopped after {len(asked)} redirects')
+                    asked.add(url)
+                    answer = AnswerReader(ANSWER_BYTES_MAX)
+                    await self._send(url, review, channel, answer)
             if answer.encoding not in ("", "identity"):
                 raise CallFailed("the answer is compressed, which was not asked for")
         except (CallFailed, AnswerTooLong, MalformedAnswer, ConnectionBroken, TimeoutError) as error:
@@ -160,6 +181,31 @@ class WebhookClient:
         return await self._offload.run_begun(size_class(len(body)), work, *args, **kwargs)
 
 
+def _redirected(url: str, location: str, channel: Channel) -> tuple[str, Channel]:
+    """Returns where a redirection leads to, and how that is called. Raises CallFailed.
+
+    Another server is shown no credentials, and none is called without TLS if the first one was with it.
+    """
+    before = URL(url)
+    try:
+        target = before.join(URL(location)).with_fragment(None)
+        if target.scheme != "https" and target.scheme != before.scheme:
+            raise ValueError(f'unsupported protocol scheme "{target.scheme}"')
+        is_other = (target.scheme, target.host, target.port) != (before.scheme, before.host, before.port)
+    except ValueError as error:
+        raise CallFailed(f'Post "{truncated(location)}": {error}') from None
+    return str(target), Channel(channel.context) if is_other else channel
+
+
+def _shown(url: str) -> str:
+    """Returns a URL as Go's client tells it, without the password in it."""
+    try:
+        parsed = URL(url)
+        return str(parsed.with_password("***")) if parsed.password is not None else url
+    except ValueError:
+        return url
+
+
 def _lines(headers: Iterable[tuple[str, str]]) -> str:
     """Raises ValueError."""
     lines = ""
@@ -181,7 +227,7 @@ def _failure(url: str, error: Exception) -> CallFailed:
         error.cause is None or isinstance(error.cause, ConnectionResetError)
     )
     told = "context deadline exceeded" if is_timeout else _told(url, error)
-    return CallFailed(f'Post "{url}": {told}', is_transient=is_transient, is_timeout=is_timeout)
+    return CallFailed(f'Post "{_shown(url)}": {told}', is_transient=is_transient, is_timeout=is_timeout)
 
 
 def _told(url: str, error: Exception) -> str:

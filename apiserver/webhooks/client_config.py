@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from typing import Final, NamedTuple, Self
-from urllib.parse import urlsplit
+from urllib.parse import quote_from_bytes, urlsplit
 
+from apiserver.golang.urls import InvalidUrl, parse
 from apiserver.vocabulary import Document
 
 SERVICE_PORT: Final = 443
 _PORT: Final = re.compile(r":[0-9]+$")
+# What Go leaves as it is in a path.
+_SAFE: Final = "/$&+,:;=@"
 
 
 class ClientConfig(NamedTuple):
@@ -35,12 +39,34 @@ class ClientConfig(NamedTuple):
 
     @classmethod
     def of(cls, document: Document) -> Self:
-        url = document.get("url") or _url_of(document.get("service") or {})
-        return cls(url, document.get("caBundle") or "")
+        url = document.get("url")
+        return cls(
+            cleaned_url(url) if url else _url_of(document.get("service") or {}),
+            document.get("caBundle") or "",
+        )
+
+
+def cleaned_url(text: str) -> str:
+    """Returns a URL as Go's client asks for it: without `.`, `..`, slashes too many, and a query.
+
+    Whoever calls it is told what is wrong with a text that is no URL.
+    Source: k8s.io/client-go, rest/request.go and url_utils.go.
+    """
+    try:
+        url = parse(text)
+    except InvalidUrl:
+        return text
+    user = f"{url.user}@" if url.user is not None else ""
+    return f"{url.scheme}://{user}{url.host}{_cleaned(url.path)}"
 
 
 def _url_of(service: Document) -> str:
     host = f"{service.get('name', '')}.{service.get('namespace', '')}.svc"
-    path = service.get("path") or "/"
-    slash = "" if path.startswith("/") else "/"
-    return f"https://{host}:{service.get('port') or SERVICE_PORT}{slash}{path}"
+    path = (service.get("path") or "").encode("utf-8", "replace")
+    return f"https://{host}:{service.get('port') or SERVICE_PORT}{_cleaned(path)}"
+
+
+def _cleaned(path: bytes) -> str:
+    """Returns a path that is not escaped as it is asked for."""
+    whole = posixpath.normpath(b"/" + path)
+    return quote_from_bytes(b"/" + whole.lstrip(b"/"), _SAFE)

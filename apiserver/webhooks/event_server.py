@@ -11,7 +11,7 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from apiserver.webhooks.client_config import ClientConfig
+from apiserver.webhooks.client_config import ClientConfig, cleaned_url
 from apiserver.webhooks.credential_files import CredentialFiles
 from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.kubeconfig import Cluster
@@ -59,4 +59,5 @@ class EventServer:
         cluster, bundle = self._cluster, b""
         if cluster.authorities is not None:
             bundle = await self._files.pem(cluster.authorities)
-        return ClientConfig(cluster.server, base64.b64encode(bundle).decode(), cluster.tls_server_name)
+        authorities = base64.b64encode(bundle).decode()
+        return ClientConfig(cleaned_url(cluster.server), authorities, cluster.tls_server_name)

@@ -55,6 +55,7 @@ class AnswerReader:
     """One answer, as far as it has come.
 
     status: 0 until the head is there. content_type: without parameters. encoding: of the body, in lower case.
+    location: where it leads to, if it leads anywhere.
     keeps_open: whether the connection may be used for another request once the answer is complete.
     """
 
@@ -72,6 +73,7 @@ class AnswerReader:
         "encoding",
         "is_complete",
         "keeps_open",
+        "location",
         "status",
     )
 
@@ -79,6 +81,7 @@ class AnswerReader:
         self.status = 0
         self.content_type = ""
         self.encoding = ""
+        self.location = ""
         self.keeps_open = True
         self.is_complete = False
         self._bytes_max = body_bytes_max
@@ -171,6 +174,8 @@ class AnswerReader:
                     self.content_type = value.partition(b";")[0].strip().lower().decode("latin-1")
                 case b"content-encoding":
                     self.encoding = value.lower().decode("latin-1")
+                case b"location":
+                    self.location = value.decode("utf-8", "replace")
                 case b"connection":
                     if b"close" in (each.strip() for each in value.lower().split(b",")):
                         self.keeps_open = False

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
 from apiserver.errors import Timeout
-from apiserver.webhooks.client_config import ClientConfig
+from apiserver.webhooks.client_config import ClientConfig, cleaned_url
 from apiserver.webhooks.credential_files import CredentialFiles
 from apiserver.webhooks.credentials import ClientCredentials, HostCredentials
 from apiserver.webhooks.errors import CallFailed
@@ -66,7 +66,9 @@ class ReviewServer:
         if self._cluster.authorities is not None:
             bundle = await self._files.pem(self._cluster.authorities)
         server = ClientConfig(
-            self._cluster.server, base64.b64encode(bundle).decode(), self._cluster.tls_server_name
+            cleaned_url(self._cluster.server),
+            base64.b64encode(bundle).decode(),
+            self._cluster.tls_server_name,
         )
         pause_s = self._backoff_s
         for attempt in range(1, ATTEMPTS_MAX + 1):

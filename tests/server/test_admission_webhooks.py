@@ -355,15 +355,27 @@ async def trickles(_: str, review: Review) -> Reply:
     return web.Response(body=body(), content_type="application/json")
 
 
-async def redirects(_: str, review: Review) -> Reply:
-    return web.Response(status=302, headers={"Location": "https://127.0.0.1:1/"})
+def redirects(status: int, location: str) -> Answering:
+    async def answer(_: str, review: Review) -> Reply:
+        return web.Response(status=status, headers={"Location": location})
+
+    return answer
 
 
 FAILURES: dict[str, tuple[Answering, str]] = {
     "hangs": (hangs, "context deadline exceeded"),
     "trickles": (trickles, "context deadline exceeded"),
     "100 MB": (replies(b" " * 100_000_000), "longer than 3145728 bytes"),
-    "redirects": (redirects, "responded with the status code 302"),
+    "redirects": (redirects(302, "https://127.0.0.1:1/"), "responded with the status code 302"),
+    "redirects to where TLS is not": (
+        redirects(307, "http://127.0.0.1:1/"),
+        'Post "http://127.0.0.1:1/": unsupported protocol scheme "http"',
+    ),
+    "redirects to where clouds hand out credentials": (
+        redirects(308, "https://169.254.169.254/latest"),
+        "dial tcp 169.254.169.254: address is denied by --webhook-deny-cidrs",
+    ),
+    "redirects to itself": (redirects(307, "?"), "stopped after "),
     "nested deeply": (replies(b"[" * 100_000), "json parse error"),
     "no object": (replies(b"[]"), "not an object"),
     "other uid": (

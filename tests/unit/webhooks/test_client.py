@@ -6,7 +6,7 @@ import asyncio
 import gzip
 import ipaddress
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from yarl import URL
 from apiserver.registry.offload import Offload
 from apiserver.vocabulary import Document
 from apiserver.webhooks.caller import AdmissionCaller
-from apiserver.webhooks.client import ANSWER_BYTES_MAX, Channel, WebhookClient
+from apiserver.webhooks.client import ANSWER_BYTES_MAX, REQUESTS_MAX, Channel, WebhookClient
 from apiserver.webhooks.credentials import HostCredentials
 from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.event_server import EventServer
@@ -167,12 +167,134 @@ async def test_answers_that_are_not_parsed(body: bytes, message: str, client: We
         await client.parse(body)
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_redirections_are_not_followed(status: int, client: WebhookClient) -> None:
+@pytest.mark.parametrize("status", [301, 302, 303])
+async def test_redirections_that_make_another_request_are_not_followed(
+    status: int, client: WebhookClient
+) -> None:
     async with serving(answers(b"{}")) as (elsewhere, asked):
         async with serving(answers(b"", status, Location=elsewhere)) as (url, _):
             assert (await client.post(url, b"{}", CHANNEL, 30)).status == status
         assert asked == []
+
+
+def leading(paths: Mapping[str, str], status: int = 307) -> Answering:
+    """Redirects from paths to URLs; others are answered."""
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        body = await request.read()
+        target = paths.get(request.rel_url.raw_path_qs)
+        if target is None:
+            return web.Response(body=body)
+        return web.Response(status=status, headers={"Location": target} if target else {})
+
+    return answer
+
+
+@pytest.mark.parametrize("status", [307, 308])
+@pytest.mark.parametrize("location", ["/b?c=d", "b?c=d", "/x/../b?c=d", "//127.0.0.1:{port}/b?c=d#e"])
+async def test_redirections_that_repeat_the_request_are_followed(
+    status: int, location: str, client: WebhookClient
+) -> None:
+    paths: dict[str, str] = {}
+    async with serving(leading(paths, status)) as (url, requests):
+        paths["/call?timeout=1s"] = location.replace("{port}", str(URL(url).port))
+        channel = CHANNEL._replace(headers=[("Authorization", "Bearer x")])
+        answer = await client.post(f"{url}?timeout=1s", b'{"a":1}', channel, 30)
+        assert (answer.status, answer.body) == (200, b'{"a":1}')
+        asked = [(each.method, each.rel_url.raw_path_qs) for each in requests]
+        assert asked == [("POST", "/call?timeout=1s"), ("POST", "/b?c=d")]
+        assert {each.headers["Authorization"] for each in requests} == {"Bearer x"}
+
+
+async def test_another_server_is_shown_no_credentials(client: WebhookClient) -> None:
+    async with (
+        serving(answers(b"{}")) as (elsewhere, asked),
+        serving(leading({"/call": elsewhere})) as (url, _),
+    ):
+        channel = CHANNEL._replace(headers=[("Authorization", "Bearer x")])
+        assert (await client.post(url, b"{}", channel, 30)).status == 200
+        assert "Authorization" not in asked[0].headers
+
+
+# Where each of some paths leads to, how many requests there are, and what the error says.
+LOOPS: Final[dict[str, tuple[dict[str, str], int, str]]] = {
+    "to itself": ({"/call": "/call"}, 1, r'/call": stopped after 1 redirects$'),
+    "in a circle": ({"/call": "/b", "/b": "/c", "/c": "/b"}, 3, r'/b": stopped after 3 redirects$'),
+    "without end": (
+        {"/call": "/0", **{f"/{n}": f"/{n + 1}" for n in range(99)}},
+        REQUESTS_MAX,
+        r'/9": stopped after 10 redirects$',
+    ),
+}
+
+
+@pytest.mark.parametrize(("paths", "count", "message"), LOOPS.values(), ids=LOOPS)
+async def test_redirections_are_followed_once_each(
+    paths: dict[str, str], count: int, message: str, client: WebhookClient
+) -> None:
+    async with serving(leading(paths)) as (url, requests):
+        with pytest.raises(CallFailed, match=message):
+            await client.post(url, b"{}", CHANNEL, 30)
+        assert len(requests) == count
+
+
+async def test_as_many_redirections_are_followed_as_in_kubernetes(client: WebhookClient) -> None:
+    paths = {"/call": "/0", **{f"/{n}": f"/{n + 1}" for n in range(REQUESTS_MAX - 2)}}
+    async with serving(leading(paths)) as (url, requests):
+        assert (await client.post(url, b"{}", CHANNEL, 30)).status == 200
+        assert len(requests) == REQUESTS_MAX
+
+
+# Where a redirection leads to, and why it is not followed.
+NOWHERE: Final = {
+    "a denied address": ("http://198.51.100.9/", "address is denied by --webhook-deny-cidrs"),
+    "a denied address, spelt otherwise": ("http://[::ffff:198.51.100.9]/", "address is denied by"),
+    "another scheme": ("ftp://127.0.0.1/", 'unsupported protocol scheme "ftp"'),
+    "a file": ("file:///etc/passwd", 'unsupported protocol scheme "file"'),
+    "no URL": ("http://[::1", r'^Post "http://\[::1": '),
+}
+
+
+@pytest.mark.parametrize(("location", "message"), NOWHERE.values(), ids=NOWHERE)
+async def test_redirections_that_lead_nowhere(location: str, message: str) -> None:
+    async with calling("198.51.100.0/24") as client, serving(leading({"/call": location})) as (url, requests):
+        with pytest.raises(CallFailed, match=message):
+            await client.post(url, b"{}", CHANNEL, 30)
+        assert len(requests) == 1
+
+
+async def test_a_redirection_without_a_location_is_an_answer(client: WebhookClient) -> None:
+    async with serving(leading({"/call": ""})) as (url, _):
+        assert (await client.post(url, b"{}", CHANNEL, 30)).status == 307
+
+
+async def test_all_redirections_together_have_the_time_of_one_call(client: WebhookClient) -> None:
+    may_end = asyncio.Event()
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        if request.path == "/call":
+            return web.Response(status=307, headers={"Location": "/slow"})
+        await may_end.wait()
+        return web.Response()
+
+    async with serving(answer) as (url, _):
+        with pytest.raises(CallFailed, match=r'/slow": context deadline exceeded'):
+            await client.post(url, b"{}", CHANNEL, 0.1)
+        may_end.set()
+
+
+async def test_passwords_in_urls_are_not_told(client: WebhookClient) -> None:
+    with pytest.raises(CallFailed) as failed:
+        await client.post("http://user:secret@127.0.0.1:1/", b"{}", CHANNEL, 30)
+    assert str(failed.value).startswith('Post "http://user:***@127.0.0.1:1/": dial tcp ')
+
+
+# Go escapes more than others do.
+@pytest.mark.parametrize("path", ["/a%21b%28c%29%2A", "/%C3%A4", "/a%2Fb", "/x?timeout=1s", "/"])
+async def test_what_is_escaped_is_asked_for_as_it_is(path: str, client: WebhookClient) -> None:
+    async with serving(answers(b"{}")) as (url, requests):
+        await client.post(url.removesuffix("/call") + path, b"{}", CHANNEL, 30)
+        assert [each.raw_path for each in requests] == [path]
 
 
 async def test_an_answer_that_trickles_is_not_waited_for(client: WebhookClient) -> None:
