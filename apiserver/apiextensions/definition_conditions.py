@@ -14,6 +14,7 @@ ESTABLISHED: Final = "Established"
 TERMINATING: Final = "Terminating"
 NAMES_ACCEPTED: Final = "NamesAccepted"
 NON_STRUCTURAL: Final = "NonStructuralSchema"
+STORAGE_MIGRATING: Final = "StorageMigrating"
 API_APPROVED: Final = "KubernetesAPIApprovalPolicyConformant"
 
 
@@ -29,7 +30,7 @@ def set_definition_condition(definition: Document, new: Document, now: str) -> N
     time = now
     if before is not None and before.get("status") == new["status"]:
         time = before.get("lastTransitionTime") or now
-    words = {key: new[key] for key in ("reason", "message") if new.get(key)}
+    words = {key: new[key] for key in ("reason", "message", "observedGeneration") if new.get(key)}
     placed = {"type": new["type"], "status": new["status"], "lastTransitionTime": time, **words}
     if before is None:
         conditions = [*conditions, placed]

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple, Protocol
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.aggregation.namespaces import RemoteNamespaces
 from apiserver.aggregation.owners import RemoteOwners
+from apiserver.apiextensions import definitions as definitions_of_custom_resources
 from apiserver.app.aggregation import Aggregation
 from apiserver.app.core import Core
 from apiserver.authz.attributes import Authorizer
@@ -36,6 +37,7 @@ from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.controllers.garbage_collector.garbage_collector import GarbageCollector
 from apiserver.controllers.garbage_collector.graph_builder import GraphBuilder
 from apiserver.controllers.leader_election import ElectionTimes, LeaderElector, LeaseLock
+from apiserver.controllers.migrated_definitions import MigratedDefinitions
 from apiserver.controllers.namespace_default_objects import (
     DefaultObject,
     NamespaceDefaultObjects,
@@ -116,6 +118,7 @@ def build_controllers(
     of_requests = (GroupResource(certificate_group, certificate_requests.RESOURCE),)
     registry, served, runs = core.registry, core.served, core.config.runs_controller
     networking, metrics = core.brand.group("networking"), core.metrics
+    definitions = GroupResource(core.brand.group("apiextensions"), definitions_of_custom_resources.RESOURCE)
     migrations = GroupResource(
         core.brand.group(storage_version_migrations.GROUP), storage_version_migrations.RESOURCE
     )
@@ -254,7 +257,12 @@ def build_controllers(
         ControllerSpec(
             "storage-version-migrator-controller",
             lambda: StorageVersionMigrator(
-                registry, served, migrations, core.clock, metrics.storage_migrations
+                registry,
+                served,
+                migrations,
+                MigratedDefinitions(registry, served, definitions, core.offload, core.clock),
+                core.clock,
+                metrics.storage_migrations,
             ),
             leader_only=True,
             needs=(migrations,),

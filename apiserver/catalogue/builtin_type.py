@@ -38,6 +38,7 @@ class BuiltinType:
     defaults: the defaults of its definition and of those below it, by the definition's name.
     field_refusal: what is said of fields that cannot be selected by; see `selectors.OwnFields`.
     feature_gates: those that must all be on for it to be served, of those that the release has.
+    optional_gates: it is not served if one of these has been given as off.
     hub: where its objects are those of another version, or of another group, in another form. Strategy and
         selectable fields are then about that form; schema and columns about this one.
     """
@@ -59,6 +60,7 @@ class BuiltinType:
     selectable_fields: Mapping[str, FieldGetter] = dataclasses.field(default_factory=dict)
     field_refusal: str = ""
     feature_gates: tuple[str, ...] = ()
+    optional_gates: tuple[str, ...] = ()
     hub: Hub | None = None
 
 

@@ -281,7 +281,10 @@ class Catalogue:
 
     def _is_served(self, builtin: BuiltinType, runtime_config: RuntimeConfig) -> bool:
         life = life_of(builtin)
-        if self._gates is not None and not self._gates.allow(builtin.feature_gates):
+        gates = self._gates
+        if gates is not None and not gates.allow(builtin.feature_gates):
+            return False
+        if gates is not None and gates.are_turned_off(builtin.optional_gates):
             return False
         group_version = GroupVersion(full_group(builtin.group, self._brand), builtin.version)
         return life.is_in(self._release.minor) and runtime_config.serves(

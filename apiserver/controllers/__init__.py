@@ -18,6 +18,7 @@
     certificate_requests       signs, approves and deletes CertificateSigningRequests
     policy_type_checking       tells in the status of policies which expressions do not fit the objects
     storage_version_migrator   writes objects again that are not stored in their storage version
+    migrated_definitions       reports in the status of definitions that their objects are migrated
     storage_protection         releases claims and volumes once they are not in use
     cluster_role_aggregation   the rules of aggregated ClusterRoles
     rbac_policy                keeps the RBAC authorizer up to date

@@ -23,6 +23,7 @@ from apiserver.catalogue.storagemigration.storage_version_migrations import (
 )
 from apiserver.controllers.controller import Controller, Outcome, Requeue
 from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.controllers.migrated_definitions import MigratedDefinitions
 from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.errors import ApiError, Conflict, NotFound
 from apiserver.meta import timestamps
@@ -59,11 +60,14 @@ class StorageVersionMigrator:
         registry: Registry,
         served: ServedTable,
         migrations: GroupResource,
+        definitions: MigratedDefinitions,
         clock: Callable[[], float],
         metrics: StorageMigrationMetrics,
     ) -> None:
         self._registry, self._served, self._clock, self._metrics = registry, served, clock, metrics
-        self._of_migrations = migrations
+        self._of_migrations, self._definitions = migrations, definitions
+        # One migration of a resource after the other.
+        self._active: set[GroupResource] = set()
         self.queue: WorkQueue[str] = WorkQueue("storage-version-migrator-controller", BACKOFF)
 
     async def run(self) -> None:
@@ -91,12 +95,33 @@ class StorageVersionMigrator:
                 await self._tell(migration, FAILED, "resource does not exist in discovery")
                 self._metrics.count_ended(FAILED)
                 return None
-            failures = await self._migrate(migration, resource)
+            if wanted in self._active:
+                return Requeue()
+            self._active.add(wanted)
+            try:
+                failures = await self._migrate_all(migration, resource)
+            finally:
+                self._active.discard(wanted)
         except NotFound:
             return None
         except Conflict:  # It is another one by now.
             return Requeue()
-        return None if failures is None else await self._end(name, failures)
+        return await self._end(name, failures)
+
+    async def _migrate_all(self, migration: Document, resource: ServedResource) -> list[str]:
+        """Write all objects of a resource again, and say so in its definition, if it has one.
+
+        Returns why some could not be written. Raises Conflict, NotFound: see `_migrate`.
+        """
+        named, name = resource.group_resource, migration["metadata"]["name"]
+        began_at = await self._definitions.begin(named, name)
+        try:
+            failures = await self._migrate(migration, resource)
+        except (Conflict, NotFound):
+            await self._definitions.end(named, began_at, has_succeeded=False)
+            raise
+        await self._definitions.end(named, began_at, has_succeeded=not failures)
+        return failures
 
     async def _end(self, name: str, failures: list[str]) -> Outcome:
         kind, text = SUCCEEDED, ""
@@ -115,8 +140,8 @@ class StorageVersionMigrator:
 
     # ---- the objects
 
-    async def _migrate(self, migration: Document, resource: ServedResource) -> list[str] | None:
-        """Write all objects of a resource again. Returns why some could not be; None if nobody wants it now.
+    async def _migrate(self, migration: Document, resource: ServedResource) -> list[str]:
+        """Write all objects of a resource again. Returns why some could not be.
 
         Raises Conflict, NotFound: the migration is another one by now, or is gone.
         """

@@ -100,7 +100,7 @@ class FeatureGates:
 
     def __init__(self, minor: int, given: Mapping[str, bool] = MappingProxyType({})) -> None:
         """minor: of the release 1.`minor`. Raises InvalidGates."""
-        self.minor = minor
+        self.minor, self._given = minor, dict(given)
         self._stages = {
             gate.name: stage for gate in known_gates().values() if (stage := gate.stage(minor)) is not None
         }
@@ -126,6 +126,10 @@ class FeatureGates:
     def allow(self, names: Iterable[str]) -> bool:
         """Tells whether all of some gates are on, of those that the release has."""
         return all(self._states.get(name, True) for name in names)
+
+    def are_turned_off(self, names: Iterable[str]) -> bool:
+        """Tells whether one of some gates has been given as off."""
+        return any(self._given.get(name) is False for name in names)
 
     def is_default(self, name: str) -> bool:
         """Whether a gate, or one for all of a stage, is as it is by default. Raises KeyError, likewise."""

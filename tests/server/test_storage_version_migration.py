@@ -16,7 +16,7 @@ from typing import Any, Final
 import pytest
 
 from tests.support.api import Api
-from tests.support.definitions import define, definition, new_group
+from tests.support.definitions import condition, define, definition, new_group, version
 from tests.support.eventually import until
 from tests.support.server_process import ServerProcess
 
@@ -191,6 +191,90 @@ def test_custom_resources_and_what_there_is_not(tmp_path: Path) -> None:
         assert [(each["type"], each["message"]) for each in status["conditions"]] == [
             ("Failed", "resource does not exist in discovery")
         ]
+
+
+def two_versions(group: str, *, storage: str) -> dict[str, Any]:
+    return definition(group, *(version(name, storage=name == storage) for name in ("v1", "v2")))
+
+
+def migrating(found: Any) -> tuple[str, str, str]:
+    """Returns what a definition says of its last migration."""
+    said = condition(found, "StorageMigrating")
+    assert said["observedGeneration"] == found["metadata"]["generation"]
+    return said["status"], said["reason"], said["message"]
+
+
+def test_a_migration_leaves_only_the_storage_version_in_the_list_of_a_definition(tmp_path: Path) -> None:
+    """As of 1.36; then a version can be removed from the definition."""
+    with ServerProcess(tmp_path, *SERVED) as server, contextlib.closing(Api(server)) as api:
+        group = new_group()
+        defined = define(api, two_versions(group, storage="v1"))
+        defined.create("a").ok()
+        spec = two_versions(group, storage="v2")["spec"]
+        assert api.patch(defined.path, {"spec": spec}).ok()["status"]["storedVersions"] == ["v1", "v2"]
+        only_v2 = {"spec": {"versions": spec["versions"][1:]}}
+        assert api.patch(defined.path, only_v2).status == 422
+        status = migrate(api, "first", group, "widgets")
+        assert status["conditions"][-1]["type"] == "Succeeded"
+        found = api.get(defined.path).ok()
+        assert found["status"]["storedVersions"] == ["v2"]
+        assert migrating(found) == (
+            "False",
+            "MigrationSucceeded",
+            "The migration has succeeded and the stored versions have been updated",
+        )
+        # Nothing is lost of the other conditions, nor of the objects; and the version can go.
+        assert {each["type"] for each in found["status"]["conditions"]} >= {"Established", "NamesAccepted"}
+        api.patch(defined.path, only_v2).ok()
+        until(lambda: api.get(f"{defined.objects(version='v2')}/a").status == 200)
+
+
+def test_a_migration_that_fails_leaves_the_list_of_a_definition(tmp_path: Path) -> None:
+    group = new_group()
+    with ServerProcess(tmp_path, *SERVED) as server, contextlib.closing(Api(server)) as api:
+        defined = define(api, two_versions(group, storage="v1"))
+        for name in "ab":
+            defined.create(name).ok()
+        api.patch(defined.path, {"spec": two_versions(group, storage="v2")["spec"]}).ok()
+    with contextlib.closing(sqlite3.connect(tmp_path / "store" / "store.db")) as store, store:
+        broken = b'{"apiVersion":"%b/v1","kind":"Widget","metadata":{' % group.encode()
+        query = f"UPDATE versions SET value = ? WHERE key LIKE '%{group}/widgets/default/a'"
+        assert store.execute(query, (broken,)).rowcount
+    with ServerProcess(tmp_path, *SERVED) as server, contextlib.closing(Api(server)) as api:
+        until(lambda: api.get(f"{defined.objects()}/b").status == 200)
+        status = migrate(api, "first", group, "widgets")
+        assert status["conditions"][-1]["type"] == "Failed"
+        found = api.get(defined.path).ok()
+        assert found["status"]["storedVersions"] == ["v1", "v2"]
+        assert migrating(found) == ("False", "MigrationFailed", "The migration has failed")
+
+
+def test_migrations_of_a_resource_run_one_after_the_other(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path, *SERVED) as server, contextlib.closing(Api(server)) as api:
+        defined = define(api, definition(new_group()))
+        resource = {"group": defined.group, "resource": "widgets"}
+        for name in "abc":
+            api.post(MIGRATIONS, {"metadata": {"name": name}, "spec": {"resource": resource}}).ok()
+
+        def ended() -> list[str]:
+            found = api.get(MIGRATIONS).ok()["items"]
+            return [each["status"].get("conditions", [{"type": ""}])[-1]["type"] for each in found]
+
+        until(ended, lambda found: found == ["Succeeded"] * 3)
+        assert migrating(api.get(defined.path).ok())[:2] == ("False", "MigrationSucceeded")
+
+
+GATE: Final = "StorageVersionMigrator"
+
+
+@pytest.mark.parametrize("given", ["", "true", "false"])
+def test_the_gate_of_migrations(tmp_path: Path, given: str) -> None:
+    """README's table of differences: --runtime-config alone has them served, unless the gate is off."""
+    gates = [f"--feature-gates={GATE}={given}"] if given else []
+    with ServerProcess(tmp_path, SERVED[0], *gates) as server, contextlib.closing(Api(server)) as api:
+        assert api.get(MIGRATIONS).status == (404 if given == "false" else 200)
+        states = api.get("/metrics").body.decode()
+        assert f'kubernetes_feature_enabled{{name="{GATE}",stage="BETA"}} {int(given == "true")}' in states
 
 
 def test_objects_that_cannot_be_read_are_named(of_old_release: Path) -> None:

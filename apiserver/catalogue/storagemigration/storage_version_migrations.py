@@ -43,6 +43,8 @@ def builtin_type() -> BuiltinType:
             allows_unconditional_update=False,
         ),
         columns=table.DEFAULT,
+        # Off by default, and needed in Kubernetes: here --runtime-config is enough.
+        optional_gates=("StorageVersionMigrator",),
     )
 
 
