@@ -151,6 +151,8 @@ async def messages(socket: web.WebSocketResponse) -> AsyncIterator[bytes]:
         match message.type:
             case WSMsgType.BINARY:
                 yield message.data
+            case WSMsgType.TEXT:  # Go's server takes both for the same.
+                yield message.data.encode()
             case WSMsgType.PING:
                 await socket.pong(message.data)
             case WSMsgType.PONG:

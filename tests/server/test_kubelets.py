@@ -356,6 +356,7 @@ def test_kubectl_proxies(api: Api, pod: str, kubectl: Kubectl, namespace: str) -
             assert answer.read() == b"line1\nline2\n"
 
 
+TEXT: Final = 1
 BINARY: Final = 2
 V5: Final = "v5.channel.k8s.io"
 STDIN, STDOUT, _, ERROR, _, CLOSE = 0, 1, 2, 3, 4, 255
@@ -383,6 +384,8 @@ def test_a_shell_over_websocket(server: ServerProcess, pod: str) -> None:
             while len(received) < len(piece):
                 received += client.receive()[1][1:]
             assert received == piece
+        client.send(TEXT, bytes((STDIN,)) + b"text")  # as some clients send what is a text
+        assert client.receive() == (BINARY, bytes((STDOUT,)) + b"text")
         client.send(BINARY, b"")  # nothing
         client.send(BINARY, b"\x09no such channel")
         client.send(BINARY, bytes((CLOSE, STDIN)))
