@@ -56,7 +56,14 @@ def build_connectors(core: Core, forwarder: Forwarder, authorize: AuthorizationC
         watched.append(WatchedFiles("certificates for kubelets", files.paths, contents, apply, observe=count))
     slices = partial(served.hub, brand.group("discovery"), "endpointslices")
     label = f"{brand.vendor}.io/service-name"
-    streams = pod_connectors(registry, served, forwarder, kubelets, core.origins)
+    streams = pod_connectors(
+        registry,
+        served,
+        forwarder,
+        kubelets,
+        core.origins,
+        splits_log_streams=config.pod_logs_query_split_streams,
+    )
     if config.gates.is_on("AuthorizePodWebsocketUpgradeCreatePermission"):
         streams = for_creators(authorize, streams)
     proxies = proxy_connectors(registry, forwarder, kubelets, slices, label)

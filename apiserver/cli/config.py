@@ -40,6 +40,7 @@ FEATURE_GATES: Final[Mapping[str, str]] = MappingProxyType(
         "DeclarativeValidationTakeover": "declarative_validation_takeover",
         "DetectCacheInconsistency": "detect_cache_inconsistency",
         "ListFromCacheSnapshot": "list_from_cache_snapshot",
+        "PodLogsQuerySplitStreams": "pod_logs_query_split_streams",
     }
 )
 # The gates without which some types are not served (`catalogue`).
@@ -277,6 +278,7 @@ class Config:
     # As they are given; those that have an effect have fields of their own.
     feature_gates: tuple[tuple[str, bool], ...] = ()
     list_from_cache_snapshot: bool = True
+    pod_logs_query_split_streams: bool = False
     detect_cache_inconsistency: bool = True
     cbor: bool = False
     allow_unsafe_malformed_object_deletion: bool = False

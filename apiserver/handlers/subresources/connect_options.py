@@ -42,6 +42,7 @@ _INT64_MAX: Final = (1 << 63) - 1
 _DIGITS_MAX: Final = 32
 _LOG_OPTIONS: Final = GroupKind("", "PodLogOptions")
 _LOG_FLAGS: Final = ("follow", "previous", "timestamps", "insecureSkipTLSVerifyBackend")
+_LOG_STREAMS: Final = ("All", "Stderr", "Stdout")
 _LOG_NUMBERS: Final = ("sinceSeconds", "tailLines", "limitBytes")
 
 
@@ -102,8 +103,11 @@ def _number(text: str, greatest: int) -> int:
     return value
 
 
-def read_log_options(query: Query, pod: str) -> Document:
-    """Returns the PodLogOptions of a query, of a pod. Raises BadRequest, Invalid."""
+def read_log_options(query: Query, pod: str, *, splits_streams: bool = False) -> Document:
+    """Returns the PodLogOptions of a query, of a pod. Raises BadRequest, Invalid.
+
+    splits_streams: whether one of the streams of a log may be asked for (PodLogsQuerySplitStreams).
+    """
     options: Document = {field: True for field in _LOG_FLAGS if field in query and is_true(query, field)}
     for field in _LOG_NUMBERS:
         if field in query:
@@ -113,7 +117,13 @@ def read_log_options(query: Query, pod: str) -> Document:
             options[field] = query[field][0]
     if "sinceTime" in options:
         options["sinceTime"] = _time(options["sinceTime"])
-    if errors := _validate_log_options(options, query):
+    errors = _validate_log_options(options)
+    if splits_streams:
+        options["stream"] = query.get("stream", ["All"])[0]
+        errors += _validate_stream(options)
+    elif "stream" in query:
+        errors.append(field_errors.forbidden("stream", "may not be specified"))
+    if errors:
         raise Invalid(_LOG_OPTIONS, pod, errors)
     return options
 
@@ -127,7 +137,7 @@ def _time(text: str) -> str:
     return timestamps.to_text(int(seconds))
 
 
-def _validate_log_options(options: Document, query: Query) -> Errors:
+def _validate_log_options(options: Document) -> Errors:
     """Source: pkg/apis/core/validation, ValidatePodLogOptions."""
     errors: Errors = []
     if options.get("tailLines", 0) < 0:
@@ -140,7 +150,16 @@ def _validate_log_options(options: Document, query: Query) -> Errors:
         errors.append(field_errors.forbidden("", text))
     elif options.get("sinceSeconds", 1) < 1:
         errors.append(field_errors.invalid("sinceSeconds", options["sinceSeconds"], "must be greater than 0"))
-    if "stream" in query:
-        # Of a feature gate that is off: PodLogsQuerySplitStreams.
-        errors.append(field_errors.forbidden("stream", "may not be specified"))
+    return errors
+
+
+def _validate_stream(options: Document) -> Errors:
+    """Source: the same."""
+    errors: Errors = []
+    stream = options["stream"]
+    if stream not in _LOG_STREAMS:
+        errors.append(field_errors.not_supported("stream", stream, _LOG_STREAMS))
+    if stream != "All" and "tailLines" in options:
+        text = "`tailLines` and specific `stream` are mutually exclusive for now"
+        errors.append(field_errors.forbidden("", text))
     return errors

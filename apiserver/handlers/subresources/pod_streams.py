@@ -68,6 +68,7 @@ _LOG_PARAMETERS: Final = (
     "previous",
     "sinceSeconds",
     "sinceTime",
+    "stream",
     "tailLines",
     "timestamps",
 )
@@ -127,7 +128,11 @@ def pod_connectors(
     forwarder: Forwarder,
     kubelets: Kubelets,
     origins: AllowedOrigins,
+    *,
+    splits_log_streams: bool = False,
 ) -> Mapping[str, Connector]:
+    """splits_log_streams: whether one of the streams of a log may be asked for."""
+
     async def place_of(call: ApiCall, place: Callable[[Document], _Place]) -> _Place:
         """Returns where the pod is that is asked for. Raises NotFound, and what `place` raises."""
         info = call.info
@@ -174,7 +179,7 @@ def pod_connectors(
         await stream(call, place, query, upgrader)
 
     async def log(call: ApiCall, _: Document) -> None:
-        options = read_log_options(call.query, call.info.name)
+        options = read_log_options(call.query, call.info.name, splits_streams=splits_log_streams)
         container = options.get("container", "")
         place = await place_of(call, partial(_place_of_container, what="containerLogs", name=container))
         if not place.node:
