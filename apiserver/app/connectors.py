@@ -40,7 +40,8 @@ def build_connectors(core: Core, forwarder: Forwarder, authorize: AuthorizationC
     files = _KubeletFiles(config)
     try:
         contents = [read_file(path) for path in files.paths]
-        kubelets = Kubelets(*files.contexts(contents), config.kubelet_preferred_address_types)
+        types, in_process = config.kubelet_preferred_address_types, forwarder.backends.in_process
+        kubelets = Kubelets(*files.contexts(contents), types, in_process)
         expirations = files.expirations(contents)
     except (OSError, ValueError) as error:
         raise CannotStart(f"the files of --kubelet-… cannot be used: {error}") from None

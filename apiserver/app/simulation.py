@@ -11,9 +11,11 @@ from apiserver.catalogue.core.pods.rules import CLEARING_GATE
 from apiserver.controllers.controller_manager import ControllerSpec
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Writer
+from apiserver.reverse_proxy.backends import Backends
 from apiserver.simulation import kubelet, node_controller, scheduler
 from apiserver.simulation.component import ClusterAccess
 from apiserver.simulation.kubelet import SimulatedKubelet
+from apiserver.simulation.kubelet_server.server import SimulatedKubelets
 from apiserver.simulation.node_controller import SimulatedNodes
 from apiserver.simulation.scheduler import SimulatedScheduler
 from apiserver.simulation.workloads import controller as workloads
@@ -81,4 +83,16 @@ def _simulated_nodes(
         kubelet.NAME,
         lambda: SimulatedKubelet(cluster, running, config.simulate_stages),
         leader_only=True,
+    )
+
+
+def build_simulated_kubelets(core: Core) -> SimulatedKubelets:
+    """Returns what answers for the nodes that are simulated, in each process of a server."""
+    config = core.config
+    return SimulatedKubelets(
+        core.registry,
+        core.served,
+        config.simulate_stages,
+        core.registry.clock,
+        Backends(config.proxy_deny_cidrs),
     )

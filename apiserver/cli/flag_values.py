@@ -19,8 +19,9 @@ from apiserver.authz.configuration import MODES, V1, V1BETA1
 from apiserver.golang.durations import parse_duration
 from apiserver.golang.regex import InvalidPattern, compile_pattern
 from apiserver.golang.tls import SUITES
+from apiserver.simulation.field_values import InvalidStage
 from apiserver.simulation.nodes import NODES_MAX
-from apiserver.simulation.stages import FILE_BYTES_MAX, InvalidStage, Stage, parse_stages
+from apiserver.simulation.stages import FILE_BYTES_MAX, Stage, parse_stages
 from apiserver.vocabulary import IPNetwork
 
 # As kube-apiserver requires.

@@ -10,6 +10,7 @@
     forwarder   one request: to the backend, and its answer back; how many there may be
     upgrades    connections that speak another protocol from an answer 101 on
     translation, spdy    shells and ports over WebSocket, for kubelets that speak SPDY
+    in_process  kubelets of nodes that only pretend to be machines
     errors      what can go wrong
 
 Bodies pass through in both directions as fast as the other side takes them: of each direction no more is in

@@ -20,6 +20,7 @@ from apiserver.reverse_proxy.answer_heads import MalformedHead, is_malformed
 from apiserver.reverse_proxy.errors import MalformedAnswer, RequestFailed
 from apiserver.reverse_proxy.exact_headers import ExactRequest
 from apiserver.reverse_proxy.headers import Headers
+from apiserver.reverse_proxy.in_process import InProcessConnector, InProcessKubelets
 from apiserver.reverse_proxy.target import Backend, Target
 from apiserver.validation.checks import PORT_MAX
 from apiserver.vocabulary import IPNetwork
@@ -74,23 +75,32 @@ class Backends:
     """Connects to backends.
 
     denied: addresses that are never connected to. resolver: of names; None for the machine's.
+    in_process: kubelets that are in this process; None if there are none.
 
     Connections are kept for later requests if the backend is one of a few, as kubelets are: those to any
     number of pods would use up the files that may be open. Requests with a body get a new one: that the
     backend has closed an old one is noticed only when the body is gone.
     """
 
-    def __init__(self, denied: Sequence[IPNetwork] = (), resolver: AbstractResolver | None = None) -> None:
+    def __init__(
+        self,
+        denied: Sequence[IPNetwork] = (),
+        resolver: AbstractResolver | None = None,
+        in_process: InProcessKubelets | None = None,
+    ) -> None:
+        self.in_process = in_process
         # By whether only what is proxyable is allowed.
         self._rules = {each: AddressRules(denied, PROXY_FLAG, only_proxyable=each) for each in (False, True)}
         self._names = resolver
         self._resolvers: dict[bool, CheckedResolver] = {}
         # Also by whether connections are kept.
         self._sessions: dict[tuple[bool, bool], aiohttp.ClientSession] = {}
+        self._session_in_process: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
-        for session in self._sessions.values():
-            await session.close()
+        for session in (*self._sessions.values(), self._session_in_process):
+            if session is not None:
+                await session.close()
 
     async def request(
         self, method: str, target: Target, headers: Headers, body: AsyncIterator[bytes] | None
@@ -131,6 +141,10 @@ class Backends:
     async def dial(self, backend: Backend) -> Dialled:
         """Connects to a backend. Raises RequestFailed, AddressDenied."""
         try:
+            if backend.is_in_process:
+                assert self.in_process is not None
+                end = await self.in_process.connect(backend.host)
+                return Dialled(*await asyncio.open_connection(sock=end, limit=HEADER_BYTES_MAX))
             self._require_allowed(backend)
             async with asyncio.timeout(CONNECT_WITHIN_S):
                 reader, writer = await self._dial_any(backend)
@@ -195,15 +209,20 @@ class Backends:
         return [each["host"] for each in found]
 
     def _session(self, backend: Backend, *, keeps: bool) -> aiohttp.ClientSession:
+        if backend.is_in_process:
+            assert self.in_process is not None
+            if self._session_in_process is None:
+                self._session_in_process = self._new_session(InProcessConnector(self.in_process))
+            return self._session_in_process
         keeps, only_proxyable = keeps and backend.keeps_connections, backend.only_proxyable
         session = self._sessions.get((keeps, only_proxyable))
         if session is None:
-            session = self._new_session(keeps=keeps, only_proxyable=only_proxyable)
-            self._sessions[keeps, only_proxyable] = session
+            connector = self._new_connector(keeps=keeps, only_proxyable=only_proxyable)
+            session = self._sessions[keeps, only_proxyable] = self._new_session(connector)
         return session
 
-    def _new_session(self, *, keeps: bool, only_proxyable: bool) -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(
+    def _new_connector(self, *, keeps: bool, only_proxyable: bool) -> aiohttp.TCPConnector:
+        return aiohttp.TCPConnector(
             limit=0,
             resolver=self._resolver(only_proxyable=only_proxyable),
             ttl_dns_cache=DNS_TTL_S,
@@ -211,6 +230,8 @@ class Backends:
             # takes its time, the end of a long answer is lost.
             keepalive_timeout=KEEP_ALIVE_S if keeps else NOT_KEPT_S,
         )
+
+    def _new_session(self, connector: aiohttp.BaseConnector) -> aiohttp.ClientSession:
         return aiohttp.ClientSession(
             connector=connector,
             request_class=ExactRequest,

@@ -16,6 +16,7 @@ class Backend(NamedTuple):
     server_name: that its certificate must have, if it is not the host.
     keeps_connections: connections are kept for later requests; for servers of which there are few.
     only_proxyable: see `AddressRules`; of those whose address users of a namespace choose.
+    is_in_process: it is the kubelet of a node with the host as its name, in this process.
     """
 
     host: str
@@ -24,6 +25,7 @@ class Backend(NamedTuple):
     server_name: str = ""
     keeps_connections: bool = False
     only_proxyable: bool = False
+    is_in_process: bool = False
 
     @property
     def scheme(self) -> str:

@@ -1,6 +1,8 @@
 """Parts of a cluster that pretend, for tests: nodes that run no pods, and controllers of workloads.
 
     stages           what becomes of pods: a file, annotations
+    field_values     reads the values in them
+    commands, ports  tables in them, for `exec` and `portforward`
     pod_status       the next status of a pod
     nodes            the objects of nodes
     scheduling       which node a pod is bound to
@@ -11,6 +13,10 @@
     node_controller  keeps the nodes
     scheduler        binds pods
     kubelet          runs the pods of all nodes
+    kubelet_server   their logs, shells and ports
+    container_answers    what a container answers: of its stages, and of its own spec
+    logs             what a run has written by now, and what of it is asked for
+    programs, shell  the few commands that are understood
     workloads        controllers of Deployments, Jobs and the like
 
 What they guarantee: clients see what a cluster would show them, in its order: a pod is bound, starts, is
@@ -22,6 +28,8 @@ Why this shape: what decides is pure and takes the time as an argument; the rest
 ways. They write as the users that the real components are, so that webhooks, quotas, defaults and owners of
 fields are what a cluster has. And they keep the objects that they follow, decoded: there are few in a test.
 
-Left out: images, logs and commands; preemption, affinity among pods, topology spread, volumes; probes and
-lifecycle hooks, of which nobody could run anything; evictions for taints and pressure.
+What answers for logs, shells and ports is no controller, and keeps nothing: each server has it.
+
+Left out: images, and commands beyond a few; preemption, affinity among pods, topology spread, volumes; probes
+and lifecycle hooks, of which nobody could run anything; evictions for taints and pressure.
 """

@@ -16,11 +16,12 @@ from apiserver.errors import Conflict, NotFound
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import set_condition
 from apiserver.simulation.component import ClusterAccess, Component, Target
+from apiserver.simulation.field_values import InvalidStage
 from apiserver.simulation.nodes import host_ip, is_simulated, number_of, place_of, pod_network
 from apiserver.simulation.object_index import ObjectIndex
 from apiserver.simulation.pod_status import Addresses, Moment, next_step
 from apiserver.simulation.resources import NODES, PODS, Key
-from apiserver.simulation.stages import InvalidStage, Stage, stages_for
+from apiserver.simulation.stages import Stage, stages_for
 from apiserver.vocabulary import AUTHENTICATED, Document, UserInfo
 
 NAME: Final = "simulated-kubelet"

@@ -15,22 +15,37 @@ A file holds a list; the first stage that selects a run of a container says how 
       message: "no input"
       restartDelay: 1s    # what the back-off of restarts begins with
       terminationDelay: 0s  # how long it goes on after the pod was deleted, at most its grace period
+      log: |              # what it writes; logStderr: to its other output
+        begun
+        done
+      logInterval: 1s     # how long it waits from line to line
+      commands:           # what it answers to `exec` (`commands.py`)
+      - {command: uptime, stdout: "up 3 days\\n"}
+      ports: {80: "127.0.0.1:8080"}  # where connections to its ports go
 
-All is optional. The same fields, but `match`, are annotations of a pod: `simulate.apiserver/exit-code: "3"`.
-What contradicts itself, and a stage that no run comes to, is refused: it would be a mistake.
+All is optional. The same fields, but `match`, are annotations of a pod: `simulate.apiserver/exit-code: "3"`;
+of one container, with its name: `simulate.apiserver/exit-code.main: "3"`. Commands and ports are JSON there.
+
+A stage that has only logs, commands or ports does not say how a run goes: the next one that selects it does,
+and the other way round. What contradicts itself, and a stage that no run comes to, is refused: it would be a
+mistake.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple
 
+import orjson
 import yaml
 
-from apiserver.golang.durations import parse_duration
 from apiserver.meta.owners import controller_of
+from apiserver.simulation.commands import EXIT_CODE_MAX, Command, read_commands
+from apiserver.simulation.field_values import FieldPath, InvalidStage, Place, duration_s, one_of, truth, whole
+from apiserver.simulation.field_values import text as text_of
+from apiserver.simulation.logs import LINES_MAX
+from apiserver.simulation.ports import Address, read_ports
 from apiserver.vocabulary import Document
 
 # What begins the annotations, and the one that makes a Node of anybody's a simulated one.
@@ -39,38 +54,15 @@ NODE_ANNOTATION: Final = f"{ANNOTATION_PREFIX}node"
 PHASES: Final = ("Pending", "Running", "Succeeded", "Failed")
 STAGES_MAX: Final = 1_000
 FILE_BYTES_MAX: Final = 1024 * 1024
-# Ten years, longer than any server runs.
-DURATION_S_MAX: Final = 10 * 365 * 86_400.0
 # A tenth of a kubelet's.
 RESTART_DELAY_S: Final = 1.0
 RESTART_DELAY_S_MAX: Final = 30.0
 TEXT_LENGTH_MAX: Final = 1_024
+# All annotations of an object together have no more.
+LOG_LENGTH_MAX: Final = 256 * 1024
 
 # Of a number in an annotation. All bounds are smaller.
 _DIGITS_MAX: Final = 20
-
-_T = TypeVar("_T")
-# The keys and indexes that lead to a field: ("stages", 0, "duration").
-FieldPath: TypeAlias = tuple[str | int, ...]
-
-
-class Place(NamedTuple):
-    """Where something stands in a file. Both begin at 1."""
-
-    line: int
-    column: int
-
-
-class InvalidStage(ValueError):
-    """A stage is malformed, or contradicts itself.
-
-    path: of the field; empty for the whole. place: of the field in the file; None if there is none.
-    """
-
-    def __init__(self, path: FieldPath, problem: str, place: Place | None = None) -> None:
-        text = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in path)
-        super().__init__(f"{text.removeprefix('.')}: {problem}" if path else problem)
-        self.path, self.problem, self.place = path, problem, place
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +110,8 @@ class Stage(NamedTuple):
     """How a run of a container goes.
 
     phase: how far it gets; empty for what it is without stages. times: how many runs of each container go so;
-    None: all.
+    None: all. log, log_stderr: None if it says nothing of logs.
+    says_how_it_goes: whether it says anything but what the run writes, answers and forwards.
     """
 
     phase: str = ""
@@ -133,6 +126,33 @@ class Stage(NamedTuple):
     restart_delay_s: float = RESTART_DELAY_S
     termination_delay_s: float = 0.0
     match: Selection = Selection()
+    log: str | None = None
+    log_stderr: str | None = None
+    log_interval_s: float = 0.0
+    commands: tuple[Command, ...] = ()
+    ports: Mapping[int, Address] = {}
+    says_how_it_goes: bool = True
+
+    def selects_run(self, container: str, restarts: int, *, is_init: bool) -> bool:
+        """Whether it is for a run of a container of a pod that it selects. restarts: the runs before."""
+        named = self.match.containers
+        return (container in named if named else not is_init) and (
+            self.times is None or restarts < self.times
+        )
+
+    @property
+    def said(self) -> Iterator[object]:
+        """What it says that another stage cannot say, too."""
+        if self.says_how_it_goes:
+            yield "run"
+        if self.has_log:
+            yield "log"
+        yield from (("command", each.key) for each in self.commands)
+        yield from (("port", each) for each in self.ports)
+
+    @property
+    def has_log(self) -> bool:
+        return self.log is not None or self.log_stderr is not None
 
     @property
     def ends(self) -> bool:
@@ -164,8 +184,7 @@ def stage_of(
     """Returns how a run of a container goes. stages: those that select the pod. restarts: the runs before."""
     default = _default(pod, is_init=is_init, is_sidecar=is_sidecar)
     for stage in stages:
-        named = stage.match.containers
-        if (container in named if named else not is_init) and (stage.times is None or restarts < stage.times):
+        if stage.says_how_it_goes and stage.selects_run(container, restarts, is_init=is_init):
             return stage if stage.phase else stage._replace(phase=default.phase)
     return default
 
@@ -180,8 +199,7 @@ def _default(pod: Document, *, is_init: bool, is_sidecar: bool) -> Stage:
 def stages_for(pod: Document, stages: Sequence[Stage]) -> list[Stage]:
     """Returns the stages that select a pod: the one in its annotations first. Raises InvalidStage."""
     found = [stage for stage in stages if stage.match.selects_pod(pod)]
-    annotated = annotated_stage(pod["metadata"].get("annotations") or {})
-    return [annotated, *found] if annotated is not None else found
+    return [*annotated_stages(pod["metadata"].get("annotations") or {}), *found]
 
 
 # ---- reading
@@ -261,44 +279,66 @@ def _stages(document: object) -> tuple[Stage, ...]:
 
 
 def _check_reached(stages: Sequence[Stage]) -> None:
-    """Raises InvalidStage for one all whose runs go as one before it says."""
+    """Raises InvalidStage for one all of which others before it say of the same runs."""
     for number, stage in enumerate(stages):
+        unsaid = set(stage.said)
         for earlier, other in enumerate(stages[:number]):
             is_used_up = other.times is not None and (stage.times is None or stage.times > other.times)
             if not is_used_up and other.match.covers(stage.match):
-                problem = f"no run comes to it: stages[{earlier}] selects the same ones before"
-                raise InvalidStage(("stages", number), problem)
+                unsaid.difference_update(other.said)
+                if not unsaid:
+                    problem = f"no run comes to it: stages[{earlier}] selects the same ones before"
+                    raise InvalidStage(("stages", number), problem)
 
 
-def annotated_stage(annotations: Mapping[str, str]) -> Stage | None:
-    """Returns the stage in the annotations of a pod; None if there is none. Raises InvalidStage."""
-    values: dict[str, Any] = {}
-    containers: frozenset[str] = frozenset()
+def annotated_stages(annotations: Mapping[str, str]) -> list[Stage]:
+    """Returns the stages in the annotations of a pod: those of one container first. Raises InvalidStage."""
+    said: dict[str, dict[str, str]] = {}
     for key, text in annotations.items():
-        if not key.startswith(ANNOTATION_PREFIX) or key == NODE_ANNOTATION:
-            continue
-        path, name = _annotation(key), key.removeprefix(ANNOTATION_PREFIX)
-        if name == "containers":
-            containers = frozenset(each.strip() for each in text.split(",") if each.strip())
-            continue
+        if key.startswith(ANNOTATION_PREFIX) and key != NODE_ANNOTATION:
+            name, _, container = key.removeprefix(ANNOTATION_PREFIX).partition(".")
+            said.setdefault(container, {})[name] = text
+    of_all = said.pop("", {})
+    stages = [_annotated(texts, frozenset({container}), f".{container}") for container, texts in said.items()]
+    if of_all:
+        listed = of_all.pop("containers", "")
+        containers = frozenset(each.strip() for each in listed.split(",") if each.strip())
+        stages.append(_annotated(of_all, containers))
+    return stages
+
+
+def _annotated(texts: Mapping[str, str], containers: frozenset[str], suffix: str = "") -> Stage:
+    """Returns the stage in annotations for containers. suffix: that they all have."""
+    values: dict[str, Any] = {}
+    for name, text in texts.items():
+        path = _annotation(name + suffix)
         first, *rest = name.split("-")
         found = "".join([first, *(each.capitalize() for each in rest)])
         if found not in _FIELDS:
             raise InvalidStage(path, f"unknown; known are {', '.join(_ANNOTATIONS)}")
-        is_text = found in _TEXTS
-        values.update([_value(found, text if is_text else _scalar(text), path)])
-    if not (values or containers):
-        return None
-    stage = _with_phase(Stage(**values), values)._replace(match=Selection(containers=containers))
+        values.update([_value(found, _read_annotation(found, text, path), path)])
+    stage = _stage_of(values, Selection(containers=containers))
     contradiction = _contradiction(stage, values)
     if contradiction is not None:
         name, problem = contradiction
-        raise InvalidStage(_annotation(ANNOTATION_PREFIX + _hyphenated(name)), problem)
+        raise InvalidStage(_annotation(_hyphenated(name) + suffix), problem)
     return stage
 
 
-def _annotation(key: str) -> FieldPath:
-    return ("metadata", f"annotations[{key}]")
+def _read_annotation(field_name: str, text: str, path: FieldPath) -> object:
+    """Returns what a file would have for a field."""
+    if field_name in _TEXTS:
+        return text
+    if field_name not in _IN_JSON:
+        return _scalar(text)
+    try:
+        return orjson.loads(text)
+    except ValueError as error:
+        raise InvalidStage(path, f"must be JSON: {error}") from None
+
+
+def _annotation(name: str) -> FieldPath:
+    return ("metadata", f"annotations[{ANNOTATION_PREFIX}{name}]")
 
 
 def _hyphenated(name: str) -> str:
@@ -328,7 +368,7 @@ def _stage(found: object, path: FieldPath) -> Stage:
         else:
             known = ", ".join(("match", *_FIELDS))
             raise InvalidStage((*path, f"{name!s:.100}"), f"unknown field; known are {known}")
-    stage = _with_phase(Stage(**values), values)._replace(match=match)
+    stage = _stage_of(values, match)
     contradiction = _contradiction(stage, values)
     if contradiction is not None:
         name, problem = contradiction
@@ -336,17 +376,21 @@ def _stage(found: object, path: FieldPath) -> Stage:
     return stage
 
 
-def _with_phase(stage: Stage, given: Container[str]) -> Stage:
-    """Returns a stage whose phase follows from the exit code, if only that is given."""
-    if "phase" not in given and ("exit_code" in given or "duration_s" in given):
+def _stage_of(values: Mapping[str, Any], match: Selection) -> Stage:
+    """Returns a stage with the fields that are given. If only its exit code is, its phase follows from it."""
+    says_how_it_goes = not values.keys() & _ANSWERS or bool(values.keys() - _ANSWERS - {"times"})
+    stage = Stage(**values, match=match, says_how_it_goes=says_how_it_goes)
+    if "phase" not in values and ("exit_code" in values or "duration_s" in values):
         return stage._replace(phase="Failed" if stage.exit_code else "Succeeded")
     return stage
 
 
+# What a run writes and answers, while it goes as it does.
+_ANSWERS: Final = frozenset({"log", "log_stderr", "log_interval_s", "commands", "ports"})
 # What a run does not have that gets only so far.
 _WITHOUT_END: Final = ("exit_code", "duration_s")
 _LACKING: Final[Mapping[str, tuple[str, ...]]] = {
-    "Pending": (*_WITHOUT_END, "start_delay_s", "ready_delay_s", "ready"),
+    "Pending": (*_WITHOUT_END, "start_delay_s", "ready_delay_s", "ready", *_ANSWERS),
     "Running": (*_WITHOUT_END, "reason", "message"),
 }
 
@@ -363,6 +407,8 @@ def _contradiction(stage: Stage, given: Container[str]) -> tuple[str, str] | Non
         return "exitCode", "must not be 0 where the phase is Failed"
     if not stage.ready and "ready_delay_s" in given:
         return "readyDelay", "what is never ready has none"
+    if "log_interval_s" in given and not stage.has_log:
+        return "logInterval", "there is no log"
     if stage.ends and stage.times is None and not (stage.restart_delay_s or stage.duration_s):
         return "restartDelay", "must not be 0 for all runs if they take no time: restarts would never cease"
     return None
@@ -397,63 +443,35 @@ def _value(name: str, value: object, path: FieldPath) -> tuple[str, Any]:
     target, read = _FIELDS[name]
     try:
         return target, read(value)
-    except ValueError as error:
-        raise InvalidStage(path, str(error)) from None
+    except InvalidStage as error:
+        raise error.below(path) from None
 
 
-def _phase(value: object) -> str:
-    if not isinstance(value, str) or value not in PHASES:
-        raise ValueError(f"must be one of {', '.join(PHASES)}, not {value!r:.100}")
-    return value
-
-
-def _whole(low: int, high: int) -> Callable[[object], int]:
-    def read(value: object) -> int:
-        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-            raise ValueError(f"must be a whole number from {low} to {high}, not {value!r:.100}")
-        return value
-
-    return read
-
-
-def _truth(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise ValueError(f"must be true or false, not {value!r:.100}")
-    return value
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str) or len(value) > TEXT_LENGTH_MAX:
-        raise ValueError(f"must be a text of at most {TEXT_LENGTH_MAX} characters")
-    return value
-
-
-def _duration_s(value: object) -> float:
-    problem = f"must be a duration like 500ms or 2s, or a number of seconds, not {value!r:.100}"
-    if isinstance(value, str):
-        try:
-            value = parse_duration(value)
-        except ValueError:
-            raise ValueError(problem) from None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(problem)
-    if not 0 <= value <= DURATION_S_MAX:
-        raise ValueError(f"must be from 0 to {DURATION_S_MAX:.0f} s")
-    return float(value)
+def _log_text(value: object) -> str:
+    found = text_of(LOG_LENGTH_MAX)(value)
+    if found.count("\n") > LINES_MAX:
+        raise InvalidStage((), f"must have at most {LINES_MAX} lines")
+    return found
 
 
 _FIELDS: Final[Mapping[str, tuple[str, Callable[[object], Any]]]] = {
-    "times": ("times", _whole(1, 1_000_000)),
-    "phase": ("phase", _phase),
-    "startDelay": ("start_delay_s", _duration_s),
-    "readyDelay": ("ready_delay_s", _duration_s),
-    "ready": ("ready", _truth),
-    "duration": ("duration_s", _duration_s),
-    "exitCode": ("exit_code", _whole(0, 255)),
-    "reason": ("reason", _text),
-    "message": ("message", _text),
-    "restartDelay": ("restart_delay_s", _duration_s),
-    "terminationDelay": ("termination_delay_s", _duration_s),
+    "times": ("times", whole(1, 1_000_000)),
+    "phase": ("phase", one_of(PHASES)),
+    "startDelay": ("start_delay_s", duration_s),
+    "readyDelay": ("ready_delay_s", duration_s),
+    "ready": ("ready", truth),
+    "duration": ("duration_s", duration_s),
+    "exitCode": ("exit_code", whole(0, EXIT_CODE_MAX)),
+    "reason": ("reason", text_of(TEXT_LENGTH_MAX)),
+    "message": ("message", text_of(TEXT_LENGTH_MAX)),
+    "restartDelay": ("restart_delay_s", duration_s),
+    "terminationDelay": ("termination_delay_s", duration_s),
+    "log": ("log", _log_text),
+    "logStderr": ("log_stderr", _log_text),
+    "logInterval": ("log_interval_s", duration_s),
+    "commands": ("commands", read_commands),
+    "ports": ("ports", read_ports),
 }
-_TEXTS: Final = frozenset({"phase", "reason", "message"})
+_TEXTS: Final = frozenset({"phase", "reason", "message", "log", "logStderr"})
+_IN_JSON: Final = frozenset({"commands", "ports"})
 _ANNOTATIONS: Final = ("containers", *map(_hyphenated, _FIELDS))

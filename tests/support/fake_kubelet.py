@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from apiserver.simulation.kubelet_server.spdy import SpdySession, Stream
 from tests.support.server_thread import ServerThread
-from tests.support.spdy import Session, Stream
 
 # How long a connection that is closed waits for the other side.
 SHUTDOWN_S: Final = 1.0
@@ -149,12 +149,17 @@ class FakeKubelet(ServerThread):
         )
         if self.breaks_off:
             return
-        session = Session(reader, writer)
+
+        async def write(data: bytes) -> None:
+            writer.write(data)
+            await writer.drain()
+
+        session = SpdySession(reader, write)
         serving = asyncio.create_task(self._forward(session) if is_forward else self._run(session, target))
         await session.run()
         serving.cancel()
 
-    async def _run(self, session: Session, target: str) -> None:
+    async def _run(self, session: SpdySession, target: str) -> None:
         """Run a command that says so, and then echoes its input if it has any."""
         expected = {"error"}
         for parameter, name in {"input": "stdin", "output": "stdout", "error": "stderr"}.items():
@@ -165,13 +170,13 @@ class FakeKubelet(ServerThread):
             streams[stream.headers["streamtype"]] = stream
         await streams["stdout"].write(b"ran\n")
         if "stdin" in streams:
-            while (data := await streams["stdin"].arrived.get()) is not None:
+            while data := await streams["stdin"].read():
                 await streams["stdout"].write(data)
         await streams["error"].write(_EXITED if "command=fail" in target else _SUCCESS)
         for stream in streams.values():
             await stream.close()
 
-    async def _forward(self, session: Session) -> None:
+    async def _forward(self, session: SpdySession) -> None:
         """Answer each connection with its port, and what it sends."""
         while True:
             stream = await session.opened.get()
@@ -179,7 +184,7 @@ class FakeKubelet(ServerThread):
                 await stream.close()
                 continue
             port = stream.headers["port"].encode()
-            data = await stream.arrived.get() or b""
+            data = await stream.read()
             await stream.write(b"%b:%b" % (port, data))
             await stream.close()
 

@@ -21,7 +21,8 @@ FLAGS: Final[Sequence[Flag]] = (
         "string",
         flag_values.simulated_stages,
         "For tests: a YAML file that says which pods on simulated Nodes fail, end, restart or wait, and "
-        "when. It requires --simulate-nodes.",
+        "when, what they log, which commands they answer, and where their ports lead to. It requires "
+        "--simulate-nodes.",
     ),
     Flag(
         "--simulate-workloads",

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from apiserver.errors import ApiError
+from apiserver.reverse_proxy.in_process import InProcessKubelets
 from apiserver.reverse_proxy.target import Backend
 from apiserver.vocabulary import Document
 
@@ -34,13 +35,19 @@ class Kubelets:
     context: proves who this server is, and knows which certificates are trusted.
     trusting: the same, but for it all certificates are trusted.
     address_types: those of node addresses that are used, the preferred first.
+    in_process: those that are in this process; None if there are none.
     """
 
     def __init__(
-        self, context: ssl.SSLContext, trusting: ssl.SSLContext, address_types: Sequence[str]
+        self,
+        context: ssl.SSLContext,
+        trusting: ssl.SSLContext,
+        address_types: Sequence[str],
+        in_process: InProcessKubelets | None = None,
     ) -> None:
         self._context, self._trusting = context, trusting
         self._address_types = tuple(address_types)
+        self._in_process = in_process
 
     def use(self, context: ssl.SSLContext, trusting: ssl.SSLContext) -> None:
         """Speak like that on connections that are made from now on."""
@@ -48,6 +55,8 @@ class Kubelets:
 
     def backend_of(self, node: Document, *, trusts_any: bool = False) -> Backend:
         """Returns where the kubelet of a node is. Raises NoNodeAddress."""
+        if self._in_process is not None and self._in_process.serves(node):
+            return Backend(node["metadata"]["name"], DEFAULT_PORT, is_in_process=True)
         status = node.get("status") or {}
         endpoint = (status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}
         context = self._trusting if trusts_any else self._context

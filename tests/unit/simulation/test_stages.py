@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import pytest
 
+from apiserver.simulation.field_values import InvalidStage
 from apiserver.simulation.stages import (
     RUNS_ON,
     SUCCEEDS,
-    InvalidStage,
     Selection,
     Stage,
-    annotated_stage,
+    annotated_stages,
     parse_stages,
     stage_of,
     stages_for,
@@ -80,6 +80,10 @@ BAD_FILES: Final = {
         "stages[0].exitCode: must be a whole number from 0 to 255, not 256",
     ),
     "no times at all": ("stages: [{times: 0}]", "stages[0].times: must be a whole number from 1"),
+    "a log of many lines": (
+        "stages:\n- log: |\n" + "    a\n" * 10_001,
+        "stages[0].log: must have at most 10000 lines",
+    ),
     "no truth": ("stages: [{ready: maybe}]", "stages[0].ready: must be true or false, not 'maybe'"),
     "a long message": (
         f"stages: [{{message: {'x' * 2000}}}]",
@@ -130,6 +134,8 @@ CONTRADICTIONS: Final = {
     ),
     "ready, and never started": ("{phase: Pending, ready: true}", "ready: a run that stays Pending has none"),
     "ready later, and never": ("{ready: false, readyDelay: 1s}", "readyDelay: what is never ready has none"),
+    "an interval of nothing": ("{logInterval: 1s}", "logInterval: there is no log"),
+    "the log of what never starts": ("{phase: Pending, log: a}", "log: a run that stays Pending has none"),
     "restarts without any delay": (
         "{phase: Failed, restartDelay: 0}",
         "restartDelay: must not be 0 for all runs if they take no time: restarts would never cease",
@@ -173,6 +179,18 @@ REACHED: Final = {
     "later runs": ("{times: 2}", "{}", True),
     "one more run": ("{times: 2}", "{times: 3}", True),
     "runs that are over": ("{times: 2}", "{times: 2}", False),
+    "a log, and then how it goes": ("{log: a}", "{phase: Failed}", True),
+    "how it goes, and then a log": ("{phase: Failed}", "{log: a}", True),
+    "two logs": ("{log: a}", "{logStderr: b}", False),
+    "a log, and more": ("{log: a}", "{log: b, phase: Failed}", True),
+    "commands that are others": ("{commands: [{command: a}]}", "{commands: [{command: b}]}", True),
+    "commands that are the same": (
+        "{commands: [{command: a}, {command: b}]}",
+        "{commands: [{command: b}]}",
+        False,
+    ),
+    "ports that are others": ('{ports: {80: "a:1"}}', '{ports: {81: "a:1"}}', True),
+    "ports that are the same": ('{ports: {80: "a:1"}}', '{ports: {80: "b:1"}}', False),
 }
 
 
@@ -241,7 +259,24 @@ ANNOTATIONS: Final[dict[str, tuple[dict[str, str], Stage | None]]] = {
 @pytest.mark.parametrize(("annotations", "stage"), ANNOTATIONS.values(), ids=ANNOTATIONS)
 def test_annotations(annotations: dict[str, str], stage: Stage | None) -> None:
     ours = {key if "/" in key else f"simulate.apiserver/{key}": text for key, text in annotations.items()}
-    assert annotated_stage(ours) == stage
+    assert annotated_stages(ours) == ([] if stage is None else [stage])
+
+
+def test_annotations_of_one_container() -> None:
+    """They come before those of all."""
+    ours = {"phase": "Running", "exit-code.a": "3", "log.b": "l", "start-delay.b": "1s"}
+    assert annotated_stages({f"simulate.apiserver/{key}": text for key, text in ours.items()}) == [
+        Stage("Failed", exit_code=3, match=Selection(containers=frozenset({"a"}))),
+        Stage(log="l", start_delay_s=1.0, match=Selection(containers=frozenset({"b"}))),
+        Stage("Running"),
+    ]
+
+
+def test_a_stage_of_a_log_does_not_say_how_a_run_goes() -> None:
+    annotated = annotated_stages({"simulate.apiserver/log": "a", "simulate.apiserver/times": "1"})
+    assert annotated == [Stage(log="a", times=1, says_how_it_goes=False)]
+    stages = [*annotated, Stage("Failed")]
+    assert stage_of(pod(), "c", stages=stages, restarts=0, is_init=False, is_sidecar=False) == Stage("Failed")
 
 
 BAD_ANNOTATIONS: Final = {
@@ -249,6 +284,26 @@ BAD_ANNOTATIONS: Final = {
     "no number": (
         {"exit-code": "one"},
         "metadata.annotations[simulate.apiserver/exit-code]: must be a whole",
+    ),
+    "of one container": (
+        {"exit-code.main": "one"},
+        "metadata.annotations[simulate.apiserver/exit-code.main]: must be a whole",
+    ),
+    "a contradiction of one container": (
+        {"log-interval.main": "1s"},
+        "metadata.annotations[simulate.apiserver/log-interval.main]: there is no log",
+    ),
+    "no JSON": (
+        {"commands": "uptime"},
+        "metadata.annotations[simulate.apiserver/commands]: must be JSON: ",
+    ),
+    "a bad table": (
+        {"commands": '[{"command": "a", "exitCode": 300}]'},
+        "metadata.annotations[simulate.apiserver/commands][0].exitCode: must be a whole number",
+    ),
+    "containers of a container": (
+        {"containers.main": "a"},
+        "metadata.annotations[simulate.apiserver/containers.main]: unknown; known are ",
     ),
     "a contradiction": (
         {"phase": "Succeeded", "exit-code": "3"},

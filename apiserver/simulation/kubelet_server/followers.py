@@ -1,0 +1,71 @@
+"""What becomes of a pod, while its log is followed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from apiserver.controllers.informer import Informer, InformerCallbacks, ListWatch, Notification
+from apiserver.errors import NotFound
+from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.store import Registry
+from apiserver.vocabulary import Document
+from storage.interface import MOST_RECENT
+from storage.watch_cache import Scope
+
+
+class FollowedPod:
+    """document: as it is now; None if it is gone, another one has its name, or it is not known any more."""
+
+    def __init__(self, uid: str) -> None:
+        self.document: Document | None = None
+        self._uid = uid
+        self._is_over = False
+        self._changed = asyncio.Event()
+
+    async def wait(self, timeout_s: float | None) -> None:
+        """Wait until it has changed, or for so long."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._changed.wait()
+        self._changed.clear()
+
+    def put(self, document: Document | None) -> None:
+        self._is_over |= document is None or document["metadata"]["uid"] != self._uid
+        self.document = None if self._is_over else document
+        self._changed.set()
+
+    def notify(self, notification: Notification) -> None:
+        """The informer's handler."""
+        self.put(None if notification.new is None else notification.new.document())
+
+    def lose(self) -> None:
+        """The watch has ended: what becomes of it is not known."""
+        self.put(None)
+
+
+@asynccontextmanager
+async def followed(
+    registry: Registry, pods: ServedResource, namespace: str, name: str, uid: str
+) -> AsyncIterator[FollowedPod]:
+    """Follows a pod, from now on."""
+    follower = FollowedPod(uid)
+    scope = Scope(key=registry.key(pods, namespace, name))
+    informer = Informer(
+        ListWatch(registry.cache, registry.prefix_of(pods), scope, lists=False),
+        follower.notify,
+        callbacks=InformerCallbacks(on_failure=follower.lose),
+    )
+    following = asyncio.create_task(informer.run())
+    try:
+        await informer.has_synced.wait()
+        # What has changed before is in this; what changes later, the watch tells of.
+        with suppress(NotFound):
+            found = await registry.get(pods, namespace, name, MOST_RECENT)
+            if follower.document is None:
+                follower.put(found.document())
+        yield follower
+    finally:
+        following.cancel()
+        await asyncio.wait((following,))

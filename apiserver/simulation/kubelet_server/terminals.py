@@ -1,0 +1,77 @@
+"""What a person types at a terminal, as a program gets it: echoed, and a line at a time. Pure.
+
+As the line discipline of a kernel: a client sends each key, and shows nothing by itself.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+# A line that is longer is not taken further, as by a kernel.
+LINE_BYTES_MAX: Final = 4_096
+
+_INTERRUPT, _END, _BACKSPACE, _DELETE, _KILL = 0x03, 0x04, 0x08, 0x7F, 0x15
+_RETURN, _NEWLINE, _TAB = 0x0D, 0x0A, 0x09
+_RUBBED_OUT: Final = b"\b \b"
+
+
+class Typed(NamedTuple):
+    """What keys have led to. echo: to be shown. inputs: for the program, in their order; empty for its end.
+
+    is_interrupted: the program is; the inputs are what came afterwards.
+    """
+
+    echo: bytes
+    inputs: list[bytes]
+    is_interrupted: bool = False
+
+
+class LineDiscipline:
+    def __init__(self) -> None:
+        self._line = bytearray()
+
+    def feed(self, keys: bytes) -> Typed:
+        echo = bytearray()
+        inputs: list[bytes] = []
+        is_interrupted = False
+        for key in keys:
+            if key == _INTERRUPT:
+                echo += b"^C"
+                self._line.clear()
+                inputs.clear()
+                is_interrupted = True
+            elif key == _END:
+                inputs.append(self._take())
+            elif key in (_RETURN, _NEWLINE):
+                echo += b"\r\n"
+                self._line.append(_NEWLINE)
+                inputs.append(self._take())
+            elif key in (_BACKSPACE, _DELETE):
+                echo += self._rub_out(1)
+            elif key == _KILL:
+                echo += self._rub_out(len(self._line))
+            elif (key >= 0x20 or key == _TAB) and len(self._line) < LINE_BYTES_MAX:
+                self._line.append(key)
+                echo.append(key)
+        return Typed(bytes(echo), inputs, is_interrupted)
+
+    def _take(self) -> bytes:
+        line = bytes(self._line)
+        self._line.clear()
+        return line
+
+    def _rub_out(self, count: int) -> bytes:
+        echo = b""
+        while count and self._line:
+            count -= 1
+            # The bytes of one letter go together.
+            while len(self._line) > 1 and self._line[-1] & 0xC0 == 0x80:
+                self._line.pop()
+            self._line.pop()
+            echo += _RUBBED_OUT
+        return echo
+
+
+def shown(output: bytes) -> bytes:
+    """Returns what a program has written as a terminal gets it."""
+    return output.replace(b"\n", b"\r\n")
