@@ -41,6 +41,13 @@ def go_type(value: Any) -> str:
             return "map[string]interface {}"
 
 
+def go_struct_fields(value: Any) -> Any:
+    """Returns a structure as Kubernetes prints those that have no JSON names."""
+    if isinstance(value, dict):
+        return {key[:1].upper() + key[1:]: go_struct_fields(child) for key, child in value.items()}
+    return [go_struct_fields(child) for child in value] if isinstance(value, list) else value
+
+
 def json_type(value: object) -> str:
     """The JSON type of a decoded value, as messages of Go's decoder call it."""
     match value:

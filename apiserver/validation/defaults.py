@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from apiserver.meta.quantity import parse_quantity
 from apiserver.schema.compile import Default
 from apiserver.vocabulary import Document
 
@@ -34,6 +35,23 @@ def setting_empty(**values: Any) -> Default:
                 value[name] = default
 
     return complete
+
+
+def rounding(*fields: str) -> Default:
+    """A default that rounds the amounts of resources in these fields up to thousandths."""
+
+    def complete(value: Document) -> None:
+        for field in fields:
+            if amounts := value.get(field):
+                _round_up(amounts)
+
+    return complete
+
+
+def _round_up(amounts: Document) -> None:
+    for name, text in amounts.items():
+        if text[-1] in "nu" or not text.isalnum():  # a fraction, or an exponent
+            amounts[name] = str(parse_quantity(text).with_scale(-3))
 
 
 def in_turn(*defaults: Default) -> Default:

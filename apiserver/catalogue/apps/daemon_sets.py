@@ -19,6 +19,7 @@ from apiserver.catalogue.pod_specs.templates import (
 from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
 from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, invalid, not_supported, required
+from apiserver.golang.formatting import go_struct_fields
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status, only_status
 from apiserver.schema.compile import Default
@@ -147,7 +148,7 @@ def _validate_strategy(strategy: Document) -> Errors:
                 return [required(f"{path}.rollingUpdate")]
             return _validate_rolling(f"{path}.rollingUpdate", rolling)
         case _:
-            shown = workloads.go_struct_fields({"type": "", "rollingUpdate": None} | strategy)
+            shown = go_struct_fields({"type": "", "rollingUpdate": None} | strategy)
             return [not_supported(path, shown, ["RollingUpdate", "OnDelete"])]
 
 

@@ -18,6 +18,7 @@ from apiserver.catalogue.pod_specs.templates import (
 from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
 from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
+from apiserver.golang.formatting import go_struct_fields
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.registry.strategy import STATUS_RESETS, Strategy, UpdateStrategy, keep_status, only_status
 from apiserver.schema.compile import Default
@@ -144,7 +145,7 @@ def _validate_strategy(strategy: Document) -> Errors:
                 return [required(f"{path}.rollingUpdate", "this should be defaulted and never be nil")]
             return _validate_rolling(f"{path}.rollingUpdate", rolling)
         case _:
-            shown = workloads.go_struct_fields({"type": "", "rollingUpdate": None} | strategy)
+            shown = go_struct_fields({"type": "", "rollingUpdate": None} | strategy)
             return [not_supported(path, shown, ["Recreate", "RollingUpdate"])]
 
 

@@ -17,6 +17,7 @@ from apiserver.catalogue.pod_specs.templates import (
 from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
 from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, forbidden, invalid
+from apiserver.golang.formatting import go_struct_fields
 from apiserver.meta import names
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
@@ -120,12 +121,12 @@ def _validate_strategy(strategy: Document) -> Errors:
         case "OnDelete":
             if rolling is not None:
                 text = "only allowed for updateStrategy 'RollingUpdate'"
-                return [invalid(f"{path}.rollingUpdate", workloads.go_struct_fields(rolling), text)]
+                return [invalid(f"{path}.rollingUpdate", go_struct_fields(rolling), text)]
             return []
         case "RollingUpdate":
             return _validate_rolling(f"{path}.rollingUpdate", rolling) if rolling is not None else []
         case _:
-            shown = workloads.go_struct_fields({"type": "", "rollingUpdate": None} | strategy)
+            shown = go_struct_fields({"type": "", "rollingUpdate": None} | strategy)
             return [invalid(path, shown, "must be 'RollingUpdate' or 'OnDelete'")]
 
 

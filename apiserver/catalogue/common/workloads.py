@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 from apiserver.catalogue.subresources import scale
 from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
@@ -46,13 +46,6 @@ def int_or_percent_value(value: int | str | None) -> int:
         return value or 0
     digits = value.removesuffix("%").lstrip("0")[:_DIGITS_MAX]
     return int(digits) if digits.isascii() and digits.isdigit() else 0
-
-
-def go_struct_fields(value: Any) -> Any:
-    """Returns a structure as Kubernetes prints those that have no JSON names."""
-    if isinstance(value, dict):
-        return {key[:1].upper() + key[1:]: go_struct_fields(child) for key, child in value.items()}
-    return [go_struct_fields(child) for child in value] if isinstance(value, list) else value
 
 
 # ---- selector and template

@@ -13,10 +13,9 @@ from typing import Final
 
 from apiserver.catalogue.builtin_type import CORE
 from apiserver.catalogue.pod_specs import resource_requirements
-from apiserver.meta.quantity import parse_quantity
 from apiserver.schema.compile import Default
 from apiserver.text_caches import text_cache
-from apiserver.validation.defaults import setting
+from apiserver.validation.defaults import in_turn, rounding, setting
 from apiserver.vocabulary import Document
 
 # ---- Images
@@ -71,19 +70,6 @@ def _container(container: Document) -> None:
         container["imagePullPolicy"] = pull_policy(container.get("image", ""))
 
 
-def _round_up(quantities: Document) -> None:
-    """Rounds amounts of resources up to thousandths."""
-    for name, text in quantities.items():
-        if text[-1] in "nu" or not text.isalnum():  # a fraction, or an exponent
-            quantities[name] = str(parse_quantity(text).with_scale(-3))
-
-
-def _resources(resources: Document) -> None:
-    for field in ("limits", "requests"):
-        if field in resources:
-            _round_up(resources[field])
-
-
 # ---- Volumes
 
 _FILE_MODE: Final = 0o644
@@ -129,8 +115,6 @@ def _pod_spec(spec: Document) -> None:
     # The older of two names for one thing follows the newer.
     if account := spec.get("serviceAccountName") or spec.get("serviceAccount"):
         spec["serviceAccountName"] = spec["serviceAccount"] = account
-    if "overhead" in spec:
-        _round_up(spec["overhead"])
 
 
 def _pod_status(status: Document) -> None:
@@ -193,6 +177,7 @@ DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
             "ConfigMapVolumeSource": setting(defaultMode=_FILE_MODE),
             "Container": _container,
             "ContainerPort": setting(protocol="TCP"),
+            "ContainerStatus": rounding("allocatedResources"),
             "DownwardAPIVolumeSource": setting(defaultMode=_FILE_MODE),
             "EphemeralContainer": _container,
             "FileKeySelector": setting(optional=False),
@@ -202,13 +187,13 @@ DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
             "ISCSIVolumeSource": setting(iscsiInterface="default"),
             "ObjectFieldSelector": setting(apiVersion="v1"),
             "Pod": _pod,
-            "PodSpec": _pod_spec,
-            "PodStatus": _pod_status,
+            "PodSpec": in_turn(_pod_spec, rounding("overhead")),
+            "PodStatus": in_turn(_pod_status, rounding("allocatedResources")),
             "PodTemplateSpec": _drop_annotations_of_init_containers,
             "Probe": setting(timeoutSeconds=1, periodSeconds=10, successThreshold=1, failureThreshold=3),
             "ProjectedVolumeSource": setting(defaultMode=_FILE_MODE),
             "RBDVolumeSource": setting(pool="rbd", user="admin", keyring="/etc/ceph/keyring"),
-            "ResourceRequirements": _resources,
+            "ResourceRequirements": rounding("limits", "requests"),
             "ScaleIOVolumeSource": setting(storageMode="ThinProvisioned", fsType="xfs"),
             "SecretVolumeSource": setting(defaultMode=_FILE_MODE),
             "ServiceAccountTokenProjection": setting(expirationSeconds=3600),

@@ -20,6 +20,7 @@ from apiserver.field_errors import (
     required,
     too_long,
 )
+from apiserver.golang.formatting import go_struct_fields
 from apiserver.meta import names
 from apiserver.validation.checks import in_range, one_of
 from apiserver.validation.documents import at
@@ -181,7 +182,8 @@ def _seccomp(path: str, profile: Document | None) -> Errors:
     if kind != "Localhost":
         if local is not None:
             text = "can only be set when seccomp type is Localhost"
-            errors.append(invalid(f"{path}.localhostProfile", profile, text))
+            shown = go_struct_fields({"type": "", **profile})
+            errors.append(invalid(f"{path}.localhostProfile", shown, text))
     elif local is None:
         errors.append(required(f"{path}.localhostProfile", "must be set when seccomp type is Localhost"))
     else:

@@ -24,6 +24,7 @@ from apiserver.catalogue.pod_specs.validation_options import PodValidationOption
 from apiserver.catalogue.pod_specs.volumes import VolumeOwner, validate_volumes
 from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, duplicate, forbidden, invalid, required, too_long
+from apiserver.golang.formatting import go_struct_fields
 from apiserver.meta import names, object_meta
 from apiserver.validation.addresses import AddressChecks
 from apiserver.validation.checks import in_range, named, one_of
@@ -199,6 +200,12 @@ def _scheduling(path: str, spec: Document, options: PodValidationOptions) -> Err
     return errors
 
 
+_ONE_SOURCE: Final = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+_NOT_BOTH_SOURCES: Final = (
+    "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+)
+
+
 def _resource_claims(path: str, spec: Document, *, is_static: bool) -> Errors:
     errors: Errors = []
     if is_static:
@@ -214,12 +221,10 @@ def _resource_claims(path: str, spec: Document, *, is_static: bool) -> Errors:
             errors += named(f"{where}.name", name, names.dns_label)
         seen.add(name)
         given = [field for field in sources if field in claim]
-        if len(given) > 1:
-            text = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-            errors.append(invalid(where, claim, text))
-        elif not given:
-            text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-            errors.append(invalid(where, claim, text))
+        if len(given) != 1:
+            text = _ONE_SOURCE if not given else _NOT_BOTH_SOURCES
+            shown = go_struct_fields({"name": name} | dict.fromkeys(sources) | claim)
+            errors.append(invalid(where, shown, text))
         for field in given:
             value = claim[field]
             errors += [invalid(f"{where}.{field}", value, problem) for problem in names.dns_subdomain(value)]

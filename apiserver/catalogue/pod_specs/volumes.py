@@ -49,9 +49,9 @@ _MANAGED_DISK: Final = (
 )
 _BLOB_DISK: Final = "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
 _ISCSI_NAMES: Final = {
-    "iqn": re.compile(r"iqn\.\d{4}-\d{2}\.[A-Za-z0-9-.]+:[^,;*&$|\s]+", re.ASCII),
-    "eui": re.compile(r"eui.[A-Za-z0-9]+", re.ASCII),
-    "naa": re.compile(r"naa.[A-Za-z0-9]+", re.ASCII),
+    "iqn": re.compile(r"(?s:.*)iqn\.\d{4}-\d{2}\.[A-Za-z0-9-.]+:[^,;*&$|\s]+", re.ASCII),
+    "eui": re.compile("eui.[A-Za-z0-9]{16}"),
+    "naa": re.compile("naa.[A-Za-z0-9]{32}"),
 }
 _MORE_THAN_ONE: Final = "may not specify more than 1 volume type"
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Collection
 from typing import Final
 
-from apiserver.catalogue.common import workloads
 from apiserver.catalogue.pod_specs.templates import validate_template
 from apiserver.catalogue.pod_specs.validation import PodSpecRules
 from apiserver.field_errors import (
@@ -20,6 +19,7 @@ from apiserver.field_errors import (
     too_long,
     too_many,
 )
+from apiserver.golang.formatting import go_struct_fields
 from apiserver.meta import names
 from apiserver.validation.checks import non_negative, one_of
 from apiserver.validation.documents import at, items, join
@@ -224,7 +224,7 @@ def _validate_exit_codes(path: str, requirement: Document, containers: Collectio
 def _validate_success_policy(path: str, spec: Document) -> Errors:
     policy = spec["successPolicy"]
     if spec.get("completionMode") != "Indexed":
-        return [invalid(path, workloads.go_struct_fields(policy), "requires indexed completion mode")]
+        return [invalid(path, go_struct_fields(policy), "requires indexed completion mode")]
     rules, path = policy.get("rules") or [], f"{path}.rules"
     errors: Errors = []
     if not rules:

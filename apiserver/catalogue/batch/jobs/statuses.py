@@ -11,6 +11,7 @@ from typing import Any, Final
 from apiserver.catalogue.batch.jobs.specs import InvalidIndexes, invalid_structure, parse_indexes
 from apiserver.catalogue.common import workloads
 from apiserver.field_errors import Errors, duplicate, invalid, required
+from apiserver.golang.formatting import go_struct_fields
 from apiserver.vocabulary import Document
 
 _COUNTS: Final = ("active", "succeeded", "failed", "ready", "terminating")
@@ -118,7 +119,7 @@ def _validate_end(
     uncounted = status.get("uncountedTerminatedPods") or {}
     if any(uncounted.values()) and is_changed("uncountedTerminatedPods"):
         text = "uncountedTerminatedPods needs to be empty for finished job"
-        errors.append(invalid("status.uncountedTerminatedPods", workloads.go_struct_fields(uncounted), text))
+        errors.append(invalid("status.uncountedTerminatedPods", go_struct_fields(uncounted), text))
     if (status.get("terminating") or 0) > 0 and is_changed("terminating"):
         text = "terminating>0 is invalid for finished job"
         errors.append(invalid("status.terminating", status["terminating"], text))

@@ -59,7 +59,8 @@ def validate_resize(rules: PodRules, new: Document, old: Document) -> Errors:
         errors.append(invalid("spec", shown, "Pod QOS Class may not change as a result of resizing"))
     if not _can_be_resized(old):
         errors.append(forbidden("spec", "Pod running on node without support for resize"))
-    if any(at(each, "resources", kind) for each in (spec, old_spec) for kind in _AMOUNTS):
+    has_amounts = any(at(each, "resources", kind) for each in (spec, old_spec) for kind in _AMOUNTS)
+    if has_amounts:
         if not rules.resizes_pods:
             text = (
                 "resize of pods with pod-level resources is forbidden when "
@@ -75,7 +76,10 @@ def validate_resize(rules: PodRules, new: Document, old: Document) -> Errors:
     for container, known in zip(spec.get("containers") or (), old_spec.get("containers") or (), strict=True):
         if _is_changed_otherwise(container, known):
             errors.append(forbidden("spec", f"{_ONLY} are mutable"))
-    return errors + _init_containers(rules, spec, old_spec)
+    errors += _init_containers(rules, spec, old_spec)
+    if not errors and not has_amounts and spec.get("resources") != old_spec.get("resources"):
+        errors.append(forbidden("spec", f"{_ONLY} are mutable"))
+    return errors
 
 
 def _can_be_resized(pod: Document) -> bool:

@@ -203,7 +203,8 @@ def _addresses(field: str, status: Document, old_status: Document, checks: Addre
             break
         families.add(found.family)
     if len(families) < 2 or len(addresses) > 2:
-        errors.append(invalid(path, addresses, "may specify no more than one IP for each IP family"))
+        shown = [{"IP": address.get("ip", "")} for address in addresses]
+        errors.append(invalid(path, shown, "may specify no more than one IP for each IP family"))
     return errors
 
 

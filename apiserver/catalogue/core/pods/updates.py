@@ -124,10 +124,11 @@ def _only_more_tolerations(rules: PodRules, spec: Document, old_spec: Document) 
 
 def _only_fewer_gates(spec: Document, old_spec: Document) -> Errors:
     known = {gate.get("name", "") for gate in old_spec.get("schedulingGates") or ()}
+    places = {gate.get("name", ""): where for where, gate in items(spec, "schedulingGates", "spec")}
     return [
         forbidden(f"{where}.name", f"only deletion is allowed, but found new scheduling gate '{name}'")
-        for where, gate in items(spec, "schedulingGates", "spec")
-        if (name := gate.get("name", "")) not in known
+        for name, where in places.items()
+        if name not in known
     ]
 
 
@@ -161,20 +162,20 @@ def _narrowed_nodes(masked: Document, old_spec: Document) -> Errors:
     Gives `masked` the old values of what may change so.
     """
     errors: Errors = []
-    selector, old_selector = masked.get("nodeSelector") or {}, old_spec.get("nodeSelector") or {}
-    if not old_selector.items() <= selector.items():
+    selector, old_selector = masked.get("nodeSelector"), old_spec.get("nodeSelector") or {}
+    if not old_selector.items() <= (selector or {}).items():
         text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
         errors.append(invalid("spec.nodeSelector", selector, text))
     _put_back(masked, old_spec, "nodeSelector")
     affinity, old_affinity = masked.get("affinity"), old_spec.get("affinity")
-    errors += _narrowed_affinity(
-        at(masked, "affinity", "nodeAffinity"), at(old_spec, "affinity", "nodeAffinity")
-    )
-    rest = taken_from(affinity or {}, old_affinity or {}, "nodeAffinity")
-    if rest or old_affinity is not None:
-        masked["affinity"] = rest
+    nodes, old_nodes = at(affinity or {}, "nodeAffinity"), at(old_affinity or {}, "nodeAffinity")
+    if nodes == old_nodes:
+        return errors
+    errors += _narrowed_affinity(nodes, old_nodes)
+    if old_affinity is None and affinity is not None and affinity.keys() == {"nodeAffinity"}:
+        del masked["affinity"]
     else:
-        masked.pop("affinity", None)
+        masked["affinity"] = taken_from(affinity or {}, old_affinity or {}, "nodeAffinity")
     return errors
 
 

@@ -244,6 +244,16 @@ CONTAINERS: Final[dict[str, tuple[Document, list[Expected]]]] = {
             (f"{C}.securityContext", "Invalid", "to false and `privileged` to true"),
         ],
     ),
+    "a profile of the node that is none": (
+        {"securityContext": {"seccompProfile": {"type": "RuntimeDefault", "localhostProfile": "a"}}},
+        [
+            (
+                f"{C}.securityContext.seccompProfile.localhostProfile",
+                "Invalid",
+                '{"Type":"RuntimeDefault","LocalhostProfile":"a"}: can only be set when seccomp type is',
+            )
+        ],
+    ),
 }
 
 

@@ -217,3 +217,14 @@ ADDRESSES: Final[dict[str, tuple[Document, Document]]] = {
 @pytest.mark.parametrize(("status", "expected"), ADDRESSES.values(), ids=ADDRESSES)
 def test_addresses(status: Document, expected: Document) -> None:
     assert pod(status=status)["status"].items() >= expected.items()
+
+
+def test_no_amount_of_a_status_or_an_overhead_is_finer_than_a_thousandth() -> None:
+    fine, rounded = {"cpu": "1500u"}, {"cpu": "2m"}
+    reported = {"name": "c", "allocatedResources": fine, "resources": {"limits": fine}}
+    status = {"allocatedResources": fine, "resources": {"requests": fine}, "containerStatuses": [reported]}
+    found = pod(overhead=fine, status=status)
+    assert found["spec"]["overhead"] == rounded
+    assert found["status"]["allocatedResources"] == found["status"]["resources"]["requests"] == rounded
+    [reported] = found["status"]["containerStatuses"]
+    assert reported["allocatedResources"] == reported["resources"]["limits"] == rounded

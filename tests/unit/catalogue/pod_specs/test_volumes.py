@@ -21,6 +21,9 @@ V: Final = "spec.volumes[0]"
 CLAIM: Final = f"{V}.ephemeral.volumeClaimTemplate"
 
 
+ISCSI: Final = {"targetPortal": "t", "iqn": "iqn.2001-04.com.example:x", "lun": 0}
+
+
 def claim(**more: Any) -> Document:
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, **more}
     return {"ephemeral": {"volumeClaimTemplate": {"spec": spec}}}
@@ -91,6 +94,17 @@ SOURCES: Final[dict[str, tuple[Document, list[Expected]]]] = {
             (f"{V}.iscsi.lun", "Invalid", "must be between 0 and 255, inclusive"),
             (f"{V}.iscsi.initiatorname", "Invalid", "starting with iqn, eui, or naa"),
         ],
+    ),
+    "an iSCSI name is no shorter than its form": (
+        {"iscsi": {**ISCSI, "iqn": "eui." + "a" * 15, "initiatorName": "naa." + "a" * 33}},
+        [
+            (f"{V}.iscsi.iqn", "Invalid", "must be valid format"),
+            (f"{V}.iscsi.initiatorname", "Invalid", "must be valid format"),
+        ],
+    ),
+    "iSCSI names of other forms": (
+        {"iscsi": {**ISCSI, "iqn": "eui." + "a" * 16, "initiatorName": "naa." + "a" * 32}},
+        [],
     ),
     "fibre to nowhere": (
         {"fc": {"targetWWNs": ["a"], "wwids": ["b"]}},

@@ -73,6 +73,11 @@ SIZES: Final[dict[str, tuple[Document, Document, list[Expected]]]] = {
         ],
     ),
     "the resources of the pod": (whole(cpu="1"), whole(cpu="2", memory="2Gi"), []),
+    "no amounts of resources of the pod that had none": (
+        {},
+        {"resources": {}},
+        [("spec", "Forbidden", "only cpu and memory resources are mutable")],
+    ),
     "resources of the pod that had none": (sized(), {**sized(), **whole(cpu="2", memory="2Gi")}, []),
     "less to ask for, of the pod": (
         whole(cpu="1", memory="1Gi"),

@@ -79,7 +79,13 @@ STATUSES: Final[dict[str, tuple[str, Document, Document, list[Expected]]]] = {
         "Always",
         {},
         {"podIPs": [{"ip": "1.2.3.4"}, {"ip": "1.2.3.4"}]},
-        [("status.podIPs", "Invalid", "one IP for each IP family")],
+        [
+            (
+                "status.podIPs",
+                "Invalid",
+                '[{"IP":"1.2.3.4"},{"IP":"1.2.3.4"}]: may specify no more than one IP',
+            )
+        ],
     ),
     "another host": (
         "Always",

@@ -98,6 +98,26 @@ UPDATES: Final[dict[str, tuple[Document, Document, list[Expected]]]] = {
         {**GATED, **on_nodes(IN_ZONE, {"key": "ssd", "operator": "Exists"})},
         [],
     ),
+    "any node, in other words": ({**GATED}, {**GATED, "affinity": {"nodeAffinity": {}}}, []),
+    "an affinity to nothing": ({**GATED}, {**GATED, "affinity": {}}, [("spec", "Forbidden", ONLY)]),
+    "an affinity to pods": (
+        {**GATED},
+        {**GATED, "affinity": {"nodeAffinity": {}, "podAffinity": {}}},
+        [("spec", "Forbidden", ONLY)],
+    ),
+    "no node selector": (
+        {**GATED, "nodeSelector": {"a": "b"}},
+        GATED,
+        [("spec.nodeSelector", "Invalid", "Invalid value: null: only additions")],
+    ),
+    "gates are told of once": (
+        GATED,
+        {"schedulingGates": [{"name": "g"}, {"name": "x"}, {"name": "x"}]},
+        [
+            ("spec.schedulingGates[2]", "Duplicate", ""),
+            ("spec.schedulingGates[2].name", "Forbidden", "found new scheduling gate 'x'"),
+        ],
+    ),
     "nodes of another zone": (
         {**GATED, **on_nodes(IN_ZONE)},
         {**GATED, **on_nodes({**IN_ZONE, "values": ["b"]})},

@@ -187,7 +187,11 @@ SPECS: Final[dict[str, tuple[Document, list[Expected]]]] = {
     "claims": (
         {"resourceClaims": [{"name": "a"}, {"name": "a", "resourceClaimName": "x"}]},
         [
-            ("spec.resourceClaims[0]", "Invalid", "must specify one of"),
+            (
+                "spec.resourceClaims[0]",
+                "Invalid",
+                '{"Name":"a","ResourceClaimName":null,"ResourceClaimTemplateName":null}: must specify one of',
+            ),
             ("spec.resourceClaims[1].name", "Duplicate", '"a"'),
         ],
     ),
