@@ -77,6 +77,7 @@ class RequestConfig(NamedTuple):
 class GroupResources(NamedTuple):
     """Resources of one API group; without any named, all of the group.
 
+    group: `*` for all groups.
     resources: `pods`, `pods/log`, `pods/*`, `*/scale` or `*`. resource_names: empty for all.
     """
 
@@ -85,7 +86,7 @@ class GroupResources(NamedTuple):
     resource_names: tuple[str, ...] = ()
 
     def matches(self, target: Target, name: str) -> bool:
-        if self.group != target.group:
+        if self.group not in (target.group, _ALL):
             return False
         if not self.resources:
             return True

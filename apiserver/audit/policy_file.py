@@ -1,11 +1,11 @@
-"""Reads the file of `--audit-policy-file`, strictly: what would be ignored is a mistake.
+"""Reads the file of `--audit-policy-file`. What is ignored in it is told, as kube-apiserver does.
 
 Source: k8s.io/apiserver, pkg/apis/audit/validation and pkg/audit/policy/reader.go.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from apiserver.audit.policy import (
     LEVELS,
@@ -23,11 +23,20 @@ from apiserver.meta.names import dns_subdomain
 from apiserver.wire.configuration_fields import Fields, InvalidConfiguration, decode
 
 KIND: Final = "Policy"
+_ALL: Final = "*"
 
 
-def read_policy(content: bytes, brand: Brand) -> Policy:
+class PolicyFile(NamedTuple):
+    """A file. warning: that something in it is ignored, and what; empty if nothing is."""
+
+    policy: Policy
+    warning: str = ""
+
+
+def read_policy(content: bytes, brand: Brand) -> PolicyFile:
     """Returns the policy in a file. Raises InvalidConfiguration, with a message that names the field."""
-    with Fields(decode(content)) as fields:
+    ignored: list[str] = []
+    with Fields(decode(content, ignored), ignored=ignored) as fields:
         fields.require_kind((f"{brand.group('audit')}/v1", KIND))
         fields.any("metadata")
         stages = _stages(fields)
@@ -35,7 +44,14 @@ def read_policy(content: bytes, brand: Brand) -> Policy:
         rules = [_rule(each, stages, omits_managed_fields) for each in fields.objects("rules")]
     if not rules:
         raise InvalidConfiguration("rules: loaded illegal policy with 0 rules")
-    return Policy(rules, RequestConfig(Level.NONE, stages, omits_managed_fields))
+    policy = Policy(rules, RequestConfig(Level.NONE, stages, omits_managed_fields))
+    if not ignored:
+        return PolicyFile(policy)
+    problems = ", ".join(ignored)
+    return PolicyFile(
+        policy,
+        "Audit policy contains errors, falling back to lenient decoding: strict decoding error: " + problems,
+    )
 
 
 def _rule(fields: Fields, stages: frozenset[Stage], omits_managed_fields: bool) -> PolicyRule:
@@ -74,7 +90,7 @@ def _check_urls(fields: Fields, urls: tuple[str, ...]) -> None:
     """Raises InvalidConfiguration."""
     for index, url in enumerate(urls):
         field = f"nonResourceURLs[{index}]"
-        if url == "*":
+        if url == _ALL:
             continue
         if not url.startswith("/"):
             raise fields.fail(
@@ -93,7 +109,7 @@ def _resources(fields: Fields) -> GroupResources:
     with fields:
         group, resources = fields.text("group"), fields.texts("resources")
         names = fields.texts("resourceNames")
-        if group and (problems := dns_subdomain(group)):
+        if group not in ("", _ALL) and (problems := dns_subdomain(group)):
             raise fields.fail("group", f"Invalid value: {go_quote(group)}: {','.join(problems)}")
         if names and not resources:
             raise fields.fail("resourceNames", "using resourceNames requires at least one resource")

@@ -294,19 +294,21 @@ def _with_authorizers(config: Config) -> Config:
 def _with_audit(config: Config) -> Config:
     """Reads what is recorded, and the server that it is sent to. Raises UsageError."""
     policy_file, webhook_file = config.audit_policy_file, config.audit_webhook_config_file
-    policy, server = None, None
+    policy, server, warnings = None, None, config.warnings
     if policy_file is not None:
         try:
-            policy = read_policy(_content(policy_file), config.brand)
+            policy, warning = read_policy(_content(policy_file), config.brand)
         except InvalidConfiguration as error:
             raise UsageError(f"--audit-policy-file: {policy_file}: {_one_line(error)}") from None
+        if warning:
+            warnings = (*warnings, f"--audit-policy-file: {policy_file}: {warning}")
     if webhook_file is not None:
         try:
             server = read_kubeconfig(webhook_file, _content)
             require_https(webhook_file, server.current()[0])
         except InvalidConfiguration as error:
             raise UsageError(f"--audit-webhook-config-file: {_one_line(error)}") from None
-    return replace(config, audit_policy=policy, audit_webhook_server=server)
+    return replace(config, audit_policy=policy, audit_webhook_server=server, warnings=warnings)
 
 
 def _content(path: Path) -> bytes:

@@ -462,12 +462,19 @@ def _forwarded_head(call: ApiCall, status: int, lines: Sequence[tuple[bytes, byt
 # Source: k8s.io/apiserver, pkg/endpoints/filters/warning.go.
 WARNINGS_LENGTH_MAX: Final = 4 * 1024
 WARNING_CUT_LENGTH: Final = 256
+# Control characters, and what is not UTF-8.
+_UNTOLD: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 def warning_values(texts: Sequence[str]) -> Iterable[bytes]:
-    """Yields the values of the Warning headers of an answer."""
+    """Yields the values of the Warning headers of an answer.
+
+    As in Kubernetes, empty texts, and those with control characters, are left out: tabs and line ends, too.
+    """
     room = WARNINGS_LENGTH_MAX
     for text in dict.fromkeys(texts):  # each is told once
+        if not text or _UNTOLD.search(text):
+            continue
         told = text if len(text) <= room else text[:WARNING_CUT_LENGTH]
         if len(told) > room:
             return
@@ -476,7 +483,6 @@ def warning_values(texts: Sequence[str]) -> Iterable[bytes]:
 
 
 def _warning(text: str) -> bytes:
-    """Returns a warning's text as a quoted string (RFC 7234, 5.5), without what could break the head."""
-    cleaned = "".join(c if c.isprintable() else " " for c in text)
-    quoted = cleaned.replace("\\", "\\\\").replace('"', '\\"')
+    """Returns a warning's text as a quoted string (RFC 7234, 5.5)."""
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'299 - "{quoted}"'.encode()

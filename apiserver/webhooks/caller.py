@@ -57,7 +57,7 @@ class AdmissionCaller:
 
     async def post(self, client: ClientConfig, body: bytes, timeout_s: int) -> Any:
         """Returns the document that a webhook answers with. Raises CallFailed."""
-        url = f"{client.url}?timeout={timeout_s}s"
+        url = f"{client.url}{'&' if '?' in client.url else '?'}timeout={timeout_s}s"
         answer = await self._send(client, url, body, timeout_s)
         is_success = 200 <= answer.status < 300
         try:

@@ -47,9 +47,10 @@ class ClientConfig(NamedTuple):
 
 
 def cleaned_url(text: str) -> str:
-    """Returns a URL as Go's client asks for it: without `.`, `..`, slashes too many, and a query.
+    """Returns a URL as Go's client asks for it: its path has no `.`, `..`, or slashes too many.
 
-    Whoever calls it is told what is wrong with a text that is no URL.
+    Validation allows no query in what is configured in objects; a kubeconfig may have one. A text that is no
+    URL stays as it is: whoever calls it is told what is wrong.
     Source: k8s.io/client-go, rest/request.go and url_utils.go.
     """
     try:
@@ -57,7 +58,8 @@ def cleaned_url(text: str) -> str:
     except InvalidUrl:
         return text
     user = f"{url.user}@" if url.user is not None else ""
-    return f"{url.scheme}://{user}{url.host}{_cleaned(url.path)}"
+    query = f"?{url.query}" if url.query else ""
+    return f"{url.scheme}://{user}{url.host}{_cleaned(url.path)}{query}"
 
 
 def _url_of(service: Document) -> str:

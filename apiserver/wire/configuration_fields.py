@@ -17,13 +17,18 @@ class InvalidConfiguration(ValueError):
     """A configuration file is not valid. The message, one line, is for who starts the server."""
 
 
-def decode(content: bytes) -> Any:
-    """Returns the document in a file: YAML, or JSON. Raises InvalidConfiguration."""
+def decode(content: bytes, ignored: list[str] | None = None) -> Any:
+    """Returns the document in a file: YAML, or JSON. Raises InvalidConfiguration.
+
+    ignored: gets the members that are there twice, which are mistakes without it.
+    """
     try:
         document, duplicates = yaml.load(content)
     except yaml.InvalidYaml as error:
         raise InvalidConfiguration(str(error)) from None
-    if duplicates:
+    if ignored is not None:
+        ignored += duplicates
+    elif duplicates:
         raise InvalidConfiguration(f"strict decoding error: {'; '.join(duplicates)}")
     return document
 
@@ -32,11 +37,12 @@ class Fields:
     """The fields of one object. At the end of a `with` block all of them must have been read.
 
     path: of the object in its file, as `plugins[0]`. An absent field and null are its default.
+    ignored: gets the fields that were not read, in words, where they are no mistakes.
     All methods raise InvalidConfiguration.
     """
 
-    def __init__(self, document: Any, path: str = "") -> None:
-        self.path = path
+    def __init__(self, document: Any, path: str = "", ignored: list[str] | None = None) -> None:
+        self.path, self._ignored = path, ignored
         if not isinstance(document, dict):
             raise InvalidConfiguration(f"{path or 'the document'}: expected an object")
         self._fields: dict[str, Any] = document
@@ -49,8 +55,10 @@ class Fields:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is None and (unknown := sorted(self._fields.keys() - self._known)):
-            names = ", ".join(f'unknown field "{self.at(name)}"' for name in unknown)
-            raise InvalidConfiguration(f"strict decoding error: {names}")
+            problems = [f'unknown field "{self.at(name)}"' for name in unknown]
+            if self._ignored is None:
+                raise InvalidConfiguration(f"strict decoding error: {', '.join(problems)}")
+            self._ignored += problems
 
     def at(self, name: str) -> str:
         """Returns the path of a field."""
@@ -89,11 +97,11 @@ class Fields:
         return values
 
     def object(self, name: str) -> Fields:
-        return Fields(self._typed(name, dict, {}), self.at(name))
+        return Fields(self._typed(name, dict, {}), self.at(name), self._ignored)
 
     def objects(self, name: str) -> Iterator[Fields]:
         for index, each in enumerate(self._typed(name, list, [])):
-            yield Fields(each, f"{self.at(name)}[{index}]")
+            yield Fields(each, f"{self.at(name)}[{index}]", self._ignored)
 
     def require_kind(self, *kinds: tuple[str, str]) -> None:
         """kinds: apiVersion and kind, each of which would be right."""

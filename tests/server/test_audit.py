@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
@@ -559,6 +560,19 @@ def test_a_file_that_cannot_be_written_prevents_the_start(directory: Path) -> No
     policy.write_text(POLICY)
     error = refused(directory, f"--audit-policy-file={policy}", f"--audit-log-path={directory}").stderr
     assert error.splitlines()[-1] == (f"apiserver: --audit-log-path: cannot open {directory}: Is a directory")
+
+
+def test_unknown_fields_of_a_policy_are_ignored_with_a_warning(tmp_path: Path) -> None:
+    policy, path = tmp_path / "policy.yaml", tmp_path / "audit.log"
+    rule = '{level: Metadata, resource: [pods], resources: [{group: "*", resources: [configmaps]}]}'
+    policy.write_text(f"{{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{rule}]}}")
+    flags = (f"--audit-policy-file={policy}", f"--audit-log-path={path}")
+    with ServerProcess(tmp_path / "data", *flags) as server, closing(Api(server)) as api:
+        answer = api.get(CONFIGMAPS)
+        assert Log(path).of(answer.headers["audit-id"])[-1]["level"] == "Metadata"
+        assert server.stop() == 0
+    warning = "Audit policy contains errors, falling back to lenient decoding: strict decoding error: "
+    assert f'{warning}unknown field "rules[0].resource"'.replace("\\", "") in server.stderr.replace("\\", "")
 
 
 # The mode, and whether a request passes whose first event cannot be written.

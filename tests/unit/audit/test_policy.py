@@ -32,7 +32,7 @@ LEASE: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/x"
 
 
 def policy_of(*rules: dict[str, Any], **fields: Any) -> Policy:
-    return read_policy(orjson.dumps({**HEAD, **fields, "rules": rules}), Brand())
+    return read_policy(orjson.dumps({**HEAD, **fields, "rules": rules}), Brand()).policy
 
 
 def config_of(policy: Policy, method: str, path: str, user: UserInfo | None = BOB) -> RequestConfig:
@@ -78,6 +78,12 @@ MATCHES: Final[dict[str, tuple[dict[str, Any], str, str, bool]]] = {
     "a namespace is no path's": ({"namespaces": [""]}, "GET", "/healthz", False),
     "the core group": (resources("pods"), "GET", POD, True),
     "another group": (resources("pods", group="apps"), "GET", POD, False),
+    "a resource of all groups": (resources("pods", group="*"), "GET", POD, True),
+    "another resource of all groups": (resources("secrets", group="*"), "GET", POD, False),
+    "a resource of all groups, in one of them": (resources("leases", group="*"), "PUT", LEASE, True),
+    "a name in all groups": (resources("*", group="*", resourceNames=["q"]), "GET", POD, False),
+    "all of all groups": ({"resources": [{"group": "*"}]}, "GET", f"{POD}/log", True),
+    "all groups are no paths": ({"resources": [{"group": "*"}]}, "GET", "/healthz", False),
     "all of a group": ({"resources": [{"group": ""}]}, "GET", f"{POD}/log", True),
     "all of another group": ({"resources": [{"group": "apps"}]}, "GET", POD, False),
     "a resource is not its subresource": (resources("pods"), "GET", f"{POD}/log", False),
@@ -171,10 +177,6 @@ MALFORMED: Final[dict[str, tuple[bytes, str]]] = {
         'kind "Policy" of version "audit.k8s.io/v1beta1" is not Policy of audit.k8s.io/v1',
     ),
     "no rules": (orjson.dumps({**HEAD, "rules": []}), "rules: loaded illegal policy with 0 rules"),
-    "a field twice": (
-        b"apiVersion: audit.k8s.io/v1\nkind: Policy\nkind: Policy\nrules: []",
-        "strict decoding error: ",
-    ),
 }
 # A rule, or fields of the policy, and the error.
 INVALID: Final[dict[str, tuple[dict[str, Any], dict[str, Any], str]]] = {
@@ -185,13 +187,6 @@ INVALID: Final[dict[str, tuple[dict[str, Any], dict[str, Any], str]]] = {
         'rules[0].level: Unsupported value: "All": supported values: "None", "Metadata", "Request", ',
     ),
     "a level of another type": ({"level": 1}, {}, "rules[0].level: expected a string"),
-    "an unknown field": ({"user": ["a"]}, {}, 'strict decoding error: unknown field "rules[0].user"'),
-    "an unknown field of the policy": ({}, {"x": 1}, 'strict decoding error: unknown field "x"'),
-    "an unknown field of resources": (
-        {"resources": [{"resource": ["a"]}]},
-        {},
-        'strict decoding error: unknown field "rules[0].resources[0].resource"',
-    ),
     "a list that is none": ({"verbs": "get"}, {}, "rules[0].verbs: expected a list"),
     "a stage": (
         {"omitStages": ["Panic", "Request"]},
@@ -228,13 +223,59 @@ INVALID: Final[dict[str, tuple[dict[str, Any], dict[str, Any], str]]] = {
         {},
         'rules[0].resources[0].group: Invalid value: "rbac.authorization.k8s.io/v1": ',
     ),
-    "all groups": (resources("pods", group="*"), {}, 'rules[0].resources[0].group: Invalid value: "*": '),
+    "all groups of a domain": (
+        resources("pods", group="*.k8s.io"),
+        {},
+        'rules[0].resources[0].group: Invalid value: "*.k8s.io": ',
+    ),
     "names of no resource": (
         {"resources": [{"group": "", "resourceNames": ["a"]}]},
         {},
         "rules[0].resources[0].resourceNames: using resourceNames requires at least one resource",
     ),
 }
+
+
+# What is ignored, as kube-apiserver does: a rule, fields of the policy, and how it is told.
+IGNORED: Final[dict[str, tuple[dict[str, Any], dict[str, Any], str]]] = {
+    "a field of a rule": ({"user": ["a"]}, {}, 'unknown field "rules[0].user"'),
+    "a field of the policy": ({}, {"x": 1}, 'unknown field "x"'),
+    "a field in capital letters": ({"Users": ["a"]}, {}, 'unknown field "rules[0].Users"'),
+    "a field of resources": (
+        {"resources": [{"group": "", "resource": ["a"]}]},
+        {},
+        'unknown field "rules[0].resources[0].resource"',
+    ),
+    "several": (
+        {"user": ["a"], "a": 1},
+        {"x": 1},
+        'unknown field "rules[0].a", unknown field "rules[0].user", ',
+    ),
+}
+_LENIENT: Final = "Audit policy contains errors, falling back to lenient decoding: strict decoding error: "
+
+
+@pytest.mark.parametrize(("rule", "fields", "told"), IGNORED.values(), ids=IGNORED)
+def test_what_a_policy_does_not_know_is_ignored_and_told(
+    rule: dict[str, Any], fields: dict[str, Any], told: str
+) -> None:
+    content = orjson.dumps({**HEAD, **fields, "rules": [{"level": "Request", **rule}]})
+    policy, warning = read_policy(content, Brand())
+    assert warning.startswith(f"{_LENIENT}{told}")
+    assert config_of(policy, "GET", POD).level is Level.REQUEST
+
+
+def test_of_fields_that_are_there_twice_the_last_counts() -> None:
+    content = b"apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: None\n  level: Request\n"
+    policy, warning = read_policy(content, Brand())
+    assert warning.startswith(_LENIENT)
+    assert "level" in warning
+    assert config_of(policy, "GET", POD).level is Level.REQUEST
+
+
+def test_of_a_policy_that_is_right_nothing_is_told() -> None:
+    content = orjson.dumps({**HEAD, "metadata": {"name": "p", "x": 1}, "rules": [{"level": "None"}]})
+    assert read_policy(content, Brand()).warning == ""
 
 
 @pytest.mark.parametrize(("content", "error"), MALFORMED.values(), ids=MALFORMED)

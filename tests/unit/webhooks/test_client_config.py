@@ -25,7 +25,7 @@ PATHS: Final = {
     "characters that need no escape": ("/a+b;c=d,e:f@g&h$", "/a+b;c=d,e:f@g&h$"),
     "others": ("/a!b(c)*", "/a%21b%28c%29%2A"),
     "letters of others": ("/\u00e4", "/%C3%A4"),
-    "a query": ("/x/?a=b", "/x"),
+    "a query": ("/x/?a=b//c", "/x?a=b//c"),
     "a fragment": ("/x#y", "/x"),
 }
 
