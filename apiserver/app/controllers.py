@@ -50,7 +50,12 @@ from apiserver.controllers.policy_type_checking.controller import PolicyTypeChec
 from apiserver.controllers.resource_quotas import ResourceQuotaController
 from apiserver.controllers.service_account_tokens import IssueToken, ServiceAccountTokens
 from apiserver.controllers.service_cidrs import ServiceCidrController
-from apiserver.controllers.storage_protection import CLAIMS, VOLUMES, StorageProtection
+from apiserver.controllers.storage_protection import (
+    CLAIMS,
+    VOLUMES,
+    StorageProtection,
+    attributes_classes,
+)
 from apiserver.controllers.storage_version_migrator import StorageVersionMigrator
 from apiserver.controllers.ttl_after_finished import TtlAfterFinished
 from apiserver.metrics.work_queues import MeasuredQueue
@@ -118,6 +123,7 @@ def build_controllers(
     of_requests = (GroupResource(certificate_group, certificate_requests.RESOURCE),)
     registry, served, runs = core.registry, core.served, core.config.runs_controller
     networking, metrics = core.brand.group("networking"), core.metrics
+    of_classes = attributes_classes(core.brand.group("storage"))
     definitions = GroupResource(core.brand.group("apiextensions"), definitions_of_custom_resources.RESOURCE)
     migrations = GroupResource(
         core.brand.group(storage_version_migrations.GROUP), storage_version_migrations.RESOURCE
@@ -219,6 +225,12 @@ def build_controllers(
             lambda: StorageProtection(registry, served, VOLUMES),
         ),
         ControllerSpec(
+            "volumeattributesclass-protection-controller",
+            lambda: StorageProtection(registry, served, of_classes),
+            needs=(of_classes.resource,),
+            gate="VolumeAttributesClass",
+        ),
+        ControllerSpec(
             "clusterrole-aggregation-controller",
             lambda: ClusterRoleAggregation(registry, served, core.brand),
         ),
@@ -271,7 +283,9 @@ def build_controllers(
     return [
         each
         for each in every
-        if runs(each.name) and all(served.hub(need.group, need.resource) for need in each.needs)
+        if runs(each.name)
+        and (not each.gate or core.config.gates.is_on(each.gate))
+        and all(served.hub(need.group, need.resource) for need in each.needs)
     ]
 
 

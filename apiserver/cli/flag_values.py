@@ -49,6 +49,7 @@ CONTROLLERS: Final = {
     "service-cidr-controller": "service-cidr-controller",
     "persistentvolumeclaim-protection-controller": "pvc-protection",
     "persistentvolume-protection-controller": "pv-protection",
+    "volumeattributesclass-protection-controller": "volumeattributesclass-protection-controller",
     "clusterrole-aggregation-controller": "clusterrole-aggregation",
     "validatingadmissionpolicy-status-controller": "validatingadmissionpolicy-status",
     "garbage-collector-controller": "garbagecollector",

@@ -1,8 +1,8 @@
-"""Removes the protection finalizers of claims and volumes that are being deleted once nobody uses them.
+"""Removes the protection finalizers of claims, volumes and classes that are being deleted and not used.
 
-The admission plugin StorageObjectInUseProtection adds them. Several servers on one store all run this;
-removing a finalizer that is gone already changes nothing.
-Source: kubernetes, pkg/controller/volume/{pvcprotection,pvprotection}.
+The admission plugin StorageObjectInUseProtection adds them; objects that lack them get them here. Several
+servers on one store all run this; what another has done already changes nothing.
+Source: kubernetes, pkg/controller/volume/{pvcprotection,pvprotection,vacprotection}.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NamedTuple
 
 from apiserver.controllers.controller import Controller, Cooldown, Outcome
@@ -21,8 +22,8 @@ from apiserver.errors import ApiError, NotFound
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
-from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest
-from apiserver.vocabulary import Document
+from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, Transform, WriteRequest
+from apiserver.vocabulary import Document, GroupResource
 from storage.keys import prefix_range
 from storage.turns import in_turns
 from storage.watch_cache import EVERYTHING, Scope
@@ -39,21 +40,28 @@ REST_FACTOR: Final = 20
 Use = tuple[str, str]
 
 
+class Users(NamedTuple):
+    """A resource of the core group whose objects use protected ones.
+
+    mark: bytes that each of them that uses one contains. uses: returns what one of them uses.
+    """
+
+    resource: str
+    mark: bytes
+    uses: Callable[[Document], Iterable[Use]]
+
+
 class Protection(NamedTuple):
     """Which objects a finalizer protects, and who uses them.
 
-    name: of the controller's queue, which is Kubernetes' name.
-    user: the resource whose objects use the protected ones; mark: bytes that each user of one contains.
-    uses: returns what one user uses.
+    name: of the controller's queue, which is Kubernetes' name. resource: whose objects are protected.
     is_used: whether an object is among what is used.
     """
 
     name: str
-    resource: str
+    resource: GroupResource
     finalizer: str
-    user: str
-    mark: bytes
-    uses: Callable[[Document], Iterable[Use]]
+    users: tuple[Users, ...]
     is_used: Callable[[Document, Container[Use]], bool]
 
 
@@ -87,36 +95,72 @@ def _is_volume_used(volume: Document, uses: Container[Use]) -> bool:
     return is_bound or (volume["metadata"]["name"], "") in uses
 
 
+def _classes_of_claim(claim: Document) -> Iterable[Use]:
+    """The class that a claim wants, the one that it has, and the one that it is on the way to."""
+    status = claim.get("status") or {}
+    for name in (
+        claim["spec"].get("volumeAttributesClassName"),
+        status.get("currentVolumeAttributesClassName"),
+        (status.get("modifyVolumeStatus") or {}).get("targetVolumeAttributesClassName"),
+    ):
+        if name:
+            yield name, ""
+
+
+def _classes_of_volume(volume: Document) -> Iterable[Use]:
+    if name := volume["spec"].get("volumeAttributesClassName"):
+        yield name, ""
+
+
+def _is_named(found: Document, uses: Container[Use]) -> bool:
+    return (found["metadata"]["name"], "") in uses
+
+
 CLAIMS: Final = Protection(
     "pvcprotection",
-    "persistentvolumeclaims",
+    GroupResource("", "persistentvolumeclaims"),
     "kubernetes.io/pvc-protection",
-    "pods",
-    b'"volumes":',
-    _uses_of_pod,
+    (Users("pods", b'"volumes":', _uses_of_pod),),
     _is_claim_used,
 )
 VOLUMES: Final = Protection(
     "pvprotection",
-    "persistentvolumes",
+    GroupResource("", "persistentvolumes"),
     "kubernetes.io/pv-protection",
-    "persistentvolumeclaims",
-    b'"volumeName":',
-    _uses_of_claim,
+    (Users("persistentvolumeclaims", b'"volumeName":', _uses_of_claim),),
     _is_volume_used,
 )
+
+
+def attributes_classes(storage_group: str) -> Protection:
+    """Returns the protection of VolumeAttributesClasses. storage_group: `storage.k8s.io`, as branded."""
+    mark = b"olumeAttributesClassName"
+    return Protection(
+        "vacprotection",
+        GroupResource(storage_group, "volumeattributesclasses"),
+        "kubernetes.io/vac-protection",
+        (
+            Users("persistentvolumeclaims", mark, _classes_of_claim),
+            Users("persistentvolumes", mark, _classes_of_volume),
+        ),
+        _is_named,
+    )
+
+
+def _uses_of(users: Users, user: Document) -> set[Use]:
+    return set(users.uses(user))
 
 
 @dataclass(slots=True)
 class _Namespace:
     """The protected objects of one namespace that are being deleted.
 
-    users: tells of changes of whoever may use them, while there are any.
+    users: tell of changes of whoever may use them, while there are any.
     """
 
     names: set[str]
-    users: Informer
-    informing: asyncio.Task[None]
+    users: list[Informer]
+    informing: list[asyncio.Task[None]]
 
 
 class StorageProtection:
@@ -127,11 +171,13 @@ class StorageProtection:
         self._served = served
         self._protection = protection
         self._namespaces: dict[str, _Namespace] = {}
+        # By namespace, those that lack the finalizer.
+        self._unprotected: dict[str, set[str]] = {}
         self.queue: WorkQueue[str] = WorkQueue(protection.name, BACKOFF)
 
     async def run(self) -> None:
         """Release objects until cancelled."""
-        prefix = self._registry.prefix_of(self._resource(self._protection.resource))
+        prefix = self._registry.prefix_of(self._protected())
         async with asyncio.TaskGroup() as tasks:
             informer = Informer(
                 ListWatch(self._registry.cache, prefix),
@@ -149,12 +195,13 @@ class StorageProtection:
 
     def _on_object(self, tasks: asyncio.TaskGroup, notification: Notification) -> None:
         namespace, found = self._namespaces.get(notification.namespace), notification.new
-        is_waiting = (
-            found is not None
-            and b'"deletionTimestamp"' in found.tail
-            and self._protection.finalizer.encode() in found.tail
-        )  # `_release` looks closer.
-        if is_waiting:
+        # `_try_release` and `_protect` look closer.
+        has_finalizer = found is not None and self._protection.finalizer.encode() in found.tail
+        is_deleted = found is not None and b'"deletionTimestamp"' in found.tail
+        if found is not None and not has_finalizer and not is_deleted:
+            self._unprotected.setdefault(notification.namespace, set()).add(notification.name)
+            self.queue.add(notification.namespace)
+        if has_finalizer and is_deleted:
             if namespace is None:
                 namespace = self._namespaces[notification.namespace] = self._begin(
                     tasks, notification.namespace
@@ -168,28 +215,54 @@ class StorageProtection:
 
     def _begin(self, tasks: asyncio.TaskGroup, namespace: str) -> _Namespace:
         """Listen to users only while something waits for them: there may be very many."""
-        prefix = self._registry.prefix_of(self._resource(self._protection.user))
+        users = [self._informer(each, namespace) for each in self._protection.users]
+        return _Namespace(set(), users, [tasks.create_task(each.run()) for each in users])
+
+    def _informer(self, users: Users, namespace: str) -> Informer:
+        prefix = self._registry.prefix_of(self._core(users.resource))
         scope = Scope(key_prefix=f"{prefix}{namespace}/") if namespace else EVERYTHING
-        users = Informer(
+        return Informer(
             ListWatch(self._registry.cache, prefix, scope, lists=False),
             lambda _: None,
             callbacks=InformerCallbacks(on_batch=lambda: self.queue.add(namespace)),
         )
-        return _Namespace(set(), users, tasks.create_task(users.run()))
 
     async def _reconcile(self, key: str) -> Outcome:
+        for name in self._unprotected.pop(key, ()):
+            await self._protect(key, name)
         namespace = self._namespaces.get(key)
         if namespace is None:
             return None
         # What changes after this is heard of.
-        await namespace.users.has_synced.wait()
+        for users in namespace.users:
+            await users.has_synced.wait()
         began = time.monotonic()
         await self._release(key)
         if namespace.names:
             return Cooldown((time.monotonic() - began) * REST_FACTOR)
-        namespace.informing.cancel()
+        for informing in namespace.informing:
+            informing.cancel()
         del self._namespaces[key]
         return None
+
+    async def _protect(self, namespace: str, name: str) -> None:
+        """Add the finalizer to an object that lacks it."""
+        finalizer = self._protection.finalizer
+
+        def with_finalizer(found: StoredObject) -> Draft:
+            document = found.document()
+            meta = document["metadata"]
+            finalizers = meta.get("finalizers") or []
+            if "deletionTimestamp" not in meta and finalizer not in finalizers:
+                meta["finalizers"] = [*finalizers, finalizer]
+            return Draft(document)
+
+        try:
+            await self._update(namespace, name, with_finalizer)
+        except NotFound:
+            return
+        except ApiError as error:
+            log.warning("%s %s cannot be protected: %s", self._protection.resource, name, error)
 
     async def _release(self, namespace: str) -> None:
         """Remove the finalizer of the objects that wait and are not used; they wait no longer.
@@ -211,7 +284,7 @@ class StorageProtection:
 
     async def _try_release(self, namespace: str, name: str, uses: Container[Use]) -> bool:
         """Returns whether the object is not used. Raises NotFound."""
-        resource, finalizer = self._resource(self._protection.resource), self._protection.finalizer
+        finalizer = self._protection.finalizer
         is_used = False
 
         def without_finalizer(found: StoredObject) -> Draft:
@@ -223,33 +296,40 @@ class StorageProtection:
                 document["metadata"]["finalizers"] = [each for each in finalizers if each != finalizer]
             return Draft(document)
 
-        request = WriteRequest(
-            resource=resource, namespace=namespace, name=name, writer=KUBE_CONTROLLER_MANAGER
-        )
-        await self._registry.update(request, without_finalizer)
+        await self._update(namespace, name, without_finalizer)
         return not is_used
+
+    async def _update(self, namespace: str, name: str, transform: Transform) -> None:
+        """Raises ApiError, and the storage's errors."""
+        request = WriteRequest(
+            resource=self._protected(), namespace=namespace, name=name, writer=KUBE_CONTROLLER_MANAGER
+        )
+        await self._registry.update(request, transform)
 
     async def _uses(self, namespace: str) -> set[Use]:
         """Returns all that is used in a namespace.
 
         Raises CorruptObject, as whoever cannot be read may use anything, and the storage's errors.
         """
-        prefix = self._registry.prefix_of(self._resource(self._protection.user))
-        folder = f"{prefix}{namespace}/" if namespace else prefix
-        listing = await self._registry.cache.list(prefix_range(folder))
         uses: set[Use] = set()
-        async for version in in_turns(listing.versions):
-            found = version.value
-            assert found is not None
-            found.require_sound()
-            if self._protection.mark in found.tail:
-                uses |= await self._registry.offload.read(found, self._uses_of)
+        for users in self._protection.users:
+            prefix = self._registry.prefix_of(self._core(users.resource))
+            folder = f"{prefix}{namespace}/" if namespace else prefix
+            listing = await self._registry.cache.list(prefix_range(folder))
+            async for version in in_turns(listing.versions):
+                found = version.value
+                assert found is not None
+                found.require_sound()
+                if users.mark in found.tail:
+                    uses |= await self._registry.offload.read(found, partial(_uses_of, users))
         return uses
 
-    def _uses_of(self, user: Document) -> set[Use]:
-        return set(self._protection.uses(user))
+    def _protected(self) -> ServedResource:
+        found = self._served.hub(*self._protection.resource)
+        assert found is not None, "the controller runs only if they are served"
+        return found
 
-    def _resource(self, name: str) -> ServedResource:
+    def _core(self, name: str) -> ServedResource:
         found = self._served.find("", "v1", name)
         assert found is not None
         return found

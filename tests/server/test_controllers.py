@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -317,6 +318,88 @@ async def volume_looked_at(api: Api) -> None:
     api.post(VOLUMES, volume(name)).ok()
     api.delete(f"{VOLUMES}/{name}").ok()
     await gone(api, f"{VOLUMES}/{name}")
+
+
+CLASSES: Final = "/apis/storage.k8s.io/v1/volumeattributesclasses"
+VAC: Final = "kubernetes.io/vac-protection"
+
+
+def attributes_class(name: str) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "driverName": "d.example.com", "parameters": {"iops": "1"}}
+
+
+async def class_looked_at(api: Api) -> None:
+    name = f"other-{next(_numbers)}"
+    api.post(CLASSES, attributes_class(name)).ok()
+    api.delete(f"{CLASSES}/{name}").ok()
+    await gone(api, f"{CLASSES}/{name}")
+
+
+def csi_volume(name: str, attributes: str) -> dict[str, Any]:
+    source = {"csi": {"driver": "d.example.com", "volumeHandle": name}, "hostPath": None}
+    made = volume(name)
+    return {**made, "spec": {**made["spec"], **source, "volumeAttributesClassName": attributes}}
+
+
+# Who uses a class: the path of what does, below a namespace or without one, what it is, and its status.
+USERS_OF_CLASSES: Final[dict[str, tuple[bool, Any, dict[str, Any] | None]]] = {
+    "a claim that wants it": (True, lambda name: claim("c", volumeAttributesClassName=name), None),
+    "a claim that has it": (
+        True,
+        lambda name: claim("c"),
+        {"phase": "Bound", "currentVolumeAttributesClassName": "NAME"},
+    ),
+    "a claim that is on the way to it": (
+        True,
+        lambda name: claim("c"),
+        {"modifyVolumeStatus": {"status": "Pending", "targetVolumeAttributesClassName": "NAME"}},
+    ),
+    "a volume": (False, lambda name: csi_volume(name, name), None),
+}
+
+
+@pytest.mark.parametrize(("of_claims", "user", "status"), USERS_OF_CLASSES.values(), ids=USERS_OF_CLASSES)
+async def test_a_class_of_attributes_stays_as_long_as_somebody_uses_it(
+    api: Api, path: str, of_claims: bool, user: Any, status: dict[str, Any] | None
+) -> None:
+    """A claim that wants it, has it, or is on the way to it; and a volume that has it."""
+    name = f"vac-{next(_numbers)}"
+    where = f"{CLASSES}/{name}"
+    assert api.post(CLASSES, attributes_class(name)).ok()["metadata"]["finalizers"] == [VAC]
+    collection = f"{path}/persistentvolumeclaims" if of_claims else VOLUMES
+    used_by = f"{collection}/{api.post(collection, user(name)).ok()['metadata']['name']}"
+    if status is not None:
+        told = json.loads(json.dumps(status).replace("NAME", name))
+        api.patch(f"{used_by}/status", {"status": told}).ok()
+    api.delete(where).ok()
+    await class_looked_at(api)
+    assert api.get(where).ok()["metadata"]["finalizers"] == [VAC]
+    api.delete(used_by).ok()
+    await gone(api, where)
+
+
+# Collections, and objects that are created without the finalizers that they are to have.
+UNPROTECTED: Final[dict[str, tuple[str, Any, str]]] = {
+    "claims": ("persistentvolumeclaims", claim, "kubernetes.io/pvc-protection"),
+    "volumes": (VOLUMES, volume, "kubernetes.io/pv-protection"),
+    "classes of attributes": (CLASSES, attributes_class, VAC),
+}
+
+
+@pytest.mark.parametrize(("collection", "made", "finalizer"), UNPROTECTED.values(), ids=UNPROTECTED)
+async def test_what_lacks_its_protection_gets_it(
+    api: Api, path: str, collection: str, made: Any, finalizer: str
+) -> None:
+    """As what was created before the plugin was enabled."""
+    where = collection if collection.startswith("/") else f"{path}/{collection}"
+    name = f"bare-{next(_numbers)}"
+    api.post(where, made(name)).ok()
+    api.patch(f"{where}/{name}", {"metadata": {"finalizers": ["example.com/hold"]}}).ok()
+    wanted = ["example.com/hold", finalizer]
+    await eventually(lambda: api.get(f"{where}/{name}").ok()["metadata"]["finalizers"] == wanted)
+    api.patch(f"{where}/{name}", {"metadata": {"finalizers": [finalizer]}}).ok()
+    api.delete(f"{where}/{name}").ok()
+    await gone(api, f"{where}/{name}")
 
 
 async def test_a_volume_stays_while_it_is_bound(api: Api, path: str) -> None:

@@ -131,7 +131,9 @@ def builtin_plugins(
         EventRateLimit(configured.event_limits, brand),
         ExtendedResourceToleration(offload),
         DefaultStorageClass(storage_classes),
-        StorageObjectInUseProtection(),
+        StorageObjectInUseProtection(
+            brand.group("storage"), protects_classes=gates.is_on("VolumeAttributesClass")
+        ),
         OwnerReferencesPermissionEnforcement(context),
         PersistentVolumeClaimResize(storage_classes),
         RuntimeClass(lister(brand.group("node"), "runtimeclasses")),

@@ -1,30 +1,33 @@
-"""Adds the finalizers that protect volumes and claims in use; a controller removes them.
+"""Adds the finalizers that protect volumes, claims and their classes in use; controllers remove them.
 
 Source: kubernetes, plugin/pkg/admission/storage/storageobjectinuseprotection.
 """
 
 from __future__ import annotations
 
-from typing import Final
-
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.vocabulary import Document, GroupResource
-
-_FINALIZERS: Final = {
-    GroupResource("", "persistentvolumes"): "kubernetes.io/pv-protection",
-    GroupResource("", "persistentvolumeclaims"): "kubernetes.io/pvc-protection",
-}
 
 
 class StorageObjectInUseProtection(Plugin):
     name = "StorageObjectInUseProtection"
 
+    def __init__(self, storage_group: str, *, protects_classes: bool) -> None:
+        """storage_group: `storage.k8s.io`, as branded. protects_classes: VolumeAttributesClasses, too."""
+        self._finalizers = {
+            GroupResource("", "persistentvolumes"): "kubernetes.io/pv-protection",
+            GroupResource("", "persistentvolumeclaims"): "kubernetes.io/pvc-protection",
+        }
+        if protects_classes:
+            classes = GroupResource(storage_group, "volumeattributesclasses")
+            self._finalizers[classes] = "kubernetes.io/vac-protection"
+
     def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
-        return resource in _FINALIZERS and not subresource and operation is Operation.CREATE
+        return resource in self._finalizers and not subresource and operation is Operation.CREATE
 
     async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
         meta = new["metadata"]
-        finalizer = _FINALIZERS[attributes.resource.stored_group_resource]
+        finalizer = self._finalizers[attributes.resource.stored_group_resource]
         finalizers = meta.get("finalizers") or []
         if finalizer not in finalizers:
             meta["finalizers"] = [*finalizers, finalizer]
