@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from apiserver.admission import plugin_names
 from apiserver.authn.authentication_configuration import SIGNING_ALGORITHMS
 from apiserver.authz.configuration import MODES, V1, V1BETA1
+from apiserver.golang.booleans import parse_bool
 from apiserver.golang.durations import parse_duration
 from apiserver.golang.regex import InvalidPattern, compile_pattern
 from apiserver.golang.tls import SUITES
@@ -287,9 +288,10 @@ def port_range(text: str) -> tuple[int, int]:
 
 
 def boolean(text: str) -> bool:
-    if text.lower() not in ("true", "false", "1", "0"):
+    """As Go's flags read it."""
+    if (value := parse_bool(text)) is None:
         raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
-    return text.lower() in ("true", "1")
+    return value
 
 
 def urls(text: str) -> tuple[str, ...]:
@@ -387,15 +389,15 @@ def release(text: str) -> int:
 
 
 def runtime_config(text: str) -> tuple[tuple[str, bool], ...]:
-    """Parses `api/beta=true,batch/v1=false`. As in kube-apiserver, a key alone is enabled."""
+    """Parses `api/beta=true,batch/v1=false`. As in kube-apiserver, a key without a value is enabled."""
     given = []
     for part in texts(text):
-        key, mark, value = part.partition("=")
+        key, _, value = part.partition("=")
         if not re.fullmatch(r"(?:[a-z0-9.-]+/){0,2}[a-z0-9.-]+", key):
             raise argparse.ArgumentTypeError(
                 f"{key!r} is not of the form api/STABILITY, GROUP/VERSION or GROUP/VERSION/RESOURCE"
             )
-        given.append((key, boolean(value) if mark else True))
+        given.append((key, boolean(value) if value else True))
     return tuple(given)
 
 

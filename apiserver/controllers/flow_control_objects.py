@@ -24,6 +24,7 @@ from apiserver.catalogue.flowcontrol.flow_schemas import MANDATORY_FLOW_SCHEMAS
 from apiserver.catalogue.flowcontrol.priority_level_configurations import MANDATORY_PRIORITY_LEVELS
 from apiserver.controllers.kept_objects import KeptObject, keep, keep_forever
 from apiserver.errors import ApiError, Conflict, NotFound
+from apiserver.golang.booleans import parse_bool
 from apiserver.meta.options import DeleteOptions
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedResource
@@ -42,9 +43,6 @@ HOOK: Final = "priority-and-fairness-config-producer"
 INTERVAL_S: Final = 60.0
 _PRODUCER: Final = Writer("api-priority-and-fairness-config-producer-v1")
 AUTOUPDATE: Final = "apf.kubernetes.io/autoupdate-spec"
-# As Go's strconv.ParseBool reads them.
-_TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
-_FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
 class Maintained(NamedTuple):
@@ -158,7 +156,4 @@ def _copied(spec: Document) -> Document:
 
 def _autoupdate(meta: Document) -> bool | None:
     """Returns what the annotation says; None if it says nothing, or nothing that can be read."""
-    text = (meta.get("annotations") or {}).get(AUTOUPDATE)
-    if text in _TRUE:
-        return True
-    return False if text in _FALSE else None
+    return parse_bool((meta.get("annotations") or {}).get(AUTOUPDATE))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 from aiohttp import hdrs
@@ -60,7 +61,7 @@ def patch_handler(
         condition = version_condition(call, content_type, deviations)
 
         def transform(current: StoredObject) -> Draft:
-            if condition is not None and current.resource_version != condition:
+            if condition is not None and current.resource_version not in condition:
                 raise Conflict(resource.group_resource, info.name)
             document, warnings, emptied = apply_patch(
                 parsed,
@@ -93,9 +94,13 @@ def patch_type(call: ApiCall) -> str:
     return content_type
 
 
-def version_condition(call: ApiCall, content_type: str, deviations: Deviations) -> str | None:
-    """Returns the resourceVersion that If-Match on a JSON patch requires, if any. Row L04."""
+def version_condition(call: ApiCall, content_type: str, deviations: Deviations) -> Collection[str] | None:
+    """Returns the resourceVersions of which If-Match on a JSON patch requires one, if any. Row L04.
+
+    Weak tags match nothing (RFC 9110, 13.1.1).
+    """
     if content_type != JSON_PATCH or not deviations.if_match:
         return None
-    header = call.request.headers.get(hdrs.IF_MATCH)
-    return header.strip().strip('"') if header and header.strip() != "*" else None
+    header = ",".join(call.request.headers.getall(hdrs.IF_MATCH, ()))
+    tags = [tag for each in header.split(",") if (tag := each.strip())]
+    return None if not tags or "*" in tags else {tag.strip('"') for tag in tags}

@@ -363,6 +363,32 @@ def test_versions_that_a_write_names(api: Api, path: str, write: Callable[[Api, 
     assert_refused(answer, 409, "Conflict", "the ResourceVersion in the precondition (0)")
 
 
+# Row L04, RFC 9110, 13.1.1: V is the object's version.
+IF_MATCH: Final = {
+    '"V"': 200,
+    "V": 200,
+    '"1", "V"': 200,
+    '"V","1"': 200,
+    ' "1" ,, "V" ': 200,
+    "*": 200,
+    '"1", *': 200,
+    '"1"': 409,
+    '"1", "2"': 409,
+    'W/"V"': 409,
+    '"1V"': 409,
+    '""': 409,
+}
+
+
+@pytest.mark.parametrize(("header", "code"), IF_MATCH.items(), ids=IF_MATCH)
+def test_if_match_names_the_versions_that_a_json_patch_may_change(
+    api: Api, path: str, header: str, code: int
+) -> None:
+    sent = {"If-Match": header.replace("V", version(api.get(path).ok()))}
+    patch = [{"op": "add", "path": "/data/k", "value": "w"}]
+    assert api.patch(path, patch, "json-patch", headers=sent).status == code
+
+
 SCALE: Final = {"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": 2}}
 
 

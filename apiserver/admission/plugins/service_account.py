@@ -14,6 +14,7 @@ from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.listers import Lister, refused
 from apiserver.admission.plugins.pod_specs import CONTAINERS, MIRROR, PODS, containers
 from apiserver.errors import Forbidden
+from apiserver.golang.booleans import parse_bool
 from apiserver.meta import names
 from apiserver.vocabulary import Document, GroupResource
 
@@ -28,7 +29,6 @@ _MOUNT_PATH: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 _TOKEN_S: Final = 3607
 _FILE_MODE: Final = 0o644
 _ENFORCES: Final = "kubernetes.io/enforce-mountable-secrets"
-_TRUE: Final = ("1", "t", "T", "TRUE", "true", "True")
 
 
 class ServiceAccount(Plugin):
@@ -73,7 +73,7 @@ class ServiceAccount(Plugin):
             pod = f"{attributes.namespace}/{new['metadata'].get('name', '')}"
             raise refused(attributes, new, f"no service account specified for pod {pod}")
         account = await self._account(attributes, new, name)
-        if (account["metadata"].get("annotations") or {}).get(_ENFORCES) in _TRUE:
+        if parse_bool((account["metadata"].get("annotations") or {}).get(_ENFORCES)):
             fields = ("ephemeralContainers",) if old is not None else ("initContainers", "containers")
             if problem := unmountable_secret(spec, account, *fields):
                 raise refused(attributes, new, problem)

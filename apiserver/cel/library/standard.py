@@ -47,6 +47,7 @@ from apiserver.cel.values import (
     Timestamp,
     UInt,
 )
+from apiserver.golang.booleans import parse_bool
 from apiserver.golang.regex import InvalidPattern, compile_pattern
 
 _INT_OVERFLOW: Final = "integer overflow"
@@ -153,8 +154,6 @@ _DOUBLE: Final = re.compile(
     r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:e[+-]?[0-9]++)?|[+-]?inf(?:inity)?|nan", re.I
 )
 _HEX_DOUBLE: Final = re.compile(r"[+-]?0x(?:[0-9a-f]++(?:\.[0-9a-f]*+)?|\.[0-9a-f]++)p[+-]?[0-9]++", re.I)
-_TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
-_FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
 
 
 def _text_to_int(text: str) -> int:
@@ -183,11 +182,9 @@ def _text_to_double(text: str) -> float:
 
 
 def _text_to_bool(text: str) -> bool:
-    if text in _TRUE:
-        return True
-    if text in _FALSE:
-        return False
-    raise _no_conversion(STRING, BOOL)
+    if (value := parse_bool(text)) is None:
+        raise _no_conversion(STRING, BOOL)
+    return value
 
 
 def _text_to_duration(text: str) -> Duration:

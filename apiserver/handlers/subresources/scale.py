@@ -83,7 +83,7 @@ def scale_handlers(
         resource, fields = _resource(call)
 
         def patched_scale(current: StoredObject) -> Decoded:
-            if condition is not None and current.resource_version != condition:
+            if condition is not None and current.resource_version not in condition:
                 raise Conflict(resource.group_resource, call.info.name)
             # With defaults, as clients see it: a JSON patch may name any part of it.
             scale = virtual_object(kind, scale_of(current.document(), resource, fields, kind)).document()

@@ -89,6 +89,11 @@ FLAGS: Final[dict[str, tuple[list[str], dict[str, Any]]]] = {
     "a prefix, with one slash before it": (["--etcd-prefix=a/b/"], {"etcd_prefix": "/a/b"}),
     "no anonymous": (["--anonymous-auth=false"], {"anonymous_auth": False}),
     "a boolean as a number": (["--anonymous-auth=0"], {"anonymous_auth": False}),
+    "a boolean as a letter": (["--anonymous-auth=f"], {"anonymous_auth": False}),
+    "H04: values as Go reads them": (
+        ["--runtime-config=api/beta=t,api/alpha=F,batch/v1=,apps/v1=1"],
+        {"runtime_config": {"api/beta": True, "api/alpha": False, "batch/v1": True, "apps/v1": True}},
+    ),
     "who decides": (["--authorization-mode=AlwaysAllow"], {"authorization_mode": ("AlwaysAllow",)}),
     "who decides, one after another": (
         ["--authorization-mode=Node,RBAC"],
@@ -304,6 +309,7 @@ BAD: Final = {
     "a duration without a unit": (["--request-timeout=60"], "'60' is no duration"),
     "a duration below nothing": (["--request-timeout=-1s"], "'-1s' is no duration"),
     "neither true nor false": (["--anonymous-auth=maybe"], "'maybe' is neither true nor false"),
+    "a boolean in letters of other sizes": (["--anonymous-auth=tRUE"], "'tRUE' is neither true nor false"),
     "a server without a scheme": (["--etcd-servers=a:2379"], "'a:2379' is not of the form http://HOST:PORT"),
     "a server without a host": (["--etcd-servers=http://"], "'http://' is not of the form http://HOST:PORT"),
     "a server with a port that is none": (
