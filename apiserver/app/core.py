@@ -113,7 +113,9 @@ def build_core(
         _declarative_validation(config, metrics.validation) if config.declarative_validation else None,
     )
     own_writes = OwnWrites()
-    decode = ObjectDecoder(own_writes, catalogue.other_version, metrics.storage.count_decode_error)
+    decode = ObjectDecoder(
+        own_writes, catalogue, metrics.storage.count_decode_error, prefix=config.etcd_prefix
+    )
     storage = ObjectStorage(
         store=store,
         cache=watch_cache(config, store, decode, metrics.storage, allocations),

@@ -49,15 +49,17 @@ from apiserver.features.gates import FeatureGates, gates_of
 from apiserver.registry.conversion_codec import ConversionCodec
 from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
 from apiserver.registry.storage_form import StorageForm
-from apiserver.registry.stored_object import OtherVersion
+from apiserver.registry.stored_object import OtherVersion, StoredKind, StoredKinds
 from apiserver.registry.strategy import DeclaredChecks, Strategy
 from apiserver.releases.emulation import DEFAULT_RELEASE, EmulatedRelease
 from apiserver.releases.lifecycles import REMOVED_BEFORE, in_domain, known_lifecycles
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import Default, SchemaCompiler
+from apiserver.schema.shapes import ShapeCompiler
 from apiserver.shared_values import SharedValues
 from apiserver.validation.declarative.rules import DeclaredRules, migrated_types
 from apiserver.vocabulary import Document, GroupResource, GroupVersion
+from storage.keys import resource_prefix
 
 EVENT_TTL_S: Final = 3600
 # Servers in one process nearly always have one.
@@ -103,7 +105,14 @@ class _SharedTable(NamedTuple):
     rules: Mapping[ServedResource, DeclaredRules]
 
 
-class Catalogue:
+def _kind_in(head: bytes) -> tuple[str, str]:
+    """Returns the apiVersion and the kind in what an object begins with; empty texts if they are no texts."""
+    type_meta = orjson.loads(head + b"{}}")
+    api_version, kind = type_meta.get("apiVersion"), type_meta.get("kind")
+    return (api_version, kind) if isinstance(api_version, str) and isinstance(kind, str) else ("", "")
+
+
+class Catalogue(StoredKinds):
     """All versions of all built-in types that a release has.
 
     What does not depend on the server is made once for all that are made with `for_server`.
@@ -162,6 +171,10 @@ class Catalogue:
             without_disabled_fields(each, versions.hub_of(each).definition, is_disabled) for each in types
         )
         self._by_version = {(api_version_of(each, brand), each.kind): each for each in reversed(self._types)}
+        self._folders = frozenset(
+            resource_prefix("", full_group(each.group, brand), each.resource) for each in self._types
+        )
+        self._shapes = ShapeCompiler()
         self._versions = self._stored = TypeVersions(self._types, brand, release)
         # By what tells which versions are served.
         self._tables: SharedValues[tuple[RuntimeConfig, int | None], _SharedTable] = SharedValues(
@@ -239,9 +252,8 @@ class Catalogue:
         None if that is their version, or their type is none of these. See `registry.stored_object`. What
         has a version that Kubernetes had, and that this release cannot read, is damaged.
         """
-        type_meta = orjson.loads(head + b"{}}")
-        api_version, kind = type_meta.get("apiVersion"), type_meta.get("kind")
-        if not (isinstance(api_version, str) and isinstance(kind, str)):
+        api_version, kind = _kind_in(head)
+        if not kind:
             return None
         if (found := self._by_version.get((api_version, kind))) is not None:
             return self._stored.other_version(found)
@@ -253,6 +265,18 @@ class Catalogue:
                 versions = TypeVersions((*self._types, *removed), self._brand, self._release)
                 return versions.other_version(builtin)
         return self._unreadable(head, api_version, kind)
+
+    def kind(self, head: bytes) -> StoredKind | None:
+        found = self._by_version.get(_kind_in(head))
+        if found is None:
+            other = self.other_version(head)
+            return self.kind(other.hub_head) if other is not None and other.hub_head != head else None
+        hub = self._versions.hub_of(found)
+        folder = resource_prefix("", full_group(hub.group, self._brand), hub.resource)
+        return StoredKind(folder, self._shapes.compile(self._schemas.get(hub.definition)))
+
+    def is_builtin(self, folder: str) -> bool:
+        return folder in self._folders
 
     def _unreadable(self, head: bytes, api_version: object, kind: object) -> OtherVersion | None:
         """Returns what refuses to convert objects of a built-in type's version that is not known here.

@@ -25,6 +25,7 @@ from apiserver.registry.write_path import encoded
 from apiserver.registry.write_request import Admission
 from apiserver.vocabulary import Document, GroupKind
 from storage.errors import RevisionMismatch
+from storage.interface import Stored
 from storage.watch_cache import KeyVersion, WatchCache
 
 log = logging.getLogger(__name__)
@@ -112,9 +113,10 @@ class DeletePath:
             current = await self._cache.get(key)
             # Both: it may be possible by now to decrypt what was not when the cache read it.
             stored = await self._transactions.stored(key)
-            found = StoredObject.of(stored) if stored is not None else None
-            is_cached = current is not None and not isinstance(current.value, DamagedObject)
-            if stored is None or is_cached or not isinstance(found, DamagedObject):
+            found = current.value if current is not None else None
+            if stored is not None and not _is_corrupt(current, stored):
+                found = StoredObject.of(stored)
+            if stored is None or not isinstance(found, DamagedObject):
                 # The kind that is named is the resource, as in kube-apiserver.
                 kind = GroupKind(resource.group_resource.group, resource.group_resource.resource)
                 why = "is exclusively used to delete corrupt object(s), try again by removing this option"
@@ -188,6 +190,13 @@ class DeletePath:
                 revision = current.revision
             else:
                 return
+
+
+def _is_corrupt(current: KeyVersion[StoredObject] | None, stored: Stored) -> bool:
+    """Whether the stored value is known to be damaged, which decrypting it now would not change."""
+    if current is None or current.revision != stored.mod_revision:
+        return False
+    return isinstance(current.value, DamagedObject) and current.value.is_decrypted
 
 
 def _named(resource: ServedResource, namespace: str, name: str) -> Document:

@@ -34,6 +34,7 @@ from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.size_class import SizeClass, size_class
 from apiserver.vocabulary import Document
 from storage.interface import ENCRYPTED_PREFIX, READ_ENCRYPTED, Stored, UnreadableValue
+from storage.keys import resource_of
 
 log = logging.getLogger(__name__)
 
@@ -124,25 +125,35 @@ class StoredObject:
     @classmethod
     def of(cls, stored: Stored) -> StoredObject:
         """Returns the object in a stored value, a DamagedObject if it is none."""
-        value = stored.value
+        return cls.decoded(stored)[0]
+
+    @classmethod
+    def decoded(cls, stored: Stored) -> tuple[StoredObject, Document | None]:
+        """Returns the object, and its document, which is for one who asks; None if the object is huge.
+
+        To make documents of huge ones would take the event loop for too long.
+        """
+        value, document = stored.value, None
         start = value.find(_METADATA) + len(_METADATA)
         # The metadata that is found first is the object's own if it stands in the outermost braces.
         is_object = value.startswith(b"{") and value[start : start + 1] == b"{"
         is_object = is_object and value.count(b"{", 0, start) == 1
-        if size_class(len(value)) is SizeClass.SMALL or not is_object or not json_slices.is_value(value):
+        if size_class(len(value)) is not SizeClass.HUGE or not is_object or not json_slices.is_value(value):
             try:
                 document = orjson.loads(value)
             except orjson.JSONDecodeError as error:
                 if isinstance(value, UnreadableValue):
-                    return DamagedObject.undecrypted(stored, value.cause, is_temporary=value.is_temporary)
-                if value.startswith(ENCRYPTED_PREFIX):
-                    return DamagedObject.undecrypted(stored, READ_ENCRYPTED)
-                return DamagedObject.undecodable(stored, str(error))
+                    found = DamagedObject.undecrypted(stored, value.cause, is_temporary=value.is_temporary)
+                elif value.startswith(ENCRYPTED_PREFIX):
+                    found = DamagedObject.undecrypted(stored, READ_ENCRYPTED)
+                else:
+                    found = DamagedObject.undecodable(stored, str(error))
+                return found, None
             # What was found may be the end of another key that has a quote in it.
             metadata = document.get("metadata") if isinstance(document, dict) else None
             if not is_object or not isinstance(metadata, dict):
-                return DamagedObject.undecodable(stored, "no object that begins with its metadata")
-        return cls(stored.key, value[:start], with_revision(value[start:], stored.mod_revision))
+                return DamagedObject.undecodable(stored, "no object that begins with its metadata"), None
+        return cls(stored.key, value[:start], with_revision(value[start:], stored.mod_revision)), document
 
     @classmethod
     def written(cls, key: str, head: bytes, value: bytes, revision: int | None) -> StoredObject:
@@ -347,16 +358,48 @@ class OtherVersion(NamedTuple):
     is_written: bool = False
 
 
-def no_other_versions(head: bytes) -> OtherVersion | None:
-    return None
+class StoredKind(NamedTuple):
+    """A built-in kind, as its objects are stored in its hub version.
+
+    folder: what the keys of its objects begin with after the prefix of all keys, as `/core/configmaps/`.
+    problem: returns what is wrong with the types of the values in a document; empty if nothing is.
+    """
+
+    folder: str
+    problem: Callable[[Document], str]
+
+
+class StoredKinds:
+    """What is known of the kinds whose objects are stored; of none, if no other says more."""
+
+    def other_version(self, head: bytes) -> OtherVersion | None:
+        """Returns how objects with a head are converted; None if they are of their hub version."""
+        return None
+
+    def kind(self, head: bytes) -> StoredKind | None:
+        """Returns the kind of the objects with a head; None if it is no built-in one."""
+        return None
+
+    def is_builtin(self, folder: str) -> bool:
+        """Whether a folder is that of a built-in kind."""
+        return False
+
+
+class _Known(NamedTuple):
+    """What is known of a head. head: of the hub version. other: None for objects of that version."""
+
+    head: bytes
+    other: OtherVersion | None
+    kind: StoredKind | None
 
 
 class ObjectDecoder:
     """Decodes stored values, as the watch cache does; objects with the same head share one bytes object.
 
-    own_writes: values that are known to be objects.
-    other_version: returns how objects with a head are converted; None for most. It is asked once for each.
-    Versions of types are few; those of custom types may come and go, a few hundred bytes each.
+    own_writes: values that are known to be objects of their kind; others are checked.
+    kinds: what is known of heads, asked once for each. Versions of types are few; those of custom types may
+    come and go, a few hundred bytes each.
+    prefix: of all keys.
     count_error: called with the key of each value that is no object, but not if it cannot be decrypted.
     Damaged values are logged here.
     """
@@ -364,48 +407,80 @@ class ObjectDecoder:
     def __init__(
         self,
         own_writes: OwnWrites,
-        other_version: Callable[[bytes], OtherVersion | None] = no_other_versions,
+        kinds: StoredKinds | None = None,
         count_error: Callable[[str], None] | None = None,
+        *,
+        prefix: str = "/registry",
     ) -> None:
         self._own_writes = own_writes
-        self._other_version = other_version
+        self._kinds = kinds or StoredKinds()
+        self._prefix = prefix
         self._count_error = count_error
         self._damaged = 0
-        self._heads: dict[bytes, bytes | OtherVersion] = {}
+        self._heads: dict[bytes, _Known] = {}
 
     def __call__(self, stored: Stored) -> StoredObject:
         if self._own_writes.take(stored.key, stored.value):
             head = stored.value[: stored.value.find(_METADATA) + len(_METADATA)]
             found = StoredObject.written(stored.key, head, stored.value, stored.mod_revision)
+            known = self._known(head)
+            if known.other is not None:
+                return self._converted(stored, found, known.other, None)
         else:
-            found = StoredObject.of(stored)
+            found, document = StoredObject.decoded(stored)
             if isinstance(found, DamagedObject):
                 self._report(found)
                 return found
-        head_or_version = self._heads.get(found.head)
-        if head_or_version is None:
-            head_or_version = self._other_version(found.head) or found.head
-            self._heads[found.head] = head_or_version
-        if isinstance(head_or_version, OtherVersion):
-            return self._converted(stored, found, head_or_version)
-        found.head = head_or_version
+            known = self._known(found.head)
+            if self._is_misplaced(stored.key, known):
+                begin = known.head.decode("utf-8", "replace")
+                return self._damaged_by(stored, f"an object of another kind: {begin}")
+            if known.other is not None:
+                return self._converted(stored, found, known.other, known.kind)
+            if known.kind is not None and document is not None and (problem := known.kind.problem(document)):
+                return self._damaged_by(stored, problem)
+        found.head = known.head
         return found
+
+    def _known(self, head: bytes) -> _Known:
+        known = self._heads.get(head)
+        if known is None:
+            other = self._kinds.other_version(head)
+            known = _Known(head, other, self._kinds.kind(head))
+            self._heads[head] = known
+        return known
+
+    def _is_misplaced(self, key: str, known: _Known) -> bool:
+        """Whether a value is of another kind than its key says."""
+        prefix, kind = self._prefix, known.kind
+        if kind is not None:
+            return not key.startswith(kind.folder, len(prefix))
+        # A version of a built-in type that cannot be read is told as such.
+        return known.other is None and self._kinds.is_builtin((resource_of(prefix, key) or "")[len(prefix) :])
 
     def forget_versions(self) -> None:
         """Ask `other_version` again: another version is stored now."""
         self._heads.clear()
 
-    def _converted(self, stored: Stored, found: StoredObject, version: OtherVersion) -> StoredObject:
+    def _converted(
+        self, stored: Stored, found: StoredObject, version: OtherVersion, kind: StoredKind | None
+    ) -> StoredObject:
+        """kind: whose values are checked; None if they need not be."""
         try:
             document = found.document()
             version.to_hub(document)
             head = version.hub_head
             tail = with_revision(encode(document, head)[len(head) :], stored.mod_revision)
         except Exception as error:  # Whatever wrote it, the type's own conversion cannot read it.
-            damaged = DamagedObject.undecodable(stored, f"{type(error).__name__}: {error}")
-            self._report(damaged)
-            return damaged
+            return self._damaged_by(stored, f"{type(error).__name__}: {error}")
+        if kind is not None and (problem := kind.problem(document)):
+            return self._damaged_by(stored, problem)
         return (StoredObject if version.is_written else ConvertedObject)(stored.key, head, tail)
+
+    def _damaged_by(self, stored: Stored, cause: str) -> DamagedObject:
+        damaged = DamagedObject.undecodable(stored, cause)
+        self._report(damaged)
+        return damaged
 
     def _report(self, found: DamagedObject) -> None:
         """Log a damaged value. Of many, as when a key is lost, one in so many is, with their number."""

@@ -24,7 +24,7 @@ from apiserver.schema.structural import Kind, Schema
 from apiserver.vocabulary import Document
 
 # Walks do not pass paths down: an error or an unknown field collects its path on the way out.
-_Walk: TypeAlias = Callable[[Any, "_Report"], Any]
+_Walk: TypeAlias = Callable[[Any, "Report"], Any]
 # A path, with the innermost step first: a name or key, or a list's index.
 _Steps: TypeAlias = list[str | int]
 # Sets the defaults in a checked value of one definition, in place, after those of the values in it. The zero
@@ -37,7 +37,7 @@ UNKNOWN_FIELDS_MAX: Final = 1_000
 STRUCTS_MAX: Final = 100_000
 
 
-class _Report:
+class Report:
     """The report of one walk over a document.
 
     is_merged: the document was made of maps, not of JSON: a whole number is an integer however it is written.
@@ -101,6 +101,10 @@ class CompiledSchema:
 
     __slots__ = ("_walk",)
 
+    def walk(self, value: Any) -> None:
+        """Raises Mismatch."""
+        self._walk(value, Report())
+
     def __init__(self, walk: _Walk) -> None:
         self._walk = walk
 
@@ -110,17 +114,17 @@ class CompiledSchema:
 
     def checked(self, document: Any, *, is_merged: bool = False) -> Checked:
         """Raises TypeMismatch. is_merged: see `served_resource.SchemaCheck`."""
-        report = _Report(is_merged=is_merged)
+        report = Report(is_merged=is_merged)
         try:
             self._walk(document, report)
-        except _Mismatch as mismatch:
+        except Mismatch as mismatch:
             raise TypeMismatch(mismatch.text()) from None
         except RecursionError:
             raise TypeMismatch("json: exceeded max depth") from None
         return Checked([_path_text(steps) for steps in report.unknown or ()], report.emptied)
 
 
-class _Mismatch(Exception):
+class Mismatch(Exception):
     """A value does not have the type of its schema.
 
     names: of the fields that lead to the value, the innermost first. struct: the innermost around it.
@@ -150,7 +154,7 @@ class _Mismatch(Exception):
         )
 
 
-class _Malformed(_Mismatch):
+class _Malformed(Mismatch):
     """A string does not have its format. The message has no path."""
 
     def __init__(self, message: str) -> None:
@@ -165,7 +169,7 @@ class _Malformed(_Mismatch):
 
 
 # The Python types of values that need no walk, by kind.
-_PLAIN: Final[Mapping[Kind, type]] = {
+PLAIN: Final[Mapping[Kind, type]] = {
     Kind.STRING: str,
     Kind.BOOLEAN: bool,
     Kind.INT_OR_STRING: str,
@@ -238,7 +242,7 @@ class _Compilation:
             case Kind.EITHER:
                 return self._either(schema)
             case kind:
-                return _SCALAR_WALKS[kind](schema)
+                return SCALAR_WALKS[kind](schema)
 
     def _struct(self, schema: Schema) -> _Walk:
         go_fields = fields_of(schema.definition, schema.vendor)
@@ -246,7 +250,7 @@ class _Compilation:
         # values are omitted.
         fields = {
             name: (
-                _PLAIN.get(child.kind),
+                PLAIN.get(child.kind),
                 self.walk_of(child),
                 _is_omitted_if_empty(name, child, schema, go_fields),
             )
@@ -264,9 +268,9 @@ class _Compilation:
         name_of_struct = schema.struct_name
         complete = self._defaults.get(schema.definition)
 
-        def walk(value: Any, report: _Report) -> Any:
+        def walk(value: Any, report: Report) -> Any:
             if type(value) is not dict:
-                raise _Mismatch(value, schema)
+                raise Mismatch(value, schema)
             removed: list[str] | None = None
             unknown: list[_Steps] | None = None
             for name, child in value.items():
@@ -281,7 +285,7 @@ class _Compilation:
                 elif child is not None:
                     try:
                         checked = walk_field(child, report)
-                    except _Mismatch as mismatch:
+                    except Mismatch as mismatch:
                         mismatch.add_parent(name_of_struct, name)
                         raise
                     if report.unknown is not None:
@@ -326,9 +330,9 @@ class _Compilation:
         has_structs = schema.element.kind is Kind.STRUCT
         has_strings = schema.element.kind is Kind.STRING
 
-        def walk(value: Any, report: _Report) -> Any:
+        def walk(value: Any, report: Report) -> Any:
             if type(value) is not container:
-                raise _Mismatch(value, schema)
+                raise Mismatch(value, schema)
             if has_strings and _only_strings(map(type, values_of(value))):
                 return value
             if has_structs:
@@ -357,7 +361,7 @@ class _Compilation:
         as_object, as_other = self.walk_of(schema.element), self.walk_of(schema.other)
         is_list = schema.other.kind is Kind.LIST
 
-        def walk(value: Any, report: _Report) -> Any:
+        def walk(value: Any, report: Report) -> Any:
             if type(value) is dict:
                 walk_inside = as_object
             elif is_list:
@@ -368,12 +372,12 @@ class _Compilation:
                 return value
             else:
                 raise _Malformed("boolean or JSON schema expected")
-            inside = _Report(is_merged=report.is_merged)
+            inside = Report(is_merged=report.is_merged)
             inside.emptied = report.emptied
             inside.structs = report.structs
             try:
                 checked = walk_inside(value, inside)
-            except _Mismatch as mismatch:
+            except Mismatch as mismatch:
                 mismatch.is_apart = True
                 raise
             report.structs = inside.structs
@@ -426,9 +430,9 @@ def _is_omitted_if_empty(name: str, field: Schema, struct: Schema, go_fields: Ma
 
 def _of_type(*types: type) -> Callable[[Schema], _Walk]:
     def compiled(schema: Schema) -> _Walk:
-        def walk(value: Any, report: _Report) -> Any:
+        def walk(value: Any, report: Report) -> Any:
             if type(value) not in types:
-                raise _Mismatch(value, schema)
+                raise Mismatch(value, schema)
             return value
 
         return walk
@@ -437,9 +441,9 @@ def _of_type(*types: type) -> Callable[[Schema], _Walk]:
 
 
 def _string(schema: Schema) -> _Walk:
-    def walk(value: Any, report: _Report) -> Any:
+    def walk(value: Any, report: Report) -> Any:
         if type(value) is not str:
-            raise _Mismatch(value, schema)
+            raise Mismatch(value, schema)
         return value
 
     return walk
@@ -453,13 +457,13 @@ def _bounds(schema: Schema) -> tuple[int, int]:
 def _integer(schema: Schema) -> _Walk:
     low, high = _bounds(schema)
 
-    def walk(value: Any, report: _Report) -> Any:
+    def walk(value: Any, report: Report) -> Any:
         if type(value) is int and low <= value <= high:
             return value
         if report.is_merged and type(value) is float and is_whole(value) and low <= value <= high:
             return int(value)
         literal = f"{value}" if type(value) in (int, float) else ""
-        raise _Mismatch(value, schema, literal)
+        raise Mismatch(value, schema, literal)
 
     return walk
 
@@ -471,9 +475,9 @@ _WHOLE_MAX: Final = float(1 << 63)
 def _number(schema: Schema) -> _Walk:
     """Go's float64, which is encoded without a fraction if it is integral."""
 
-    def walk(value: Any, report: _Report) -> Any:
+    def walk(value: Any, report: Report) -> Any:
         if type(value) not in (int, float):
-            raise _Mismatch(value, schema)
+            raise Mismatch(value, schema)
         number = float(value)
         return int(number) if number.is_integer() and abs(number) < _WHOLE_MAX else number
 
@@ -492,9 +496,9 @@ _INT32: Final = Schema(Kind.INTEGER, "int32", bits=32)
 def _any(schema: Schema) -> _Walk:
     must_be_object = schema.kind is Kind.ANY_OBJECT
 
-    def walk(value: Any, report: _Report) -> Any:
+    def walk(value: Any, report: Report) -> Any:
         if must_be_object and type(value) is not dict:
-            raise _Mismatch(value, schema)
+            raise Mismatch(value, schema)
         if report.is_merged and (type(value) is dict or type(value) is list):
             make_whole(value)
         return value
@@ -506,9 +510,9 @@ _NOT_BASE64: Final = re.compile(r"[^A-Za-z0-9+/=\r\n]")
 
 
 def _bytes(schema: Schema) -> _Walk:
-    def walk(value: Any, report: _Report) -> Any:
+    def walk(value: Any, report: Report) -> Any:
         if type(value) is not str:
-            raise _Mismatch(value, schema)
+            raise Mismatch(value, schema)
         try:
             base64.b64decode(value, validate=True)
         except (binascii.Error, ValueError):
@@ -533,9 +537,9 @@ def _time(timespec: str) -> Callable[[Schema], _Walk]:
     is_rfc3339 = (_RFC3339_MICRO if is_micro else _RFC3339).fullmatch
 
     def compiled(schema: Schema) -> _Walk:
-        def walk(value: Any, report: _Report) -> Any:
+        def walk(value: Any, report: Report) -> Any:
             if type(value) is not str:
-                raise _Mismatch(value, schema)
+                raise Mismatch(value, schema)
             if not is_micro and _UTC.fullmatch(value):
                 return value  # in normal form
             try:
@@ -563,10 +567,10 @@ _UTC: Final = re.compile(
 
 
 def _quantity(schema: Schema) -> _Walk:
-    def walk(value: Any, report: _Report) -> Any:
+    def walk(value: Any, report: Report) -> Any:
         if type(value) is not str:
             if type(value) not in (int, float):
-                raise _Mismatch(value, schema)
+                raise Mismatch(value, schema)
             value = quantity_text(value)
         try:
             return canonical_quantity(value)
@@ -578,7 +582,7 @@ def _quantity(schema: Schema) -> _Walk:
     return walk
 
 
-_SCALAR_WALKS: Final[dict[Kind, Callable[[Schema], _Walk]]] = {
+SCALAR_WALKS: Final[dict[Kind, Callable[[Schema], _Walk]]] = {
     Kind.STRING: _string,
     Kind.INTEGER: _integer,
     Kind.NUMBER: _number,
@@ -597,7 +601,7 @@ def _zero_of_null(schema: Schema, walk: _Walk) -> Callable[[], Any]:
     """Returns the value that a null in a list or a map stands for: the zero value of its type."""
     match schema.kind:
         case Kind.STRUCT:
-            return lambda: walk({}, _Report())
+            return lambda: walk({}, Report())
         case Kind.MAP | Kind.ANY_OBJECT:
             return dict
         case Kind.LIST:

@@ -30,13 +30,34 @@ FORMS: Final = {
     "metadata of a list": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
 }
 CUT: Final = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"cut"},"data":{"k":"'
+
+
+def config_map(name: str, rest: bytes, kind: bytes = b'"apiVersion":"v1","kind":"ConfigMap"') -> bytes:
+    return b'{%b,"metadata":{"name":"%b","namespace":"default"%b' % (kind, name.encode(), rest)
+
+
+# The first are no objects; the others are none of their kind, as Go decodes it.
 DAMAGED: Final = {
     "cut": CUT,
     "cut-after-a-brace": b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"cut-after-a-brace"}',
     "no-text": CUT + b'\xff"}}',
     "noise": b"\x00garbage!",
     "other-json": b'["metadata":{}]',
+    "shape": config_map("shape", b'},"data":{"a":[1]}}'),
+    "shape-of-a-field": config_map("shape-of-a-field", b'},"immutable":"yes"}'),
+    "shape-of-labels": config_map("shape-of-labels", b',"labels":{"a":1}}}'),
+    "shape-of-a-time": config_map("shape-of-a-time", b',"creationTimestamp":"now"}}'),
+    "shape-of-a-large-one": config_map(
+        "shape-of-a-large-one", b'},"data":{"a":"%b","b":{}}}' % (b"x" * 50_000)
+    ),
+    "kind": config_map("kind", b'},"type":"Opaque"}', b'"apiVersion":"v1","kind":"Secret"'),
+    "unknown-kind": config_map("unknown-kind", b"}}", b'"apiVersion":"v1","kind":"Foo"'),
+    "unknown-version": config_map("unknown-version", b"}}", b'"apiVersion":"v2","kind":"ConfigMap"'),
+    "custom-kind": config_map("custom-kind", b"}}", b'"apiVersion":"example.com/v1","kind":"ConfigMap"'),
 }
+# Written past the server, too: Go passes over unknown fields, and null is what is not there.
+_NULLS: Final = b',"labels":null},"data":{"a":null,"b":"c"},"unknown":[1],"binaryData":null}'
+UNUSUAL: Final = config_map("unusual", _NULLS)
 
 
 @dataclass
@@ -50,7 +71,7 @@ class Damaged:
 def fill(api: Api) -> Defined:
     """Objects with the names of DAMAGED, a sound one, and custom resources, all of them sound yet."""
     defined = define(api, definition(new_group()))
-    for name in (*DAMAGED, "sound"):
+    for name in (*DAMAGED, "unusual", "sound"):
         api.post(CONFIGMAPS, {"metadata": {"name": name, "labels": {"damaged": "no"}}}).ok()
     for name in ("cut", "sound"):
         defined.create(name).ok()
@@ -59,7 +80,8 @@ def fill(api: Api) -> Defined:
 
 def values(defined: Defined) -> dict[str, bytes]:
     custom = f"/registry/{defined.group}/widgets/default/cut"
-    return {**{PREFIX + name: value for name, value in DAMAGED.items()}, custom: CUT}
+    maps = {**DAMAGED, "unusual": UNUSUAL}
+    return {**{PREFIX + name: value for name, value in maps.items()}, custom: CUT}
 
 
 @contextlib.contextmanager
@@ -168,6 +190,11 @@ def test_sound_objects_are_read_and_written_as_ever(damaged: Damaged) -> None:
     ] == ["sound"]
     assert api.put(f"{CONFIGMAPS}/sound", sound).status == 200
     assert api.get(DEPLOYMENTS).ok()["items"] == []
+
+
+def test_what_go_would_decode_is_read(damaged: Damaged) -> None:
+    found = damaged.api.get(f"{CONFIGMAPS}/unusual").ok()
+    assert (found["metadata"]["name"], found["data"]["b"]) == ("unusual", "c")
 
 
 @pytest.mark.parametrize("verb", ["PUT", "PATCH", "DELETE", "DELETE all"])

@@ -22,6 +22,11 @@ ROLES: Final = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
 OPTION: Final = "ignoreStoreReadErrorWithClusterBreakingPotential"
 GATE: Final = "--feature-gates=AllowUnsafeMalformedObjectDeletion=true"
 CUT: Final = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"cut"'
+# Values that are objects, but none of their kind, are as corrupt as others.
+OF_NO_CONFIG_MAP: Final = {
+    "by-query": b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"by-query"},"data":{"a":[1]}}',
+    "by-body": b'{"apiVersion":"v1","kind":"Secret","metadata":{"name":"by-body"}}',
+}
 NAMES: Final = ("options", "forbidden", "by-query", "by-body", "held", "collection", "watched")
 
 
@@ -63,7 +68,8 @@ def corrupt(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Corrupt]:
         ]
         with contextlib.closing(sqlite3.connect(directory / "data" / "store" / "store.db")) as store, store:
             for key in keys:
-                assert store.execute("UPDATE versions SET value = ? WHERE key = ?", (CUT, key)).rowcount
+                value = OF_NO_CONFIG_MAP.get(key.rpartition("/")[2], CUT)
+                assert store.execute("UPDATE versions SET value = ? WHERE key = ?", (value, key)).rowcount
         server.start()
         with contextlib.closing(Api(server)) as api:
             yield Corrupt(api, defined.objects() + "/custom", directory / "audit.log")

@@ -8,7 +8,7 @@ import pytest
 
 from apiserver.golang.booleans import parse_bool
 
-VALUES: Final = {
+VALUES: Final[dict[str | None, bool | None]] = {
     **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
     **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
     **dict.fromkeys(("", "yes", "on", "tRUE", " true", "2", None), None),

@@ -58,7 +58,7 @@ def autoscalers(catalogue: Catalogue) -> ServedResource:
 
 
 def decoded(catalogue: Catalogue, value: bytes) -> StoredObject:
-    return ObjectDecoder(OwnWrites(), catalogue.other_version)(Stored(KEY, value, 1, 7))
+    return ObjectDecoder(OwnWrites(), catalogue)(Stored(KEY, value, 1, 7))
 
 
 def shown(document: dict[str, Any]) -> dict[str, Any]:
@@ -103,7 +103,7 @@ def test_what_a_write_that_changes_nothing_writes_again(
 def test_what_a_server_has_written_itself_is_converted_too() -> None:
     writes, value = OwnWrites(), orjson.dumps(V1)
     writes.add(KEY, value)
-    found = ObjectDecoder(writes, OLD.other_version)(Stored(KEY, value, 1, 7))
+    found = ObjectDecoder(writes, OLD)(Stored(KEY, value, 1, 7))
     assert found.document() == shown(V2)
 
 

@@ -114,8 +114,10 @@ class OldKind:
 
 def read_by_current(document: Document) -> Any:
     """What today's release makes of an object that is stored in another version."""
-    value = encode(document, head_of(document["apiVersion"], document["kind"]))
-    decode = ObjectDecoder(OwnWrites(), catalogue(DEFAULT_MINOR).other_version)
-    found = decode(Stored("/registry/key", value, 1, 7)).document()
+    head, current = head_of(document["apiVersion"], document["kind"]), catalogue(DEFAULT_MINOR)
+    kind = current.kind(head)  # None for one that no release of today has
+    folder = kind.folder if kind is not None else "/gone/"
+    stored = Stored(f"/registry{folder}a", encode(document, head), 1, 7)
+    found = ObjectDecoder(OwnWrites(), current)(stored).document()
     found["metadata"].pop("resourceVersion")
     return found

@@ -412,8 +412,9 @@ def test_changes_of_trees(changes: Changes, beginnings: list[str]) -> None:
 def read(document: Document) -> Any:
     """What 1.37 makes of an object that an older release has stored."""
     value = encode(document, head_of(document["apiVersion"], document["kind"]))
-    decode = ObjectDecoder(OwnWrites(), catalogue(37).other_version)
-    return without_nulls(decode(Stored("/registry/key", value, 1, 7)).document())
+    decode = ObjectDecoder(OwnWrites(), catalogue(37))
+    key = f"/registry/{GROUP}/{document['kind'].lower()}s/ns/a"
+    return without_nulls(decode(Stored(key, value, 1, 7)).document())
 
 
 def test_objects_of_older_releases_are_read() -> None:
