@@ -6,12 +6,16 @@ GetWarningsForPersistentVolumeClaimSpec.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
+from apiserver.catalogue.builtin_type import CORE
 from apiserver.field_errors import Errors, forbidden, invalid, required
 from apiserver.meta import names
+from apiserver.schema.compile import Default
 from apiserver.validation.checks import named, one_of, quantity_of
+from apiserver.validation.defaults import rounding, setting
 from apiserver.validation.documents import at
 from apiserver.validation.label_selectors import label_selector
 from apiserver.vocabulary import Document
@@ -20,18 +24,46 @@ _ONE_POD: Final = "ReadWriteOncePod"
 ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", _ONE_POD)
 VOLUME_MODES: Final = ("Block", "Filesystem")
 
+CLAIM_DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
+    {
+        f"{CORE}PersistentVolumeClaimSpec": setting(volumeMode="Filesystem"),
+        f"{CORE}VolumeResourceRequirements": rounding("limits", "requests"),
+    }
+)
 
-def validate_claim_spec(path: str, spec: Document) -> Errors:
+
+class ClaimLeniency(NamedTuple):
+    """What is not checked of a claim's spec because the stored one has it, too."""
+
+    selector_values: bool = False
+    source_groups: bool = False
+
+
+STRICT: Final = ClaimLeniency()
+
+
+def leniency_of(old: Document) -> ClaimLeniency:
+    """Returns what a stored spec may keep."""
+    sources = (old.get("dataSource") or {}, old.get("dataSourceRef") or {})
+    return ClaimLeniency(
+        selector_values=bool(label_selector("", old.get("selector"))),
+        source_groups=any(source.get("apiGroup") is not None for source in sources),
+    )
+
+
+def validate_claim_spec(path: str, spec: Document, leniency: ClaimLeniency = STRICT) -> Errors:
     modes = spec.get("accessModes") or ()
     errors = [] if modes else [required(f"{path}.accessModes", "at least 1 access mode is required")]
-    errors += label_selector(f"{path}.selector", spec.get("selector"))
+    errors += label_selector(
+        f"{path}.selector", spec.get("selector"), allows_invalid_values=leniency.selector_values
+    )
     errors += validate_access_modes(f"{path}.accessModes", modes)
     size, where = at(spec, "resources", "requests", "storage"), f"{path}.resources[storage]"
     errors += validate_positive(where, size) if size is not None else [required(where)]
     errors += validate_class_name(f"{path}.storageClassName", spec.get("storageClassName"))
     if (mode := spec.get("volumeMode")) is not None:
         errors += one_of(f"{path}.volumeMode", mode, VOLUME_MODES)
-    errors += _data_sources(path, spec)
+    errors += _data_sources(path, spec, any_group=leniency.source_groups)
     attributes_class = spec.get("volumeAttributesClassName")
     return errors + validate_class_name(f"{path}.volumeAttributesClassName", attributes_class)
 
@@ -51,29 +83,35 @@ def validate_class_name(path: str, name: str | None) -> Errors:
     return named(path, name, names.dns_subdomain, is_required=False)
 
 
-def _data_sources(path: str, spec: Document) -> Errors:
+def _data_sources(path: str, spec: Document, *, any_group: bool) -> Errors:
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
     errors: Errors = []
     if source is not None:
-        errors += _data_source(f"{path}.dataSource", source)
+        errors += _data_source(f"{path}.dataSource", source, any_group=any_group)
     if reference is not None:
-        errors += _data_source(f"{path}.dataSourceRef", reference)
+        errors += _data_source(f"{path}.dataSourceRef", reference, any_group=any_group)
         namespace = reference.get("namespace")
         errors += named(f"{path}.dataSourceRef.namespace", namespace, names.dns_label, is_required=False)
         if source is not None and namespace:
             text = "may not be specified when dataSourceRef.namespace is specified"
-            errors.append(invalid(path, f"{path}.dataSource", text))
-        elif source is not None and source != {k: v for k, v in reference.items() if k != "namespace"}:
-            errors.append(invalid(path, f"{path}.dataSource", "must match dataSourceRef"))
+            errors.append(invalid(path, {}, text))
+        elif source is not None and _identity(source) != _identity(reference):
+            errors.append(invalid(path, {}, "must match dataSourceRef"))
     return errors
 
 
-def _data_source(path: str, source: Document) -> Errors:
+def _identity(source: Document) -> tuple[str | None, str, str]:
+    return source.get("apiGroup"), source.get("kind", ""), source.get("name", "")
+
+
+def _data_source(path: str, source: Document, *, any_group: bool) -> Errors:
     group, kind = source.get("apiGroup") or "", source.get("kind", "")
     errors = [required(f"{path}.{field}") for field in ("name", "kind") if not source.get(field)]
     if not group and kind != "PersistentVolumeClaim":
         text = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"
         errors.append(invalid(path, kind, text))
+    if any_group:
+        return errors
     return errors + named(f"{path}.apiGroup", group, names.dns_subdomain, is_required=False)
 
 

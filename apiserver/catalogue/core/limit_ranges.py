@@ -21,6 +21,7 @@ from apiserver.meta.quantity import EXACT, ratio_text
 from apiserver.registry.strategy import Strategy
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import quantity_of
+from apiserver.validation.defaults import in_turn, rounding
 from apiserver.validation.documents import items
 from apiserver.vocabulary import Document
 
@@ -55,7 +56,9 @@ def _default_item(item: Document) -> None:
         item["defaultRequest"] = requests
 
 
-DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType({f"{CORE}LimitRangeItem": _default_item})
+DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
+    {f"{CORE}LimitRangeItem": in_turn(_default_item, rounding(*_AMOUNTS))}
+)
 
 
 def validate_limit_range(document: Document) -> Errors:
@@ -147,7 +150,10 @@ def _validate_ratio(path: str, of: Mapping[str, Any]) -> Errors:
         errors.append(invalid(path, shown, f"ratio {shown} is less than 1"))
     if of["min"] is not None and of["max"] is not None:
         low, high = quantity_of(of["min"]).value, quantity_of(of["max"]).value
-        if low and EXACT.multiply(ratio, low) > high:
-            text = f"ratio {shown} is greater than max/min = {ratio_text(high, low)}"
+        product = EXACT.multiply(ratio, low)
+        # The quotient by zero is infinite, and as `high` below or above all ratios.
+        if product > high if low >= 0 else product < high:
+            limit = ratio_text(high, low) if low else "-Inf"
+            text = f"ratio {shown} is greater than max/min = {limit}"
             errors.append(invalid(path, shown, text))
     return errors

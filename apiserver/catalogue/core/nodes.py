@@ -27,6 +27,7 @@ from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.schema.compile import Default
 from apiserver.validation.addresses import STRICT_ADDRESSES, AddressChecks, cidr_warnings, parse_cidr
 from apiserver.validation.checks import one_of, positive
+from apiserver.validation.defaults import in_turn, rounding
 from apiserver.validation.documents import at, items
 from apiserver.vocabulary import Document
 
@@ -77,7 +78,10 @@ def _default_status(status: Document) -> None:
 
 
 DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
-    {f"{CORE}NodeSpec": _default_spec, f"{CORE}NodeStatus": _default_status}
+    {
+        f"{CORE}NodeSpec": _default_spec,
+        f"{CORE}NodeStatus": in_turn(_default_status, rounding("capacity", "allocatable")),
+    }
 )
 
 

@@ -8,11 +8,17 @@ differences; here they end with the sentence.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
-from apiserver.catalogue.builtin_type import CORE, BuiltinType, status_subresource
-from apiserver.catalogue.common.claim_specs import validate_claim_spec, warn_claim_spec
+from apiserver.catalogue.builtin_type import CORE, DEFAULT_GATES, BuiltinType, status_subresource
+from apiserver.catalogue.common.claim_specs import (
+    CLAIM_DEFAULTS,
+    leniency_of,
+    validate_claim_spec,
+    warn_claim_spec,
+)
 from apiserver.catalogue.core.persistent_volumes import (
     ATTRIBUTES_CLASS_COLUMN,
     PHASE_COLUMN,
@@ -21,12 +27,13 @@ from apiserver.catalogue.core.persistent_volumes import (
     STORAGE_CLASS_WARNING,
     VOLUME_MODE_COLUMN,
     access_modes_text,
-    validate_attributes_class_change,
     validate_quantity,
 )
 from apiserver.catalogue.pod_specs.resource_requirements import is_native_resource
-from apiserver.field_errors import Errors, forbidden, invalid, not_supported
+from apiserver.features.gates import FeatureGates
+from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.meta import names
+from apiserver.meta.quantity import Quantity
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.schema.compile import Default
@@ -36,12 +43,13 @@ from apiserver.validation.checks import (
     non_negative_quantity,
     quantity_of,
 )
-from apiserver.validation.defaults import setting
+from apiserver.validation.defaults import rounding, setting
 from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
 
-def builtin_type() -> BuiltinType:
+def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
+    rules = ClaimRules(gates.is_on("RecoverVolumeExpansionFailure"), gates.is_on("VolumeAttributesClass"))
     return BuiltinType(
         "",
         "v1",
@@ -53,9 +61,9 @@ def builtin_type() -> BuiltinType:
         defaults=DEFAULTS,
         strategy=Strategy(
             prepare_create=prepare_claim_create,
-            validate=validate_claim,
+            validate_ratcheting=partial(validate_claim, rules=rules),
             warn=warn_claim,
-            update=UpdateStrategy(prepare_claim_update, validate_claim_update),
+            update=UpdateStrategy(prepare_claim_update),
             returns_deleted=True,
         ),
         columns=_COLUMNS,
@@ -69,7 +77,8 @@ def _default_claim(claim: Document) -> None:
 DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
     {
         f"{CORE}PersistentVolumeClaim": _default_claim,
-        f"{CORE}PersistentVolumeClaimSpec": setting(volumeMode="Filesystem"),
+        f"{CORE}PersistentVolumeClaimStatus": rounding("capacity", "allocatedResources"),
+        **CLAIM_DEFAULTS,
     }
 )
 
@@ -78,16 +87,23 @@ def prepare_claim_create(document: Document) -> None:
     document["status"] = {"phase": "Pending"}
     spec = document.get("spec") or {}
     _drop_data_sources(spec, {})
-    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
-    if source is not None and reference is None:
-        spec["dataSourceRef"] = dict(source)
-    elif reference is not None and source is None:
-        spec["dataSource"] = {k: v for k, v in reference.items() if k != "namespace"}
+    _complete_data_sources(spec)
 
 
 def prepare_claim_update(new: Document, old: Document) -> None:
     keep_status(new, old)
-    _drop_data_sources(new.get("spec") or {}, old.get("spec") or {})
+    spec = new.get("spec") or {}
+    _drop_data_sources(spec, old.get("spec") or {})
+    _complete_data_sources(spec)
+
+
+def _complete_data_sources(spec: Document) -> None:
+    """Writes a data source into the other of its two fields, too."""
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    if source is not None and reference is None:
+        spec["dataSourceRef"] = dict(source)
+    elif reference is not None and source is None and not reference.get("namespace"):
+        spec["dataSource"] = {k: v for k, v in reference.items() if k != "namespace"}
 
 
 def _drop_data_sources(spec: Document, old: Document) -> None:
@@ -100,21 +116,33 @@ def _drop_data_sources(spec: Document, old: Document) -> None:
         spec.pop("dataSource", None)
 
 
-def validate_claim(document: Document) -> Errors:
-    return validate_claim_spec("spec", document.get("spec") or {})
+class ClaimRules(NamedTuple):
+    """may_shrink: a request that could not be met may be reduced. has_attributes_classes: they may change."""
+
+    may_shrink: bool
+    has_attributes_classes: bool
 
 
-def validate_claim_update(new: Document, old: Document) -> Errors:
+def validate_claim(document: Document, old: Document | None, *, rules: ClaimRules) -> Errors:
+    spec = document.get("spec") or {}
+    if old is None:
+        return validate_claim_spec("spec", spec)
+    leniency = leniency_of(old.get("spec") or {})
+    return validate_claim_spec("spec", spec, leniency) + _validate_change(document, old, rules)
+
+
+def _validate_change(new: Document, old: Document, rules: ClaimRules) -> Errors:
     """Checks that a bound claim only grows, and that nothing else changes."""
-    spec, old_spec = new.get("spec") or {}, old.get("spec") or {}
+    spec, old_spec = new.get("spec") or {}, dict(old.get("spec") or {})
+    _complete_data_sources(old_spec)
     annotations, old_annotations = (each["metadata"].get("annotations") or {} for each in (new, old))
     before, now = old_annotations.get(STORAGE_CLASS_ANNOTATION), annotations.get(STORAGE_CLASS_ANNOTATION)
     name, old_name = spec.get("storageClassName"), old_spec.get("storageClassName")
     # The class may come, or move here from the annotation that was its place once.
     moves = before is not None and old_name is None and name == before and now in (None, before)
     errors: Errors = []
-    if not moves and now != before:
-        where = f"metadata.annotations[{STORAGE_CLASS_ANNOTATION}]"
+    if not moves and (now or "") != (before or ""):
+        where = f"metadata.annotations.{STORAGE_CLASS_ANNOTATION}"
         errors.append(invalid(where, now or "", IMMUTABLE))
     comes = old_name is None and name is not None and before in (None, name)
     if _unchangeable(spec, new, old_spec, any_class=moves or comes) != _unchangeable(
@@ -125,15 +153,40 @@ def validate_claim_update(new: Document, old: Document) -> Errors:
             "bound claims"
         )
         errors.append(forbidden("spec", text))
-    size, old_size = (at(each, "resources", "requests", "storage") for each in (spec, old_spec))
-    # A request that could not be met may be reduced, but not to what the volume already has.
-    has = quantity_of(at(old, "status", "capacity", "storage"))
-    if quantity_of(size) < quantity_of(old_size) and quantity_of(size) <= has:
-        errors.append(
-            forbidden("spec.resources.requests.storage", "field can not be less than status.capacity")
-        )
+    size, old_size = (quantity_of(at(each, "resources", "requests", "storage")) for each in (spec, old_spec))
+    if size < old_size:
+        errors += _shrunk(size, old, rules)
     errors += immutable("volumeMode", spec.get("volumeMode"), old_spec.get("volumeMode"))
-    return errors + validate_attributes_class_change(spec, old_spec, takes_empty=False)
+    return errors + _attributes_class(spec, old, rules)
+
+
+def _shrunk(size: Quantity, old: Document, rules: ClaimRules) -> Errors:
+    status, path = old.get("status") or {}, "spec.resources.requests.storage"
+    may_shrink = rules.may_shrink or "allocatedResources" in status or "allocatedResourceStatuses" in status
+    if not may_shrink:
+        return [forbidden(path, "field can not be less than previous value")]
+    # But not to what the volume already has.
+    if size <= quantity_of(at(status, "capacity", "storage")):
+        return [forbidden(path, "field can not be less than status.capacity")]
+    return []
+
+
+def _attributes_class(spec: Document, old: Document, rules: ClaimRules) -> Errors:
+    path, name = "spec.volumeAttributesClassName", spec.get("volumeAttributesClassName")
+    before = at(old, "spec", "volumeAttributesClassName")
+    if name == before:
+        return []
+    errors: Errors = []
+    if not rules.has_attributes_classes:
+        text = "update is forbidden when the VolumeAttributesClass feature gate is disabled"
+        errors.append(forbidden(path, text))
+        if before is None:
+            return errors
+    if at(old, "status", "currentVolumeAttributesClassName") is not None and not name:
+        value = "nil" if name is None else "empty string"
+        text = f"update to {value} is forbidden when status.currentVolumeAttributesClassName is not nil"
+        errors.append(forbidden(path, text))
+    return errors
 
 
 def _unchangeable(spec: Document, new: Document, old_spec: Document, *, any_class: bool) -> Document:
@@ -144,10 +197,10 @@ def _unchangeable(spec: Document, new: Document, old_spec: Document, *, any_clas
     if any_class:
         kept.pop("storageClassName", None)
     if at(new, "status", "phase") == "Bound":
-        if at(new, "spec", "volumeAttributesClassName") is not None:
-            kept.pop("volumeAttributesClassName", None)
-        requests = {k: v for k, v in (at(spec, "resources", "requests") or {}).items() if k != "storage"}
-        kept["resources"] = {**(spec.get("resources") or {}), "requests": requests}
+        kept.pop("volumeAttributesClassName", None)
+        if (requests := at(spec, "resources", "requests")) is not None:
+            others = {k: v for k, v in requests.items() if k != "storage"}
+            kept["resources"] = {**spec["resources"], "requests": others}
     return kept
 
 
@@ -159,10 +212,10 @@ _RESIZE_STATUSES: Final = (
 
 def validate_claim_status(new: Document, old: Document) -> Errors:
     status = new.get("status") or {}
-    errors: Errors = []
+    errors: Errors = [] if at(new, "spec", "accessModes") else [required("Spec.accessModes")]
     for name, value in (status.get("capacity") or {}).items():
         errors += validate_quantity(f"status.capacity[{name}]", value)
-    path = "status.allocatedResourceStatus"
+    path = "status.allocatedResourceStatuses"
     for name, value in (status.get("allocatedResourceStatuses") or {}).items():
         errors += _claim_resource(path, name)
         if value not in _RESIZE_STATUSES:

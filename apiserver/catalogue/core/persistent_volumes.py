@@ -7,39 +7,45 @@ here they end with the sentence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import posixpath
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from apiserver.catalogue.builtin_type import CORE, STATUS_SUBRESOURCE, BuiltinType
+from apiserver.catalogue.builtin_type import CORE, DEFAULT_GATES, BuiltinType
 from apiserver.catalogue.common.claim_specs import (
     VOLUME_MODES,
     validate_access_modes,
     validate_class_name,
     validate_positive,
-    warn_fraction,
 )
+from apiserver.catalogue.common.node_labels import term_warnings
 from apiserver.catalogue.pod_specs import volumes
 from apiserver.catalogue.pod_specs.scheduling import validate_node_selector
-from apiserver.catalogue.pod_specs.warnings import DEPRECATED_NODE_LABELS
+from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.meta import names
+from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, columns, field_cell
-from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.registry.served_resource import Subresource
+from apiserver.registry.strategy import STATUS, Strategy, UpdateStrategy, WriteContext, keep_status
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import (
     IMMUTABLE,
     immutable,
+    in_range,
     named,
     one_of,
     quantity_of,
 )
-from apiserver.validation.defaults import setting
-from apiserver.validation.documents import at
+from apiserver.validation.defaults import in_turn, rounding, setting
+from apiserver.validation.documents import at, items
 from apiserver.vocabulary import Document
 
 
-def builtin_type() -> BuiltinType:
+def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
+    rules = VolumeRules(gates.is_on("MutablePVNodeAffinity"), gates.is_on("VolumeAttributesClass"))
     return BuiltinType(
         "",
         "v1",
@@ -48,13 +54,13 @@ def builtin_type() -> BuiltinType:
         f"{CORE}PersistentVolume",
         is_namespaced=False,
         short_names=("pv",),
-        subresources=(STATUS_SUBRESOURCE,),
+        subresources=(Subresource("status", update=STATUS._replace(stamp=_date_transition)),),
         defaults=DEFAULTS,
         strategy=Strategy(
             prepare_create=prepare_volume_create,
-            validate=validate_volume,
+            validate_ratcheting=partial(validate_volume, rules=rules),
             warn=warn_volume,
-            update=UpdateStrategy(keep_status, validate_volume_update),
+            update=UpdateStrategy(keep_status),
             returns_deleted=True,
         ),
         columns=_COLUMNS,
@@ -79,8 +85,8 @@ def _default_volume(volume: Document) -> None:
 DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
     {
         f"{CORE}PersistentVolume": _default_volume,
-        f"{CORE}PersistentVolumeSpec": setting(
-            persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem"
+        f"{CORE}PersistentVolumeSpec": in_turn(
+            setting(persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem"), rounding("capacity")
         ),
         f"{CORE}ISCSIPersistentVolumeSource": setting(iscsiInterface="default"),
         f"{CORE}RBDPersistentVolumeSource": setting(pool="rbd", user="admin", keyring="/etc/ceph/keyring"),
@@ -97,18 +103,6 @@ def validate_quantity(path: str, value: Any) -> Errors:
     return (
         [] if amount.value >= 0 else [invalid(path, amount.rounded_up(), "must be a valid resource quantity")]
     )
-
-
-def validate_attributes_class_change(new: Document, old: Document, *, takes_empty: bool) -> Errors:
-    """Checks that the VolumeAttributesClass may change but not be removed."""
-    path, name = "spec.volumeAttributesClassName", new.get("volumeAttributesClassName")
-    if old.get("volumeAttributesClassName") is None:
-        return []
-    if name is None:
-        return [forbidden(path, "update from non-nil value to nil is forbidden")]
-    if not name and not takes_empty:
-        return [forbidden(path, "update from non-nil value to an empty string is forbidden")]
-    return []
 
 
 # ---- sources of volumes
@@ -135,64 +129,148 @@ def _local(path: str, source: Document) -> Errors:
     return volumes.validate_no_backsteps(f"{path}.path", source["path"])
 
 
-def _with_secret(*fields: str) -> _Check:
-    check = volumes.required_fields(*fields)
-    return lambda path, source: check(path, source) + _secret(f"{path}.secretRef", source.get("secretRef"))
+def _and_secret(path: str, source: Document) -> Errors:
+    """Checks that a reference to a Secret, if there is one, has its name and namespace."""
+    secret = source.get("secretRef")
+    if secret is None:
+        return []
+    return [required(f"{path}.secretRef.{field}") for field in ("name", "namespace") if not secret.get(field)]
+
+
+def _disk(id_field: str) -> _Check:
+    """Returns the check of a disk that has partitions."""
+    check_id = volumes.required_fields(id_field)
+
+    def check(path: str, source: Document) -> Errors:
+        number = source.get("partition", 0)
+        errors = check_id(path, source)
+        if not 0 <= number <= _PARTITIONS_MAX:
+            text = f"must be between 1 and {_PARTITIONS_MAX}, inclusive"
+            errors.append(invalid(f"{path}.partition", number, text))
+        return errors
+
+    return check
+
+
+_PARTITIONS_MAX: Final = 255
+
+
+def _glusterfs(path: str, source: Document) -> Errors:
+    errors = volumes.required_fields("endpoints", "path")(path, source)
+    namespace, path = source.get("endpointsNamespace"), f"{path}.endpointsNamespace"
+    if namespace == "":
+        text = "if the endpointnamespace is set, it must be a valid namespace name"
+        errors.append(invalid(path, namespace, text))
+    elif namespace is not None:
+        errors += [invalid(path, namespace, problem) for problem in names.dns_label(namespace)]
+    return errors
+
+
+def _cinder(path: str, source: Document) -> Errors:
+    return volumes.required_fields("volumeID")(path, source) + _and_secret(path, source)
+
+
+def _azure_file(path: str, source: Document) -> Errors:
+    errors = volumes.required_fields("secretName", "shareName")(path, source)
+    if source.get("secretNamespace") == "":
+        errors.append(required(f"{path}.secretNamespace"))
+    return errors
+
+
+def _storage_os(path: str, source: Document) -> Errors:
+    errors = named(f"{path}.volumeName", source.get("volumeName"), names.dns_label)
+    namespace = source.get("volumeNamespace")
+    errors += named(f"{path}.volumeNamespace", namespace, names.dns_label, is_required=False)
+    return errors + _and_secret(path, source)
+
+
+_ISCSI_NAME_BYTES_MAX: Final = 64
+
+
+def _iscsi(name: str, path: str, source: Document) -> Errors:
+    """name: of the volume, which becomes part of a name on the target."""
+    portal, initiator = source.get("targetPortal", ""), source.get("initiatorName")
+    errors: Errors = [] if portal else [required(f"{path}.targetPortal")]
+    if initiator is not None and byte_length(f"{name}:{portal}") > _ISCSI_NAME_BYTES_MAX:
+        text = (
+            "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if "
+            "iscsi.initiatorName is specified."
+        )
+        errors.append(invalid(f"{path}.targetportal", portal, text))
+    if not (iqn := source.get("iqn")):
+        errors.append(required(f"{path}.iqn"))
+    elif not volumes.is_iscsi_name(iqn):
+        errors.append(invalid(f"{path}.iqn", iqn, "must be valid format"))
+    errors += in_range(f"{path}.lun", source.get("lun", 0), 0, 255)
+    if (source.get("chapAuthDiscovery") or source.get("chapAuthSession")) and "secretRef" not in source:
+        errors.append(required(f"{path}.secretRef"))
+    if "secretRef" in source and not source["secretRef"].get("name"):
+        errors.append(required(f"{path}.secretRef.name"))
+    if initiator is not None and not volumes.is_iscsi_name(initiator):
+        errors.append(invalid(f"{path}.initiatorname", initiator, "must be valid format"))
+    return errors
 
 
 # In the order in which Kubernetes looks for them: the first is the volume's source, others are too many.
 _SOURCES: Final[Mapping[str, _Check]] = {
     "hostPath": volumes.validate_host_path,
-    "gcePersistentDisk": volumes.required_fields("pdName"),
-    "awsElasticBlockStore": volumes.required_fields("volumeID"),
-    "glusterfs": volumes.required_fields("endpoints", "path"),
+    "gcePersistentDisk": _disk("pdName"),
+    "awsElasticBlockStore": _disk("volumeID"),
+    "glusterfs": _glusterfs,
     "flocker": volumes.validate_flocker,
     "nfs": volumes.validate_nfs,
     "rbd": volumes.required_fields("monitors", "image"),
     "quobyte": volumes.validate_quobyte,
     "cephfs": volumes.required_fields("monitors"),
-    "iscsi": volumes.validate_iscsi,
-    "cinder": _with_secret("volumeID"),
+    "iscsi": partial(_iscsi, ""),
+    "cinder": _cinder,
     "fc": volumes.validate_fc,
     "flexVolume": volumes.validate_flex_volume,
-    "azureFile": volumes.required_fields("secretName", "shareName"),
+    "azureFile": _azure_file,
     "vsphereVolume": volumes.required_fields("volumePath"),
     "photonPersistentDisk": volumes.required_fields("pdID"),
     "portworxVolume": volumes.required_fields("volumeID"),
     "azureDisk": volumes.validate_azure_disk,
     "scaleIO": volumes.required_fields("gateway", "system", "volumeName"),
     "local": _local,
-    "storageos": volumes.required_fields("volumeName"),
+    "storageos": _storage_os,
     "csi": _csi,
 }
+# The sources that take options of mounts from the annotation.
+_MOUNTED: Final = (
+    *("gcePersistentDisk", "awsElasticBlockStore", "glusterfs", "nfs", "rbd", "quobyte", "iscsi", "cinder"),
+    *("cephfs", "azureFile", "vsphereVolume", "azureDisk", "photonPersistentDisk"),
+)
 # Paths that Kubernetes spells in its own way.
 _PATHS: Final = {"gcePersistentDisk": "persistentDisk"}
 _PATHS_OF_SECOND: Final = {"cephfs": "cephFS"}
+# In the order of the warnings.
 _DEPRECATED_SOURCES: Final = {
+    "cephfs": "cephfs: deprecated in v1.28, non-functional in v1.31+",
     "photonPersistentDisk": "photonPersistentDisk: deprecated in v1.11, non-functional in v1.16+",
     "scaleIO": "scaleIO: deprecated in v1.16, non-functional in v1.22+",
     "storageos": "storageOS: deprecated in v1.22, non-functional in v1.25+",
     "glusterfs": "glusterfs: deprecated in v1.25, non-functional in v1.26+",
-    "cephfs": "cephfs: deprecated in v1.28, non-functional in v1.31+",
     "rbd": "rbd: deprecated in v1.28, non-functional in v1.31+",
 }
 
 
-def _source(spec: Document) -> Errors:
+def _source(path: str, spec: Document, name: str) -> Errors:
     errors: Errors = []
     found = False
     for field, check in _SOURCES.items():
         if (source := spec.get(field)) is None:
             continue
         if found and field != "flexVolume":
-            where = f"spec.{_PATHS_OF_SECOND.get(field, field)}"
+            where = f"{path}.{_PATHS_OF_SECOND.get(field, field)}"
             errors.append(forbidden(where, "may not specify more than 1 volume type"))
             continue
         found = True
-        errors += check(f"spec.{_PATHS.get(field, field)}", source)
+        where = f"{path}.{_PATHS.get(field, field)}"
+        errors += _iscsi(name, where, source) if field == "iscsi" else check(where, source)
         if field == "local" and spec.get("nodeAffinity") is None:
-            errors.append(required("spec.nodeAffinity", "Local volume requires node affinity"))
-    return errors if found else [*errors, required("spec", "must specify a volume type")]
+            errors.append(required(f"{path}.nodeAffinity", "Local volume requires node affinity"))
+    return errors if found else [*errors, required(path, "must specify a volume type")]
 
 
 # ---- volumes
@@ -204,62 +282,144 @@ def prepare_volume_create(document: Document) -> None:
         document["status"]["lastPhaseTransitionTime"] = created
 
 
-def validate_volume(document: Document) -> Errors:
-    spec = document.get("spec") or {}
+def _date_transition(context: WriteContext, new: Document, old: Document) -> None:
+    """Dates a change of the phase, unless the client does."""
+    status, before = new.setdefault("status", {}), old.get("status") or {}
+    told, was = status.get(_TRANSITION), before.get(_TRANSITION)
+    if status.get("phase") == before.get("phase"):
+        if told is None and was is not None:
+            status[_TRANSITION] = was
+    elif told is None or told == was:
+        status[_TRANSITION] = context.now
+
+
+_TRANSITION: Final = "lastPhaseTransitionTime"
+
+
+class VolumeRules(NamedTuple):
+    """may_move: the affinity to nodes may change. has_attributes_classes: VolumeAttributesClasses may."""
+
+    may_move: bool
+    has_attributes_classes: bool
+
+
+def validate_volume(document: Document, old: Document | None, *, rules: VolumeRules) -> Errors:
+    spec, name = document.get("spec") or {}, document["metadata"].get("name", "")
+    keeps_values = old is not None and bool(_affinity("", at(old, "spec", "nodeAffinity")))
+    found = _validate_spec("spec", spec, name, keeps_values=keeps_values)
+    errors = [*found]
+    if _MOUNT_ANNOTATION in (at(document, "metadata", "annotations") or {}) and not any(
+        spec.get(field) is not None for field in _MOUNTED
+    ):
+        text = "may not specify mount options for this volume type"
+        errors.append(forbidden(f"metadata.annotations.{_MOUNT_ANNOTATION}", text))
+    # Kubernetes checks the spec once more with an update.
+    return errors if old is None else [*errors, *found, *_validate_change(spec, old, rules)]
+
+
+def _validate_spec(path: str, spec: Document, name: str, *, keeps_values: bool) -> Errors:
     modes, policy = spec.get("accessModes") or (), spec.get("persistentVolumeReclaimPolicy")
-    errors = [] if modes else [required("spec.accessModes")]
-    errors += validate_access_modes("spec.accessModes", modes) + _capacity(spec.get("capacity") or {})
+    errors = [] if modes else [required(f"{path}.accessModes")]
+    errors += validate_access_modes(f"{path}.accessModes", modes)
+    errors += _capacity(f"{path}.capacity", spec.get("capacity") or {})
     if policy:
-        errors += one_of("spec.persistentVolumeReclaimPolicy", policy, _RECLAIM_POLICIES)
-    if (affinity := spec.get("nodeAffinity")) is not None:
-        where = "spec.nodeAffinity.required"
-        if affinity.get("required") is None:
-            errors.append(required(where, "must specify required node constraints"))
-        else:
-            errors += validate_node_selector(where, affinity["required"])
-    errors += _source(spec)
-    host_path = at(spec, "hostPath", "path") or ""
-    if policy == "Recycle" and host_path.startswith("/") and not host_path.strip("/."):
-        text = "may not be 'recycle' for a hostPath mount of '/'"
-        errors.append(forbidden("spec.persistentVolumeReclaimPolicy", text))
-    errors += validate_class_name("spec.storageClassName", spec.get("storageClassName"))
+        errors += one_of(f"{path}.persistentVolumeReclaimPolicy", policy, _RECLAIM_POLICIES)
+    errors += _affinity(f"{path}.nodeAffinity", spec.get("nodeAffinity"), keeps_values=keeps_values)
+    errors += _source(path, spec, name) + _recycled(path, spec)
+    errors += validate_class_name(f"{path}.storageClassName", spec.get("storageClassName"))
     if (mode := spec.get("volumeMode")) is not None:
-        errors += one_of("spec.volumeMode", mode, VOLUME_MODES)
-    if (name := spec.get("volumeAttributesClassName")) is not None:
-        path = "spec.volumeAttributesClassName"
-        errors += (
-            validate_class_name(path, name) if name else [required(path, "an empty string is disallowed")]
-        )
-        if spec.get("csi") is None:
-            text = "has to be specified when using volumeAttributesClassName"
-            errors.append(required("spec.csi", text))
+        errors += one_of(f"{path}.volumeMode", mode, VOLUME_MODES)
+    return errors + _attributes_class(path, spec)
+
+
+def validate_inline_volume(path: str, spec: Document) -> Errors:
+    """Checks the spec of a volume that is no object, and that an attachment describes."""
+    errors: Errors = []
+    context = "in the context of inline volumes"
+    not_here = f"may not be specified {context}"
+    errors += [forbidden(f"{path}.{each}", not_here) for each in ("claimRef", "capacity") if spec.get(each)]
+    if spec.get("csi") is None:
+        errors.append(required(f"{path}.csi", f"has to be specified {context}"))
+    modes, policy = spec.get("accessModes") or (), spec.get("persistentVolumeReclaimPolicy")
+    errors += [] if modes else [required(f"{path}.accessModes")]
+    errors += validate_access_modes(f"{path}.accessModes", modes)
+    if policy and policy != _RETAIN:
+        where = f"{path}.persistentVolumeReclaimPolicy"
+        errors.append(forbidden(where, f"may only be {_RETAIN} {context}"))
+    if spec.get("nodeAffinity") is not None:
+        errors.append(forbidden(f"{path}.nodeAffinity", not_here))
+    errors += _source(path, spec, "") + _recycled(path, spec)
+    if spec.get("storageClassName"):
+        errors.append(forbidden(f"{path}.storageClassName", not_here))
+    if spec.get("volumeMode") not in (None, _FILESYSTEM):
+        text = f"may not specify volumeMode other than {_FILESYSTEM} {context}"
+        errors.append(forbidden(f"{path}.volumeMode", text))
     return errors
 
 
-def _capacity(capacity: Mapping[str, Any]) -> Errors:
-    errors = [] if capacity else [required("spec.capacity")]
+_RETAIN: Final = "Retain"
+_FILESYSTEM: Final = "Filesystem"
+
+
+def _affinity(path: str, affinity: Document | None, *, keeps_values: bool = False) -> Errors:
+    if affinity is None:
+        return []
+    if affinity.get("required") is None:
+        return [required(f"{path}.required", "must specify required node constraints")]
+    return validate_node_selector(
+        f"{path}.required", affinity["required"], allows_invalid_values=keeps_values
+    )
+
+
+def _recycled(path: str, spec: Document) -> Errors:
+    host_path = at(spec, "hostPath", "path") or ""
+    is_root = host_path.startswith("/") and posixpath.normpath(f"/{host_path.lstrip('/')}") == "/"
+    if spec.get("persistentVolumeReclaimPolicy") != "Recycle" or not is_root:
+        return []
+    text = "may not be 'recycle' for a hostPath mount of '/'"
+    return [forbidden(f"{path}.persistentVolumeReclaimPolicy", text)]
+
+
+def _attributes_class(path: str, spec: Document) -> Errors:
+    name, where = spec.get("volumeAttributesClassName"), f"{path}.volumeAttributesClassName"
+    if name is None:
+        return []
+    errors = [] if name else [required(where, "an empty string is disallowed")]
+    errors += validate_class_name(where, name)
+    if spec.get("csi") is None:
+        errors.append(required(f"{path}.csi", "has to be specified when using volumeAttributesClassName"))
+    return errors
+
+
+def _capacity(path: str, capacity: Mapping[str, Any]) -> Errors:
+    errors = [] if capacity else [required(path)]
     if capacity.keys() != {"storage"}:
-        errors.append(not_supported("spec.capacity", dict(capacity), ["storage"]))
+        errors.append(not_supported(path, dict(capacity), ["storage"]))
     for name, value in capacity.items():
-        errors += validate_quantity(f"spec.capacity[{name}]", value) + validate_positive(
-            f"spec.capacity[{name}]", value
-        )
+        errors += validate_quantity(f"{path}[{name}]", value) + validate_positive(f"{path}[{name}]", value)
     return errors
 
 
-def validate_volume_update(new: Document, old: Document) -> Errors:
-    spec, old_spec = new.get("spec") or {}, old.get("spec") or {}
+def _validate_change(spec: Document, old: Document, rules: VolumeRules) -> Errors:
+    old_spec = old.get("spec") or {}
     errors: Errors = []
     if _sources_of(spec, old_spec) != _sources_of(old_spec, old_spec):
         text = "spec.persistentvolumesource is immutable after creation"
         errors.append(forbidden("spec.persistentvolumesource", text))
     errors += immutable("volumeMode", spec.get("volumeMode"), old_spec.get("volumeMode"))
     affinity, old_affinity = spec.get("nodeAffinity"), old_spec.get("nodeAffinity")
-    if old_affinity is not None and not _is_same_affinity(affinity or {}, old_affinity):
+    if old_affinity is not None and not rules.may_move and not _is_same_affinity(affinity, old_affinity):
         errors.append(
             invalid("nodeAffinity", affinity, f"{IMMUTABLE}, except for updating from beta label to GA")
         )
-    return errors + validate_attributes_class_change(spec, old_spec, takes_empty=True)
+    path, name = "spec.volumeAttributesClassName", spec.get("volumeAttributesClassName")
+    if name != (before := old_spec.get("volumeAttributesClassName")):
+        if not rules.has_attributes_classes:
+            text = "update is forbidden when the VolumeAttributesClass feature gate is disabled"
+            errors.append(forbidden(path, text))
+        if before is not None and name is None:
+            errors.append(forbidden(path, "update from non-nil value to nil is forbidden"))
+    return errors
 
 
 def _sources_of(spec: Document, old_spec: Document) -> Document:
@@ -280,7 +440,9 @@ _LABELS_NOW: Final = {
 }
 
 
-def _is_same_affinity(new: Document, old: Document) -> bool:
+def _is_same_affinity(new: Document | None, old: Document) -> bool:
+    if new is None or (new.get("required") is None) != (old.get("required") is None):
+        return False
     terms, old_terms = _terms(new), _terms(old)
     return len(terms) == len(old_terms) and all(map(_is_same_term, terms, old_terms))
 
@@ -290,24 +452,22 @@ def _terms(affinity: Document) -> list[Document]:
 
 
 def _is_same_term(new: Document, old: Document) -> bool:
-    expressions, old_expressions = new.get("matchExpressions") or (), old.get("matchExpressions") or ()
-    if len(expressions) != len(old_expressions) or new.get("matchFields") != old.get("matchFields"):
-        return False
     return all(
-        one == other or one == {**other, "key": _LABELS_NOW.get(other.get("key", ""))}
-        for one, other in zip(expressions, old_expressions, strict=True)
+        _are_same(new.get(each) or (), old.get(each) or ()) for each in ("matchExpressions", "matchFields")
+    )
+
+
+def _are_same(requirements: Sequence[Document], old: Sequence[Document]) -> bool:
+    # A label without a new name has the empty one.
+    return len(requirements) == len(old) and all(
+        one == other or one == {**other, "key": _LABELS_NOW.get(other.get("key", ""), "")}
+        for one, other in zip(requirements, old, strict=True)
     )
 
 
 def warn_volume(new: Document, old: Document | None) -> list[str]:
     spec, annotations = new.get("spec") or {}, new["metadata"].get("annotations") or {}
-    warnings = []
-    for index, term in enumerate(_terms(spec.get("nodeAffinity") or {})):
-        for place, expression in enumerate(term.get("matchExpressions") or ()):
-            key = expression.get("key", "")
-            if text := DEPRECATED_NODE_LABELS.get(key):
-                where = f"spec.nodeAffinity.required.nodeSelectorTerms[{index}].matchExpressions[{place}].key"
-                warnings.append(f"{where}: {key} is {text}")
+    warnings: list[str] = []
     if STORAGE_CLASS_ANNOTATION in annotations:
         warnings.append(f"metadata.annotations[{STORAGE_CLASS_ANNOTATION}]: {STORAGE_CLASS_WARNING}")
     if _MOUNT_ANNOTATION in annotations:
@@ -318,8 +478,11 @@ def warn_volume(new: Document, old: Document | None) -> list[str]:
             "spec.persistentVolumeReclaimPolicy: The Recycle reclaim policy is deprecated. Instead, the "
             "recommended approach is to use dynamic provisioning."
         )
+    selector = at(spec, "nodeAffinity", "required") or {}
+    for where, term in items(selector, "nodeSelectorTerms", "spec.nodeAffinity.required"):
+        warnings += term_warnings(where, term, checks_values=False)
     warnings += [f"spec.{text}" for field, text in _DEPRECATED_SOURCES.items() if spec.get(field) is not None]
-    return warnings + warn_fraction("spec.capacity[storage]", at(spec, "capacity", "storage"))
+    return warnings
 
 
 # ---- columns

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.common.node_labels import DEPRECATED_NODE_LABELS
 from apiserver.catalogue.pod_specs import resource_requirements
 from apiserver.catalogue.pod_specs.scheduling import validate_tolerations
-from apiserver.field_errors import Errors, invalid
+from apiserver.field_errors import Errors, duplicate
 from apiserver.meta import names, object_meta
 from apiserver.meta.table import AGE, Column, columns, field_cell
-from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.validation.checks import immutable
+from apiserver.registry.strategy import Strategy
+from apiserver.validation.checks import immutable, named
+from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
 
@@ -24,8 +29,8 @@ def builtin_type() -> BuiltinType:
         strategy=Strategy(
             allows_unconditional_update=False,
             allows_create_on_update=True,
-            validate_create=validate_runtime_class_create,
-            update=UpdateStrategy(validate=validate_runtime_class_update),
+            validate_ratcheting=validate_runtime_class,
+            warn=warn_runtime_class,
         ),
         columns=columns(
             Column("Handler", field_cell("handler"), description="What nodes call the runtime."), AGE
@@ -33,16 +38,38 @@ def builtin_type() -> BuiltinType:
     )
 
 
-def validate_runtime_class_create(document: Document) -> Errors:
+def validate_runtime_class(document: Document, old: Document | None) -> Errors:
     handler = document.get("handler", "")
-    errors = [invalid("handler", handler, problem) for problem in names.dns_label(handler)]
+    errors = named("handler", handler, names.dns_label)
     if overhead := document.get("overhead"):
         errors += resource_requirements.validate_overhead("overhead", overhead.get("podFixed") or {})
     if scheduling := document.get("scheduling"):
         errors += object_meta.validate_labels(scheduling.get("nodeSelector"), "scheduling.nodeSelector")
-        errors += validate_tolerations("scheduling.tolerations", scheduling.get("tolerations") or ())
+        errors += _tolerations("scheduling.tolerations", scheduling.get("tolerations") or ())
+    if old is not None:
+        errors += immutable("handler", handler, old.get("handler", ""))
     return errors
 
 
-def validate_runtime_class_update(new: Document, old: Document) -> Errors:
-    return immutable("handler", new.get("handler", ""), old.get("handler", ""))
+_TOLERATION_KEY: Final = ("key", "operator", "value", "effect")
+
+
+def _tolerations(path: str, tolerations: Sequence[Document]) -> Errors:
+    """Checks tolerations, of which none may be there twice."""
+    errors = validate_tolerations(path, tolerations)
+    seen: set[tuple[str, ...]] = set()
+    for index, toleration in enumerate(tolerations):
+        identity = tuple(toleration.get(field, "") for field in _TOLERATION_KEY)
+        if identity in seen:
+            errors.append(duplicate(f"{path}[{index}]", toleration))
+        seen.add(identity)
+    return errors
+
+
+def warn_runtime_class(new: Document, old: Document | None) -> list[str]:
+    selector = at(new, "scheduling", "nodeSelector") or {}
+    return [
+        f"scheduling.nodeSelector: {DEPRECATED_NODE_LABELS[label]}"
+        for label in sorted(selector)
+        if label in DEPRECATED_NODE_LABELS
+    ]

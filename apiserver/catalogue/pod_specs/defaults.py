@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from apiserver.catalogue.builtin_type import CORE
+from apiserver.catalogue.common.claim_specs import CLAIM_DEFAULTS
 from apiserver.catalogue.pod_specs import resource_requirements
 from apiserver.schema.compile import Default
 from apiserver.text_caches import text_cache
@@ -169,35 +170,38 @@ def _pod_level_resources(spec: Document) -> None:
 
 DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
     {
-        CORE + name: default
-        for name, default in {
-            "AzureDiskVolumeSource": setting(
-                cachingMode="ReadWrite", fsType="ext4", readOnly=False, kind="Shared"
-            ),
-            "ConfigMapVolumeSource": setting(defaultMode=_FILE_MODE),
-            "Container": _container,
-            "ContainerPort": setting(protocol="TCP"),
-            "ContainerStatus": rounding("allocatedResources"),
-            "DownwardAPIVolumeSource": setting(defaultMode=_FILE_MODE),
-            "EphemeralContainer": _container,
-            "FileKeySelector": setting(optional=False),
-            "GRPCAction": setting(service=""),
-            "HTTPGetAction": setting(path="/", scheme="HTTP"),
-            "HostPathVolumeSource": setting(type=""),
-            "ISCSIVolumeSource": setting(iscsiInterface="default"),
-            "ObjectFieldSelector": setting(apiVersion="v1"),
-            "Pod": _pod,
-            "PodSpec": in_turn(_pod_spec, rounding("overhead")),
-            "PodStatus": in_turn(_pod_status, rounding("allocatedResources")),
-            "PodTemplateSpec": _drop_annotations_of_init_containers,
-            "Probe": setting(timeoutSeconds=1, periodSeconds=10, successThreshold=1, failureThreshold=3),
-            "ProjectedVolumeSource": setting(defaultMode=_FILE_MODE),
-            "RBDVolumeSource": setting(pool="rbd", user="admin", keyring="/etc/ceph/keyring"),
-            "ResourceRequirements": rounding("limits", "requests"),
-            "ScaleIOVolumeSource": setting(storageMode="ThinProvisioned", fsType="xfs"),
-            "SecretVolumeSource": setting(defaultMode=_FILE_MODE),
-            "ServiceAccountTokenProjection": setting(expirationSeconds=3600),
-            "Volume": _volume,
-        }.items()
+        **CLAIM_DEFAULTS,
+        **{
+            CORE + name: default
+            for name, default in {
+                "AzureDiskVolumeSource": setting(
+                    cachingMode="ReadWrite", fsType="ext4", readOnly=False, kind="Shared"
+                ),
+                "ConfigMapVolumeSource": setting(defaultMode=_FILE_MODE),
+                "Container": _container,
+                "ContainerPort": setting(protocol="TCP"),
+                "ContainerStatus": rounding("allocatedResources"),
+                "DownwardAPIVolumeSource": setting(defaultMode=_FILE_MODE),
+                "EphemeralContainer": _container,
+                "FileKeySelector": setting(optional=False),
+                "GRPCAction": setting(service=""),
+                "HTTPGetAction": setting(path="/", scheme="HTTP"),
+                "HostPathVolumeSource": setting(type=""),
+                "ISCSIVolumeSource": setting(iscsiInterface="default"),
+                "ObjectFieldSelector": setting(apiVersion="v1"),
+                "Pod": _pod,
+                "PodSpec": in_turn(_pod_spec, rounding("overhead")),
+                "PodStatus": in_turn(_pod_status, rounding("allocatedResources")),
+                "PodTemplateSpec": _drop_annotations_of_init_containers,
+                "Probe": setting(timeoutSeconds=1, periodSeconds=10, successThreshold=1, failureThreshold=3),
+                "ProjectedVolumeSource": setting(defaultMode=_FILE_MODE),
+                "RBDVolumeSource": setting(pool="rbd", user="admin", keyring="/etc/ceph/keyring"),
+                "ResourceRequirements": rounding("limits", "requests"),
+                "ScaleIOVolumeSource": setting(storageMode="ThinProvisioned", fsType="xfs"),
+                "SecretVolumeSource": setting(defaultMode=_FILE_MODE),
+                "ServiceAccountTokenProjection": setting(expirationSeconds=3600),
+                "Volume": _volume,
+            }.items()
+        },
     }
 )

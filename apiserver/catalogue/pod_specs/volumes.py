@@ -243,6 +243,11 @@ def validate_iscsi(path: str, source: Document) -> Errors:
     return errors
 
 
+def is_iscsi_name(name: str) -> bool:
+    shape = _ISCSI_NAMES.get(name[:3])
+    return shape is not None and shape.fullmatch(name) is not None
+
+
 def _iscsi_name(path: str, name: str) -> Errors:
     shape = _ISCSI_NAMES.get(name[:3])
     if shape is None:

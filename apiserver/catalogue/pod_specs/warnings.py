@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from apiserver.catalogue.common.claim_specs import warn_claim_spec
+from apiserver.catalogue.common.node_labels import DEPRECATED_NODE_LABELS, term_warnings
 from apiserver.catalogue.pod_specs.overlapping_paths import warn_overlapping_paths
 from apiserver.catalogue.pod_specs.pod_annotations import (
     APP_ARMOR,
@@ -33,16 +34,6 @@ _PORTS_COMPARED_MAX: Final = 8
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
-DEPRECATED_NODE_LABELS: Final = {
-    old: f'deprecated since {release}; use "{new}" instead'
-    for old, release, new in (
-        ("beta.kubernetes.io/arch", "v1.14", "kubernetes.io/arch"),
-        ("beta.kubernetes.io/os", "v1.14", "kubernetes.io/os"),
-        ("failure-domain.beta.kubernetes.io/region", "v1.17", "topology.kubernetes.io/region"),
-        ("failure-domain.beta.kubernetes.io/zone", "v1.17", "topology.kubernetes.io/zone"),
-        ("beta.kubernetes.io/instance-type", "v1.17", "node.kubernetes.io/instance-type"),
-    )
-}
 _DEPRECATED_ANNOTATIONS: Final = {
     "scheduler.alpha.kubernetes.io/critical-pod": (
         'non-functional in v1.16+; use the "priorityClassName" field instead'
@@ -117,24 +108,9 @@ def _node_labels(path: str, spec: Document) -> Iterator[str]:
 
 def _node_affinity(path: str, affinity: Document) -> Iterator[str]:
     for where, term in items(affinity.get(_REQUIRED) or {}, "nodeSelectorTerms", f"{path}.{_REQUIRED}"):
-        yield from warn_node_selector_term(where, term, of_values=False)
+        yield from term_warnings(where, term, checks_values=False)
     for where, preferred in items(affinity, _PREFERRED, path):
-        term = preferred.get("preference") or {}
-        yield from warn_node_selector_term(f"{where}.preference", term, of_values=True)
-
-
-def warn_node_selector_term(path: str, term: Document, *, of_values: bool) -> Iterator[str]:
-    """Warns of old labels of nodes. of_values: and of values that no label can have, where they are allowed.
-
-    Source: pkg/api/node, GetWarningsForNodeSelectorTerm.
-    """
-    for where, expression in items(term, "matchExpressions", path):
-        key = expression.get("key", "")
-        if text := DEPRECATED_NODE_LABELS.get(key):
-            yield f"{where}.key: {key} is {text}"
-        for place, value in items(expression, "values", where) if of_values else ():
-            for problem in names.label_value(value):
-                yield f"{place}: {value} is invalid, {problem}"
+        yield from term_warnings(f"{where}.preference", preferred.get("preference") or {}, checks_values=True)
 
 
 def _annotations(path: str, annotations: Mapping[str, str]) -> Iterator[str]:

@@ -11,17 +11,18 @@ from apiserver.catalogue.storage import (
     volume_attachments,
     volume_attributes_classes,
 )
-from apiserver.features.gates import FeatureGates
+from apiserver.features.gates import FeatureGates, gates_of
 from apiserver.releases.emulation import DEFAULT_RELEASE, EmulatedRelease
 
 
 def types(
     release: EmulatedRelease = DEFAULT_RELEASE, gates: FeatureGates | None = None
 ) -> tuple[BuiltinType, ...]:
-    """Returns the types that a release has. gates: those of features that add fields; None if all are on."""
+    """Returns the types that a release has. gates: None if all that add fields are on."""
+    states = gates if gates is not None else gates_of(release.minor, ())
     return (
-        csi_drivers.builtin_type(),
-        csi_nodes.builtin_type(release, gates),
+        csi_drivers.builtin_type(states),
+        csi_nodes.builtin_type(release, gates, states),
         csi_storage_capacities.builtin_type(),
         storage_classes.builtin_type(),
         volume_attachments.builtin_type(),

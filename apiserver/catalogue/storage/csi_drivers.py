@@ -1,14 +1,11 @@
-"""CSIDrivers. Source: pkg/apis/storage/{validation,v1}, ValidateCSIDriver; pkg/registry/storage/csidriver.
-
-Errors name the fields as clients write them, also where Kubernetes has `attachedRequired`.
-"""
+"""CSIDrivers. Source: pkg/apis/storage/{validation,v1}, ValidateCSIDriver; pkg/registry/storage/csidriver."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
-from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType
+from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, duplicate, invalid, not_supported
 from apiserver.meta import table
 from apiserver.meta.table import AGE, Column, columns, field_cell
@@ -20,7 +17,7 @@ from apiserver.validation.documents import at, items
 from apiserver.vocabulary import Document
 
 
-def builtin_type() -> BuiltinType:
+def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
     return BuiltinType(
         "storage.",
         "v1",
@@ -28,12 +25,13 @@ def builtin_type() -> BuiltinType:
         "CSIDriver",
         "io.k8s.api.storage.v1.CSIDriver",
         is_namespaced=False,
-        defaults=DEFAULTS,
+        defaults={"io.k8s.api.storage.v1.CSIDriverSpec": _defaults(gates)},
         strategy=Strategy(
             returns_deleted=True,
             allows_unconditional_update=False,
-            validate=validate_csi_driver,
-            update=UpdateStrategy(prepare_csi_driver_update, validate_csi_driver_update),
+            validate_ratcheting=validate_csi_driver,
+            warn=warn_csi_driver if gates.is_on("CSIServiceAccountTokenSecrets") else _no_warnings,
+            update=UpdateStrategy(prepare_csi_driver_update),
         ),
         columns=columns(
             _flag("AttachRequired", "attachRequired", "Volumes are attached before they are mounted."),
@@ -47,22 +45,26 @@ def builtin_type() -> BuiltinType:
     )
 
 
-def _complete_driver(spec: Document) -> None:
-    _FLAGS(spec)
-    if not spec.get("volumeLifecycleModes"):
-        spec["volumeLifecycleModes"] = ["Persistent"]
+def _defaults(gates: FeatureGates) -> Default:
+    later = {"preventPodSchedulingIfMissing": False} if gates.is_on("VolumeLimitScaling") else {}
+    complete = setting(
+        attachRequired=True,
+        podInfoOnMount=False,
+        storageCapacity=False,
+        fsGroupPolicy="ReadWriteOnceWithFSType",
+        requiresRepublish=False,
+        seLinuxMount=False,
+        **later,
+    )
+
+    def complete_driver(spec: Document) -> None:
+        complete(spec)
+        if not spec.get("volumeLifecycleModes"):
+            spec["volumeLifecycleModes"] = ["Persistent"]
+
+    return complete_driver
 
 
-_FLAGS: Final = setting(
-    attachRequired=True,
-    podInfoOnMount=False,
-    storageCapacity=False,
-    fsGroupPolicy="ReadWriteOnceWithFSType",
-    requiresRepublish=False,
-    seLinuxMount=False,
-)
-
-DEFAULTS: Final[Mapping[str, Default]] = {"io.k8s.api.storage.v1.CSIDriverSpec": _complete_driver}
 _GROUP_POLICIES: Final = ("File", "None", "ReadWriteOnceWithFSType")
 _LIFECYCLE_MODES: Final = ("Persistent", "Ephemeral")
 _UPDATE_PERIOD_S_MIN: Final = 10
@@ -76,9 +78,10 @@ def prepare_csi_driver_update(new: Document, old: Document) -> None:
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 
-def validate_csi_driver(document: Document) -> Errors:
+def validate_csi_driver(document: Document, old: Document | None) -> Errors:
     spec = document.get("spec", {})
     policy, period_s = spec.get("fsGroupPolicy"), spec.get("nodeAllocatableUpdatePeriodSeconds")
+    in_secrets = spec.get("serviceAccountTokenInSecrets")
     errors = one_of("spec.fsGroupPolicy", policy, _GROUP_POLICIES) if policy is not None else []
     errors += _token_requests(spec)
     errors += [
@@ -89,15 +92,36 @@ def validate_csi_driver(document: Document) -> Errors:
     if period_s is not None and period_s < _UPDATE_PERIOD_S_MIN:
         text = f"must be greater than or equal to {_UPDATE_PERIOD_S_MIN} seconds"
         errors.append(invalid("spec.nodeAllocatableUpdatePeriodSeconds", period_s, text))
+    if in_secrets is not None and not spec.get("tokenRequests"):
+        text = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
+        errors.append(invalid("spec.serviceAccountTokenInSecrets", in_secrets, text))
+    for field, shown in _IMMUTABLE.items() if old is not None else ():
+        errors += immutable(f"spec.{shown}", spec.get(field), at(old or {}, "spec", field))
     return errors
 
 
-def validate_csi_driver_update(new: Document, old: Document) -> Errors:
+# As Kubernetes shows them.
+_IMMUTABLE: Final = {"attachRequired": "attachedRequired", "volumeLifecycleModes": "volumeLifecycleModes"}
+
+
+def warn_csi_driver(new: Document, old: Document | None) -> list[str]:
+    """Warns of new requests for tokens that drivers get beside attributes, which they log."""
+    spec, before = new.get("spec") or {}, (old or {}).get("spec") or {}
+    requests = spec.get("tokenRequests") or []
+    if not requests or spec.get("serviceAccountTokenInSecrets") is not None:
+        return []
+    if old is not None and requests == (before.get("tokenRequests") or []):
+        return []
     return [
-        error
-        for field in ("attachRequired", "volumeLifecycleModes")
-        for error in immutable(f"spec.{field}", at(new, "spec", field), at(old, "spec", field))
+        (
+            "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to "
+            "prevent possible logging of tokens in volume attributes"
+        )
     ]
+
+
+def _no_warnings(new: Document, old: Document | None) -> list[str]:
+    return []
 
 
 def _token_requests(spec: Document) -> Errors:

@@ -6,11 +6,12 @@ status, what k8s.io/api/storage/v1 and KEP-1432 say.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from apiserver.catalogue.builtin_type import BuiltinType, clear_status
+from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, clear_status
 from apiserver.catalogue.common.claim_specs import ACCESS_MODES, VOLUME_MODES
 from apiserver.catalogue.common.columns import list_length
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
@@ -36,23 +37,28 @@ GATE: Final = "CSIVolumeHealth"
 _STATUS_SINCE: Final = 37
 
 
-def builtin_type(release: EmulatedRelease, gates: FeatureGates | None) -> BuiltinType:
-    """gates: None if all are on."""
-    return _with_status(gates) if release.minor >= _STATUS_SINCE else _without_status()
+def builtin_type(
+    release: EmulatedRelease, gates: FeatureGates | None, states: FeatureGates = DEFAULT_GATES
+) -> BuiltinType:
+    """gates: those of fields, None if all are on. states: those of rules."""
+    counts_change = states.is_on("MutableCSINodeAllocatableCount")
+    former = _without_status(partial(validate_csi_node, counts_change=counts_change))
+    return _with_status(former, gates) if release.minor >= _STATUS_SINCE else former
 
 
-def _with_status(gates: FeatureGates | None) -> BuiltinType:
-    former = _without_status()
+def _with_status(former: BuiltinType, gates: FeatureGates | None) -> BuiltinType:
     has_health = gates is None or gates.is_on(GATE)
-    status = UpdateStrategy(partial(_only_status, has_health), validate_status, writes=STATUS_ALONE)
+    status = UpdateStrategy(
+        partial(_only_status, has_health), validate_status, writes=STATUS_ALONE, checks_object=False
+    )
     strategy = former.strategy._replace(
         prepare_create=clear_status,
-        update=UpdateStrategy(keep_status, validate_csi_node_update),
+        update=former.strategy.update._replace(prepare=keep_status),
     )
     return replace(former, subresources=(Subresource("status", update=status),), strategy=strategy)
 
 
-def _without_status() -> BuiltinType:
+def _without_status(validate: Callable[[Document, Document | None], Errors]) -> BuiltinType:
     return BuiltinType(
         "storage.",
         "v1",
@@ -63,8 +69,7 @@ def _without_status() -> BuiltinType:
         strategy=Strategy(
             returns_deleted=True,
             allows_unconditional_update=False,
-            validate=validate_csi_node,
-            update=UpdateStrategy(validate=validate_csi_node_update),
+            validate_ratcheting=validate,
         ),
         columns=columns(
             Column(
@@ -81,7 +86,8 @@ def _without_status() -> BuiltinType:
 _NODE_ID_BYTES_MAX: Final = 256
 
 
-def validate_csi_node(document: Document) -> Errors:
+def validate_csi_node(document: Document, old: Document | None, *, counts_change: bool) -> Errors:
+    """counts_change: how many volumes a driver takes may change."""
     errors: Errors = []
     seen: set[str] = set()
     for where, driver in items(document.get("spec", {}), "drivers", "spec"):
@@ -89,7 +95,7 @@ def validate_csi_node(document: Document) -> Errors:
         errors += validate_csi_driver_name(f"{where}.name", name)
         if not node_id:
             errors.append(required(f"{where}.nodeID"))
-        elif byte_length(node_id) > _NODE_ID_BYTES_MAX:
+        if byte_length(node_id) > _NODE_ID_BYTES_MAX:
             text = f"must be {_NODE_ID_BYTES_MAX} characters or less"
             errors.append(invalid(f"{where}.nodeID", node_id, text))
         errors += non_negative(f"{where}.allocatable.count", at(driver, "allocatable", "count"))
@@ -97,7 +103,7 @@ def validate_csi_node(document: Document) -> Errors:
             errors.append(duplicate(f"{where}.name", name))
         seen.add(name)
         errors += _topology_keys(where, driver.get("topologyKeys") or ())
-    return errors
+    return errors if old is None else errors + _changes(document, old, counts_change=counts_change)
 
 
 def _topology_keys(path: str, keys: Any) -> Errors:
@@ -113,15 +119,22 @@ def _topology_keys(path: str, keys: Any) -> Errors:
     return errors
 
 
-def validate_csi_node_update(new: Document, old: Document) -> Errors:
+def _changes(new: Document, old: Document, *, counts_change: bool) -> Errors:
     """Checks that a driver that stays does not change. Drivers may be added and removed."""
-    before = {driver.get("name"): driver for driver in at(old, "spec", "drivers") or ()}
+    ignored = ("allocatable",) if counts_change else ()
+    after: dict[str, list[Document]] = {}
+    for driver in at(new, "spec", "drivers") or ():
+        after.setdefault(driver.get("name", ""), []).append(_without(driver, ignored))
     return [
         error
-        for driver in at(new, "spec", "drivers") or ()
-        if driver.get("name") in before
-        for error in immutable("spec.drivers", driver, before[driver.get("name")])
+        for before in at(old, "spec", "drivers") or ()
+        for driver in after.get(before.get("name", ""), ())
+        for error in immutable("spec.drivers", driver, _without(before, ignored))
     ]
+
+
+def _without(driver: Document, fields: Sequence[str]) -> Document:
+    return {name: value for name, value in driver.items() if name not in fields}
 
 
 # ---- the status

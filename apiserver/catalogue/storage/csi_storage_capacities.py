@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.common.node_labels import selector_warnings
 from apiserver.field_errors import Errors, invalid
 from apiserver.meta import names
 from apiserver.meta.table import Column, columns, field_cell
-from apiserver.registry.strategy import Strategy, UpdateStrategy
+from apiserver.registry.strategy import Strategy
 from apiserver.validation.checks import immutable, non_negative_quantity
 from apiserver.validation.label_selectors import label_selector
 from apiserver.vocabulary import Document
@@ -21,8 +22,8 @@ def builtin_type() -> BuiltinType:
         "io.k8s.api.storage.v1.CSIStorageCapacity",
         strategy=Strategy(
             allows_unconditional_update=False,
-            validate_create=validate_csi_storage_capacity_create,
-            update=UpdateStrategy(validate=validate_csi_storage_capacity_update),
+            validate_ratcheting=validate_csi_storage_capacity,
+            warn=warn_csi_storage_capacity,
         ),
         columns=columns(
             Column("StorageClassName", field_cell("storageClassName"), description="The class it is of."),
@@ -33,17 +34,19 @@ def builtin_type() -> BuiltinType:
     )
 
 
-def validate_csi_storage_capacity_create(document: Document) -> Errors:
-    class_name = document.get("storageClassName", "")
-    return [
-        *label_selector("nodeTopology", document.get("nodeTopology")),
+def validate_csi_storage_capacity(document: Document, old: Document | None) -> Errors:
+    class_name, topology = document.get("storageClassName", ""), document.get("nodeTopology")
+    keeps_values = old is not None and bool(label_selector("", old.get("nodeTopology")))
+    errors = [
+        *label_selector("nodeTopology", topology, allows_invalid_values=keeps_values),
         *(invalid("storageClassName", class_name, problem) for problem in names.dns_subdomain(class_name)),
         *non_negative_quantity("capacity", document.get("capacity")),
     ]
+    if old is not None:
+        errors += immutable("nodeTopology", topology, old.get("nodeTopology"))
+        errors += immutable("storageClassName", class_name, old.get("storageClassName", ""))
+    return errors
 
 
-def validate_csi_storage_capacity_update(new: Document, old: Document) -> Errors:
-    return [
-        *immutable("nodeTopology", new.get("nodeTopology"), old.get("nodeTopology")),
-        *immutable("storageClassName", new.get("storageClassName"), old.get("storageClassName")),
-    ]
+def warn_csi_storage_capacity(new: Document, old: Document | None) -> list[str]:
+    return [*selector_warnings("nodeTopology", new.get("nodeTopology") or {})]

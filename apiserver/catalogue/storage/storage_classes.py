@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.field_errors import Errors, duplicate, forbidden, invalid, required, too_long
+from apiserver.catalogue.common.node_labels import DEPRECATED_NODE_LABELS
+from apiserver.field_errors import Errors, duplicate, invalid, required, too_long
 from apiserver.meta import names, table
 from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, Columns, field_cell
-from apiserver.registry.strategy import Strategy, UpdateStrategy
+from apiserver.registry.strategy import Strategy
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import immutable, one_of
 from apiserver.validation.defaults import setting
@@ -30,8 +32,8 @@ def builtin_type() -> BuiltinType:
         defaults=DEFAULTS,
         strategy=Strategy(
             returns_deleted=True,
-            validate_create=validate_storage_class_create,
-            update=UpdateStrategy(validate=validate_storage_class_update),
+            validate_ratcheting=validate_storage_class,
+            warn=warn_storage_class,
         ),
         columns=Columns(
             (
@@ -69,7 +71,7 @@ DEFAULTS: Final[Mapping[str, Default]] = {
 }
 
 
-def validate_storage_class_create(document: Document) -> Errors:
+def validate_storage_class(document: Document, old: Document | None) -> Errors:
     policy, mode = document.get("reclaimPolicy"), document.get("volumeBindingMode")
     return [
         *validate_provisioner("provisioner", document.get("provisioner", "")),
@@ -77,25 +79,32 @@ def validate_storage_class_create(document: Document) -> Errors:
         *(one_of("reclaimPolicy", policy, _POLICIES) if policy else ()),
         *one_of("volumeBindingMode", mode, _MODES),
         *_topologies(document),
+        *(_validate_change(document, old) if old is not None else ()),
     ]
 
 
-def validate_storage_class_update(new: Document, old: Document) -> Errors:
-    errors = [
-        *validate_unchanged(new, old, "parameters"),
-        *validate_unchanged(new, old, "provisioner"),
-        *validate_unchanged(new, old, "reclaimPolicy"),
+def _validate_change(new: Document, old: Document) -> Errors:
+    # Programs look for "field is immutable" to know that a class has to be made anew.
+    return [
+        *immutable("parameters", new.get("parameters") or None, old.get("parameters") or None),
+        *immutable("provisioner", new.get("provisioner", ""), old.get("provisioner", "")),
+        *immutable("reclaimPolicy", new.get("reclaimPolicy"), old.get("reclaimPolicy")),
         *immutable("volumeBindingMode", new.get("volumeBindingMode"), old.get("volumeBindingMode")),
     ]
-    if (new.get("allowedTopologies") or []) != (old.get("allowedTopologies") or []):
-        errors += _topologies(new)
-    return errors
+
+
+# Each of a thousand equal terms has an error for each one before it.
+_DUPLICATES_MAX: Final = 100
 
 
 def _topologies(document: Document) -> Errors:
-    """Checks terms that each require values of labels; no two of them may be the same."""
+    """Checks terms that each require values of labels; no two of them may be the same.
+
+    Kubernetes compares a term with as many empty ones as there are terms, too.
+    """
+    count = len(document.get("allowedTopologies") or ())
     errors: Errors = []
-    seen: set[frozenset[tuple[str, frozenset[str]]]] = set()
+    seen: Counter[frozenset[tuple[str, frozenset[str]]]] = Counter({frozenset(): count})
     for where, term in items(document, "allowedTopologies", ""):
         demands: dict[str, frozenset[str]] = {}
         for path, demand in items(term, "matchLabelExpressions", where):
@@ -104,14 +113,14 @@ def _topologies(document: Document) -> Errors:
                 errors.append(required(f"{path}.values"))
             if len(set(values)) < len(values):
                 errors += _repeated(f"{path}.values", values)
+            errors += [invalid(f"{path}.key", key, problem) for problem in names.qualified_name(key)]
             if key in demands:
                 errors.append(duplicate(f"{path}.key", key))
             demands[key] = frozenset(values)
-            errors += [invalid(f"{path}.key", key, problem) for problem in names.qualified_name(key)]
         identity = frozenset(demands.items())
-        if identity in seen:
-            errors.append(duplicate(f"{where}.matchLabelExpressions", ""))
-        seen.add(identity)
+        repeated = duplicate(f"{where}.matchLabelExpressions", "")
+        errors += [repeated] * min(seen[identity], _DUPLICATES_MAX)
+        seen[identity] += 1
     return errors
 
 
@@ -123,6 +132,15 @@ def _repeated(path: str, values: list[str]) -> Errors:
             errors.append(duplicate(f"{path}[{index}]", value))
         seen.add(value)
     return errors
+
+
+def warn_storage_class(new: Document, old: Document | None) -> list[str]:
+    return [
+        f"{path}.key: {text}"
+        for where, term in items(new, "allowedTopologies", "")
+        for path, demand in items(term, "matchLabelExpressions", where)
+        if (text := DEPRECATED_NODE_LABELS.get(demand.get("key", "")))
+    ]
 
 
 # ---- what VolumeAttributesClasses have, too
@@ -146,12 +164,6 @@ def validate_parameters(parameters: Mapping[str, str]) -> Errors:
     ):
         errors.append(too_long("parameters", _PARAMETERS_BYTES_MAX))
     return errors
-
-
-def validate_unchanged(new: Document, old: Document, field: str) -> Errors:
-    if (new.get(field) or None) == (old.get(field) or None):
-        return []
-    return [forbidden(field, f"updates to {field} are forbidden.")]
 
 
 # ---- columns

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType, status_without_metadata
+from apiserver.catalogue.core.persistent_volumes import validate_inline_volume
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
 from apiserver.field_errors import Errors, forbidden, invalid, required, too_long
 from apiserver.meta import names
@@ -12,7 +13,6 @@ from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.validation.checks import immutable
-from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
 
@@ -24,14 +24,13 @@ def builtin_type() -> BuiltinType:
         "VolumeAttachment",
         "io.k8s.api.storage.v1.VolumeAttachment",
         is_namespaced=False,
-        subresources=(status_without_metadata(),),
+        subresources=(status_without_metadata(validate_volume_attachment),),
         strategy=Strategy(
             returns_deleted=True,
             allows_unconditional_update=False,
             prepare_create=prepare_volume_attachment_create,
-            validate=validate_volume_attachment,
-            validate_create=validate_volume_attachment_create,
-            update=UpdateStrategy(keep_status, validate_volume_attachment_update),
+            validate_ratcheting=validate_volume_attachment,
+            update=UpdateStrategy(keep_status),
         ),
         columns=columns(
             Column("Attacher", field_cell("spec", "attacher"), description="The driver that attaches it."),
@@ -57,9 +56,10 @@ def prepare_volume_attachment_create(document: Document) -> None:
     document["status"] = {"attached": False}
 
 
-def validate_volume_attachment(document: Document) -> Errors:
+def validate_volume_attachment(document: Document, old: Document | None) -> Errors:
+    """Checks an attachment, or its status: the whole of it, as Kubernetes does."""
     spec = document.get("spec", {})
-    errors: Errors = [] if spec.get("attacher") else [required("spec.attacher")]
+    errors = validate_csi_driver_name("spec.attacher", spec.get("attacher", ""))
     source = spec.get("source", {})
     volume, inline = source.get("persistentVolumeName"), source.get("inlineVolumeSpec")
     if volume is None and inline is None:
@@ -69,23 +69,15 @@ def validate_volume_attachment(document: Document) -> Errors:
     elif volume == "":
         text = "must specify non empty persistentVolumeName"
         errors.append(required("spec.source.persistentVolumeName", text))
+    elif inline is not None:
+        errors += validate_inline_volume("spec.source.inlineVolumeSpec", inline)
     node = spec.get("nodeName", "")
     errors += [invalid("spec.nodeName", node, problem) for problem in names.dns_subdomain(node)]
-    return errors + _attachment_status(document.get("status", {}))
-
-
-def validate_volume_attachment_create(document: Document) -> Errors:
-    spec = document.get("spec", {})
-    volume = at(spec, "source", "persistentVolumeName")
-    errors = validate_csi_driver_name("spec.attacher", spec.get("attacher", ""))
+    errors += _attachment_status(document.get("status", {}))
     if volume is not None:
         path = "spec.source.persistentVolumeName"
         errors += [invalid(path, volume, problem) for problem in names.dns_subdomain(volume)]
-    return errors
-
-
-def validate_volume_attachment_update(new: Document, old: Document) -> Errors:
-    return immutable("spec", new.get("spec"), old.get("spec"))
+    return errors if old is None else errors + immutable("spec", spec, old.get("spec"))
 
 
 def _attachment_status(status: Document) -> Errors:

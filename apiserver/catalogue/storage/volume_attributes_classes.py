@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from apiserver.catalogue.builtin_type import BuiltinType
-from apiserver.catalogue.storage.storage_classes import (
-    validate_parameters,
-    validate_provisioner,
-    validate_unchanged,
-)
-from apiserver.field_errors import Errors, required
+from apiserver.catalogue.storage.storage_classes import validate_parameters, validate_provisioner
+from apiserver.field_errors import Errors, forbidden, required
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.vocabulary import Document
@@ -50,4 +46,8 @@ def validate_volume_attributes_class(document: Document) -> Errors:
 
 
 def validate_volume_attributes_class_update(new: Document, old: Document) -> Errors:
-    return validate_unchanged(new, old, "driverName") + validate_unchanged(new, old, "parameters")
+    return [
+        forbidden(field, f"updates to {field} are forbidden.")
+        for field in ("driverName", "parameters")
+        if (new.get(field) or None) != (old.get(field) or None)
+    ]

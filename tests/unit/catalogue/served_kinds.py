@@ -17,7 +17,7 @@ from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import FieldError, invalid
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.strategy import Strategy
-from apiserver.releases.emulation import DEFAULT_MINOR
+from apiserver.releases.emulation import DEFAULT_MINOR, EmulatedRelease
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.vocabulary import Document
 
@@ -42,15 +42,18 @@ class Written(NamedTuple):
 
 
 @cache
-def table(families: tuple[str, ...] = ("IPv4",), gates: tuple[str, ...] = ()) -> ResourceTable:
-    """families: of service addresses. gates: `Name`, or `Name=false`, if not as in the release."""
+def table(
+    families: tuple[str, ...] = ("IPv4",), gates: tuple[str, ...] = (), minor: int = DEFAULT_MINOR
+) -> ResourceTable:
+    """families: of service addresses. gates: `Name`, or `Name=false`, if not as in the release 1.`minor`."""
     networks = [ipaddress.ip_network(_NETWORKS[family]) for family in families]
     allocator = ServiceAllocator.for_networks(networks, (30_000, 32_767), random.Random(0).randint)
     catalogue = Catalogue(
         Brand(),
-        BuiltinSchemas((1, 34)),
+        BuiltinSchemas((1, minor)),
         service_allocator=allocator,
-        gates=FeatureGates(DEFAULT_MINOR, dict(map(_gate, gates))) if gates else None,
+        release=EmulatedRelease.of(minor),
+        gates=FeatureGates(minor, dict(map(_gate, gates))) if gates else None,
     )
     return catalogue.resources()
 
@@ -71,13 +74,14 @@ class ServedKind:
         *,
         families: tuple[str, ...] = ("IPv4",),
         gates: tuple[str, ...] = (),
+        minor: int = DEFAULT_MINOR,
     ) -> None:
         """resource: with its group, as `ingresses.networking.k8s.io`. valid: what it has but names.
 
-        families, gates: see `table`.
+        families, gates, minor: see `table`.
         """
         name, _, group = resource.partition(".")
-        found = table(families, gates).find(group, version, name)
+        found = table(families, gates, minor).find(group, version, name)
         assert found is not None, resource
         self.resource: ServedResource = found
         fields = valid or {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from apiserver.catalogue.builtin_type import CORE, BuiltinType, clear_status, status_subresource
@@ -10,7 +11,9 @@ from apiserver.catalogue.pod_specs.resource_requirements import validate_amount,
 from apiserver.field_errors import Errors, invalid, required
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.schema.compile import Default
 from apiserver.validation.checks import IMMUTABLE, quantity_of
+from apiserver.validation.defaults import rounding
 from apiserver.vocabulary import Document
 
 
@@ -23,6 +26,7 @@ def builtin_type() -> BuiltinType:
         f"{CORE}ResourceQuota",
         short_names=("quota",),
         subresources=(status_subresource(validate_quota_status),),
+        defaults=DEFAULTS,
         strategy=Strategy(
             prepare_create=clear_status,
             validate_ratcheting=validate_quota,
@@ -34,6 +38,12 @@ def builtin_type() -> BuiltinType:
     )
 
 
+DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
+    {
+        f"{CORE}ResourceQuotaSpec": rounding("hard"),
+        f"{CORE}ResourceQuotaStatus": rounding("hard", "used"),
+    }
+)
 _MEASURED: Final = ("cpu", "memory", "ephemeral-storage")
 _OF_PODS: Final = frozenset(
     {"pods", *(f"{prefix}{name}" for prefix in ("", "requests.", "limits.") for name in ("cpu", "memory"))}

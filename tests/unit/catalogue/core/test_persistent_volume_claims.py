@@ -57,7 +57,7 @@ CLAIMS: Final[dict[str, tuple[Changes, list[str]]]] = {
     ),
     "the two ways agree": (
         {"spec.dataSource": SNAPSHOT, "spec.dataSourceRef": {**SNAPSHOT, "name": "t"}},
-        ['spec: Invalid value: "spec.dataSource": must match dataSourceRef'],
+        ["spec: Invalid value: {}: must match dataSourceRef"],
     ),
     "a source without a group is a claim": (
         {"spec.dataSourceRef": {"kind": "X", "name": "x"}},
@@ -102,11 +102,13 @@ CLAIM_CHANGES: Final[dict[str, tuple[Changes, list[str]]]] = {
     "of another class": ({"spec.storageClassName": "iron"}, [_IMMUTABLE]),
     "of another volume": ({"spec.volumeName": "w"}, [_IMMUTABLE]),
     "with other attributes": ({"spec.volumeAttributesClassName": "b"}, []),
-    "with none": (
-        {"spec.volumeAttributesClassName": None},
+    "with none, while none were applied": ({"spec.volumeAttributesClassName": None}, []),
+    "with other parts": (
+        {"spec.resources.requests": {"cpu": "1"}},
         [
+            "spec.resources[storage]: Required value",
             _IMMUTABLE,
-            "spec.volumeAttributesClassName: Forbidden: update from non-nil value to nil is forbidden",
+            f"{SIZE}: Forbidden: field can not be less than status.capacity",
         ],
     ),
 }
@@ -115,6 +117,29 @@ CLAIM_CHANGES: Final[dict[str, tuple[Changes, list[str]]]] = {
 @pytest.mark.parametrize(("changes", "texts"), CLAIM_CHANGES.values(), ids=CLAIM_CHANGES)
 def test_a_claim_that_is_bound_can_grow(changes: Changes, texts: list[str]) -> None:
     assert CLAIM.updated(bound(), changes).texts == texts
+
+
+APPLIED: Final = {
+    None: "update to nil is forbidden when status.currentVolumeAttributesClassName is not nil",
+    "": "update to empty string is forbidden when status.currentVolumeAttributesClassName is not nil",
+}
+
+
+@pytest.mark.parametrize("name", APPLIED)
+def test_attributes_that_were_applied_are_not_taken_away(name: str | None) -> None:
+    changes = {"spec.volumeAttributesClassName": name}
+    assert CLAIM.updated(bound(currentVolumeAttributesClassName="a"), changes).texts == [
+        f"spec.volumeAttributesClassName: Forbidden: {APPLIED[name]}"
+    ]
+
+
+def test_a_stored_claim_that_is_wrong_in_what_was_not_checked_once_may_change() -> None:
+    old = bound()
+    selector = {"matchExpressions": [{"key": "a", "operator": "In", "values": ["_wrong_"]}]}
+    old["spec"] |= {"selector": selector, "dataSource": {"apiGroup": "Wrong!", "kind": "A", "name": "a"}}
+    old["spec"]["dataSourceRef"] = old["spec"]["dataSource"]
+    assert CLAIM.updated(old, {SIZE: "2Gi"}).errors == []
+    assert len(CLAIM.created(old).errors) == 3
 
 
 def test_a_claim_that_waits_gets_a_volume_and_a_class_and_no_other_size() -> None:
@@ -128,6 +153,10 @@ def test_growth_that_failed_can_be_taken_back_in_part() -> None:
     growing["spec"]["resources"]["requests"]["storage"] = "4Gi"
     assert CLAIM.updated(growing, {SIZE: "2Gi"}).errors == []
     assert [error.field for error in CLAIM.updated(growing, {SIZE: "1Gi"}).errors] == [SIZE]
+    before = ServedKind("persistentvolumeclaims", minor=33, gates=("RecoverVolumeExpansionFailure=false",))
+    assert before.updated(growing, {SIZE: "2Gi"}).texts == [
+        f"{SIZE}: Forbidden: field can not be less than previous value"
+    ]
 
 
 STATUS: Final[dict[str, tuple[Changes, list[str]]]] = {

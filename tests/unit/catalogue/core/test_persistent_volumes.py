@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import pytest
 
-from tests.unit.catalogue.served_kinds import Changes, ServedKind, least
+from apiserver.registry.strategy import WriteContext
+from tests.unit.catalogue.served_kinds import Changes, ServedKind, changed, least
 
 VOLUME: Final = ServedKind("persistentvolumes")
 PV: Final = least(
@@ -37,6 +38,7 @@ def test_a_new_volume_waits_and_is_kept() -> None:
     assert document["spec"]["volumeMode"] == "Filesystem"
 
 
+MOUNT_OPTIONS: Final = "volume.beta.kubernetes.io/mount-options"
 VOLUMES: Final[dict[str, tuple[Changes, list[str]]]] = {
     "a volume is of some kind": ({"spec.csi": None}, ["spec: Required value: must specify a volume type"]),
     "of one kind": (
@@ -109,6 +111,15 @@ VOLUMES: Final[dict[str, tuple[Changes, list[str]]]] = {
         },
         ["spec.csi: Required value: has to be specified when using volumeAttributesClassName"],
     ),
+    "options of mounts are in the annotation of what takes them": (
+        {"metadata.annotations": {MOUNT_OPTIONS: "a"}},
+        [
+            (
+                f"metadata.annotations.{MOUNT_OPTIONS}: Forbidden: may not specify mount options for this "
+                "volume type"
+            )
+        ],
+    ),
     "block or files": (
         {"spec.volumeMode": "X"},
         ['spec.volumeMode: Unsupported value: "X": supported values: "Block", "Filesystem"'],
@@ -156,6 +167,38 @@ def test_changes_of_volumes(changes: Changes, texts: list[str]) -> None:
     assert all(map(str.startswith, found, texts)), found
 
 
+def test_nodes_that_have_a_volume_may_change_by_the_gate() -> None:
+    movable = ServedKind("persistentvolumes", gates=("MutablePVNodeAffinity",))
+    old = movable.created(PV, {"spec.nodeAffinity": terms(BETA)}).document
+    assert movable.updated(old, {"spec.nodeAffinity": terms("other")}).errors == []
+
+
+PHASES: Final[dict[str, tuple[Changes, str]]] = {
+    "another phase": ({"status.phase": "Released"}, "now"),
+    "another phase, and its time": (
+        {"status.phase": "Released", "status.lastPhaseTransitionTime": "2020-01-01T00:00:00Z"},
+        "2020-01-01T00:00:00Z",
+    ),
+    "the same phase": ({"status.lastPhaseTransitionTime": None}, "2025-01-01T00:00:00Z"),
+    "the same phase at another time": (
+        {"status.lastPhaseTransitionTime": "2020-01-01T00:00:00Z"},
+        "2020-01-01T00:00:00Z",
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "time"), PHASES.values(), ids=PHASES)
+def test_a_change_of_the_phase_is_dated(changes: Changes, time: str) -> None:
+    old = VOLUME.created(PV, {"metadata.creationTimestamp": "2025-01-01T00:00:00Z"}).document
+    new = changed(old, changes)
+    update = VOLUME.resource.subresources["status"].update
+    assert update is not None
+    update.prepare(new, old)
+    assert update.stamp is not None
+    update.stamp(WriteContext(None, "now"), new, old)
+    assert new["status"]["lastPhaseTransitionTime"] == time
+
+
 def test_warnings_of_volumes() -> None:
     changes: Changes = {
         "metadata.annotations": {"volume.beta.kubernetes.io/storage-class": "x"},
@@ -164,11 +207,10 @@ def test_warnings_of_volumes() -> None:
     document = VOLUME.created(PV, changes).document
     where = "spec.nodeAffinity.required.nodeSelectorTerms[0].matchExpressions[0].key"
     assert VOLUME.strategy.warn(document, None) == [
-        f'{where}: {BETA} is deprecated since v1.17; use "{NOW}" instead',
         (
             "metadata.annotations[volume.beta.kubernetes.io/storage-class]: deprecated since v1.8; use "
             '"storageClassName" attribute instead'
         ),
+        f'{where}: {BETA} is deprecated since v1.17; use "{NOW}" instead',
         "spec.rbd: deprecated in v1.28, non-functional in v1.31+",
-        'spec.capacity[storage]: fractional byte value "1500m" is invalid, must be an integer',
     ]

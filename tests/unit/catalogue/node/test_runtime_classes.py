@@ -1,4 +1,4 @@
-"""RuntimeClasses. Source: pkg/apis/node/validation (release 1.34); row T12."""
+"""RuntimeClasses. Source: pkg/apis/node/validation (release 1.36); row T12."""
 
 from __future__ import annotations
 
@@ -10,8 +10,14 @@ from tests.unit.catalogue.served_kinds import Changes, ServedKind
 
 RUNTIME_CLASS: Final = ServedKind("runtimeclasses.node.k8s.io", {"handler": "runc"})
 
+EVICTED: Final = {"key": "k", "operator": "Exists", "effect": "NoExecute"}
 INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
     "a handler is a label": ({"handler": "a.b"}, ['handler: Invalid value: "a.b": must not contain dots']),
+    "there is a handler": ({"handler": ""}, ["handler: Required value"]),
+    "a toleration is there once, however long it lasts": (
+        {"scheduling": {"tolerations": [{**EVICTED, "tolerationSeconds": 1}, EVICTED]}},
+        ["scheduling.tolerations[1]: Duplicate value: {"],
+    ),
     "a toleration is well-formed": (
         {"scheduling": {"tolerations": [{"key": "k", "operator": "Is"}]}},
         ['scheduling.tolerations[0].operator: Unsupported value: "Is": supported values: "Equal", "Exists"'],
@@ -22,10 +28,16 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
 @pytest.mark.parametrize(("changes", "texts"), INVALID.values(), ids=INVALID)
 def test_invalid(changes: Changes, texts: list[str]) -> None:
     assert RUNTIME_CLASS.create().errors == []
-    assert RUNTIME_CLASS.create(changes).texts == texts
+    found = RUNTIME_CLASS.create(changes).texts
+    assert len(found) == len(texts), found
+    assert all(map(str.startswith, found, texts)), found
 
 
 FIXED: Final[dict[str, tuple[Changes, list[str]]]] = {
+    "tolerations, if they are right": (
+        {"scheduling": {"tolerations": [EVICTED, EVICTED]}},
+        ['scheduling.tolerations[1]: Duplicate value: {"key":"k","operator":"Exists","effect":"NoExecute"}'],
+    ),
     "a handler": ({"handler": "kata"}, ['handler: Invalid value: "kata": field is immutable']),
 }
 
@@ -33,6 +45,13 @@ FIXED: Final[dict[str, tuple[Changes, list[str]]]] = {
 @pytest.mark.parametrize(("changes", "texts"), FIXED.values(), ids=FIXED)
 def test_what_stays(changes: Changes, texts: list[str]) -> None:
     assert RUNTIME_CLASS.update(changes).texts == texts
+
+
+def test_deprecated_labels_of_nodes_are_warned_of() -> None:
+    document = RUNTIME_CLASS.create({"scheduling": {"nodeSelector": {"beta.kubernetes.io/os": "a"}}}).document
+    assert RUNTIME_CLASS.strategy.warn(document, None) == [
+        'scheduling.nodeSelector: deprecated since v1.14; use "kubernetes.io/os" instead'
+    ]
 
 
 ROWS: Final[dict[str, tuple[Changes, dict[str, Any]]]] = {

@@ -38,4 +38,4 @@ def test_nothing_of_v1_is_lost(fields: dict[str, Any]) -> None:
 
 def test_the_handler_is_required() -> None:
     (text,) = CLASS.create({"spec.runtimeHandler": None}).texts
-    assert text.startswith('handler: Invalid value: ""')
+    assert text == "handler: Required value"

@@ -1,4 +1,4 @@
-"""The group storage.k8s.io. Source: pkg/apis/storage/{validation,v1}, pkg/registry/storage (release 1.34)."""
+"""The group storage.k8s.io. Source: pkg/apis/storage/{validation,v1}, pkg/registry/storage (release 1.36)."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ import pytest
 from tests.unit.catalogue.served_kinds import Changes, ServedKind
 
 GROUP: Final = "storage.k8s.io"
+NODE_SPEC: Final = {"drivers": [{"name": "d.example.com", "nodeID": "n", "topologyKeys": ["z"]}]}
 KINDS: Final = {
     "StorageClass": ServedKind(f"storageclasses.{GROUP}", {"provisioner": "example.com/p"}),
     "VolumeAttributesClass": ServedKind(
         f"volumeattributesclasses.{GROUP}", {"driverName": "d.example.com", "parameters": {"iops": "1"}}
     ),
     "CSIDriver": ServedKind(f"csidrivers.{GROUP}", {"spec": {}}),
-    "CSINode": ServedKind(
-        f"csinodes.{GROUP}",
-        {"spec": {"drivers": [{"name": "d.example.com", "nodeID": "n", "topologyKeys": ["z"]}]}},
-    ),
+    "CSINode": ServedKind(f"csinodes.{GROUP}", {"spec": NODE_SPEC}),
     "CSIStorageCapacity": ServedKind(
         f"csistoragecapacities.{GROUP}", {"storageClassName": "c", "capacity": "1Gi"}
     ),
@@ -53,6 +51,7 @@ def test_drivers_are_completed() -> None:
 
 TERM: Final = {"matchLabelExpressions": [{"key": "zone", "values": ["a", "b"]}]}
 SAME_TERM: Final = {"matchLabelExpressions": [{"key": "zone", "values": ["b", "a"]}]}
+INLINE: Final = "spec.source.inlineVolumeSpec"
 INVALID: Final[dict[str, tuple[str, Changes, list[str]]]] = {
     "a class says who makes volumes": (
         "StorageClass",
@@ -100,6 +99,16 @@ INVALID: Final[dict[str, tuple[str, Changes, list[str]]]] = {
             )
         ],
     ),
+    "tokens in secrets are tokens": (
+        "CSIDriver",
+        {"spec.serviceAccountTokenInSecrets": True},
+        [
+            (
+                "spec.serviceAccountTokenInSecrets: Invalid value: true: serviceAccountTokenInSecrets is set "
+                "but no tokenRequests are specified"
+            )
+        ],
+    ),
     "a volume lives in one of two ways": (
         "CSIDriver",
         {"spec.volumeLifecycleModes": ["Other"]},
@@ -119,6 +128,15 @@ INVALID: Final[dict[str, tuple[str, Changes, list[str]]]] = {
         "CSINode",
         {"spec.drivers.0.nodeID": ""},
         ["spec.drivers[0].nodeID: Required value"],
+    ),
+    "an inline volume is one of a driver": (
+        "VolumeAttachment",
+        {"spec.source": {"inlineVolumeSpec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "a"}}},
+        [
+            f"{INLINE}.csi: Required value: has to be specified in the context of inline volumes",
+            f"{INLINE}: Required value: must specify a volume type",
+            f"{INLINE}.storageClassName: Forbidden: may not be specified in the context of inline volumes",
+        ],
     ),
     "capacity is not negative": (
         "CSIStorageCapacity",
@@ -148,8 +166,21 @@ FIXED: Final[dict[str, tuple[str, Changes, list[str]]]] = {
         "StorageClass",
         {"parameters": {"a": "b"}, "provisioner": "q"},
         [
+            'parameters: Invalid value: {"a":"b"}: field is immutable',
+            'provisioner: Invalid value: "q": field is immutable',
+        ],
+    ),
+    "what becomes of a class's volumes": (
+        "StorageClass",
+        {"reclaimPolicy": "Retain"},
+        ['reclaimPolicy: Invalid value: "Retain": field is immutable'],
+    ),
+    "attributes": (
+        "VolumeAttributesClass",
+        {"parameters": {"a": "b"}, "driverName": "q"},
+        [
+            "driverName: Forbidden: updates to driverName are forbidden.",
             "parameters: Forbidden: updates to parameters are forbidden.",
-            "provisioner: Forbidden: updates to provisioner are forbidden.",
         ],
     ),
     "a class's binding mode": (
@@ -170,7 +201,22 @@ FIXED: Final[dict[str, tuple[str, Changes, list[str]]]] = {
     "whether a driver attaches": (
         "CSIDriver",
         {"spec.attachRequired": False},
-        ["spec.attachRequired: Invalid value: false: field is immutable"],
+        ["spec.attachedRequired: Invalid value: false: field is immutable"],
+    ),
+    "what is attached": (
+        "VolumeAttachment",
+        {"spec.attacher": "Other!"},
+        [
+            'spec.attacher: Invalid value: "Other!": a lowercase RFC 1123 subdomain must consist of',
+            "spec: Invalid value: {",
+        ],
+    ),
+    "a term of a class, whatever it was": (
+        "StorageClass",
+        {"allowedTopologies": [{"matchLabelExpressions": [{"key": "z", "values": []}]}]},
+        [
+            "allowedTopologies[0].matchLabelExpressions[0].values: Required value",
+        ],
     ),
     "the class of a capacity": (
         "CSIStorageCapacity",
@@ -182,12 +228,81 @@ FIXED: Final[dict[str, tuple[str, Changes, list[str]]]] = {
 
 @pytest.mark.parametrize(("kind", "changes", "texts"), FIXED.values(), ids=FIXED)
 def test_what_stays(kind: str, changes: Changes, texts: list[str]) -> None:
-    assert KINDS[kind].update(changes).texts == texts
+    found = KINDS[kind].update(changes).texts
+    assert len(found) == len(texts), found
+    assert all(map(str.startswith, found, texts)), found
 
 
 def test_drivers_come_and_go() -> None:
     assert KINDS["CSINode"].update({"spec.drivers": []}).errors == []
     assert KINDS["CSINode"].update({"spec.drivers": [{"name": "new", "nodeID": "n"}]}).errors == []
+
+
+def test_how_many_volumes_a_driver_takes_may_change_since_the_gate_is_on() -> None:
+    changes: Changes = {"spec.drivers.0.allocatable": {"count": 3}}
+    assert KINDS["CSINode"].update(changes).errors == []
+    older = ServedKind(f"csinodes.{GROUP}", {"spec": NODE_SPEC}, minor=33)
+    (text,) = older.update(changes).texts
+    assert text.startswith("spec.drivers: Invalid value: ")
+
+
+TOKENS: Final = [{"audience": "a"}]
+TOKENS_WARNING: Final = (
+    "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent "
+    "possible logging of tokens in volume attributes"
+)
+BETA: Final = "beta.kubernetes.io/arch"
+BETA_WARNING: Final = 'deprecated since v1.14; use "kubernetes.io/arch" instead'
+WARNINGS: Final[dict[str, tuple[str, Changes, list[str]]]] = {
+    "tokens beside attributes": ("CSIDriver", {"spec.tokenRequests": TOKENS}, [TOKENS_WARNING]),
+    "tokens in secrets": (
+        "CSIDriver",
+        {"spec.tokenRequests": TOKENS, "spec.serviceAccountTokenInSecrets": True},
+        [],
+    ),
+    "tokens that are said to be beside attributes": (
+        "CSIDriver",
+        {"spec.tokenRequests": TOKENS, "spec.serviceAccountTokenInSecrets": False},
+        [],
+    ),
+    "a deprecated label of a class": (
+        "StorageClass",
+        {"allowedTopologies": [{"matchLabelExpressions": [{"key": BETA, "values": ["a"]}]}]},
+        [f"allowedTopologies[0].matchLabelExpressions[0].key: {BETA_WARNING}"],
+    ),
+    "a deprecated label of a capacity": (
+        "CSIStorageCapacity",
+        {
+            "nodeTopology": {
+                "matchLabels": {BETA: "a"},
+                "matchExpressions": [{"key": BETA, "operator": "Exists"}],
+            }
+        },
+        [
+            f"nodeTopology.matchExpressions[0].key: {BETA} is {BETA_WARNING}",
+            f"nodeTopology.matchLabels.{BETA}: {BETA_WARNING}",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "changes", "texts"), WARNINGS.values(), ids=WARNINGS)
+def test_warnings(kind: str, changes: Changes, texts: list[str]) -> None:
+    served = KINDS[kind]
+    document, errors = served.create(changes)
+    assert errors == []
+    assert sorted(served.strategy.warn(document, None)) == sorted(texts)
+
+
+def test_tokens_are_warned_of_when_they_change_and_the_gate_is_on() -> None:
+    driver = KINDS["CSIDriver"]
+    old = driver.create({"spec.tokenRequests": TOKENS}).document
+    new = driver.updated(old, {"metadata.labels": {"a": "b"}}).document
+    assert driver.strategy.warn(new, old) == []
+    more = driver.updated(old, {"spec.tokenRequests": [*TOKENS, {"audience": "b"}]}).document
+    assert driver.strategy.warn(more, old) == [TOKENS_WARNING]
+    without = ServedKind(f"csidrivers.{GROUP}", {"spec": {}}, minor=34)
+    assert without.strategy.warn(old, None) == []
 
 
 def test_only_changes_of_a_driver_are_counted() -> None:

@@ -114,7 +114,9 @@ VALUES: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
     "rbac.v1.Role": ROLE,
     "rbac.v1.RoleBinding": BINDING,
     "storage.v1.StorageClass": {
-        "provisioner": ("example.com/a", ""),
+        "provisioner": ("example.com/a", "", "b"),
+        "parameters": (ABSENT, {"a": "b"}, {"a": "c"}),
+        "reclaimPolicy": (ABSENT, "Delete", "Retain"),
         "volumeBindingMode": ("Immediate", "WaitForFirstConsumer", "Other"),
     },
     "storage.v1.VolumeAttachment": {
