@@ -108,7 +108,7 @@ def type_invalid(field: str, value: object, detail: str) -> FieldError:
 
 
 def too_long(field: str, limit_bytes: int) -> FieldError:
-    return FieldError(field, "FieldValueTooLong", f"Too long: may not be more than {limit_bytes} bytes")
+    return FieldError(field, "FieldValueTooLong", f"Too long: {_not_more_than(limit_bytes, 'byte')}")
 
 
 def longer_than(field: str, limit: int) -> FieldError:
@@ -117,12 +117,19 @@ def longer_than(field: str, limit: int) -> FieldError:
 
 
 def too_long_characters(field: str, limit: int) -> FieldError:
-    text = f"Too long: may not be more than {limit} characters"
-    return FieldError(field, "FieldValueTooLong", text)
+    return FieldError(field, "FieldValueTooLong", f"Too long: {_not_more_than(limit, 'character')}")
+
+
+def _not_more_than(limit: int, unit: str) -> str:
+    if limit < 0:  # A definition may have it.
+        return "value is too long"
+    return f"may not be more than {limit} {unit}{'' if limit == 1 else 's'}"
 
 
 def too_many(field: str, count: int, limit: int) -> FieldError:
-    return FieldError(field, "FieldValueTooMany", f"Too many: {count}: must have at most {limit} items")
+    items = "item" if limit == 1 else "items"
+    allowed = "has too many items" if limit < 0 else f"must have at most {limit} {items}"
+    return FieldError(field, "FieldValueTooMany", f"Too many: {count}: {allowed}")
 
 
 def quote(value: object) -> str:

@@ -20,7 +20,7 @@ from apiserver.custom_resources.schemas import (
     VersionSchema,
     openapi_schema,
 )
-from apiserver.custom_resources.strategies import CustomResourceStrategies
+from apiserver.custom_resources.strategies import CustomResourceStrategies, ScalePaths
 from apiserver.custom_resources.version_codec import (
     Converter,
     CreationGuards,
@@ -170,25 +170,33 @@ def _subresources(
     version: Mapping[str, Any], schema: VersionSchema
 ) -> tuple[dict[str, Subresource], CustomResourceStrategies]:
     described = version.get("subresources") or {}
-    fields = _scale_fields(described["scale"]) if described.get("scale") is not None else None
+    paths = _scale_paths(described["scale"]) if described.get("scale") is not None else None
     has_status = described.get("status") is not None
     strategies = CustomResourceStrategies(
-        lambda: schema.custom, lambda: schema.rules, has_status=has_status, scale=fields
+        lambda: schema.custom, lambda: schema.rules, has_status=has_status, scale=paths
     )
     subresources = {}
-    if fields is not None:
-        subresources["scale"] = scale(fields)
+    if paths is not None:
+        subresources["scale"] = scale(_scale_fields(paths))
     if has_status:
         subresources["status"] = Subresource("status", update=strategies.of_status())
     return subresources, strategies
 
 
-def _scale_fields(described: Document) -> ScaleFields:
+def _scale_paths(described: Document) -> ScalePaths:
     selector = described.get("labelSelectorPath")
+    return ScalePaths(
+        _steps(described["specReplicasPath"]),
+        _steps(described["statusReplicasPath"]),
+        _steps(selector) if selector else (),
+    )
+
+
+def _scale_fields(paths: ScalePaths) -> ScaleFields:
     return ScaleFields(
-        text_at(*_steps(selector)) if selector else lambda document: "",
-        replicas=_steps(described["specReplicasPath"]),
-        status_replicas=_steps(described["statusReplicasPath"]),
+        text_at(*paths.selector) if paths.selector else lambda document: "",
+        replicas=paths.replicas,
+        status_replicas=paths.status_replicas,
         default=None,
         checks_replicas=False,
     )

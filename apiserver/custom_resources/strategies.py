@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final, NamedTuple, TypeVar
 
 from apiserver.apiextensions.schema_rules.validator import RuleValidator, blocking_error
 from apiserver.field_errors import FieldError, invalid
+from apiserver.golang.formatting import go_text, go_type
 from apiserver.golang.quoting import go_quote
 from apiserver.meta import object_meta
 from apiserver.registry.findings import Findings
-from apiserver.registry.served_resource import ScaleFields
 from apiserver.registry.strategy import STATUS_ALONE, Strategy, UpdateStrategy, drop_status, keep_status
 from apiserver.schema.custom import CustomSchema
-from apiserver.validation.documents import at
+from apiserver.schema.custom.numbers import as_go
 from apiserver.vocabulary import Document
+
+Scalar = TypeVar("Scalar", int, str)
 
 _INT32_MAX: Final = (1 << 31) - 1
 # Metadata is checked twice more for built-in types, by their own code. See `UpdateStrategy`.
@@ -43,6 +45,24 @@ def _keep_all_but_status(new: Document, old: Document) -> None:
         new["status"] = status
 
 
+class ScalePaths(NamedTuple):
+    """The paths of the fields that the scale subresource shows. selector: empty if it shows none."""
+
+    replicas: tuple[str, ...]
+    status_replicas: tuple[str, ...]
+    selector: tuple[str, ...] = ()
+
+    def validate_spec(self, document: Document) -> list[FieldError]:
+        return _validate_count(document, self.replicas)
+
+    def validate_status(self, document: Document) -> list[FieldError]:
+        errors = _validate_count(document, self.status_replicas)
+        if self.selector:
+            selector = _scalar_at(document, self.selector, "")
+            errors += [selector] if isinstance(selector, FieldError) else []
+        return errors
+
+
 class CustomResourceStrategies:
     """The strategies of one version of a definition: of the resource, and of its status subresource.
 
@@ -55,7 +75,7 @@ class CustomResourceStrategies:
         rules: Callable[[], RuleValidator | None],
         *,
         has_status: bool,
-        scale: ScaleFields | None,
+        scale: ScalePaths | None,
     ) -> None:
         self._schema = schema
         self._rules = rules
@@ -100,11 +120,11 @@ class CustomResourceStrategies:
         return rules is not None and rules.compares_old
 
     def _validate_create(self, document: Document) -> list[FieldError]:
-        errors = self._schema().validate_values(document) + self._validate_replicas(document)
+        errors = self._schema().validate_values(document) + self._validate_scale(document)
         return errors + self._validate_structure(document, None)
 
     def _validate_update(self, new: Document, old: Document) -> list[FieldError]:
-        errors = self._schema().validate_values(new, old) + self._validate_replicas(new)
+        errors = self._schema().validate_values(new, old) + self._validate_scale(new)
         return errors + self._validate_structure(new, old)
 
     def _validate_status(self, new: Document, old: Document) -> list[FieldError]:
@@ -112,7 +132,7 @@ class CustomResourceStrategies:
         if "status" in new:
             errors = self._schema().validate_status(new["status"], old.get("status"))
         if self._scale is not None:
-            errors += _validate_count(new, self._scale.status_replicas)
+            errors += self._scale.validate_status(new)
         return errors + self._validate_structure(new, old)
 
     def _validate_structure(self, new: Document, old: Document | None) -> list[FieldError]:
@@ -142,11 +162,10 @@ class CustomResourceStrategies:
             if object_meta.is_unqualified_finalizer(name)
         ]
 
-    def _validate_replicas(self, document: Document) -> list[FieldError]:
+    def _validate_scale(self, document: Document) -> list[FieldError]:
         if self._scale is None:
             return []
-        paths = (self._scale.replicas, self._scale.status_replicas)
-        return [error for path in paths for error in _validate_count(document, path)]
+        return self._scale.validate_spec(document) + self._scale.validate_status(document)
 
 
 def _no_change(*_: Document) -> None:
@@ -154,13 +173,38 @@ def _no_change(*_: Document) -> None:
 
 
 def _validate_count(document: Document, path: tuple[str, ...]) -> list[FieldError]:
-    """Validates a number of replicas that the scale subresource shows, if it is there (rows R)."""
-    value = at(document, *path)
+    """Validates a number of replicas that the scale subresource shows (rows R)."""
+    count = _scalar_at(document, path, 0)
+    if isinstance(count, FieldError):
+        return [count]
     field = f".{'.'.join(path)}"
-    if type(value) is not int:
-        return []  # The schema may allow this; then there is no scale.
-    if value < 0:
-        return [invalid(field, value, "should be a non-negative integer")]
-    if value > _INT32_MAX:
-        return [invalid(field, value, f"should be less than or equal to {_INT32_MAX}")]
+    if count < 0:
+        return [invalid(field, count, "should be a non-negative integer")]
+    if count > _INT32_MAX:
+        return [invalid(field, count, f"should be less than or equal to {_INT32_MAX}")]
     return []
+
+
+def _scalar_at(document: Document, path: tuple[str, ...], absent: Scalar) -> Scalar | FieldError:
+    """Returns the value at a path, `absent` if there is none, or the error of another type.
+
+    A field of an object that is null is absent; null itself is a value.
+    """
+    value: Any = document
+    for depth, step in enumerate(path, 1):
+        if value is not None and type(value) is not dict:
+            return _wrong_type(path, depth, value, absent, "map[string]interface{}")
+        if value is None or step not in value:
+            return absent
+        value = as_go(value[step])
+    if type(value) is not type(absent):
+        return _wrong_type(path, len(path), value, absent, go_type(absent))
+    found: Scalar = value
+    return found
+
+
+def _wrong_type(path: tuple[str, ...], depth: int, value: Any, shown: int | str, expected: str) -> FieldError:
+    """The error of a value on the way to a scalar. depth: how many steps lead to where it is used."""
+    text = f"{go_text(value)} is of the type {go_type(value)}, expected {expected}"
+    where = ".".join(path[:depth])
+    return invalid(f".{'.'.join(path)}", shown, f".{where} accessor error: {text}")

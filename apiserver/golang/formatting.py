@@ -23,10 +23,10 @@ def go_text(value: Any) -> str:
 
 
 def go_type(value: Any) -> str:
-    """The Go type of a decoded JSON value in messages."""
+    """The Go type of a decoded JSON value as `%T` prints it."""
     match value:
         case None:
-            return "%!s(<nil>)"
+            return "<nil>"
         case bool():
             return "bool"
         case int():

@@ -291,7 +291,7 @@ def _ranks(items: Iterable[Any], identity: Callable[[Any], _Identity]) -> dict[_
 
 def _identity(scalar: Any) -> _Identity:
     if type(scalar) in (dict, list):
-        raise CannotMerge(f"cannot compare values of type {go_type(scalar)}")
+        raise CannotMerge(f"cannot compare values of type {_reflected(scalar)}")
     return type(scalar), scalar
 
 
@@ -345,7 +345,12 @@ def _require_list(value: Any) -> None:
 
 
 def _wrong_type(expected: type, value: Any) -> CannotMerge:
-    return CannotMerge(f"expected a {go_type(expected())}, but received a {go_type(value)}")
+    return CannotMerge(f"expected a {go_type(expected())}, but received a {_reflected(value)}")
+
+
+def _reflected(value: Any) -> str:
+    """The Go type of a value as `%s` prints its `reflect.Type`."""
+    return "%!s(<nil>)" if value is None else go_type(value)
 
 
 def _unknown_directive(directive: Any, patch: Document) -> CannotMerge:

@@ -42,6 +42,7 @@ from apiserver.apiextensions.validation.versions import (
     validate_stored_versions,
     validate_subresources,
     validate_version,
+    validate_version_name,
 )
 from apiserver.brand import Brand
 from apiserver.cel.compatibility_version import CompatibilityVersion, ExpressionVersions
@@ -275,9 +276,12 @@ class DefinitionValidator:
             part = _Part(path, version, "schema", has_status, before(name))
             errors += self._part(part, requirements, looks_into_schema=not beyond_all)
         errors += self._version_set(versions)
+        # The internal version has it, as the first version of this API had.
+        first_version = versions[0].get("name", "") if versions else ""
+        if first_version:
+            errors += validate_version_name("spec.version", first_version)
         errors += validate_spec_names(spec["names"])
         has_status = any("status" in (each.get("subresources") or {}) for each in (spec, *versions))
-        first_version = versions[0].get("name", "") if versions else ""
         part = _Part("spec", spec, "validation", has_status, before(first_version))
         errors += self._part(part, requirements, looks_into_schema=not beyond_all)
         conversion = spec.get("conversion") or {}

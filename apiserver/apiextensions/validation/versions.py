@@ -45,10 +45,12 @@ def validate_stored_versions(path: str, document: Document) -> Errors:
 
 def validate_version(path: str, version: Document) -> Errors:
     """Checks what does not depend on other versions, nor on the schema."""
-    name = version.get("name", "")
+    return validate_version_name(f"{path}.name", version.get("name", "")) + _deprecation(path, version)
+
+
+def validate_version_name(path: str, name: str) -> Errors:
     problems = names.dns1035_label(name)
-    errors: Errors = [invalid(f"{path}.name", name, ",".join(problems))] if problems else []
-    return errors + _deprecation(path, version)
+    return [invalid(path, name, ",".join(problems))] if problems else []
 
 
 def _deprecation(path: str, version: Document) -> Errors:

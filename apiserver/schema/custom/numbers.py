@@ -6,7 +6,6 @@ Sources: k8s.io/kube-openapi, pkg/validation/validate/values.go; github.com/go-o
 
 from __future__ import annotations
 
-import math
 import sys
 from typing import Any, Final
 
@@ -36,10 +35,8 @@ def is_integral(value: float) -> bool:
     """Is a float an integer, apart from a rounding error?"""
     if not -SAFE_MAX <= value <= SAFE_MAX:
         return False
-    rounded = math.trunc(value)
-    if value == rounded:
-        return True
-    return rounded != 0 and abs(value - rounded) / (abs(value) + abs(rounded)) < _EPSILON
+    rounded = round(value)
+    return value == rounded or abs(value - rounded) < _EPSILON * abs(rounded)
 
 
 def fits(value: float, kind: str, text_format: str) -> bool:

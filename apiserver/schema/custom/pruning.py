@@ -56,9 +56,8 @@ class Pruner:
         for name in ("apiVersion", "kind"):
             if name in document and type(document[name]) is not str:
                 value = document[name]
-                actual = "<nil>" if value is None else go_type(value)
                 raise TypeMismatch(
-                    f".{name} accessor error: {quote(value)} is of the type {actual}, expected string"
+                    f".{name} accessor error: {quote(value)} is of the type {go_type(value)}, expected string"
                 )
         report = _Report(prunes=self._prunes, coerces=True, keeps_null=is_merged)
         in_metadata = []

@@ -247,9 +247,8 @@ class SchemaValidator:
             add(errors, self._text_format.finding(value, path))
         if self._enum and not self._enum.is_valid(value):
             add(errors, self._enum.finding(value, path))
-        if broken and kind is dict:
-            add(errors, broken[0].finding(value, path))
-        elif kind is dict:
+        if kind is dict:
+            add(errors, *(rule.finding(value, path) for rule in broken))
             self._explain_fields(value, path, correlation, errors)
 
     def _explain_child(
@@ -353,10 +352,9 @@ class SchemaValidator:
                 count += sum(self._items.matches(child, levels) for child in value)
         elif kind is dict:
             count += 1
-            if all(rule.is_valid(value) for rule in self._rules(dict)):
-                for name, child in value.items():
-                    validator = self._properties.get(name, self._additional)
-                    count += validator.matches(child, levels) if validator else 0
+            for name, child in value.items():
+                validator = self._properties.get(name, self._additional)
+                count += validator.matches(child, levels) if validator else 0
         return count
 
     def _logic_matches(self, value: Any, levels: int) -> int:

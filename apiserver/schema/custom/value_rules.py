@@ -159,15 +159,15 @@ def number_rules(schema: JSONSchema, kind: str, text_format: str, values: type) 
             # Definitions are not validated for this, so Kubernetes refuses every value.
             rules.append(Rule(refuse, misfit(label)))
         elif values is int:
-            # Integers are compared with integers; a factor below 1 is none (and crashes Kubernetes).
-            limit = int(limit) or (limit if name == "multipleOf" else 0)
+            # Integers are compared with integers: a factor below 1 is 0, which Kubernetes refuses.
+            limit = int(limit)
         rules.append(make(limit, bool(schema.get(f"exclusive{name.capitalize()}"))))
     return rules
 
 
 def _multiple_rule(factor: float, _: bool) -> Rule:
     def finding(value: float, path: str) -> Finding:
-        if factor < 0:
+        if factor <= 0:
             text = f"factor MultipleOf declared for {path} must be positive: {number_text(factor)}"
             return invalid_value(path, factor, text)
         return invalid_value(path, value, f"{path} in body should be a multiple of {number_text(factor)}")

@@ -134,7 +134,18 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
             f'spec.names.categories[1]: Invalid value: "A": {_DNS}',
         ],
     ),
-    "a version is a label": (version(name="V1"), [f'spec.versions[0].name: Invalid value: "V1": {_DNS}']),
+    "a version without a name": (
+        version(name=""),
+        [f'spec.versions[0].name: Invalid value: "": {_DNS}'],
+    ),
+    "the name of another version": (
+        {"spec.versions": [V1, {**V1, "name": "V2", "storage": False}]},
+        [f'spec.versions[1].name: Invalid value: "V2": {_DNS}'],
+    ),
+    "a version is a label": (
+        version(name="V1"),
+        [f'{path}: Invalid value: "V1": {_DNS}' for path in ("spec.versions[0].name", "spec.version")],
+    ),
     "each version has a schema": (
         version(schema=None),
         ["spec.versions[0].schema.openAPIV3Schema: Required value: schemas are required"],

@@ -105,7 +105,12 @@ LIMITS: Final[dict[str, tuple[dict[str, Any], Any, list[Problem]]]] = {
     "one thing of a text": (
         TEXT | {"maxLength": 1, "pattern": "^a+$"},
         "bb",
-        [("v", "TooLong", "Too long: may not be more than 1 bytes")],
+        [("v", "TooLong", "Too long: may not be more than 1 byte")],
+    ),
+    "no text has less than no characters": (
+        TEXT | {"maxLength": -1},
+        "b",
+        [("v", "TooLong", "Too long: value is too long")],
     ),
     "a pattern": (TEXT | {"pattern": "^[a-z]+$"}, "1", [invalid('"1"', "should match '^[a-z]+$'")]),
     "a pattern may match anywhere": (TEXT | {"pattern": "[a-z]"}, "1a1", []),
@@ -157,7 +162,17 @@ LIMITS: Final[dict[str, tuple[dict[str, Any], Any, list[Problem]]]] = {
         0.7,
         [invalid("0.7", "should be a multiple of 0.5")],
     ),
-    "whole numbers of a fraction": (NUMBER | {"multipleOf": 0.5}, 7, []),
+    "whole numbers are compared with whole numbers": (
+        NUMBER | {"multipleOf": 2.5},
+        3,
+        [invalid("3", "should be a multiple of 2")],
+    ),
+    "a factor below 1 is none for whole numbers": (
+        NUMBER | {"multipleOf": 0.5},
+        7,
+        [("v", "Invalid", "Invalid value: 0: factor MultipleOf declared for v must be positive: 0")],
+    ),
+    "multiples of a fraction have rounding errors": (NUMBER | {"multipleOf": 0.01}, 4.35, []),
     "one of": (
         TEXT | {"enum": ["A", "B"]},
         "C",
@@ -182,17 +197,46 @@ LIMITS: Final[dict[str, tuple[dict[str, Any], Any, list[Problem]]]] = {
     "too many items": (
         items(WHOLE, maxItems=1),
         [1, 2],
-        [("v", "TooMany", "Too many: 2: must have at most 1 items")],
+        [("v", "TooMany", "Too many: 2: must have at most 1 item")],
+    ),
+    "no list has less than no items": (
+        items(WHOLE, maxItems=-1),
+        [],
+        [("v", "TooMany", "Too many: 0: has too many items")],
     ),
     "items come before their number": (
         items(WHOLE, minItems=3),
         ["x"],
         [mistyped("string", "integer", "v[0]"), invalid("1", "should have at least 3 items")],
     ),
-    "too many fields are all that is told": (
+    "fields are validated whatever their number": (
         values(WHOLE, maxProperties=1),
         {"a": "x", "b": 1},
-        [("v", "TooMany", "Too many: 2: must have at most 1 items")],
+        [("v", "TooMany", "Too many: 2: must have at most 1 item"), mistyped("string", "integer", "v.a")],
+    ),
+    "both limits of the number of fields": (
+        of(a=WHOLE) | {"minProperties": 2, "maxProperties": 0, "required": ["r"]},
+        {"a": "x"},
+        [
+            invalid("1", "should have at least 2 properties"),
+            ("v", "TooMany", "Too many: 1: must have at most 0 items"),
+            mistyped("string", "integer", "v.a"),
+            ("v.r", "Required", "Required value"),
+        ],
+    ),
+    "the best match counts fields whatever their number": (
+        of(a=WHOLE, b=WHOLE)
+        | {
+            "anyOf": [
+                {"properties": {"a": {"maximum": 0}}},
+                {"maxProperties": 1, "properties": {"a": {"minimum": 0}, "b": {"minimum": 0}}},
+            ]
+        },
+        {"a": 1, "b": 1},
+        [
+            general('"v" must validate at least one schema (anyOf)'),
+            ("v", "TooMany", "Too many: 2: must have at most 1 item"),
+        ],
     ),
     "too few fields": (
         values(WHOLE, minProperties=1),
@@ -302,7 +346,8 @@ def test_at_the_top_no_field_is_named() -> None:
         ("b", "Required", "Required value"),
     ]
     assert problems_of(custom.validate({"a": "x"})) == [
-        ("<nil>", "Invalid", "Invalid value: 1:  in body should have at least 2 properties")
+        ("<nil>", "Invalid", "Invalid value: 1:  in body should have at least 2 properties"),
+        ("b", "Required", "Required value"),
     ]
 
 
