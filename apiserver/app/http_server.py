@@ -11,6 +11,7 @@ from apiserver.aggregation.remote_versions import RemoteVersions
 from apiserver.app.access import Access
 from apiserver.app.core import Core
 from apiserver.app.encryption import EncryptionAtRest
+from apiserver.cli.flag_texts import flag_texts
 from apiserver.endpoints import middleware
 from apiserver.endpoints.api_call import Handler
 from apiserver.endpoints.auditing import Auditor
@@ -34,6 +35,7 @@ from apiserver.endpoints.request_handler import request_handler
 from apiserver.endpoints.request_slots import SlotLimits
 from apiserver.endpoints.routes import Elsewhere, NonResourceEndpoints, ResourceHandlers, Routes
 from apiserver.endpoints.version import version_document
+from apiserver.endpoints.zpages import FLAGZ, STATUSZ, ZPages, ZPagesServer
 from apiserver.handlers.patch import ACCEPTED as PATCH_TYPES
 from apiserver.registry.served_resource import ServedTable
 from apiserver.vocabulary import GroupResource
@@ -72,10 +74,26 @@ def build_endpoints(
         metrics=metrics,
         deprecated_requests=DeprecatedRequests(config.release, core.clock, config.workers),
         debugging={} if fairness is None else fairness.dump_handlers,
+        zpages=_zpages(core),
+        slis=health.metrics if config.gates.is_on("ComponentSLIs") else None,
         faults=FaultRequests(core.faults, core.registry.cache.compact)
         if core.faults is not None and config.enable_fault_injection
         else None,
     )
+
+
+def _zpages(core: Core) -> ZPages:
+    config = core.config
+    pages = {"ComponentStatusz": STATUSZ, "ComponentFlagz": FLAGZ}
+    server = ZPagesServer(
+        config.release,
+        version_document(config.release)["goVersion"],
+        core.clock(),
+        core.clock,
+        partial(flag_texts, config),
+    )
+    names = [page for gate, page in pages.items() if config.gates.is_on(gate)]
+    return ZPages(server, core.brand, names, has_cbor=config.cbor)
 
 
 def _discovery(core: Core, served: ServedTable, remote: RemoteVersions) -> Discovery:

@@ -26,6 +26,7 @@ from apiserver.cli.config import Config
 from apiserver.controllers.replicas import Replicas, ReplicasDisagree
 from apiserver.endpoints.connection import Server
 from apiserver.endpoints.health import Health, cache_check
+from apiserver.metrics.health_checks import HealthCheckMetrics
 from apiserver.metrics.storage import ObservedStorage
 from apiserver.registry.offload import Offload
 from apiserver.registry.stored_object import StoredObject
@@ -338,6 +339,7 @@ def _health(core: Core, encryption: EncryptionAtRest | None) -> Health:
         live_without_store=config.deviations.live_without_store,
         live_grace_s=config.livez_grace_period_s,
         clock=core.loop_clock,
+        metrics=HealthCheckMetrics(core.clock()),
         faults=core.faults,
         kms=encryption.check if encryption is not None and checks_plugins else None,
     )

@@ -57,7 +57,7 @@ def _probes(checks: Health) -> Handler:
         if call.info.method in ("GET", "HEAD") and endpoint in _ENDPOINTS:
             of_endpoint = checks.checks(endpoint)
             if not name:
-                await health.respond_all(call, endpoint, of_endpoint)
+                await health.respond_all(call, endpoint, of_endpoint, checks.metrics)
                 return
             if name in of_endpoint:
                 await health.respond_one(call, of_endpoint[name])

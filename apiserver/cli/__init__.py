@@ -5,6 +5,7 @@ flags                        the sections of flags together, and the parser that
 flag                         a flag: how it is written, parsed and explained
 flag_sections                the flags, a module for each section of `--help`
 flag_values                  parses single values
+flag_texts                   the values of flags as text, for `/flagz`
 command_line                 a command line and its configuration file to a checked `Config`
 authentication_files         who authenticates tokens of others, by a file or by flags
 authorization_configuration  the file of `--authorization-config`, parsed and checked

@@ -20,7 +20,7 @@ import orjson
 
 from apiserver.authz.rbac import reconciliation
 from apiserver.authz.rbac.defaults import DefaultObject, autoupdate_key, default_objects
-from apiserver.authz.rbac.defaults.gated_roles import no_gate
+from apiserver.authz.rbac.defaults.gated_roles import on_by_default
 from apiserver.authz.rbac.rule_coverage import TooManyRules
 from apiserver.authz.rbac.rules import CACHED_BYTES_MAX, CACHED_MAX
 from apiserver.brand import Brand
@@ -112,7 +112,7 @@ _compared: Final = text_cache(CACHED_MAX)(_compare)
 
 
 def rbac_bootstrap_hooks(
-    table: ResourceTable, brand: Brand, is_on: Callable[[str], bool] = no_gate
+    table: ResourceTable, brand: Brand, is_on: Callable[[str], bool] = on_by_default
 ) -> Iterator[RbacBootstrapHook]:
     """The hook, if any of RBAC's types is served. is_on: whether a feature gate is."""
     group, namespaces = brand.group("rbac.authorization"), table.find("", "v1", "namespaces")

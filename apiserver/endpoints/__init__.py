@@ -37,8 +37,8 @@ On the way out:
     authorization_recheck  ends watches whose users have lost the right to them
     websocket        writes it as messages of a WebSocket, if the client asks for one
 
-What it answers itself: `discovery`, `openapi`, `openid`, `health`, `version`, who asks for what goes away
-(`deprecated_requests`), and which faults there are (`fault_requests`).
+What it answers itself: `discovery`, `openapi`, `openid`, `health`, `version`, `zpages`, who asks for what
+goes away (`deprecated_requests`), and which faults there are (`fault_requests`).
 
 What it guarantees: a client that is slow, silent or gone costs bounded memory and no time of others (see the
 bounds at the top of each module). A response that has begun is finished or cut off, never patched up.

@@ -15,6 +15,7 @@ from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.responses import TEXT, send
 from apiserver.faults import FaultInjector
 from apiserver.meta.options import is_true
+from apiserver.metrics.health_checks import HealthCheckMetrics
 from apiserver.registry.stored_object import StoredObject
 from storage.watch_cache import WatchCache
 
@@ -75,7 +76,7 @@ class Health:
 
     live_without_store: whether /livez passes while the store cannot be reached.
     live_grace_s: post-start hooks that are not done do not fail /livez until this many seconds after the
-        start (row N08). clock: the event loop's.
+        start (row N08). clock: the event loop's. metrics: count how checks end.
     kms: whether the KMS plugins are well; None if there are none.
     faults: those that are injected; None if none can be.
     """
@@ -85,6 +86,7 @@ class Health:
     live_without_store: bool
     live_grace_s: float
     clock: Callable[[], float]
+    metrics: HealthCheckMetrics
     kms: HealthCheck | None = None
     faults: FaultInjector | None = None
     hooks: list[PostStartHook] = field(default_factory=list)
@@ -176,11 +178,19 @@ async def _fine() -> None:
 
 
 async def respond_all(
-    call: ApiCall, endpoint: str, checks: Mapping[str, HealthCheck], notes: Sequence[str] = ()
+    call: ApiCall,
+    endpoint: str,
+    checks: Mapping[str, HealthCheck],
+    metrics: HealthCheckMetrics,
+    notes: Sequence[str] = (),
 ) -> None:
-    """Respond to /livez, /readyz or /healthz with the results of all checks. notes: further lines."""
+    """Respond to /livez, /readyz or /healthz with the results of all checks.
+
+    metrics: count them. notes: further lines.
+    """
     excluded = [name for name in call.query.get("exclude", ()) if name]
     results = await _run({name: check for name, check in checks.items() if name not in excluded})
+    metrics.observe(endpoint, results)
     lines = []
     for name in checks:
         if name in excluded:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Final, NamedTuple
 
 from apiserver.aggregation.remote_versions import RemoteVersion, RemoteVersions
@@ -22,8 +23,10 @@ from apiserver.endpoints.openapi import OpenApi
 from apiserver.endpoints.openid import CONFIGURATION_PATH, JWKS_PATH, OpenId
 from apiserver.endpoints.request_info import RequestInfo
 from apiserver.endpoints.responses import TEXT, send, send_document, send_text
+from apiserver.endpoints.zpages import ZPages
 from apiserver.errors import MethodNotAllowed, NoSuchEndpoint, NotFound, ServiceUnavailable
 from apiserver.metrics.exposition import CONTENT_TYPE
+from apiserver.metrics.health_checks import HealthCheckMetrics
 from apiserver.registry.served_resource import ServedResource, ServedTable, Subresource
 from apiserver.registry.size_class import SizeClass
 from apiserver.vocabulary import Deprecation, Document, GroupVersion
@@ -37,6 +40,7 @@ _FORWARDED_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", *_SUBRESOURCE})
 _ALL_NAMESPACES: Final = {"GET": "list"}
 _WATCH: Final = {"GET": "watch"}
 # Source: k8s.io/apiserver, pkg/util/notfoundhandler.
+_SLIS: Final = "metrics/slis"
 _NOT_YET: Final = (
     "the request has been made before all known HTTP paths have been installed, please re-try the request"
 )
@@ -77,7 +81,8 @@ class NonResourceEndpoints:
     version: the document of /version.
     metrics: returns the text of /metrics in slices.
     deprecated_requests: who asks for what goes away; it answers a path that no index names.
-    debugging: the handlers of other paths that no index names.
+    debugging: the handlers of other paths that no index names. zpages: /statusz and /flagz.
+    slis: how health checks have ended, which /metrics/slis tells; None if there is no such path.
     faults: those that are injected; None if they cannot be over HTTP.
     """
 
@@ -89,6 +94,8 @@ class NonResourceEndpoints:
     metrics: Callable[[], Awaitable[Iterator[bytes]]]
     deprecated_requests: DeprecatedRequests
     debugging: Mapping[str, Handler]
+    zpages: ZPages
+    slis: HealthCheckMetrics | None
     faults: FaultRequests | None
 
 
@@ -155,6 +162,9 @@ class Routes:
             DEPRECATIONS_PATH: self._deprecated_requests.respond,
             **non_resources.debugging,
         }
+        if (slis := non_resources.slis) is not None:
+            self._fixed = {**self._fixed, _SLIS: partial(_send_slis, slis)}
+        self._zpages = non_resources.zpages.handlers(self._paths)
         # Unlike the others, they answer no HEAD.
         openid = non_resources.openid
         self._openid: Mapping[str, Handler] = (
@@ -257,6 +267,9 @@ class Routes:
         if key in self._openid and "//" not in path:
             await self._openid[key](call)
             return
+        if (page := self._zpages.get(path.removeprefix("/"))) is not None:
+            await page(call)
+            return
         match path.removeprefix("/").split("/"):
             case ["api" | "apis", *steps] if "" in steps[:-1]:
                 raise NoSuchEndpoint
@@ -272,7 +285,7 @@ class Routes:
             # Probes may use any method that they are authorized to use: no check changes anything.
             case [("livez" | "readyz" | "healthz") as endpoint]:
                 checks, notes = self._health.checks(endpoint), self._health.notes(endpoint)
-                await health.respond_all(call, endpoint, checks, notes)
+                await health.respond_all(call, endpoint, checks, self._health.metrics, notes)
             case [("livez" | "readyz" | "healthz") as endpoint, *names]:
                 check = self._health.checks(endpoint).get("/".join(names))
                 if check is None:
@@ -304,7 +317,9 @@ class Routes:
 
     def _paths(self) -> list[str]:
         paths = {"/apis", "/metrics", "/openapi/v2", "/openapi/v3", "/version"}
-        paths |= {f"/{path}" for path in self._openid}
+        paths |= {f"/{path}" for path in (*self._openid, *self._zpages)}
+        if _SLIS in self._fixed:
+            paths.add(f"/{_SLIS}")
         versions = (gv for group in self._discovery.groups_now().values() for gv in group)
         for group, version in versions:
             paths |= {f"/apis/{group}", f"/apis/{group}/{version}"} if group else {"/api", f"/api/{version}"}
@@ -342,6 +357,10 @@ class Routes:
         if await self._serve_elsewhere(call):
             return
         await send(call, 404, b"404 page not found\n", TEXT, {"X-Content-Type-Options": "nosniff"})
+
+
+async def _send_slis(slis: HealthCheckMetrics, call: ApiCall) -> None:
+    await send_text(call, [line.encode() for line in slis.lines()], CONTENT_TYPE)
 
 
 def _matches_scope(call: ApiCall, resource: ServedResource) -> bool:

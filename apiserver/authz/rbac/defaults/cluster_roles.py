@@ -32,7 +32,7 @@ _EVERYBODY: Final[Roles] = {
         get_urls(f"{_HEALTH} /version /version/ /openapi /openapi/* /api /api/* /apis /apis/*")
     ),
     "system:monitoring": role(
-        get_urls(f"{_HEALTH} /healthz/* /livez/* /readyz/* /metrics /metrics/slis /flagz /statusz"),
+        get_urls(f"{_HEALTH} /healthz/* /livez/* /readyz/* /metrics /metrics/slis"),
         RuleRow("get", "core", "nodes/metrics"),
     ),
     "system:basic-user": role(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import orjson
 
 from apiserver.authz.rbac.defaults import namespace_roles
-from apiserver.authz.rbac.defaults.gated_roles import GATES, all_roles, no_gate
+from apiserver.authz.rbac.defaults.gated_roles import GATES, all_roles, on_by_default
 from apiserver.authz.rbac.defaults.notation import Bindings, DefaultRole, Roles, RuleRow
 from apiserver.authz.rbac.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, Subject
 from apiserver.authz.rbac.rules import PolicyRule
@@ -36,7 +36,7 @@ class DefaultObject(NamedTuple):
         return document
 
 
-def default_objects(brand: Brand, is_on: Callable[[str], bool] = no_gate) -> tuple[DefaultObject, ...]:
+def default_objects(brand: Brand, is_on: Callable[[str], bool] = on_by_default) -> tuple[DefaultObject, ...]:
     """Returns all objects: those of the cluster first, roles before bindings.
 
     is_on: whether a feature gate is.
@@ -44,7 +44,7 @@ def default_objects(brand: Brand, is_on: Callable[[str], bool] = no_gate) -> tup
     return _encoded(brand, frozenset(filter(is_on, GATES)))
 
 
-def default_documents(brand: Brand, is_on: Callable[[str], bool] = no_gate) -> list[Document]:
+def default_documents(brand: Brand, is_on: Callable[[str], bool] = on_by_default) -> list[Document]:
     """Returns new copies of all objects, in the order of `default_objects`."""
     return [each.document() for each in default_objects(brand, is_on)]
 
@@ -62,7 +62,9 @@ def _encoded(brand: Brand, gates: frozenset[str]) -> tuple[DefaultObject, ...]:
     )
 
 
-def role_rules(brand: Brand, name: str, is_on: Callable[[str], bool] = no_gate) -> tuple[PolicyRule, ...]:
+def role_rules(
+    brand: Brand, name: str, is_on: Callable[[str], bool] = on_by_default
+) -> tuple[PolicyRule, ...]:
     """Returns the rules of a default ClusterRole. is_on: whether a feature gate is."""
     roles, bindings = all_roles(is_on)
     return tuple(map(_Builder(brand, roles, bindings).rule, roles[name].rows))

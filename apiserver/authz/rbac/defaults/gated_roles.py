@@ -1,6 +1,7 @@
 """The default roles that Kubernetes has only if a feature gate is on, and the rules that it adds to others.
 
-The gates are those of types that are not served without them. Source: policy.go and controller_policy.go.
+The gates are those of types and paths that are not served without them.
+Source: policy.go and controller_policy.go.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from apiserver.authz.rbac.defaults.notation import (
     groups,
     role,
 )
+from apiserver.features.gates import gates_of
+from apiserver.releases.emulation import DEFAULT_MINOR
 
 _NONE: Final[Mapping[str, tuple[RuleRow, ...]]] = MappingProxyType({})
 _BUNDLES: Final = RuleRow(READ, "certificates.", "clustertrustbundles")
@@ -33,11 +36,15 @@ _PUBLISHER: Final = "kube-apiserver-serving-clustertrustbundle-publisher"
 
 
 class GatedRoles(NamedTuple):
-    """What a gate adds. added_rules: to roles that exist anyway, by their names."""
+    """What a gate adds.
+
+    added_rules: to roles that exist anyway, by their names. added_urls: to the first rule of such roles.
+    """
 
     roles: Roles = MappingProxyType({})
     bindings: Bindings = MappingProxyType({})
     added_rules: Mapping[str, tuple[RuleRow, ...]] = _NONE
+    added_urls: Mapping[str, str] = MappingProxyType({})
 
 
 _BY_GATE: Final[Mapping[str, GatedRoles]] = {
@@ -90,15 +97,17 @@ _BY_GATE: Final[Mapping[str, GatedRoles]] = {
     "CompositePodGroup": GatedRoles(
         added_rules={"system:kube-scheduler": (RuleRow(READ, "scheduling.", "compositepodgroups"),)}
     ),
+    "ComponentFlagz": GatedRoles(added_urls={"system:monitoring": "/flagz"}),
+    "ComponentStatusz": GatedRoles(added_urls={"system:monitoring": "/statusz"}),
     "GenericWorkload": GatedRoles(
         added_rules={"system:kube-scheduler": (RuleRow(READ, "scheduling.", "podgroups workloads"),)}
     ),
 }
 
 
-def no_gate(name: str) -> bool:
-    """No gate is on."""
-    return False
+def on_by_default(name: str) -> bool:
+    """Whether a gate is on in the default release."""
+    return gates_of(DEFAULT_MINOR, ()).is_on(name)
 
 
 # The gates on which default roles depend.
@@ -115,4 +124,8 @@ def all_roles(is_on: Callable[[str], bool]) -> tuple[Roles, Bindings]:
             bindings |= gated.bindings
             for name, rows in gated.added_rules.items():
                 roles[name] = roles[name]._replace(rows=(*roles[name].rows, *rows))
+            for name, urls in gated.added_urls.items():
+                first, *others = roles[name].rows
+                wider = first._replace(urls=f"{first.urls} {urls}")
+                roles[name] = roles[name]._replace(rows=(wider, *others))
     return roles, bindings

@@ -13,6 +13,7 @@ import pytest
 
 from apiserver.authz.attributes import Attributes
 from apiserver.authz.rbac.defaults import autoupdate_key, default_documents
+from apiserver.authz.rbac.defaults.gated_roles import on_by_default
 from apiserver.authz.rbac.rule_coverage import uncovered_rules
 from apiserver.authz.rbac.rules import PolicyRule, parse_rules
 from apiserver.brand import Brand
@@ -282,7 +283,8 @@ def test_gates_of_types_add_roles_and_rules() -> None:
 
 
 def test_the_controller_of_a_gated_type_has_its_role_with_the_gate() -> None:
-    found = default_documents(Brand(), {"DRAResourcePoolStatus"}.__contains__)
+    gate = "DRAResourcePoolStatus"
+    found = default_documents(Brand(), lambda name: name == gate or on_by_default(name))
     added = [each for each in found if each not in DOCUMENTS]
     name = "system:controller:resourcepoolstatusrequest-controller"
     assert [(each["kind"], each["metadata"]["name"]) for each in added] == [

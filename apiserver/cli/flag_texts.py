@@ -1,0 +1,96 @@
+"""The values that flags have, as text: what /flagz tells.
+
+Lists, maps and durations are written as Go's flags write them. Names and passwords in URLs are left out.
+Source: k8s.io/apiserver, pkg/server/flagz/flagreader.go; github.com/spf13/pflag.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from apiserver.cli.config import Config
+from apiserver.cli.flag import Flag
+from apiserver.cli.flags import SECTIONS
+from apiserver.deviations import KUBERNETES
+from apiserver.golang.durations import duration_text
+
+_CLASSIFIED: Final = "CLASSIFIED"
+_USER_INFO: Final = re.compile(r"//[^/@\s\]]*@")
+# Of flags that have no field in Config.
+_OF_OTHERS: Final[Mapping[str, Callable[[Config], Any]]] = MappingProxyType(
+    {
+        "emulated_version": lambda config: (str(config.release),),
+        "min_compatibility_version": lambda config: (f"1.{config.release.min_compatible}",),
+        "strict_kube_compat": lambda config: config.deviations == KUBERNETES,
+        "group_domain": lambda config: config.brand.group_domain,
+        "vendor": lambda config: config.brand.vendor,
+        "disabled_metrics": lambda config: sorted(config.metrics.disabled),
+        "allow_metric_labels": lambda config: [
+            f"{metric},{label}={','.join(sorted(values))}"
+            for metric, labels in config.metrics.allowed_labels.items()
+            for label, values in labels.items()
+        ],
+        "show_hidden_metrics_for_version": lambda config: (
+            f"1.{config.release.minor - 1}" if config.metrics.shows_hidden else ""
+        ),
+        "simulate_stages": lambda config: len(config.simulate_stages) or "",
+    }
+)
+
+
+def flag_texts(config: Config) -> dict[str, str]:
+    """Returns the values of all flags by their names, without the dashes."""
+    return {
+        flag.name.lstrip("-"): _USER_INFO.sub(f"//{_CLASSIFIED}@", _text(flag, config))
+        for flags in SECTIONS.values()
+        for flag in flags
+    }
+
+
+def _text(flag: Flag, config: Config) -> str:
+    of_other = _OF_OTHERS.get(flag.destination)
+    value = getattr(config, flag.destination, flag.default) if of_other is None else of_other(config)
+    if value is None:
+        return ""
+    return _BY_KIND.get(flag.value, _plain)(value)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, tuple):
+        return _list(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _list(values: Iterable[Any]) -> str:
+    return f"[{','.join(map(str, values))}]"
+
+
+def _pairs(values: Mapping[str, Any] | Iterable[tuple[str, Any]]) -> str:
+    return ",".join(f"{name}={_plain(value)}" for name, value in sorted(dict(values).items()))
+
+
+def _strings(values: Any) -> str:
+    """The sizes of watch caches are written as items, too."""
+    if isinstance(values, Mapping):
+        return _list(f"{'.'.join(filter(None, reversed(key)))}#{size}" for key, size in values.items())
+    return _list(values)
+
+
+# By what --help calls the values.
+_BY_KIND: Final[Mapping[str, Callable[[Any], str]]] = MappingProxyType(
+    {
+        "duration": duration_text,
+        "int": lambda value: f"{value:.0f}",
+        "float32": lambda value: f"{value:g}",
+        "strings": _strings,
+        "namedCertKey": lambda values: _list(f"{each.certificate},{each.key}" for each in values),
+        "stringToString": _list,
+        "cidrs": lambda values: ",".join(map(str, values)),
+        "portRange": lambda bounds: "-".join(map(str, bounds)),
+        "mapStringBool": _pairs,
+        "mapStringString": _pairs,
+    }
+)
