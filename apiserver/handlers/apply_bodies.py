@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from apiserver.endpoints.bodies import load_json, looks_like_json
+from apiserver.endpoints.request_info import RequestInfo
 from apiserver.errors import BadRequest
 from apiserver.golang.formatting import json_type
-from apiserver.handlers.decoding import Decoded, require_name
+from apiserver.handlers.decoding import Decoded, require_name, require_namespace
 from apiserver.registry.served_resource import ServedResource
 from apiserver.schema.duplicates import duplicate_fields
 from apiserver.vocabulary import Document
@@ -61,12 +62,15 @@ def _from_yaml(body: bytes, *, is_checked: bool) -> tuple[Any, list[str]]:
     return yaml.load(body)
 
 
-def require_place(document: Document, resource: ServedResource, name: str, namespace: str) -> bool:
+def require_place(
+    document: Document, kind: ServedResource, resource: ServedResource, info: RequestInfo
+) -> bool:
     """Require that a body is about the object in the path.
 
+    kind: of the body. resource: of the object.
     Returns whether it names the object itself; if not, the name is put in. Raises BadRequest.
     """
-    if (document.get("apiVersion"), document.get("kind")) != (resource.api_version, resource.kind):
+    if (document.get("apiVersion"), document.get("kind")) != (kind.api_version, kind.kind):
         raise BadRequest(f"invalid object type: {kind_text(document)}")
     if document.get("metadata") is None:
         document["metadata"] = {}
@@ -77,14 +81,11 @@ def require_place(document: Document, resource: ServedResource, name: str, names
         raise BadRequest("metadata.managedFields must be nil")
     has_name = meta.get("name") not in (None, "")
     if not has_name:
-        meta["name"] = name
+        meta["name"] = info.name
     if type(meta["name"]) is str:
-        require_name(document, name)
-    found = meta.get("namespace")
-    if type(found) is str and found not in ("", namespace):
-        raise BadRequest(
-            "the namespace of the provided object does not match the namespace sent on the request"
-        )
+        require_name(document, info.name)
+    if type(meta.get("namespace")) is str:
+        require_namespace(document, resource, info.namespace)
     return has_name
 
 

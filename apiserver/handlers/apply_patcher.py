@@ -155,7 +155,7 @@ class ApplyPatcher:
             self._body.data, base_type(self._body.content_type), is_checked=is_checked
         )
         kind = self._conversion.kind if self._conversion is not None else self._resource
-        has_name = require_place(document, kind, info.name, info.namespace)
+        has_name = require_place(document, kind, self._resource, info)
         found = self._configuration(document, duplicates)._replace(has_name=has_name)
         if self._conversion is None:
             return found

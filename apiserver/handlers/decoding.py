@@ -221,9 +221,15 @@ def nameless(name: str) -> BadRequest:
     )
 
 
-def require_namespace(document: Document, namespace: str) -> None:
-    """Require that the namespace of a patched object is the one in the path. Raises BadRequest."""
-    if document["metadata"].get("namespace") not in (None, "", namespace):
+def require_namespace(document: Document, resource: ServedResource, namespace: str) -> None:
+    """Require that the namespace of a patched object is the one in the path. Raises BadRequest.
+
+    What belongs to the cluster loses the namespace that it is given, as in POST and PUT.
+    """
+    meta = document["metadata"]
+    if not resource.is_namespaced:
+        meta.pop("namespace", None)
+    elif meta.get("namespace") not in (None, "", namespace):
         raise BadRequest(
             "the namespace of the provided object does not match the namespace sent on the request"
         )

@@ -71,7 +71,7 @@ def patch_handler(
                 field_managers.before_schema,
             )
             require_name(document, info.name)
-            require_namespace(document, info.namespace)
+            require_namespace(document, resource, info.namespace)
             return draft_of(document, warnings, emptied)
 
         size = max(body.size, parsed.size)

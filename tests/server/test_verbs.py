@@ -197,6 +197,53 @@ def test_put_creates_where_the_type_allows_it(
     assert api.put(path, body).status == 200
 
 
+CLUSTER_ROLES: Final = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
+# What is sent about an object that belongs to the cluster: path, kind, apiVersion.
+SAID: Final[dict[str, Callable[[Api, str, dict[str, Any]], Answer]]] = {
+    "PUT": lambda api, path, body: api.put(path, body),
+    "merge patch": lambda api, path, body: api.patch(path, {"metadata": body["metadata"]}),
+    "strategic merge patch": lambda api, path, body: api.patch(
+        path, {"metadata": body["metadata"]}, "application/strategic-merge-patch+json"
+    ),
+    "JSON patch": lambda api, path, body: api.patch(
+        path, [{"op": "add", "path": "/metadata/namespace", "value": "elsewhere"}], "json-patch"
+    ),
+    "apply": lambda api, path, body: api.patch(
+        f"{path}?fieldManager=m&force=true", body, "application/apply-patch+yaml"
+    ),
+    "apply of a new one": lambda api, path, body: api.patch(
+        f"{path}-new?fieldManager=m",
+        body | {"metadata": {**body["metadata"], "name": body["metadata"]["name"] + "-new"}},
+        "application/apply-patch+yaml",
+    ),
+}
+
+
+@pytest.mark.parametrize("say", SAID.values(), ids=SAID)
+@pytest.mark.parametrize("kind", ["ClusterRole", "Namespace"])
+def test_what_belongs_to_the_cluster_loses_the_namespace_that_it_is_given(
+    api: Api, namespace: str, kind: str, say: Callable[[Api, str, dict[str, Any]], Answer]
+) -> None:
+    """Row B03. Files of real projects have it, and tools for GitOps patch and apply them as they are."""
+    group = "rbac.authorization.k8s.io/v1" if kind == "ClusterRole" else "v1"
+    path = CLUSTER_ROLES if kind == "ClusterRole" else "/api/v1/namespaces"
+    body = {"apiVersion": group, "kind": kind, **named(f"c-{namespace}", namespace="elsewhere")}
+    created = api.post(path, body).ok()
+    assert "namespace" not in created["metadata"]
+    answered = say(api, f"{path}/c-{namespace}", body).ok()
+    assert "namespace" not in answered["metadata"]
+    assert api.get(f"{path}/{answered['metadata']['name']}").ok() == answered
+
+
+def test_what_is_in_a_namespace_is_not_moved(api: Api, path: str) -> None:
+    """Row A16."""
+    for patched in (
+        api.patch(path, {"metadata": {"namespace": "elsewhere"}}),
+        api.patch(path, [{"op": "replace", "path": "/metadata/namespace", "value": "x"}], "json-patch"),
+    ):
+        assert_refused(patched, 400, "BadRequest", "does not match the namespace sent on the request")
+
+
 REPLACED_BY_VERSION: Final[dict[str, dict[str, Any]]] = {
     LEASES: {},
     "/apis/policy/v1/namespaces/{}/poddisruptionbudgets": {"spec": {"minAvailable": 1}},

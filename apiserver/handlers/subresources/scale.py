@@ -89,7 +89,7 @@ def scale_handlers(
             scale = virtual_object(kind, scale_of(current.document(), resource, fields, kind)).document()
             patched = apply_patch(parsed, scale, kind, options.field_validation, _unchanged)
             require_name(patched.document, call.info.name)
-            require_namespace(patched.document, call.info.namespace)
+            require_namespace(patched.document, resource, call.info.namespace)
             return patched
 
         await write(call, patched_scale, options, max(body.size, parsed.size))

@@ -11,6 +11,7 @@ import orjson
 
 from apiserver.brand import Brand
 from apiserver.endpoints.bodies import Body, size_class_of
+from apiserver.endpoints.request_info import parse_target
 from apiserver.errors import ApiError
 from apiserver.golang.json_errors import syntax_error
 from apiserver.handlers import apply_bodies
@@ -182,6 +183,7 @@ _DECODED: Final = (
     resource("customresourcedefinitions", "apiextensions.k8s.io"),
     resource("tokenreviews", "authentication.k8s.io"),
 )
+_PLACE: Final = parse_target("PATCH", "/api/v1/namespaces/default/configmaps/a", False)
 _FORMS: Final = (
     *("application/json", "application/yaml", "application/cbor", "application/vnd.kubernetes.protobuf"),
     *("", "application/json; charset=utf-8", "text/plain"),
@@ -230,7 +232,7 @@ def applies(data: bytes) -> None:
     form = ("application/apply-patch+yaml", "application/apply-patch+cbor")[data[:1] == b"\1"]
     try:
         document = apply_bodies.parse(data[1:], form, is_checked=True).document
-        apply_bodies.require_place(document, _DECODED[1], "a", "default")
+        apply_bodies.require_place(document, _DECODED[1], _DECODED[1], _PLACE)
     except ApiError as error:
         require_client_error(error, data)
         return
