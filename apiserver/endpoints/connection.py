@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -13,11 +14,12 @@ import orjson
 from aiohttp import StreamReader, web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.http import RawRequestMessage
+from aiohttp.http_exceptions import BadHttpMethod
 
 from apiserver.audit.request_audit import Caller
 from apiserver.authn.chain import PeerCertificate
 from apiserver.endpoints.unread_answers import UnreadAnswers
-from apiserver.errors import ApiError, BadRequest, InternalError
+from apiserver.errors import ApiError, BadRequest, InternalError, MethodNotAllowed
 from apiserver.metrics.event_loop import EventLoopMonitor
 from apiserver.vocabulary import UserInfo
 
@@ -70,6 +72,10 @@ class _AlreadySent(web.StreamResponse):
 
 SENT: Final = _AlreadySent(keeps_alive=True)
 SENT_LAST: Final = _AlreadySent(keeps_alive=False)
+
+
+# The line that the parser quotes: its method is a token (RFC 9110, 9.1).
+_IS_REQUEST_LINE: Final = re.compile(r"""b["'][-!#$%&'*+.^_`|~0-9A-Za-z]+ \S+ HTTP/1\.[01]["']""")
 
 
 class RelayReceiver(Protocol):
@@ -223,6 +229,8 @@ class Connection(web.RequestHandler):
         if status == 500:
             self.log_exception("Error handling request", exc_info=exc)
             error = InternalError("Internal error occurred")
+        elif isinstance(exc, BadHttpMethod) and _IS_REQUEST_LINE.search(exc.message):
+            error = MethodNotAllowed()  # The parser knows the methods that are registered, and a few more.
         else:
             error = BadRequest("the request is not valid HTTP")
         body = orjson.dumps(error.status())

@@ -308,7 +308,7 @@ class ApplyPatcher:
             raise UnmergeablePatch(
                 f"failed to convert the merged object ({_subject(self.configuration.document)}): {mismatch}"
             ) from None
-        require_storable(document)
+        require_storable(document, resource)
         if self._conversion is not None:
             self._conversion.check_object(document)
         return draft_of(document)._replace(managed_fields=managed_fields.encode(merged.managed))

@@ -78,7 +78,7 @@ class Decoder:
             decoded = check_schema(document, resource, field_validation, all_problems)
         except TypeMismatch as mismatch:
             raise BadRequest(_cannot_be_handled(resource, str(mismatch))) from None
-        require_storable(document)
+        require_storable(document, resource)
         meta = document.setdefault("metadata", {})
         if resource.is_namespaced and meta.get("namespace", namespace) not in (namespace, ""):
             raise BadRequest(
@@ -235,18 +235,20 @@ def require_namespace(document: Document, resource: ServedResource, namespace: s
         )
 
 
-def require_storable(document: Document) -> None:
+def require_storable(document: Document, resource: ServedResource) -> None:
     """Refuse a document that is too large, or nested too deeply, to be stored, before more is done with it.
 
     Defaults make documents larger: a container may be sent as `{}`, and become a hundred times as long. What
     is deep, the functions that compare, check and copy documents could not go through.
-    Raises RequestEntityTooLarge, BadRequest.
+    Raises RequestEntityTooLarge, Invalid (the kind has a rule for its size), BadRequest.
     """
     try:
         size = len(orjson.dumps(document))
     except orjson.JSONEncodeError:
         raise BadRequest(TOO_DEEP_TEXT) from None
     if size > DOCUMENT_BYTES_MAX:
+        if errors := resource.strategy.validate_size(document):
+            raise Invalid(resource.group_kind, str(document.get("metadata", {}).get("name", "")), errors)
         raise RequestEntityTooLarge(VALUE_BYTES_MAX)
 
 

@@ -172,7 +172,7 @@ def apply_patch(
         text = patch.mismatch(patched) if isinstance(patched, dict) else ""
         error = field_errors.invalid("patch", quoted, text or str(mismatch))
         raise Invalid(GroupKind("", ""), "", [error]) from None
-    require_storable(patched)
+    require_storable(patched, resource)
     if not isinstance(patched.get("metadata"), dict):
         patched["metadata"] = {}
     return decoded

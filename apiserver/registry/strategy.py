@@ -102,6 +102,7 @@ class Strategy(NamedTuple):
     validate_ratcheting: (new, old, None for a new object): likewise, by rules that an object may go on
         breaking if it broke them before. Subresources with an UpdateStrategy of their own leave it out.
     validate_create: what is wrong with a new object only.
+    validate_size: which rules of `validate` a document breaks that is too large to be stored anyway.
     expressions: the rules of the type's schema that are expressions, for a new object.
     declared: the rules of the type that are declared, if it has any: see `registry.declarative_validation`.
     warn: (new, old, None for a new object): what the client should know, though it is allowed.
@@ -131,6 +132,7 @@ class Strategy(NamedTuple):
     validate: Callable[[Document], list[FieldError]] = _no_errors
     validate_ratcheting: Callable[[Document, Document | None], list[FieldError]] = _no_errors_either
     validate_create: Callable[[Document], list[FieldError]] = _no_errors
+    validate_size: Callable[[Document], list[FieldError]] = _no_errors
     expressions: ExpressionRules | None = None
     declared: DeclaredChecks | None = None
     warn: Callable[[Document, Document | None], list[str]] = _no_warnings

@@ -303,6 +303,31 @@ def test_a_resource_version_on_create(api: Api, namespace: str, value: str, code
         assert names_in(api, namespace) == []
 
 
+MIB: Final = 1024 * 1024
+TEXT: Final = "a" * (3 * MIB - 1_000)
+
+
+@pytest.mark.parametrize(("kind", "field"), [("secrets", "data"), ("configmaps", "[]")])
+def test_what_is_too_large_for_its_kind(api: Api, namespace: str, kind: str, field: str) -> None:
+    """422 by the kind's own rule, also where what is made of the body is too large for any kind.
+
+    Texts of a Secret become base64, a third longer, and a patch comes on top of what is there.
+    """
+    path, texts = f"/api/v1/namespaces/{namespace}/{kind}", "stringData" if kind == "secrets" else "data"
+    api.post(path, {"metadata": {"name": "a"}, texts: {"k": "a" * MIB}}).ok()
+    whole = {"apiVersion": "v1", "kind": kind[:-1].title().replace("map", "Map"), "metadata": {"name": "a"}}
+    for answer in (
+        api.post(path, {"metadata": {"name": "b"}, texts: {"k": "a" * (MIB + 1)}}),
+        api.post(path, {"metadata": {"name": "b"}, texts: {"k": TEXT}}),
+        api.put(f"{path}/a", {"metadata": {"name": "a"}, texts: {"k": TEXT}}),
+        api.patch(f"{path}/a", {texts: {"l": TEXT}}),
+        api.patch(f"{path}/a", {texts: {"l": TEXT}}, "application/strategic-merge-patch+json"),
+        api.patch(f"{path}/a?fieldManager=m", whole | {texts: {"l": TEXT}}, "application/apply-patch+yaml"),
+    ):
+        assert_status(answer, 422, "Invalid", "Too long: may not be more than 1048576 bytes")
+        assert answer.causes == [("FieldValueTooLong", field)]
+
+
 # ---- queries
 
 

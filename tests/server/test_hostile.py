@@ -237,6 +237,15 @@ def test_absolute_targets_are_understood(server: ServerProcess) -> None:
 
 ADMIN: Final = "Authorization: Bearer admin-token"
 REFUSED_HEADS: Final = {
+    **{
+        f"the method {method}": (f"{method} /api/v1/pods HTTP/1.1\r\nHost: x\r\n{ADMIN}\r\n\r\n", code)
+        for method, code in (
+            *(("BREW", 405), ("get", 405), ("GETS", 405), ("P'ING", 405), ("MKCOL", 405), ("TRACE", 405)),
+            *(("F,OO", 400), ("F(OO", 400), ("\x16\x03\x01", 400)),
+        )
+    },
+    "an unknown method of no HTTP": ("BREW /api/v1/pods HTCPCP/1.0\r\n\r\n", 400),
+    "an unknown method and no path": ("BREW HTTP/1.1\r\n\r\n", 400),
     "another version": ("GET /livez HTTP/2.0\r\nHost: x\r\n\r\n", 400),
     "a target that is no URL": (f"CONNECT http://@] HTTP/1.1\r\nHost: x\r\n{ADMIN}\r\n\r\n", 400),
     "a host that is no text": (f"GET /api HTTP/1.1\r\nHost: \xff\r\n{ADMIN}\r\n\r\n", 400),

@@ -21,7 +21,9 @@ def builtin_type() -> BuiltinType:
         f"{CORE}ConfigMap",
         short_names=("cm",),
         strategy=Strategy(
-            validate=validate_config_map, update=UpdateStrategy(validate=validate_config_map_update)
+            validate=validate_config_map,
+            validate_size=validate_size,
+            update=UpdateStrategy(validate=validate_config_map_update),
         ),
         columns=_COLUMNS,
     )
@@ -45,10 +47,14 @@ def validate_config_map(document: Document) -> Errors:
             errors.append(invalid(f"data[{name}]", name, "duplicate of key present in binaryData"))
     for name in binary:
         errors += [invalid(f"binaryData[{name}]", name, problem) for problem in names.config_map_key(name)]
-    size = sum(names.byte_length(text) for text in data.values())
-    if size + sum(map(decoded_size, binary.values())) > SIZE_MAX:
-        errors.append(too_long("", SIZE_MAX))
-    return errors
+    return errors + validate_size(document)
+
+
+def validate_size(document: Document) -> Errors:
+    """Kubernetes has no field for the sum: the path without a name is how Go prints it."""
+    size = sum(map(names.byte_length, (document.get("data") or {}).values()))
+    size += sum(map(decoded_size, (document.get("binaryData") or {}).values()))
+    return [too_long("[]", SIZE_MAX)] if size > SIZE_MAX else []
 
 
 def validate_config_map_update(new: Document, old: Document) -> Errors:

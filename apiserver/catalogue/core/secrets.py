@@ -33,7 +33,11 @@ def builtin_type() -> BuiltinType:
         "Secret",
         f"{CORE}Secret",
         defaults=DEFAULTS,
-        strategy=Strategy(validate=validate_secret, update=UpdateStrategy(validate=validate_secret_update)),
+        strategy=Strategy(
+            validate=validate_secret,
+            validate_size=validate_size,
+            update=UpdateStrategy(validate=validate_secret_update),
+        ),
         columns=_COLUMNS,
         selectable_fields=field_texts("type"),
     )
@@ -66,9 +70,12 @@ def validate_secret(document: Document) -> Errors:
     errors = [
         invalid(f"data[{name}]", name, problem) for name in data for problem in names.config_map_key(name)
     ]
-    if sum(map(decoded_size, data.values())) > SIZE_MAX:
-        errors.append(too_long("data", SIZE_MAX))
-    return errors + _validate_by_type(document, data)
+    return errors + validate_size(document) + _validate_by_type(document, data)
+
+
+def validate_size(document: Document) -> Errors:
+    size = sum(map(decoded_size, (document.get("data") or {}).values()))
+    return [too_long("data", SIZE_MAX)] if size > SIZE_MAX else []
 
 
 def validate_secret_update(new: Document, old: Document) -> Errors:

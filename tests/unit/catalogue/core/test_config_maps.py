@@ -35,7 +35,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
     ),
     "a mebibyte is too little for one byte more": (
         {"data": {"a": "é" * (SIZE_MAX // 2)}, "binaryData": {"b": "YQ=="}},
-        [": Too long: may not be more than 1048576 bytes"],
+        ["[]: Too long: may not be more than 1048576 bytes"],
     ),
 }
 
