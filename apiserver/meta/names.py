@@ -107,7 +107,12 @@ def path_segment(name: str) -> list[str]:
     """The rule for names that only have to be a segment of a URL path, as those of roles."""
     if name in (".", ".."):
         return [f"may not be '{name}'"]
-    return [f"may not contain '{character}'" for character in "/%" if character in name]
+    return path_segment_part(name)
+
+
+def path_segment_part(part: str) -> list[str]:
+    """The rule for parts of such names."""
+    return [f"may not contain '{character}'" for character in "/%" if character in part]
 
 
 def cached(rule: NameRule) -> NameRule:

@@ -121,6 +121,16 @@ def validate(
     return errors
 
 
+def validate_path_segments(meta: Document) -> list[FieldError]:
+    """The errors in a new object's name as a segment of a path, which it is, whatever its kind allows."""
+    prefix, name = meta.get("generateName"), meta["name"]
+    errors = [invalid("metadata.name", name, each) for each in names.path_segment(name)]
+    if prefix:
+        of_prefix = names.path_segment_part(prefix)
+        errors = [*(invalid("metadata.generateName", prefix, each) for each in of_prefix), *errors]
+    return errors
+
+
 def validate_update(meta: Document, old: Document) -> list[FieldError]:
     """The errors in an update from `old` to `meta`."""
     errors = _validate_finalizer_additions(meta, old)

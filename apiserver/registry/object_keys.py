@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from apiserver.errors import BadRequest
+from apiserver.field_errors import quote
+from apiserver.meta.names import path_segment
 from apiserver.registry.served_resource import ServedResource
 from storage.keys import object_key, resource_prefix
+
+_NO_SEGMENTS: Final = frozenset({".", ".."})
 
 
 class ObjectKeys:
@@ -13,7 +20,12 @@ class ObjectKeys:
         self.prefix = prefix
 
     def of(self, resource: ServedResource, namespace: str, name: str) -> str:
-        """Paths of Namespaces look as if these lay in themselves; no cluster-scoped object has a folder."""
+        """Paths of Namespaces look as if these lay in themselves; no cluster-scoped object has a folder.
+
+        Raises BadRequest for what is no segment of a path, which no object is called.
+        """
+        if "%" in name or name in _NO_SEGMENTS:
+            raise BadRequest(f"Name parameter invalid: {quote(name)}: {path_segment(name)[0]}")
         return object_key(self.of_all(resource), namespace if resource.is_namespaced else "", name)
 
     def of_all(self, resource: ServedResource) -> str:

@@ -89,6 +89,8 @@ def validate_create(request: WriteRequest, document: Document, is_bounded: bool)
     ]
     if strategy.declared is not None:
         errors = strategy.declared(errors, document, None)
+    # Last, as in Kubernetes: the rules of the kind tell more.
+    errors = errors or object_meta.validate_path_segments(document["metadata"])
     if errors:
         return Findings(errors)
     return Findings((), [*strategy.warn(document, None), *own.warnings])

@@ -328,6 +328,17 @@ def test_what_is_too_large_for_its_kind(api: Api, namespace: str, kind: str, fie
         assert answer.causes == [("FieldValueTooLong", field)]
 
 
+@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE"])
+def test_names_in_paths_that_nothing_can_have(api: Api, namespace: str, method: str) -> None:
+    """Row A15: a percent sign is no part of a name, so that paths are not decoded twice."""
+    name = {"metadata": {"name": "a%b"}}
+    paths = (CONFIGMAPS.format(namespace), "/apis/rbac.authorization.k8s.io/v1/clusterroles")
+    for path in paths:
+        body = name if method in ("PUT", "PATCH") else None
+        answer = api.send(method, f"{path}/a%25b", body, type="merge" if method == "PATCH" else "json")
+        assert_status(answer, 400, "BadRequest", "Name parameter invalid: \"a%b\": may not contain '%'")
+
+
 # ---- queries
 
 
@@ -402,7 +413,7 @@ def test_queries_that_are_no_utf8(api: Api, namespace: str, query: str) -> None:
         ("/apis/nope/v1/things", 404),
         ("/api//v1/namespaces", 404),
         ("//api/v1/namespaces", 404),
-        ("/api/v1/namespaces/default/configmaps/%2e%2e", 404),
+        ("/api/v1/namespaces/default/configmaps/%2e%2e", 400),
         ("/api/v1/namespaces/default/../kube-system/configmaps", 404),
         ("/api/v1/namespaces/default%2Fconfigmaps/a", 404),
         ("/api/v1/namespaces/default/configmaps/a%00b", 404),

@@ -282,3 +282,34 @@ def test_what_was_approved_cannot_be_changed_before_it_is_signed(api: Api) -> No
     approve(api, asked)
     found = x509.load_pem_x509_certificate(base64.b64decode(certificate_of(api, asked)))
     assert found.subject.rfc4514_string() == "CN=bob"
+
+
+# Row A15: whatever the rule of a kind is (requests may have any name), it is one segment of a path.
+NAMES: Final = {
+    "a/b": ["may not contain '/'"],
+    "a%b": ["may not contain '%'"],
+    "%/": ["may not contain '/'", "may not contain '%'"],
+    ".": ["may not be '.'"],
+    "..": ["may not be '..'"],
+    "...": [],
+    "A b_\N{LATIN SMALL LETTER E WITH ACUTE}": [],
+}
+
+
+@pytest.mark.parametrize(("name", "problems"), NAMES.items())
+def test_names_are_segments_of_paths(api: Api, name: str, problems: list[str]) -> None:
+    document = Asked("someone").document
+    answer = api.post(f"{PATH}?dryRun=All", {**document, "metadata": {"name": name}})
+    assert answer.status == (422 if problems else 201)
+    if problems:
+        told = [each["message"] for each in answer.json["details"]["causes"]]
+        assert told == [f'Invalid value: "{name}": {each}' for each in problems]
+
+
+def test_a_prefix_of_names_is_a_part_of_a_segment(api: Api) -> None:
+    document = Asked("someone").document
+    answer = api.post(PATH, {**document, "metadata": {"generateName": "a/"}})
+    assert answer.causes == [
+        ("FieldValueInvalid", "metadata.generateName"),
+        ("FieldValueInvalid", "metadata.name"),
+    ]
