@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import http.client
 import io
 import json
 import socket
@@ -523,6 +524,15 @@ def test_a_command_sleeps_by_the_servers_clock(server: ApiServer) -> None:
         assert found.rest()[STDOUT] == f"{server.clock.now():%F}\n".encode()
 
 
+@pytest.mark.parametrize("protocol", [V4, V5])
+def test_a_command_ends_with_its_container(server: ApiServer, protocol: str) -> None:
+    run_pod(server)
+    with shell(server, "sh", "-c", "echo a; sleep 9999", streams="stdout", protocol=protocol) as found:
+        assert found.read(2) == b"a\n"
+        assert server.request("DELETE", f"{PODS}/p?gracePeriodSeconds=0")[0] == 200
+        assert exit_code(found.rest()[ERROR]) == 137
+
+
 def test_input_that_nobody_reads_is_bounded(server: ApiServer) -> None:
     """A client that sends on and on is not read on; when it leaves, the session ends."""
     run_pod(server)
@@ -558,7 +568,7 @@ def test_what_a_client_is_attached_to(server: ApiServer) -> None:
     with shell(server, query="&container=f") as found:
         found.send(STDIN, b"echo shell; exit\n")
         assert found.rest()[STDOUT] == b"shell\n"
-    with shell(server, query="&container=e") as found:
+    with shell(server, query="&container=e", streams="stdout") as found:
         assert found.receive() == (STDOUT, b"")
         server.clock.advance(hours=1)
         assert found.read(4) == b"two\n"
@@ -637,6 +647,31 @@ async def test_a_terminal_over_spdy(server: ApiServer) -> None:
         assert status_of(received[numbers["error"]]) == SUCCESS
 
 
+async def test_a_client_without_a_terminal_attaches_to_a_container_with_one(server: ApiServer) -> None:
+    container = {"name": "c", "image": "i", "stdin": True, "tty": True, "command": ["cat"]}
+    await asyncio.to_thread(run_pod, server, None, containers=[container])
+    async with spdy(server, "attach?stdin=true&stdout=true", [V4]) as (client, _):
+        numbers = {name: await client.open({"streamtype": name}) for name in ("error", "stdin", "stdout")}
+        await client.send(numbers["stdin"], b"a\r\x04")
+        received = b""
+        async for number, data, _ in client.arrivals():
+            received += data if number == numbers["stdout"] else b""
+        assert received == b"a\r\na\r\n"
+
+
+def test_sessions_do_not_hold_up_a_server_that_stops(base: ApiServer) -> None:
+    with base.fork() as server:
+        run_pod(server, {"log": "one\n"})
+        with shell(server, "sleep", "9999") as session, followed(server) as response:
+            assert session.receive() == (STDOUT, b"")
+            assert response.readline() == b"one\n"
+            server.stop()
+            with pytest.raises(http.client.IncompleteRead):
+                response.read()
+            with contextlib.suppress(OSError, websocket.WebSocketConnectionClosedException):
+                assert session.receive()[0] == -1
+
+
 # ---- ports
 
 
@@ -693,6 +728,16 @@ def test_ports_over_channels(server: ApiServer, echo: int, protocol: str) -> Non
         for data in (b"hello", b"x" * 300_000):
             client.send(0, data)
             assert client.read(len(data), channel=0) == data.upper()
+
+
+def test_forwarded_ports_end_with_their_pod(server: ApiServer, echo: int) -> None:
+    run_pod(server, {"ports": {80: f"127.0.0.1:{echo}"}})
+    with forwarded(server, "80") as client:
+        assert [client.receive()[0] for _ in range(2)] == [0, 1]
+        client.send(0, b"hello")
+        assert client.read(5, channel=0) == b"HELLO"
+        assert server.request("DELETE", f"{PODS}/p?gracePeriodSeconds=0")[0] == 200
+        assert client.rest() == {}
 
 
 # ---- clients

@@ -46,11 +46,11 @@ class FollowedPod:
 
 
 @asynccontextmanager
-async def followed(
-    registry: Registry, pods: ServedResource, namespace: str, name: str, uid: str
-) -> AsyncIterator[FollowedPod]:
+async def followed(registry: Registry, pods: ServedResource, pod: Document) -> AsyncIterator[FollowedPod]:
     """Follows a pod, from now on."""
-    follower = FollowedPod(uid)
+    meta = pod["metadata"]
+    namespace, name = meta["namespace"], meta["name"]
+    follower = FollowedPod(meta["uid"])
     scope = Scope(key=registry.key(pods, namespace, name))
     informer = Informer(
         ListWatch(registry.cache, registry.prefix_of(pods), scope, lists=False),

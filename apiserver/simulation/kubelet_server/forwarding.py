@@ -126,7 +126,6 @@ async def forward_channels(channels: Channels, ports: Sequence[int], pod_ports: 
             await channels.send(2 * number, begin)
             await channels.send(2 * number + 1, begin)
         await first_of(forward_all(), receive())
-    await channels.close()
 
 
 # ---- over SPDY

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import math
 import socket
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 from weakref import WeakSet
@@ -215,9 +215,8 @@ class SimulatedKubelets:
 
         It ends, too, when the annotations of the pod have become wrong.
         """
-        pods, meta = self._pods, container.pod["metadata"]
         lines: Sequence[Line] = ()
-        async with followed(self._registry, pods, meta["namespace"], meta["name"], meta["uid"]) as pod:
+        async with followed(self._registry, self._pods, container.pod) as pod:
             seen: Document | None = None
             while not reader.is_over and pod.document is not None:
                 if pod.document is not seen:
@@ -234,25 +233,36 @@ class SimulatedKubelets:
                     return
                 await pod.wait(next_line_in_s(lines, run, now))
 
+    async def _wait(self, pod: Document, has_ended: Callable[[Document], bool]) -> None:
+        """Waits until a pod has changed so, or is gone."""
+        async with followed(self._registry, self._pods, pod) as found:
+            while found.document is not None and not has_ended(found.document):
+                await found.wait(None)
+
     # ---- sessions
 
     async def _shell(self, request: web.BaseRequest, what: str, container: Container) -> web.StreamResponse:
         """Raises ApiError."""
         query = request.rel_url.query
-        tty = query.get("tty") == "1"
-        wanted = streams_of(query, tty=tty)
+        asks_for_tty = query.get("tty") == "1"
+        wanted = streams_of(query, tty=asks_for_tty)
         if not container.is_running:
             raise NoContainer(f"container not found ({go_quote(container.name)})")
         program: Program | None
         if what == "exec":
+            tty = asks_for_tty
             program = self._program(container, query.getall("command", []), tty=tty)
         else:
-            tty = bool(container.spec.get("tty"))
+            tty = bool(container.spec.get("tty"))  # It was decided when the container started.
             program = self._attached(container, wanted, tty=tty)
+        run = run_of(container.pod, container.name)
+
+        def has_ended(pod: Document) -> bool:
+            return by_now(run, pod, container.name).ended_s < math.inf
 
         async def converse(session: Session) -> None:
             if program is not None:
-                await session.run(program)
+                await session.run(program, partial(self._wait, container.pod, has_ended))
             else:
                 await session.show(partial(self._show_log, container))
 
@@ -267,12 +277,12 @@ class SimulatedKubelets:
         protocol = negotiated(request, spdy_shells.PROTOCOLS)
         async with upgraded(request, protocol) as (response, session):
 
-            async def run() -> None:
-                async with SpdyShell.open(session, protocol, wanted, tty=tty) as streams:
+            async def answer() -> None:
+                async with SpdyShell.open(session, protocol, wanted, tty=asks_for_tty) as streams:
                     await converse(Session(streams, tty=tty))
 
             with contextlib.suppress(TimeoutError):
-                await first_of(session.run(), run())
+                await first_of(session.run(), answer())
         return response
 
     def _program(self, container: Container, words: Sequence[str], *, tty: bool) -> Program:
@@ -305,7 +315,7 @@ class SimulatedKubelets:
     async def _forward(self, request: web.BaseRequest, pod: Document) -> web.StreamResponse:
         """Raises ApiError, InvalidStage."""
         meta = pod["metadata"]
-        if (pod.get("status") or {}).get("phase") != "Running":
+        if _has_ended(pod):
             full_name = f"{meta['name']}_{meta['namespace']}"
             raise NoContainer(f"pod not found ({go_quote(full_name)})")
         addresses = addresses_of(pod, stages_for(pod, self._stages))
@@ -317,7 +327,8 @@ class SimulatedKubelets:
             channels = await Channels.open(request, PORT_PROTOCOLS)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(SESSION_S_MAX):
-                    await forward_channels(channels, ports, pod_ports)
+                    await first_of(forward_channels(channels, ports, pod_ports), self._wait(pod, _has_ended))
+            await channels.close()
             return channels.socket
         protocol = negotiated(request, (PORT_PROTOCOL,))
         if not addresses:
@@ -325,12 +336,16 @@ class SimulatedKubelets:
         async with upgraded(request, protocol) as (response, session):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(SESSION_S_MAX):
-                    await forward_streams(session, pod_ports)
+                    await first_of(forward_streams(session, pod_ports), self._wait(pod, _has_ended))
         return response
 
     async def _dial(self, address: Address) -> Dialled:
         """Raises RequestFailed, AddressDenied."""
         return await self._backends.dial(Backend(address.host, address.port))
+
+
+def _has_ended(pod: Document) -> bool:
+    return (pod.get("status") or {}).get("phase") != "Running"
 
 
 async def _write_lines(lines: Iterable[tuple[int, bytes]], write: Write) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Final, Protocol, TypeAlias
 
 import orjson
 
+from apiserver.reverse_proxy.translation import first_of
 from apiserver.simulation.kubelet_server.terminals import LineDiscipline, shown
+from apiserver.simulation.pod_status import KILLED
 from apiserver.simulation.programs import INTERRUPTED, STDOUT, Interrupted, Output, Pause, Program, Step
 from apiserver.vocabulary import Document
 from storage.turns import Turn
@@ -80,9 +82,12 @@ class Session:
         self._has_room = asyncio.Event()
         self._interrupted = asyncio.Event()
 
-    async def run(self, program: Program) -> None:
-        """Runs a program to its end, or until the client leaves. Raises TimeoutError."""
-        await self._until_left(self._run(program))
+    async def run(self, program: Program, container: Callable[[], Coroutine[None, None, None]]) -> None:
+        """Runs a program to its end, or until the client leaves. Raises TimeoutError.
+
+        container: waits for the end of the program's container, with which the program ends.
+        """
+        await self._until_left(self._run(program, container))
 
     async def show(self, write_all: Callable[[Write], Awaitable[None]]) -> None:
         """Has all be written, to its end, or until the client leaves. What the client sends is dropped.
@@ -113,11 +118,17 @@ class Session:
             with contextlib.suppress(ClientGone, OSError):
                 working.result()
 
-    async def _run(self, program: Program) -> None:
-        try:
-            code = await self._perform_all(program)
-        finally:
-            program.close()
+    async def _run(self, program: Program, container: Callable[[], Coroutine[None, None, None]]) -> None:
+        code = KILLED
+
+        async def perform() -> None:
+            nonlocal code
+            try:
+                code = await self._perform_all(program)
+            finally:
+                program.close()
+
+        await first_of(perform(), container())
         await self._finish(exit_status(code))
 
     async def _finish(self, status: Document) -> None:
