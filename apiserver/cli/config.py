@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from apiserver.admission import plugin_names
 from apiserver.admission.configuration.plugin_configurations import TOLERATION_S, PluginConfigurations
@@ -24,11 +24,13 @@ from apiserver.features.gates import FeatureGates, gates_of
 from apiserver.golang.tls import DEFAULT_VERSION
 from apiserver.metrics.registry import MetricsConfiguration
 from apiserver.releases.emulation import DEFAULT_RELEASE, EmulatedRelease
-from apiserver.simulation.stages import Stage
 from apiserver.vocabulary import IPNetwork
 from apiserver.webhooks.credentials import ClientCredentials
 from apiserver.webhooks.kubeconfig import Cluster, Kubeconfig
 from storage.encryption.configuration import EncryptionConfiguration
+
+if TYPE_CHECKING:
+    from apiserver.simulation.stages import Stage
 
 # The gates that have an effect on this server, and the fields of Config that are theirs.
 FEATURE_GATES: Final[Mapping[str, str]] = MappingProxyType(

@@ -10,7 +10,7 @@ import csv
 import ipaddress
 import re
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from apiserver.admission import plugin_names
@@ -20,10 +20,10 @@ from apiserver.golang.booleans import parse_bool
 from apiserver.golang.durations import parse_duration
 from apiserver.golang.regex import InvalidPattern, compile_pattern
 from apiserver.golang.tls import SUITES
-from apiserver.simulation.field_values import InvalidStage
-from apiserver.simulation.nodes import NODES_MAX
-from apiserver.simulation.stages import FILE_BYTES_MAX, Stage, parse_stages
 from apiserver.vocabulary import IPNetwork
+
+if TYPE_CHECKING:
+    from apiserver.simulation.stages import Stage
 
 # As kube-apiserver requires.
 SERVICE_ADDRESSES_MIN: Final = 8
@@ -224,6 +224,8 @@ def workers(text: str) -> int:
 
 
 def simulated_nodes(text: str) -> int:
+    from apiserver.simulation.nodes import NODES_MAX  # Servers that simulate nothing start sooner.
+
     nodes = count(text)
     if nodes > NODES_MAX:
         raise argparse.ArgumentTypeError(f"{text} is not between 0 and {NODES_MAX}")
@@ -232,6 +234,9 @@ def simulated_nodes(text: str) -> int:
 
 def simulated_stages(text: str) -> tuple[Stage, ...]:
     """Reads a file of stages."""
+    from apiserver.simulation.field_values import InvalidStage  # As above.
+    from apiserver.simulation.stages import FILE_BYTES_MAX, parse_stages
+
     try:
         with Path(text).open("rb") as file:
             content = file.read(FILE_BYTES_MAX + 1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import gzip
 import http.client
 import io
 import json
@@ -788,6 +789,29 @@ def test_kubectl_runs_a_pod_and_attaches_to_it(server: ApiServer, kubectl: Kubec
     once = ("--restart=Never", "--image=busybox", f"--overrides={annotations}")
     end = kubectl.run("run", "p", "-i", *once, "--command", "--", "cat", stdin="hello")
     assert (end.returncode, end.stdout) == (0, "hello")
+
+
+def test_the_commands_of_the_clients_own_tests(tmp_path: Path) -> None:
+    """With the stages that docs/testing.md shows."""
+    page = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
+    stages = tmp_path / "clients.yaml"
+    stages.write_text(page.partition("```yaml\n# clients.yaml\n")[2].partition("```")[0])
+    with ApiServer(flags=["--simulate-nodes=1", f"--simulate-stages={stages}"]) as server:
+        run_pod(server, containers=[{"name": name, "image": "i"} for name in ("sleep", "main", "sidecar")])
+        for container, script, output in (
+            ("sleep", "for i in $(seq 1 3); do date; done", b"now\nnow\nnow\n"),
+            ("main", 'printf %s "$TARGET_CONTAINER"', b"main"),
+            ("sidecar", 'printf %s "$TARGET_CONTAINER"', b"sidecar"),
+        ):
+            query = f"&container={container}"
+            with shell(server, "/bin/sh", "-c", script, streams="stdout", query=query) as session:
+                assert session.rest()[STDOUT] == output
+        packing = 'echo -n "This is a test string" | gzip'
+        with shell(server, "sh", "-c", packing, streams="stdout", query="&container=sleep") as session:
+            assert gzip.decompress(session.rest()[STDOUT]) == b"This is a test string"
+        with shell(server, "uptime", streams="stdout", query="&container=sleep") as session:
+            assert session.rest()[STDOUT] == b"up 3 days\n"
+        assert log(server, "container=main") == (200, "this is a test\n")
 
 
 def test_kubernetes(server: ApiServer, echo: int) -> None:
