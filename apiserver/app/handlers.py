@@ -37,7 +37,7 @@ from apiserver.handlers.subresources.connect import Connector, connect_handler
 from apiserver.handlers.subresources.eviction import eviction_handlers
 from apiserver.handlers.subresources.rollback import rollback_handlers
 from apiserver.handlers.subresources.scale import scale_handlers
-from apiserver.handlers.subresources.token import TokenSettings, token_handlers
+from apiserver.handlers.subresources.token import TokenSettings, UidCheck, token_handlers
 from apiserver.handlers.update import update_handler
 from apiserver.handlers.virtual_kinds import VirtualKinds, virtual_kinds
 from apiserver.handlers.watch import watch_handler
@@ -133,6 +133,7 @@ def _subresources(
         audiences=access.accounts.audiences,
         expiration_max_s=config.service_account_max_token_expiration_s,
         extends=config.service_account_extend_token_expiration,
+        uid_check=UidCheck.of(config.gates),
     )
     return {
         **{

@@ -266,6 +266,54 @@ def test_what_kubelets_ask_for_is_valid_for_a_year(api: Api) -> None:
     assert who(api, token).status == 401
 
 
+UID_GATE: Final = "TokenRequestServiceAccountUIDValidation"
+
+
+@pytest.mark.parametrize(
+    ("flags", "answer_to_another_uid"),
+    [
+        ((), "refused"),
+        ((f"--feature-gates={UID_GATE}=false",), "warned"),
+        (("--emulated-version=1.33",), "own"),
+    ],
+    ids=["on by default", "off", "before 1.34"],
+)
+def test_a_token_request_with_the_uid_of_another_account(
+    tmp_path: Path, flags: tuple[str, ...], answer_to_another_uid: str
+) -> None:
+    """The account that is meant may have been deleted, and made again. Also in a dry run."""
+    policy, path = tmp_path / "policy.yaml", tmp_path / "audit.log"
+    policy.write_text("{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: Metadata}]}")
+    flags = (*flags, f"--audit-policy-file={policy}", f"--audit-log-path={path}")
+    with ServerProcess(tmp_path / "data", *flags) as server, closing(Api(server)) as api:
+        uid = account(api, "again")
+        why = f"the UID in the token request (x) does not match the UID of the service account ({uid})"
+
+        def ask(asked: str, query: str = "") -> Answer:
+            body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+            return api.post(f"{ACCOUNTS}/again/token{query}", {**body, "metadata": {"uid": asked}})
+
+        for same in "", uid:
+            assert ask(same).ok()["metadata"]["uid"] == uid
+        for query in "", "?dryRun=All":
+            another = ask("x", query)
+            event = Log(path).of(another.headers["audit-id"])[-1]
+            noted = event.get("annotations", {}).get("authentication.k8s.io/token-request-uid-mismatch")
+            if answer_to_another_uid == "refused":
+                assert (another.status, another.reason) == (409, "Conflict")
+                prefix = 'Operation cannot be fulfilled on TokenRequest.authentication.k8s.io "again": '
+                assert another.message == prefix + why
+                assert noted is None
+            elif answer_to_another_uid == "warned":
+                assert another.ok()["metadata"]["uid"] == "x"
+                then = "In the future, this will return a conflict error"
+                assert another.warnings == [f"{why} but {UID_GATE} is not enabled. {then}"]
+                assert noted == why
+            else:
+                assert another.ok()["metadata"]["uid"] == uid
+                assert (another.warnings, noted) == ([], None)
+
+
 def test_a_program_in_a_pod_uses_what_is_mounted(server: ServerProcess, api: Api, tmp_path: Path) -> None:
     """It finds the server by its environment, and its token and the CA in files."""
     account(api, "program")

@@ -7,6 +7,7 @@ Source: k8s.io/kubernetes, pkg/registry/core/serviceaccount/storage/token.go. Ro
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -18,6 +19,7 @@ from apiserver.catalogue.authentication.token_requests import validate_token_req
 from apiserver.catalogue.subresources import TOKEN_REQUEST
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.errors import BadRequest, Conflict, Invalid, NotFound
+from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import invalid, quote
 from apiserver.handlers.virtual_kinds import VirtualKinds, send_virtual
 from apiserver.meta import timestamps
@@ -33,12 +35,32 @@ CREDENTIAL_ID: Final = "authentication.kubernetes.io/issued-credential-id"
 _BOUND: Final = {"Pod": ("pods", "pod"), "Secret": ("secrets", "secret"), "Node": ("nodes", "node")}
 
 
+_UID_GATE: Final = "TokenRequestServiceAccountUIDValidation"
+_UID_GATE_SINCE: Final = 34
+# The annotation of audit events about a request with the uid of another account.
+_UID_MISMATCH: Final = "authentication.k8s.io/token-request-uid-mismatch"
 # What kubelets ask for where a pod does not say how long its token is to be valid: by this they are known.
 KUBELETS_EXPIRATION_S: Final = 3607
 # A program that reads its token only once may run for a while with it.
 EXTENDED_EXPIRATION_S: Final = 365 * 24 * 3600
 # The objects that a token is bound to, by claim.
 BoundTo = tuple[tuple[str, Reference], ...]
+
+
+class UidCheck(enum.Enum):
+    """What becomes of a request whose uid is not the account's."""
+
+    REFUSE = "refuse"
+    # While the gate is off; the answer has the request's uid.
+    WARN = "warn"
+    # In releases that have no such gate, the account's uid takes its place.
+    REPLACE = "replace"
+
+    @classmethod
+    def of(cls, gates: FeatureGates) -> UidCheck:
+        if gates.minor < _UID_GATE_SINCE:
+            return cls.REPLACE
+        return cls.REFUSE if gates.is_on(_UID_GATE) else cls.WARN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -48,12 +70,14 @@ class TokenSettings:
     audiences: of tokens whose request names none.
     expiration_max_s: the longest validity of a token; 0 for no limit.
     extends: whether tokens that kubelets mount into pods are valid for longer than they ask for.
+    uid_check: what becomes of a request with the uid of another account of the same name.
     """
 
     issuer: TokenIssuer
     audiences: Sequence[str]
     expiration_max_s: int = 0
     extends: bool = False
+    uid_check: UidCheck = UidCheck.REFUSE
 
     def lifetimes_s(self, spec: Document, bound: BoundTo) -> tuple[int, int | None]:
         """Returns for how long a token is valid, and after how long it is stale, if it is before that."""
@@ -77,6 +101,7 @@ def token_handlers(
 ) -> Mapping[str, Handler]:
     """Returns the handlers of serviceaccounts/{name}/token, by verb. clock: seconds since 1970."""
     kind = virtual.kinds[TOKEN_REQUEST]
+    requests = GroupResource(kind.group_version.group, kind.kind)
 
     def complete(request: Document) -> None:
         spec = request["spec"]
@@ -97,6 +122,7 @@ def token_handlers(
         await lifecycle.check_create(accounts, info.namespace, info.name, may_provision=not options.dry_run)
         objects = _Objects(registry, served, call.offload)
         account = await objects.get(accounts, info.namespace, info.name)
+        uid = _checked_uid(call, requests, meta.get("uid", ""), account["metadata"]["uid"], tokens.uid_check)
         if errors := validate_token_request(request):
             raise Invalid(kind.group_kind, "", errors)
         await virtual.admit(call, kind, info.name, request, options, complete)
@@ -134,7 +160,7 @@ def token_handlers(
             **meta,
             "name": info.name,
             "namespace": info.namespace,
-            "uid": account["metadata"]["uid"],
+            "uid": uid,
             "creationTimestamp": timestamps.to_text(now),
         }
         # What was asked for, also if the token is valid for longer.
@@ -143,6 +169,21 @@ def token_handlers(
         await send_virtual(call, encoder, kind, request, HTTPStatus.CREATED, size)
 
     return {"create": create}
+
+
+def _checked_uid(call: ApiCall, requests: GroupResource, asked: str, known: str, check: UidCheck) -> str:
+    """Returns the uid that the answer has. asked: in the request. known: of the account. Raises Conflict."""
+    if not asked or asked == known or check is UidCheck.REPLACE:
+        return known
+    why = f"the UID in the token request ({asked}) does not match the UID of the service account ({known})"
+    if check is UidCheck.REFUSE:
+        raise Conflict(requests, call.info.name, why)
+    if call.audit is not None:
+        call.audit.annotate(_UID_MISMATCH, why)
+    call.warnings.append(
+        f"{why} but {_UID_GATE} is not enabled. In the future, this will return a conflict error"
+    )
+    return asked
 
 
 class _Objects:
