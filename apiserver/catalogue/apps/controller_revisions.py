@@ -5,7 +5,7 @@ from __future__ import annotations
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.field_errors import Errors, required
 from apiserver.meta.table import AGE, Column, columns, field_cell
-from apiserver.registry.strategy import Strategy, UpdateStrategy
+from apiserver.registry.strategy import Strategy
 from apiserver.validation.checks import immutable, non_negative
 from apiserver.vocabulary import Document
 
@@ -18,8 +18,7 @@ def builtin_type() -> BuiltinType:
         "ControllerRevision",
         "io.k8s.api.apps.v1.ControllerRevision",
         strategy=Strategy(
-            validate=validate_controller_revision,
-            update=UpdateStrategy(validate=validate_controller_revision_update),
+            validate_ratcheting=validate_controller_revision,
         ),
         columns=columns(
             Column("Controller", _controller, description="The object whose state this was."),
@@ -29,13 +28,11 @@ def builtin_type() -> BuiltinType:
     )
 
 
-def validate_controller_revision(document: Document) -> Errors:
-    errors: Errors = [] if document.get("data") is not None else [required("data", "data is mandatory")]
-    return errors + non_negative("revision", document.get("revision"))
-
-
-def validate_controller_revision_update(new: Document, old: Document) -> Errors:
-    return immutable("data", new.get("data"), old.get("data"))
+def validate_controller_revision(document: Document, old: Document | None) -> Errors:
+    errors, data = non_negative("revision", document.get("revision")), document.get("data")
+    if old is not None:
+        return errors + immutable("data", data, old.get("data"))
+    return errors if data is not None else [*errors, required("data", "data is mandatory")]
 
 
 # ---- columns

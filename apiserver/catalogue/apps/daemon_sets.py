@@ -26,6 +26,7 @@ from apiserver.schema.compile import Default
 from apiserver.validation.checks import non_negative
 from apiserver.validation.defaults import setting
 from apiserver.validation.documents import at
+from apiserver.validation.label_selectors import label_selector
 from apiserver.vocabulary import Document
 
 
@@ -44,9 +45,7 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             prepare_create=prepare_daemon_set_create,
             validate_ratcheting=partial(validate_daemon_set, rules),
             warn=with_template_warnings(rules, "spec", "template"),
-            update=UpdateStrategy(
-                prepare=prepare_daemon_set_update, validate=workloads.validate_selector_update
-            ),
+            update=UpdateStrategy(prepare=prepare_daemon_set_update),
             has_generation=True,
         ),
         subresources=(
@@ -128,8 +127,13 @@ def _set_template_generation(document: Document, generation: int) -> None:
 
 def validate_daemon_set(rules: PodSpecRules, document: Document, old: Document | None) -> Errors:
     spec = document["spec"]
-    errors = workloads.validate_selector(spec, kind="daemonset", is_required=False)
-    if all(error.field == "spec.selector" for error in errors):
+    errors = workloads.validate_selector_update(document, old)
+    keeps_values = bool(label_selector("", at(old or {}, "spec", "selector")))
+    of_selector = workloads.validate_selector(
+        spec, kind="daemonset", is_required=False, allows_invalid_values=keeps_values
+    )
+    errors += of_selector
+    if all(error.field == "spec.selector" for error in of_selector):
         errors += workloads.validate_selector_matches_template(spec)
     errors += validate_template("spec.template", spec["template"], rules, at(old or {}, "spec", "template"))
     errors += workloads.validate_always_restarts(spec["template"], kind="DaemonSet")

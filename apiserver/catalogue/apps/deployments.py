@@ -43,9 +43,7 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             prepare_create=clear_status,
             validate_ratcheting=partial(validate_deployment, rules),
             warn=with_template_warnings(rules, "spec", "template", warn=workloads.warn_name),
-            update=UpdateStrategy(
-                prepare=prepare_deployment_update, validate=workloads.validate_selector_update
-            ),
+            update=UpdateStrategy(prepare=prepare_deployment_update),
             has_generation=True,
         ),
         subresources=(
@@ -129,7 +127,7 @@ def validate_deployment(rules: PodSpecRules, document: Document, old: Document |
         errors += non_negative(path, deadline_s)
         if deadline_s <= spec.get("minReadySeconds", 0):
             errors.append(invalid(path, deadline_s, "must be greater than minReadySeconds"))
-    return errors
+    return errors + workloads.validate_selector_update(document, old)
 
 
 def _validate_strategy(strategy: Document) -> Errors:

@@ -42,7 +42,7 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
             prepare_create=prepare_replica_set_create,
             validate_ratcheting=partial(validate_replica_set, rules),
             warn=with_template_warnings(rules, "spec", "template", warn=workloads.warn_name),
-            update=UpdateStrategy(prepare=keep_status, validate=workloads.validate_selector_update),
+            update=UpdateStrategy(prepare=keep_status),
             has_generation=True,
         ),
         subresources=(status_subresource(validate_replica_set_status_update), workloads.SCALE_SUBRESOURCE),
@@ -74,7 +74,8 @@ def validate_replica_set(rules: PodSpecRules, document: Document, old: Document 
     spec = document["spec"]
     errors = non_negative("spec.replicas", spec.get("replicas"))
     errors += non_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
-    return errors + validate_pods(rules, spec, at(old or {}, "spec", "template"))
+    errors += validate_pods(rules, spec, at(old or {}, "spec", "template"))
+    return errors + workloads.validate_selector_update(document, old)
 
 
 def validate_replica_set_status_update(new: Document, old: Document) -> Errors:

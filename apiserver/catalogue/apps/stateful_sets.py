@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from types import MappingProxyType
 from typing import Final
 
 from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, status_subresource
 from apiserver.catalogue.common import workloads
+from apiserver.catalogue.common.claim_specs import validate_claim_spec, warn_claim_spec
 from apiserver.catalogue.pod_specs.templates import (
     pod_template_columns,
     validate_template,
+    validate_template_metadata,
     with_template_warnings,
 )
 from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
@@ -24,7 +25,7 @@ from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import named, non_negative, one_of
 from apiserver.validation.defaults import setting
-from apiserver.validation.documents import at
+from apiserver.validation.documents import at, items
 from apiserver.vocabulary import Document
 
 
@@ -38,14 +39,13 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         "io.k8s.api.apps.v1.StatefulSet",
         short_names=("sts",),
         categories=("all",),
-        defaults=DEFAULTS,
+        defaults=defaults(gates),
         strategy=Strategy(
             name_rule=names.dns_label,
             prepare_create=prepare_stateful_set_create,
             validate_ratcheting=partial(validate_stateful_set, rules),
-            validate_create=validate_stateful_set_create,
-            warn=with_template_warnings(rules, "spec", "template", warn=warn_stateful_set),
-            update=UpdateStrategy(prepare=keep_status, validate=validate_stateful_set_update),
+            warn=partial(warn_stateful_set, with_template_warnings(rules, "spec", "template")),
+            update=UpdateStrategy(prepare=keep_status),
             has_generation=True,
         ),
         subresources=(status_subresource(validate_stateful_set_status_update), workloads.SCALE_SUBRESOURCE),
@@ -71,24 +71,26 @@ def _complete_spec(spec: Document) -> None:
     for claim in spec.get("volumeClaimTemplates") or ():
         # The defaults of claims, and their type.
         claim.update(apiVersion="v1", kind="PersistentVolumeClaim")
-        setting(volumeMode="Filesystem")(claim.setdefault("spec", {}))
         setting(phase="Pending")(claim.setdefault("status", {}))
 
 
-def _complete_strategy(strategy: Document) -> None:
+def _complete_strategy(rolling: Default, strategy: Document) -> None:
     if not strategy.get("type"):
         strategy["type"] = "RollingUpdate"
         strategy.setdefault("rollingUpdate", {})
     if strategy["type"] == "RollingUpdate" and "rollingUpdate" in strategy:
-        strategy["rollingUpdate"].setdefault("partition", 0)
+        rolling(strategy["rollingUpdate"])
 
 
-DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
-    {
+def defaults(gates: FeatureGates = DEFAULT_GATES) -> Mapping[str, Default]:
+    unavailable = {"maxUnavailable": 1} if gates.is_on("MaxUnavailableStatefulSet") else {}
+    return {
         f"{_PACKAGE}StatefulSetSpec": _complete_spec,
-        f"{_PACKAGE}StatefulSetUpdateStrategy": _complete_strategy,
+        f"{_PACKAGE}StatefulSetUpdateStrategy": partial(
+            _complete_strategy, setting(partition=0, **unavailable)
+        ),
     }
-)
+
 
 _EMPTY_STATUS: Final = {"replicas": 0, "availableReplicas": 0}
 
@@ -99,6 +101,19 @@ def prepare_stateful_set_create(document: Document) -> None:
 
 def validate_stateful_set(rules: PodSpecRules, document: Document, old: Document | None) -> Errors:
     spec = document["spec"]
+    if old is None:
+        return _validate_spec(rules, spec, None)
+    before = old["spec"]
+    # What no update can mend, or what a stored one has wrong, is not checked again.
+    is_wrong = bool(_validate_spec(rules, before, before))
+    errors = _validate_spec(rules, spec, before, has_valid_template=not is_wrong)
+    return errors + _validate_change(spec, before)
+
+
+def _validate_spec(
+    rules: PodSpecRules, spec: Document, old: Document | None, *, has_valid_template: bool = True
+) -> Errors:
+    """Checks a spec. old: the stored one. has_valid_template: that one's pods are well-formed."""
     policy = spec["podManagementPolicy"]
     errors: Errors = []
     if policy not in ("OrderedReady", "Parallel"):
@@ -109,10 +124,26 @@ def validate_stateful_set(rules: PodSpecRules, document: Document, old: Document
     for field in ("whenDeleted", "whenScaled"):
         path = f"spec.persistentVolumeClaimRetentionPolicy.{field}"
         errors += one_of(path, retention.get(field), ("Retain", "Delete"))
+    for path, claim in items(spec, "volumeClaimTemplates", "spec") if old is None else ():
+        errors += validate_claim_spec(f"{path}.spec", claim.get("spec") or {})
     errors += non_negative("spec.replicas", spec.get("replicas"))
     errors += non_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
     errors += non_negative("spec.ordinals.start", at(spec, "ordinals", "start"))
-    return errors + _validate_pods(rules, spec, at(old or {}, "spec", "template"))
+    if old is None:
+        errors += named("spec.serviceName", spec.get("serviceName"), names.dns_label, is_required=False)
+    errors += workloads.validate_selector(spec, kind="statefulset")
+    selector, template = spec.get("selector"), spec["template"]
+    if selector is not None and any(error.field.startswith("spec.selector.") for error in errors):
+        errors.append(invalid("spec.selector", selector, ""))
+    else:
+        if selector != {}:
+            errors += workloads.validate_selector_matches_template(spec)
+        if has_valid_template:
+            old_template = at(old or {}, "template")
+            errors += validate_template("spec.template", _pods_to_be(template, spec), rules, old_template)
+        # Kubernetes checks these once more.
+        errors += validate_template_metadata("spec.template", template, rules, at(old or {}, "template"))
+    return errors + workloads.validate_always_restarts(template, kind="StatefulSet")
 
 
 def _validate_strategy(strategy: Document) -> Errors:
@@ -142,18 +173,6 @@ def _validate_rolling(path: str, rolling: Document) -> Errors:
     return errors
 
 
-def _validate_pods(rules: PodSpecRules, spec: Document, old_template: Document | None) -> Errors:
-    errors = workloads.validate_selector(spec, kind="statefulset")
-    selector, template = spec.get("selector"), spec["template"]
-    if selector is not None and any(error.field != "spec.selector" for error in errors):
-        errors.append(invalid("spec.selector", selector, ""))
-    else:
-        if selector != {}:
-            errors += workloads.validate_selector_matches_template(spec)
-        errors += validate_template("spec.template", _pods_to_be(template, spec), rules, old_template)
-    return errors + workloads.validate_always_restarts(template, kind="StatefulSet")
-
-
 _OF_CONTROLLER: Final = ("hostname", "subdomain")
 
 
@@ -162,27 +181,17 @@ def _pods_to_be(template: Document, spec: Document) -> Document:
 
     Claims replace volumes of their name.
     """
-    claims = [at(claim, "metadata", "name") for claim in spec.get("volumeClaimTemplates") or ()]
+    claims = [at(claim, "metadata", "name") or "" for claim in spec.get("volumeClaimTemplates") or ()]
     pods = template.get("spec") or {}
     if not claims and not any(field in pods for field in _OF_CONTROLLER):
         return template
     pods = {field: value for field, value in pods.items() if field not in _OF_CONTROLLER}
     if not claims:
         return {**template, "spec": pods}
-    named_so = set(claims)
-    pods["volumes"] = [
-        *(volume for volume in pods.get("volumes") or () if volume.get("name") not in named_so),
-        *(
-            {"name": name, "persistentVolumeClaim": {"claimName": name}}
-            for name in dict.fromkeys(claims)
-            if name
-        ),
-    ]
+    of_claims = {name: {"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims}
+    others = [volume for volume in pods.get("volumes") or () if volume.get("name", "") not in of_claims]
+    pods["volumes"] = [*of_claims.values(), *others]
     return {**template, "spec": pods}
-
-
-def validate_stateful_set_create(document: Document) -> Errors:
-    return named("spec.serviceName", document["spec"].get("serviceName"), names.dns_label, is_required=False)
 
 
 _MUTABLE: Final = frozenset(
@@ -198,8 +207,7 @@ _MUTABLE: Final = frozenset(
 )
 
 
-def validate_stateful_set_update(new: Document, old: Document) -> Errors:
-    spec, before = new["spec"], old["spec"]
+def _validate_change(spec: Document, before: Document) -> Errors:
     if all(spec.get(field) == before.get(field) for field in (spec.keys() | before.keys()) - _MUTABLE):
         return []
     text = (
@@ -223,8 +231,18 @@ def validate_stateful_set_status_update(new: Document, old: Document) -> Errors:
     return errors + workloads.validate_collision_count(new, old)
 
 
-def warn_stateful_set(new: Document, old: Document | None) -> list[str]:
-    if (at(new, "spec", "revisionHistoryLimit") or 0) >= 0:
-        return []
-    text = "a negative value retains all historical revisions; a value >= 0 is recommended"
-    return [f"spec.revisionHistoryLimit: {text}"]
+def warn_stateful_set(
+    warn_template: Callable[[Document, Document | None], list[str]], new: Document, old: Document | None
+) -> list[str]:
+    warnings = warn_template(new, old)
+    # As Kubernetes spells the path, of a create and of an update.
+    suffix = "" if old is None else ".Spec"
+    warnings += [
+        text
+        for path, claim in items(new["spec"], "volumeClaimTemplates", "spec")
+        for text in warn_claim_spec(f"{path}{suffix}", claim.get("spec") or {})
+    ]
+    if (at(new, "spec", "revisionHistoryLimit") or 0) < 0:
+        text = "a negative value retains all historical revisions; a value >= 0 is recommended"
+        warnings.append(f"spec.revisionHistoryLimit: {text}")
+    return warnings

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Final
@@ -43,8 +43,12 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         strategy=Strategy(
             prepare_create=clear_status,
             validate_ratcheting=partial(validate_cron_job, rules),
-            validate_create=validate_cron_job_create,
-            warn=with_template_warnings(rules, *_TEMPLATE, warn=warn_cron_job),
+            warn=partial(
+                warn_cron_job,
+                with_template_warnings(
+                    rules, *_TEMPLATE, warn=workloads.warn_name, warn_spec=warn_job_template
+                ),
+            ),
             update=UpdateStrategy(prepare=keep_status),
             has_generation=True,
         ),
@@ -84,27 +88,25 @@ NAME_MAX: Final = 63 - 11
 
 
 def validate_cron_job(rules: PodSpecRules, document: Document, old: Document | None) -> Errors:
-    spec = document["spec"]
-    errors = _validate_schedule("spec.schedule", spec.get("schedule", ""))
+    spec, before = document["spec"], (old or {}).get("spec") or {}
+    errors = _validate_schedule("spec.schedule", spec, may_have_zone="TZ" in before.get("schedule", ""))
     errors += non_negative("spec.startingDeadlineSeconds", spec.get("startingDeadlineSeconds"))
-    if "timeZone" in spec:
+    if "timeZone" in spec and spec["timeZone"] != before.get("timeZone"):
         errors += _validate_time_zone("spec.timeZone", spec["timeZone"])
     errors += one_of("spec.concurrencyPolicy", spec["concurrencyPolicy"], ("Allow", "Forbid", "Replace"))
     errors += _validate_job_template(
         rules, "spec.jobTemplate.spec", spec["jobTemplate"]["spec"], at(old or {}, *_TEMPLATE)
     )
     errors += non_negative("spec.successfulJobsHistoryLimit", spec.get("successfulJobsHistoryLimit"))
-    return errors + non_negative("spec.failedJobsHistoryLimit", spec.get("failedJobsHistoryLimit"))
+    errors += non_negative("spec.failedJobsHistoryLimit", spec.get("failedJobsHistoryLimit"))
+    if old is None and len(name := document["metadata"].get("name", "")) > NAME_MAX:
+        errors.append(invalid("metadata.name", name, f"must be no more than {NAME_MAX} characters"))
+    return errors
 
 
-def validate_cron_job_create(document: Document) -> Errors:
-    name = document["metadata"].get("name", "")
-    if len(name) <= NAME_MAX:
-        return []
-    return [invalid("metadata.name", name, f"must be no more than {NAME_MAX} characters")]
-
-
-def _validate_schedule(path: str, schedule: str) -> Errors:
+def _validate_schedule(path: str, spec: Document, *, may_have_zone: bool) -> Errors:
+    """may_have_zone: the stored schedule has a time zone, as was allowed once."""
+    schedule = spec.get("schedule", "")
     if not schedule:
         return [required(path)]
     errors: Errors = []
@@ -112,8 +114,11 @@ def _validate_schedule(path: str, schedule: str) -> Errors:
         check_schedule(schedule)
     except InvalidSchedule as error:
         errors.append(invalid(path, schedule, str(error)))
-    if "TZ" in schedule:
+    if "TZ" in schedule and not may_have_zone:
         text = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
+        errors.append(invalid(path, schedule, text))
+    elif "TZ" in schedule and "timeZone" in spec:
+        text = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
         errors.append(invalid(path, schedule, text))
     return errors
 
@@ -121,10 +126,12 @@ def _validate_schedule(path: str, schedule: str) -> Errors:
 def _validate_time_zone(path: str, zone: str) -> Errors:
     if not zone:
         return [invalid(path, zone, "timeZone must be nil or non-empty string")]
+    unknown = f"unknown time zone {zone}"
     if zone.lower() == "local":
         text = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
-        return [invalid(path, zone, text)]
-    return [] if is_zone(zone) else [invalid(path, zone, f"unknown time zone {zone}")]
+        errors = [invalid(path, zone, text)]
+        return errors if zone == "Local" else [*errors, invalid(path, zone, unknown)]
+    return [] if is_zone(zone) else [invalid(path, zone, unknown)]
 
 
 def _validate_job_template(
@@ -138,9 +145,20 @@ def _validate_job_template(
     return errors
 
 
-def warn_cron_job(new: Document, old: Document | None) -> list[str]:
-    job_spec = new["spec"]["jobTemplate"]["spec"]
-    return workloads.warn_name(new, old) + warn_job_spec("spec.jobTemplate.spec", job_spec)
+def warn_job_template(document: Document) -> list[str]:
+    return warn_job_spec("spec.jobTemplate.spec", document["spec"]["jobTemplate"]["spec"])
+
+
+def warn_cron_job(
+    warn_template: Callable[[Document, Document | None], list[str]], new: Document, old: Document | None
+) -> list[str]:
+    warnings = warn_template(new, old)
+    if old is not None and "TZ" in new["spec"].get("schedule", ""):
+        warnings.append(
+            "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see "
+            "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
+        )
+    return warnings
 
 
 # ---- columns

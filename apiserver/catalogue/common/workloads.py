@@ -51,12 +51,14 @@ def int_or_percent_value(value: int | str | None) -> int:
 # ---- selector and template
 
 
-def validate_selector(spec: Document, *, kind: str, is_required: bool = True) -> Errors:
+def validate_selector(
+    spec: Document, *, kind: str, is_required: bool = True, allows_invalid_values: bool = False
+) -> Errors:
     """Checks that `spec.selector` is there, well-formed, and not empty."""
     selector = spec.get("selector")
     if selector is None:
         return [required("spec.selector")] if is_required else []
-    errors = label_selector("spec.selector", selector)
+    errors = label_selector("spec.selector", selector, allows_invalid_values=allows_invalid_values)
     if not selector.get("matchLabels") and not selector.get("matchExpressions"):
         errors.append(invalid("spec.selector", selector, f"empty selector is invalid for {kind}"))
     return errors
@@ -84,7 +86,9 @@ def validate_always_restarts(template: Document, *, kind: str) -> Errors:
     return errors
 
 
-def validate_selector_update(new: Document, old: Document) -> Errors:
+def validate_selector_update(new: Document, old: Document | None) -> Errors:
+    if old is None:
+        return []
     return immutable("spec.selector", at(new, "spec", "selector"), at(old, "spec", "selector"))
 
 

@@ -22,13 +22,9 @@ def validate_template(
 
     old: the stored one, if there is one. Source: pkg/apis/core/validation, ValidatePodTemplateSpec.
     """
-    meta, spec = template.get("metadata") or {}, template.get("spec") or {}
-    annotations, where = meta.get("annotations") or {}, join(path, "annotations")
-    spec_path = join(path, "spec")
-    old_annotations = at(old or {}, "metadata", "annotations") or {}
-    errors = object_meta.validate_labels(meta.get("labels"), join(path, "labels"))
-    errors += object_meta.validate_annotations(annotations, where)
-    errors += pod_annotations.validate_meaning(where, annotations, spec, rules.options, old_annotations)
+    spec, spec_path = template.get("spec") or {}, join(path, "spec")
+    annotations = at(template, "metadata", "annotations") or {}
+    errors = validate_template_metadata(path, template, rules, old)
     errors += rules.validate(spec_path, spec, None, at(old or {}, "spec"))
     if pod_annotations.mentions(annotations, pod_annotations.OF_PROFILES):
         errors += pod_annotations.validate_seccomp_fields(annotations, spec_path, spec)
@@ -37,6 +33,17 @@ def validate_template(
         text = "ephemeral containers not allowed in pod template"
         errors.append(forbidden(f"{spec_path}.ephemeralContainers", text))
     return errors
+
+
+def validate_template_metadata(
+    path: str, template: Document, rules: PodSpecRules, old: Document | None
+) -> Errors:
+    meta, spec = template.get("metadata") or {}, template.get("spec") or {}
+    annotations, where = meta.get("annotations") or {}, join(path, "annotations")
+    old_annotations = at(old or {}, "metadata", "annotations") or {}
+    errors = object_meta.validate_labels(meta.get("labels"), join(path, "labels"))
+    errors += object_meta.validate_annotations(annotations, where)
+    return errors + pod_annotations.validate_meaning(where, annotations, spec, rules.options, old_annotations)
 
 
 # ---- columns
@@ -86,18 +93,22 @@ def with_template_warnings(
     rules: PodSpecRules,
     *template: str,
     warn: Callable[[Document, Document | None], list[str]] | None = None,
+    warn_spec: Callable[[Document], list[str]] | None = None,
 ) -> Callable[[Document, Document | None], list[str]]:
-    """Returns the warnings of a kind, followed by those about its template wherever its spec is new.
+    """Returns the warnings of a kind, followed by those about its spec and its template where these are new.
 
-    template: its path. warn: what else clients of the kind are warned of. Source: pkg/api/pod,
+    template: its path. warn, warn_spec: what else clients of the kind are warned of. Source: pkg/api/pod,
     GetWarningsForPodTemplate, and WarningsOnUpdate of the kinds' strategies.
     """
     path, has_git_repos = ".".join(template), rules.options.git_repos
 
     def warnings(new: Document, old: Document | None) -> list[str]:
         found = warn(new, old) if warn is not None else []
-        pods = at(new, *template)
-        if pods is not None and (old is None or _generation(new) != _generation(old)):
+        if old is not None and _generation(new) == _generation(old):
+            return found
+        if warn_spec is not None:
+            found += warn_spec(new)
+        if (pods := at(new, *template)) is not None:
             found += pod_warnings(path, pods, has_git_repos=has_git_repos)
         return found
 

@@ -33,7 +33,16 @@ def old_strategy(v1: BuiltinType, *, selector_may_change: bool) -> Strategy:
     strategy = v1.strategy._replace(orphans_by_default=True)
     if not selector_may_change:
         return strategy
-    return strategy._replace(update=strategy.update._replace(validate=_no_errors))
+
+    def validate(new: Document, old: Document | None) -> Errors:
+        """Compares the selector of an update with itself."""
+        if old is not None:
+            selector = {k: v for k, v in new["spec"].items() if k == "selector"}
+            others = {k: v for k, v in old["spec"].items() if k != "selector"}
+            old = {**old, "spec": others | selector}
+        return strategy.validate_ratcheting(new, old)
+
+    return strategy._replace(validate_ratcheting=validate)
 
 
 def old_deployment_strategy(v1: BuiltinType) -> Strategy:
@@ -41,10 +50,6 @@ def old_deployment_strategy(v1: BuiltinType) -> Strategy:
     strategy = old_strategy(v1, selector_may_change=True)
 
     return strategy._replace(validate=validate_rollback)
-
-
-def _no_errors(new: Document, old: Document) -> Errors:
-    return []
 
 
 def validate_rollback(document: Document) -> Errors:

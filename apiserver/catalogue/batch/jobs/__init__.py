@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from apiserver.catalogue.batch.jobs.specs import validate_job_spec, warn_job_spec
-from apiserver.catalogue.batch.jobs.statuses import validate_job_status_update
+from apiserver.catalogue.batch.jobs.statuses import StatusRules, validate_job_status_update
 from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, field_text, status_subresource
 from apiserver.catalogue.common import workloads
 from apiserver.catalogue.pod_specs.templates import POD_TEMPLATE_COLUMNS, with_template_warnings
@@ -21,7 +20,7 @@ from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, invalid, required
 from apiserver.meta import names, table, timestamps
 from apiserver.meta.table import AGE, Column, columns
-from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status, only_status
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import immutable
 from apiserver.validation.defaults import setting, setting_empty
@@ -40,13 +39,18 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         "io.k8s.api.batch.v1.Job",
         categories=("all",),
         defaults=DEFAULTS,
-        subresources=(status_subresource(validate_job_status_update),),
+        subresources=(
+            status_subresource(
+                partial(validate_job_status_update, StatusRules.of(gates)), prepare=prepare_status_update
+            ),
+        ),
         strategy=Strategy(
             prepare_create=prepare_job_create,
-            validate_ratcheting=partial(validate_job, rules),
-            validate_create=validate_job_create,
-            warn=with_template_warnings(rules, "spec", "template", warn=warn_job),
-            update=UpdateStrategy(prepare=prepare_job_update, validate=validate_job_update),
+            validate_ratcheting=partial(validate_job, rules, JobRules.of(gates)),
+            warn=with_template_warnings(
+                rules, "spec", "template", warn=workloads.warn_name, warn_spec=warn_job
+            ),
+            update=UpdateStrategy(prepare=prepare_job_update),
             has_generation=True,
             orphans_by_default=True,
             delete_warning=_ORPHANS_TEXT,
@@ -80,7 +84,7 @@ INT32_MAX: Final = (1 << 31) - 1
 
 
 def _complete_job(job: Document) -> None:
-    spec, meta = job["spec"], job["metadata"]
+    spec = job["spec"]
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
     has_failure_policy = "podFailurePolicy" in spec
@@ -92,10 +96,14 @@ def _complete_job(job: Document) -> None:
         manualSelector=False,
         podReplacementPolicy="Failed" if has_failure_policy else "TerminatingOrFailed",
     )(spec)
-    labels = at(spec, "template", "metadata", "labels")
-    if labels and not meta.get("labels"):
+    _default_labels(job)
+
+
+def _default_labels(job: Document) -> None:
+    labels = at(job["spec"], "template", "metadata", "labels")
+    if labels and not job["metadata"].get("labels"):
         # The same object: labels that the pods get for their selector are the job's then, too.
-        meta["labels"] = labels
+        job["metadata"]["labels"] = labels
 
 
 DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
@@ -138,28 +146,83 @@ def prepare_job_update(new: Document, old: Document) -> None:
         new["metadata"]["labels"] = dict(new["metadata"]["labels"])
 
 
+def prepare_status_update(new: Document, old: Document) -> None:
+    only_status(new, old)
+    _default_labels(new)
+    if "labels" in new["metadata"]:
+        new["metadata"]["labels"] = dict(new["metadata"]["labels"])
+
+
 # ---- jobs
 
 
-def validate_job(rules: PodSpecRules, job: Document, old: Document | None) -> Errors:
-    meta, spec = job["metadata"], job["spec"]
-    errors = validate_job_spec(rules, "spec", spec, at(old or {}, "spec", "template"))
-    selector = spec.get("selector")
-    if selector is None:
-        errors.append(required("spec.selector"))
-    malformed = label_selector("spec.selector", selector)
-    errors += malformed or workloads.validate_selector_matches_template(spec)
-    completions = spec.get("completions") or 0
-    if spec.get("completionMode") == "Indexed" and completions > 0:
-        host = f"{meta.get('name', '')}-{completions - 1}"
-        if names.dns_label(host):
-            text = f"will not able to create pod with invalid DNS label: {host}"
-            errors.append(invalid("metadata.name", meta.get("name", ""), text))
+class JobRules(NamedTuple):
+    """What of the template of a suspended job that runs no pods may change, also after it was started.
+
+    has_free_resources: what its containers ask for. has_free_scheduling: where pods run; without it only
+    before the job is started.
+    """
+
+    has_free_resources: bool
+    has_free_scheduling: bool
+
+    @classmethod
+    def of(cls, gates: FeatureGates) -> JobRules:
+        return cls(
+            gates.is_on("MutablePodResourcesForSuspendedJobs"),
+            gates.is_on("MutableSchedulingDirectivesForSuspendedJobs"),
+        )
+
+
+def validate_job(pods: PodSpecRules, rules: JobRules, job: Document, old: Document | None) -> Errors:
+    spec, before = job["spec"], (old or {}).get("spec") or {}
+    has_prefixed_labels = True
+    if old is not None:
+        old_labels = at(before, "template", "metadata", "labels") or {}
+        has_prefixed_labels = CONTROLLER_UID in old_labels and JOB_NAME in old_labels
+    errors = _validate_generated_selector(job, has_prefixed_labels=has_prefixed_labels)
+    of_spec = _validate_spec(pods, spec, before)
+    errors += of_spec + _validate_hosts(job["metadata"].get("name", ""), spec)
+    if old is None:
+        return errors
+    # Kubernetes checks the spec once more with an update.
+    errors += of_spec + _validate_completions_update(spec, before)
+    errors += workloads.validate_selector_update(job, old)
+    errors += _validate_template_update(rules, spec, old)
+    for field in _IMMUTABLE:
+        errors += immutable(f"spec.{field}", spec.get(field), before.get(field))
     return errors
 
 
-def validate_job_create(job: Document) -> Errors:
-    return _validate_generated_selector(job, has_prefixed_labels=True)
+_IMMUTABLE: Final = (
+    "completionMode",
+    "podFailurePolicy",
+    "backoffLimitPerIndex",
+    "managedBy",
+    "successPolicy",
+)
+
+
+def _validate_spec(pods: PodSpecRules, spec: Document, before: Document) -> Errors:
+    errors = validate_job_spec(pods, "spec", spec, before.get("template"))
+    selector = spec.get("selector")
+    if selector is None:
+        return [*errors, required("spec.selector"), *workloads.validate_selector_matches_template(spec)]
+    keeps_values = bool(label_selector("", before.get("selector")))
+    errors += label_selector("spec.selector", selector, allows_invalid_values=keeps_values)
+    if not label_selector("", selector):
+        errors += workloads.validate_selector_matches_template(spec)
+    return errors
+
+
+def _validate_hosts(name: str, spec: Document) -> Errors:
+    """Checks that the pods of all indexes can have their names as hosts."""
+    completions = spec.get("completions") or 0
+    if spec.get("completionMode") != "Indexed" or completions <= 0:
+        return []
+    host = f"{name}-{completions - 1}"
+    text = f"will not able to create pod with invalid DNS label: {host}"
+    return [invalid("metadata.name", name, text)] if names.dns_label(host) else []
 
 
 def _validate_generated_selector(job: Document, *, has_prefixed_labels: bool) -> Errors:
@@ -183,25 +246,6 @@ def _validate_generated_selector(job: Document, *, has_prefixed_labels: bool) ->
     return errors
 
 
-def validate_job_update(new: Document, old: Document) -> Errors:
-    spec, before = new["spec"], old["spec"]
-    old_labels = at(before, "template", "metadata", "labels") or {}
-    has_prefixed_labels = CONTROLLER_UID in old_labels and JOB_NAME in old_labels
-    errors = _validate_generated_selector(new, has_prefixed_labels=has_prefixed_labels)
-    errors += _validate_completions_update(spec, before)
-    errors += workloads.validate_selector_update(new, old)
-    errors += _validate_template_update(new, old)
-    for field in (
-        "completionMode",
-        "podFailurePolicy",
-        "backoffLimitPerIndex",
-        "managedBy",
-        "successPolicy",
-    ):
-        errors += immutable(f"spec.{field}", spec.get(field), before.get(field))
-    return errors
-
-
 def _validate_completions_update(spec: Document, before: Document) -> Errors:
     """Indexed jobs may change their completions together with their parallelism."""
     path, completions = "spec.completions", spec.get("completions")
@@ -215,35 +259,68 @@ def _validate_completions_update(spec: Document, before: Document) -> Errors:
 _SCHEDULING: Final = ("nodeSelector", "tolerations", "schedulingGates")
 
 
-def _validate_template_update(new: Document, old: Document) -> Errors:
-    """The scheduling fields of a suspended job that has never run may change; nothing else may."""
-    template, before = new["spec"]["template"], old["spec"]["template"]
-    if old["spec"].get("suspend") and not at(old, "status", "startTime"):
-        template, before = _without_scheduling(template), _without_scheduling(before)
-    if template == before:
-        return []
-    return immutable("spec.template", new["spec"]["template"], old["spec"]["template"])
+def _validate_template_update(rules: JobRules, spec: Document, old: Document) -> Errors:
+    """Checks that a template stays, but for what may change while the job is suspended."""
+    template, before = spec["template"], old["spec"]["template"]
+    is_suspended, status = bool(old["spec"].get("suspend")), old.get("status") or {}
+    has_started = bool(status.get("startTime"))
+    is_idle = is_suspended and not status.get("active") and (not has_started or _is_said_suspended(status))
+    if is_idle if rules.has_free_scheduling else is_suspended and not has_started:
+        before = _with_scheduling_of(template, before)
+    if is_idle and rules.has_free_resources:
+        pods = template.get("spec") or {}
+        expected = _with_resources_of(pods, before.get("spec") or {})
+        return immutable("spec.template.spec", pods, expected)
+    return immutable("spec.template", template, before)
 
 
-def _without_scheduling(template: Document) -> Document:
-    template = copy.deepcopy(template)
-    for field in ("labels", "annotations"):
-        (template.get("metadata") or {}).pop(field, None)
-    spec = template.get("spec") or {}
-    for field in _SCHEDULING:
-        spec.pop(field, None)
-    if "affinity" in spec:
-        spec["affinity"].pop("nodeAffinity", None)
-        if not spec["affinity"]:
-            del spec["affinity"]
-    return template
+def _is_said_suspended(status: Document) -> bool:
+    return any(
+        condition.get("type") == "Suspended" and condition.get("status") == "True"
+        for condition in status.get("conditions") or ()
+    )
+
+
+def _with_scheduling_of(template: Document, before: Document) -> Document:
+    """Returns the old template with what the new one says of where pods run."""
+    pods, meta = template.get("spec") or {}, template.get("metadata") or {}
+    kept = _without(before.get("spec") or {}, (*_SCHEDULING, "affinity"))
+    kept |= {field: pods[field] for field in _SCHEDULING if field in pods}
+    affinity = _without(at(before, "spec", "affinity") or {}, ("nodeAffinity",))
+    if "affinity" in pods:
+        on_nodes = pods["affinity"].get("nodeAffinity")
+        kept["affinity"] = affinity | ({} if on_nodes is None else {"nodeAffinity": on_nodes})
+    elif affinity:
+        kept["affinity"] = affinity
+    kept_meta = _without(before.get("metadata") or {}, ("labels", "annotations"))
+    kept_meta |= {field: meta[field] for field in ("labels", "annotations") if field in meta}
+    return {**before, "spec": kept, "metadata": kept_meta}
+
+
+def _with_resources_of(pods: Document, before: Document) -> Document:
+    """Returns the old pods with what the new ones ask for, if their containers are the same."""
+    kept = dict(before)
+    for field in ("containers", "initContainers"):
+        new, old = pods.get(field) or (), before.get(field) or ()
+        if len(new) == len(old) and new:
+            kept[field] = [
+                {**_without(was, ("resources",)), "resources": now.get("resources") or {}}
+                if now.get("name") == was.get("name")
+                else was
+                for now, was in zip(new, old, strict=True)
+            ]
+    return kept
+
+
+def _without(document: Document, fields: Collection[str]) -> Document:
+    return {field: value for field, value in document.items() if field not in fields}
 
 
 # ---- warnings
 
 
-def warn_job(new: Document, old: Document | None) -> list[str]:
-    return workloads.warn_name(new, old) + warn_job_spec("spec", new["spec"])
+def warn_job(job: Document) -> list[str]:
+    return warn_job_spec("spec", job["spec"])
 
 
 # ---- columns

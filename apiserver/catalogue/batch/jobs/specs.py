@@ -293,22 +293,31 @@ def parse_indexes(text: str, completions: int) -> list[tuple[int, int]]:
     """
     intervals: list[tuple[int, int]] = []
     for part in text.split(",") if text else ():
-        limits = part.split("-")
-        if len(limits) > 2:
-            raise InvalidIndexes(
-                f"the fragment {quote(part)} violates the requirement that an index interval can have at "
-                "most two parts separated by '-'"
-            )
-        first = _parse_index(limits[0], completions)
-        last = _parse_index(limits[-1], completions)
-        for previous, current in (
-            *([(intervals[-1][1], first)] if intervals else []),
-            *([(first, last)] if len(limits) == 2 else []),
-        ):
-            if previous >= current:
-                raise InvalidIndexes(f"non-increasing order, previous: {previous}, current: {current}")
+        first, last = parse_interval(part, completions)
+        if intervals:
+            _check_increase(intervals[-1][1], first)
         intervals.append((first, last))
     return intervals
+
+
+def parse_interval(text: str, completions: int) -> tuple[int, int]:
+    """Returns the first and the last index of a part of a list. Raises InvalidIndexes."""
+    limits = text.split("-")
+    if len(limits) > 2:
+        raise InvalidIndexes(
+            f"the fragment {quote(text)} violates the requirement that an index interval can have at "
+            "most two parts separated by '-'"
+        )
+    first = _parse_index(limits[0], completions)
+    last = _parse_index(limits[-1], completions)
+    if len(limits) == 2:
+        _check_increase(first, last)
+    return first, last
+
+
+def _check_increase(previous: int, current: int) -> None:
+    if previous >= current:
+        raise InvalidIndexes(f"non-increasing order, previous: {previous}, current: {current}")
 
 
 def _parse_index(text: str, completions: int) -> int:

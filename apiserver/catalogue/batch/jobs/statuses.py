@@ -6,33 +6,65 @@ Source: pkg/registry/batch/job/strategy.go, getStatusValidationOptions.
 
 from __future__ import annotations
 
-from typing import Any, Final
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
-from apiserver.catalogue.batch.jobs.specs import InvalidIndexes, invalid_structure, parse_indexes
+from apiserver.catalogue.batch.jobs.specs import (
+    InvalidIndexes,
+    invalid_structure,
+    parse_indexes,
+    parse_interval,
+)
 from apiserver.catalogue.common import workloads
+from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, duplicate, invalid, required
 from apiserver.golang.formatting import go_struct_fields
+from apiserver.validation.checks import IMMUTABLE
 from apiserver.vocabulary import Document
 
 _COUNTS: Final = ("active", "succeeded", "failed", "ready", "terminating")
-_NEVER_TOGETHER: Final = (
-    ("Complete", "Failed", "Complete=True and Failed=true"),
-    ("Complete", "FailureTarget", "Complete=True and FailureTarget=true"),
-    ("SuccessCriteriaMet", "Failed", "SuccessCriteriaMet=True and Failed=true"),
-    ("SuccessCriteriaMet", "FailureTarget", "SuccessCriteriaMet=True and FailureTarget=true"),
-)
 
 
-def validate_job_status_update(new: Document, old: Document) -> Errors:
+class StatusRules(NamedTuple):
+    """are_others_checked: other controllers write (gate JobManagedBy), and are checked.
+
+    may_always_succeed: jobs without a policy of success may meet its criteria, too.
+    """
+
+    are_others_checked: bool
+    may_always_succeed: bool
+
+    @classmethod
+    def of(cls, gates: FeatureGates) -> StatusRules:
+        are_others_checked = gates.is_on("JobManagedBy")
+        return cls(are_others_checked, are_others_checked or gates.is_on("JobPodReplacementPolicy"))
+
+
+def validate_job_status_update(rules: StatusRules, new: Document, old: Document) -> Errors:
     status, before = new.get("status") or {}, old.get("status") or {}
     held, held_before = _held(status), _held(before)
     errors = workloads.validate_counts(status, _COUNTS)
     errors += _validate_uncounted(status.get("uncountedTerminatedPods") or {})
-    errors += _validate_conditions(held, held_before, new["spec"])
-    errors += _validate_times(new, status, before, held, held_before)
-    errors += _validate_end(status, before, held, held_before)
-    errors += _validate_indexes(new["spec"], status, before)
-    return errors + _validate_counters(new["spec"], status, before)
+    if rules.are_others_checked:
+        errors += _validate_conditions(status, before)
+        errors += _validate_end(new["spec"], status, before)
+        errors += _validate_indexes(new["spec"], status, before)
+        errors += _validate_pods(status, before)
+    may_succeed = rules.may_always_succeed or "SuccessCriteriaMet" in held_before
+    errors += _validate_success(new["spec"], held, may_succeed=may_succeed)
+    if rules.are_others_checked:
+        errors += _validate_change(new["spec"], status, before)
+    texts: list[str] = []
+    if "SuccessCriteriaMet" in held_before - held:
+        texts.append("cannot disable the SuccessCriteriaMet=True condition")
+    if "Complete" in held_before and "SuccessCriteriaMet" in held - held_before:
+        texts.append("cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions")
+    return errors + _of_conditions(texts)
+
+
+def _of_conditions(texts: Iterable[str]) -> Errors:
+    return [invalid_structure("status.conditions", text) for text in texts]
 
 
 def _held(status: Document) -> frozenset[str]:
@@ -54,76 +86,95 @@ def _validate_uncounted(uncounted: Document) -> Errors:
     return errors
 
 
-def _validate_conditions(held: frozenset[str], before: frozenset[str], spec: Document) -> Errors:
-    texts = [
-        f"cannot set {text} conditions"
-        for one, other, text in _NEVER_TOGETHER
-        if {one, other} <= held and not {one, other} <= before
-    ]
-    texts += [
-        f"cannot disable the terminal {condition}=True condition"
-        for condition in ("Failed", "Complete", "FailureTarget")
-        if condition in before - held
-    ]
-    if "SuccessCriteriaMet" in before - held:
-        texts.append("cannot disable the SuccessCriteriaMet=True condition")
-    if "Complete" in before and "SuccessCriteriaMet" in held - before:
-        texts.append("cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions")
-    if "successPolicy" in spec and "Complete" in held and "SuccessCriteriaMet" not in held:
-        texts.append("cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True")
-    return [invalid_structure("status.conditions", text) for text in texts]
-
-
-def _validate_times(
-    job: Document, status: Document, before: Document, held: frozenset[str], held_before: frozenset[str]
-) -> Errors:
+def _validate_conditions(status: Document, before: Document) -> Errors:
+    """Checks how a job ends, where that is new: its conditions, and when."""
+    held, is_new = _held(status), _held(status) ^ _held(before)
+    errors = _of_conditions(
+        f"cannot set Complete=True and {other}=true conditions"
+        for other in ("Failed", "FailureTarget")
+        if {"Complete", other} <= held and not is_new.isdisjoint({"Complete", other})
+    )
     started, completed = status.get("startTime"), status.get("completionTime")
-    is_complete = "Complete" in held
-    path = "status.completionTime"
-    errors: Errors = []
-    is_new = completed != before.get("completionTime")
-    if is_new or is_complete != ("Complete" in held_before):
+    path, is_complete = "status.completionTime", "Complete" in held
+    is_time_new = completed != before.get("completionTime")
+    if is_time_new or "Complete" in is_new:
         if completed and not is_complete:
             text = "cannot set completionTime when there is no Complete=True condition"
             errors.append(invalid(path, completed, text))
         if is_complete and not completed:
             errors.append(required(path, "completionTime is required for Complete jobs"))
     # Times in UTC compare as texts.
-    is_either_new = is_new or started != before.get("startTime")
+    is_either_new = is_time_new or started != before.get("startTime")
     if is_either_new and started and completed and completed < started:
-        errors.append(invalid(path, completed, "completionTime cannot be set before startTime"))
-    if is_new and completed and before.get("completionTime"):
-        errors.append(invalid(path, completed, "completionTime cannot be mutated"))
-    if before.get("startTime") not in (None, started) and not job["spec"].get("suspend"):
-        errors.append(required("status.startTime", "startTime cannot be removed for unsuspended job"))
+        errors.append(invalid(path, completed, "must be equal to or after `startTime`"))
+    is_failure_new = "Failed" in is_new or status.get("failedIndexes") != before.get("failedIndexes")
+    if is_failure_new and "Failed" in held and "FailureTarget" not in held:
+        errors += _of_conditions(
+            ["cannot set Failed=True condition without the FailureTarget=true condition"]
+        )
+    is_success_new = not is_new.isdisjoint({"Complete", "SuccessCriteriaMet"})
+    if is_success_new and is_complete and "SuccessCriteriaMet" not in held:
+        errors += _of_conditions(
+            ["cannot set Complete=True condition without the SuccessCriteriaMet=true condition"]
+        )
     return errors
 
 
-def _validate_end(
-    status: Document, before: Document, held: frozenset[str], held_before: frozenset[str]
-) -> Errors:
-    """A job that has ended has no pods running."""
-    ended = {"Complete", "Failed"}
-    if not held & ended:
-        return []
-    is_new = not held_before & ended
+_ENDS: Final = frozenset({"Complete", "Failed"})
 
-    def is_changed(field: str) -> bool:
-        return is_new or status.get(field) != before.get(field)
 
+def _is_finished(status: Document) -> bool:
+    return not _held(status).isdisjoint(_ENDS)
+
+
+def _is_end_new(status: Document, before: Document, field: str) -> bool:
+    """Tells whether a job has ended and that, or the field, is new."""
+    is_changed = status.get(field) != before.get(field) or not _is_finished(before)
+    return _is_finished(status) and is_changed
+
+
+def _validate_end(spec: Document, status: Document, before: Document) -> Errors:
+    """Checks that a job that has ended has been started, and has no pods left to run or to count."""
     errors: Errors = []
-    if status.get("active", 0) > 0 and is_changed("active"):
+    if status.get("active", 0) > 0 and _is_end_new(status, before, "active"):
         errors.append(invalid("status.active", status["active"], "active>0 is invalid for finished job"))
-    if not status.get("startTime") and is_changed("startTime"):
+    wants_nothing = bool(spec.get("suspend")) and spec.get("completions") == 0
+    if not status.get("startTime") and not wants_nothing and _is_end_new(status, before, "startTime"):
         errors.append(required("status.startTime", "startTime is required for finished job"))
     uncounted = status.get("uncountedTerminatedPods") or {}
-    if any(uncounted.values()) and is_changed("uncountedTerminatedPods"):
-        text = "uncountedTerminatedPods needs to be empty for finished job"
-        errors.append(invalid("status.uncountedTerminatedPods", go_struct_fields(uncounted), text))
-    if (status.get("terminating") or 0) > 0 and is_changed("terminating"):
+    if any(uncounted.values()) and _is_end_new(status, before, "uncountedTerminatedPods"):
+        shown = go_struct_fields({"succeeded": None, "failed": None} | uncounted)
+        errors.append(invalid("status.uncountedTerminatedPods", shown, "must be empty for finished job"))
+    return errors
+
+
+def _validate_pods(status: Document, before: Document) -> Errors:
+    errors: Errors = []
+    if (status.get("terminating") or 0) > 0 and _is_end_new(status, before, "terminating"):
         text = "terminating>0 is invalid for finished job"
         errors.append(invalid("status.terminating", status["terminating"], text))
+    ready, active = status.get("ready"), status.get("active", 0)
+    is_new = ready != before.get("ready") or active != before.get("active", 0)
+    if is_new and ready is not None and ready > active:
+        errors.append(invalid("status.ready", ready, "cannot set more ready pods than active"))
     return errors
+
+
+def _validate_success(spec: Document, held: frozenset[str], *, may_succeed: bool) -> Errors:
+    """may_succeed: jobs that have no indexes, or no policy of success, may meet its criteria."""
+    is_met, texts = "SuccessCriteriaMet" in held, []
+    if is_met and not may_succeed and spec.get("completionMode") != "Indexed":
+        texts.append("cannot set SuccessCriteriaMet to NonIndexed Job")
+    texts += [
+        f"cannot set SuccessCriteriaMet=True and {other}=true conditions"
+        for other in ("Failed", "FailureTarget")
+        if is_met and other in held
+    ]
+    if is_met and not may_succeed and "successPolicy" not in spec:
+        texts.append("cannot set SuccessCriteriaMet=True for Job without SuccessPolicy")
+    if not is_met and "Complete" in held and "successPolicy" in spec:
+        texts.append("cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True")
+    return _of_conditions(texts)
 
 
 def _validate_indexes(spec: Document, status: Document, before: Document) -> Errors:
@@ -134,17 +185,16 @@ def _validate_indexes(spec: Document, status: Document, before: Document) -> Err
     errors: Errors = []
     if is_completed_new:
         errors += _validate_list("completedIndexes", completed, completions)
-        if completed and spec.get("completionMode") != "Indexed":
-            text = "cannot set non-empty completedIndexes when non-indexed completion mode"
-            errors.append(invalid("status.completedIndexes", completed, text))
-    if is_failed_new and failed is not None:
-        if has_limit:
-            errors += _validate_list("failedIndexes", failed, completions)
-        else:
-            text = "cannot set non-null failedIndexes when backoffLimitPerIndex is null"
-            errors.append(invalid("status.failedIndexes", failed, text))
-    if (is_completed_new or is_failed_new) and completions is not None and not errors:
-        common = _first_common(completed, failed or "", completions)
+    if is_failed_new and failed is not None and has_limit:
+        errors += _validate_list("failedIndexes", failed, completions)
+    if is_completed_new and completed and spec.get("completionMode") != "Indexed":
+        text = "cannot set non-empty completedIndexes when non-indexed completion mode"
+        errors.append(invalid("status.completedIndexes", completed, text))
+    if is_failed_new and failed is not None and not has_limit:
+        text = "cannot set non-null failedIndexes when backoffLimitPerIndex is null"
+        errors.append(invalid("status.failedIndexes", failed, text))
+    if (is_completed_new or is_failed_new) and completions is not None and failed is not None:
+        common = _first_common(completed, failed, completions)
         if common is not None:
             text = f"failedIndexes and completedIndexes overlap at index: {common}"
             errors.append(invalid("status.failedIndexes", failed, text))
@@ -161,12 +211,8 @@ def _validate_list(field: str, indexes: str, completions: int | None) -> Errors:
 
 
 def _first_common(one: str, other: str, completions: int) -> int | None:
-    """Returns the first index that is in both lists. A list that cannot be parsed has none."""
-    try:
-        intervals, others = parse_indexes(one, completions), parse_indexes(other, completions)
-    except InvalidIndexes:
-        return None
-    left, right = iter(intervals), iter(others)
+    """Returns the first index that is in both lists. Parts that cannot be parsed have none."""
+    left, right = _intervals(one, completions), _intervals(other, completions)
     a, b = next(left, None), next(right, None)
     while a is not None and b is not None:
         if a[0] <= b[1] and b[0] <= a[1]:
@@ -178,18 +224,43 @@ def _first_common(one: str, other: str, completions: int) -> int | None:
     return None
 
 
-def _validate_counters(spec: Document, status: Document, before: Document) -> Errors:
-    """The numbers of ended pods do not fall, unless the job itself gets smaller."""
+def _intervals(text: str, completions: int) -> Iterator[tuple[int, int]]:
+    for part in text.split(",") if text else ():
+        with contextlib.suppress(InvalidIndexes):
+            yield parse_interval(part, completions)
+
+
+def _validate_change(spec: Document, status: Document, before: Document) -> Errors:
+    """Checks that ends stay, that times stay, and that numbers of ended pods do not fall.
+
+    Indexed jobs that run all their pods at once may get smaller.
+    """
+    gone = _held(before) - _held(status)
+    errors = _of_conditions(
+        f"cannot disable the terminal {condition}=True condition"
+        for condition in ("Failed", "Complete", "FailureTarget")
+        if condition in gone
+    )
     is_elastic = spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get(
         "parallelism"
     )
-    errors: Errors = []
     for field in ("failed",) if is_elastic else ("failed", "succeeded"):
-        count: Any = status.get(field, 0)
+        count = status.get(field, 0)
         if count < before.get(field, 0):
             errors.append(invalid(f"status.{field}", count, f"cannot decrease the {field} counter"))
-    ready, active = status.get("ready") or 0, status.get("active", 0)
-    is_new = ready != (before.get("ready") or 0) or active != before.get("active", 0)
-    if is_new and ready > active:
-        errors.append(invalid("status.ready", ready, "cannot set more ready pods than active"))
+    completed, completed_before = status.get("completionTime"), before.get("completionTime")
+    if completed and completed_before and completed != completed_before:
+        errors.append(invalid("status.completionTime", completed, IMMUTABLE))
+    started, started_before = status.get("startTime"), before.get("startTime")
+    resumes = _is_suspended(before) is True and _is_suspended(status) is False
+    if started_before and started != started_before and not resumes and not spec.get("suspend"):
+        text = f"{IMMUTABLE} for unsuspended job once set"
+        errors.append(invalid("status.startTime", started, text))
     return errors
+
+
+def _is_suspended(status: Document) -> bool | None:
+    """Returns what the condition says. None: nothing."""
+    conditions = status.get("conditions") or ()
+    said = {each.get("status") for each in conditions if each.get("type") == "Suspended"}
+    return True if "True" in said else False if "False" in said else None

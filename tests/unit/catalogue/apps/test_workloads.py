@@ -94,7 +94,7 @@ def test_strategies_are_completed(kind: str, changes: Changes, strategy: Any) ->
 
 def test_claims_of_stateful_sets_say_what_they_are_and_are_volumes() -> None:
     """spec.volumeClaimTemplates, whose claims containers may mount without naming a volume."""
-    claim = {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
+    claim = {"metadata": {"name": "data"}, "spec": CLAIM_SPEC}
     container = {"name": "c", "image": "i", "volumeMounts": [{"name": "data", "mountPath": "/d"}]}
     changes = {"spec.volumeClaimTemplates": [claim], "spec.template.spec.containers": [container]}
     document, errors = KINDS["StatefulSet"].created(least("StatefulSet"), changes)
@@ -103,6 +103,67 @@ def test_claims_of_stateful_sets_say_what_they_are_and_are_volumes() -> None:
     assert (found["apiVersion"], found["kind"]) == ("v1", "PersistentVolumeClaim")
     assert (found["spec"]["volumeMode"], found["status"]["phase"]) == ("Filesystem", "Pending")
     assert "volumes" not in document["spec"]["template"]["spec"]
+
+
+CLAIM_SPEC: Final = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+WRONG_CLAIMS: Final[list[Document]] = [
+    {"metadata": {"name": "a"}, "spec": {**CLAIM_SPEC, "accessModes": []}},
+    {"metadata": {"name": "b"}, "spec": {**CLAIM_SPEC, "volumeMode": "Other"}},
+    {"spec": {**CLAIM_SPEC, "resources": {}}},
+]
+
+
+def test_templates_of_claims_are_claims_until_they_are_stored() -> None:
+    """Row A7: those of a stored StatefulSet are not checked again, and do not change."""
+    kind = KINDS["StatefulSet"]
+    old, errors = kind.created(least("StatefulSet"), {"spec.volumeClaimTemplates": WRONG_CLAIMS})
+    assert list(map(str, errors)) == [
+        "spec.volumeClaimTemplates[0].spec.accessModes: Required value: at least 1 access mode is required",
+        (
+            'spec.volumeClaimTemplates[1].spec.volumeMode: Unsupported value: "Other": supported values: '
+            '"Block", "Filesystem"'
+        ),
+        "spec.volumeClaimTemplates[2].spec.resources[storage]: Required value",
+        "spec.template.spec.volumes[2].persistentVolumeClaim.claimName: Required value",
+        "spec.template.spec.volumes[2].name: Required value",
+    ]
+    del old["spec"]["volumeClaimTemplates"][2]
+    assert (
+        kind.updated(old, {"spec.replicas": 3, "spec.template.metadata.annotations": {"a": "b"}}).errors == []
+    )
+    assert [error.field for error in kind.updated(old, {"spec.volumeClaimTemplates": []}).errors] == ["spec"]
+
+
+def test_a_stateful_set_that_was_stored_wrong_may_be_updated_otherwise() -> None:
+    kind = KINDS["StatefulSet"]
+    changes: Changes = {"spec.template.spec.containers": [], "spec.serviceName": "Not.a_label"}
+    old, errors = kind.created(least("StatefulSet"), changes)
+    assert [error.field for error in errors] == ["spec.serviceName", "spec.template.spec.containers"]
+    assert kind.updated(old, {"spec.replicas": 3}).errors == []
+    assert kind.updated(old, {"spec.replicas": -1}).texts == [
+        "spec.replicas: Invalid value: -1: must be greater than or equal to 0"
+    ]
+
+
+def test_fractions_of_bytes_in_templates_of_claims_are_warned_of() -> None:
+    kind = KINDS["StatefulSet"]
+    claim = {
+        "metadata": {"name": "a"},
+        "spec": {**CLAIM_SPEC, "resources": {"requests": {"storage": "1500m"}}},
+    }
+    new = kind.created(least("StatefulSet"), {"spec.volumeClaimTemplates": [claim]}).document
+    text = 'resources.requests[storage]: fractional byte value "1500m" is invalid, must be an integer'
+    assert kind.strategy.warn(new, None) == [f"spec.volumeClaimTemplates[0].{text}"]
+    assert kind.strategy.warn(new, new) == [f"spec.volumeClaimTemplates[0].Spec.{text}"]
+
+
+@pytest.mark.parametrize(("minor", "unavailable"), [(34, None), (35, 1), (36, None), (37, 1)])
+def test_as_many_pods_of_a_stateful_set_are_unavailable_as_the_release_says(
+    minor: int, unavailable: int | None
+) -> None:
+    kind = ServedKind("statefulsets.apps", minor=minor)
+    rolling = kind.created(least("StatefulSet")).document["spec"]["updateStrategy"]["rollingUpdate"]
+    assert rolling.get("maxUnavailable") == unavailable
 
 
 @pytest.mark.parametrize("field", ["hostname", "subdomain"])
@@ -398,8 +459,8 @@ def test_controller_revisions_hold_data_for_good() -> None:
     kind = KINDS["ControllerRevision"]
     document = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": {"name": "x"}}
     assert kind.created(document, {"revision": -1}).texts == [
-        "data: Required value: data is mandatory",
         "revision: Invalid value: -1: must be greater than or equal to 0",
+        "data: Required value: data is mandatory",
     ]
     old = kind.created(document, {"data": {"a": 1}}).document
     assert kind.updated(old, {"revision": 2}).errors == []

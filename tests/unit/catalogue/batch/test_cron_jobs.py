@@ -73,6 +73,26 @@ def test_cron_jobs_are_completed_and_their_jobs_are_not() -> None:
     assert spec["jobTemplate"]["spec"].keys() == {"template"}
 
 
+def test_time_zones_in_schedules_that_are_stored_stay() -> None:
+    old = CRON_JOBS.created(CRON_JOB).document
+    old["spec"] |= {"schedule": "TZ=Europe/Berlin * * * * *", "timeZone": "Gone/Away"}
+    assert CRON_JOBS.updated(old, {"spec.suspend": True, "spec.timeZone": None}).errors == []
+    assert CRON_JOBS.updated(old, {"spec.suspend": True}).texts == [
+        (
+            'spec.schedule: Invalid value: "TZ=Europe/Berlin * * * * *": cannot use both timeZone field and '
+            "TZ or CRON_TZ in schedule"
+        )
+    ]
+    warnings = [
+        (
+            "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see "
+            "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
+        )
+    ]
+    assert CRON_JOBS.strategy.warn(old, old) == warnings
+    assert CRON_JOBS.strategy.warn(old, None) == []
+
+
 def test_rows_of_cron_jobs() -> None:
     cron_job = CRON_JOBS.created(CRON_JOB).document
     cells = CRON_JOBS.row(cron_job)

@@ -228,7 +228,12 @@ JOB_CHANGES: Final[dict[str, tuple[Changes, Changes, list[str]]]] = {
     "but is no other job": (
         {"spec.suspend": True},
         {"spec.template.spec.containers.0.image": "other"},
-        ["spec.template"],
+        ["spec.template.spec"],
+    ),
+    "all of a spec is checked, twice": (
+        {},
+        {"spec.backoffLimit": -1},
+        ["spec.backoffLimit", "spec.backoffLimit"],
     ),
     "its manager stays": ({"spec.managedBy": "e.com/a"}, {"spec.managedBy": "e.com/b"}, ["spec.managedBy"]),
 }
@@ -246,6 +251,7 @@ def _held(*types: str) -> list[Document]:
 
 STARTED: Final = "2026-01-01T00:00:00Z"
 ENDED: Final = "2026-01-01T00:01:00Z"
+FAILED: Final = _held("Failed", "FailureTarget")
 STATUSES: Final[dict[str, tuple[Changes, Changes, list[str]]]] = {
     "a job that is complete": (
         {},
@@ -259,17 +265,58 @@ STATUSES: Final[dict[str, tuple[Changes, Changes, list[str]]]] = {
     ),
     "is not failed too, and has ended": (
         {},
-        {"conditions": _held("Complete", "Failed"), "startTime": STARTED},
-        ["status.conditions", "status.completionTime"],
+        {
+            "conditions": _held("Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"),
+            "startTime": STARTED,
+        },
+        [*["status.conditions"] * 2, "status.completionTime", *["status.conditions"] * 2],
+    ),
+    "has met its criteria": (
+        {},
+        {"conditions": _held("Complete"), "startTime": STARTED, "completionTime": ENDED},
+        ["status.conditions"],
+    ),
+    "or was to fail": (
+        {},
+        {"conditions": _held("Failed"), "startTime": STARTED},
+        ["status.conditions"],
     ),
     "has no pods": (
         {},
-        {"conditions": _held("Failed"), "startTime": STARTED, "active": 1},
-        ["status.active"],
+        {"conditions": FAILED, "startTime": STARTED, "active": 1, "terminating": 1},
+        ["status.active", "status.terminating"],
+    ),
+    "has been started": ({}, {"conditions": FAILED}, ["status.startTime"]),
+    "has none to count": (
+        {},
+        {"conditions": FAILED, "startTime": STARTED, "uncountedTerminatedPods": {"failed": ["a"]}},
+        ["status.uncountedTerminatedPods"],
+    ),
+    "ended once": (
+        {"completionTime": STARTED},
+        {"completionTime": ENDED},
+        ["status.completionTime", "status.completionTime"],
+    ),
+    "began once": ({"startTime": STARTED}, {"startTime": ENDED}, ["status.startTime"]),
+    "or again, when it goes on": (
+        {"startTime": STARTED, "conditions": _held("Suspended")},
+        {"startTime": ENDED, "conditions": [{"type": "Suspended", "status": "False"}]},
+        [],
+    ),
+    "is not as ready as it is active": ({}, {"ready": 1}, ["status.ready"]),
+    "counts pods once": (
+        {},
+        {"uncountedTerminatedPods": {"failed": ["a"], "succeeded": ["a", ""]}},
+        ["status.uncountedTerminatedPods.succeeded[1]", "status.uncountedTerminatedPods.failed[0]"],
     ),
     "does not begin again": (
-        {"conditions": _held("Failed"), "startTime": STARTED},
+        {"conditions": FAILED, "startTime": STARTED},
         {"conditions": [], "startTime": STARTED},
+        ["status.conditions", "status.conditions"],
+    ),
+    "meets its criteria for good, and not after the end": (
+        {"conditions": _held("SuccessCriteriaMet")},
+        {},
         ["status.conditions"],
     ),
     "counts only up": ({"failed": 2}, {"failed": 1}, ["status.failed"]),
@@ -285,7 +332,11 @@ STATUSES: Final[dict[str, tuple[Changes, Changes, list[str]]]] = {
     ),
     "ends after it began": (
         {},
-        {"conditions": _held("Complete"), "startTime": ENDED, "completionTime": STARTED},
+        {
+            "conditions": _held("Complete", "SuccessCriteriaMet"),
+            "startTime": ENDED,
+            "completionTime": STARTED,
+        },
         ["status.completionTime"],
     ),
 }
@@ -296,6 +347,73 @@ def test_statuses_of_jobs(before: Changes, status: Changes, fields: list[str]) -
     old = JOBS.created(JOB).document
     old["status"] = dict(before)
     assert [error.field for error in JOBS.updated(old, {"status": status}, "status").errors] == fields
+
+
+def test_a_suspended_job_of_which_nothing_is_wanted_ends_without_a_start() -> None:
+    old = JOBS.created(JOB, {"spec.suspend": True, "spec.completions": 0}).document
+    status = {"conditions": _held("Complete", "SuccessCriteriaMet"), "completionTime": ENDED}
+    assert JOBS.updated(old, {"status": status}, "status").errors == []
+
+
+def test_before_others_could_write_it_hardly_anything_of_a_status_was_checked() -> None:
+    older = ServedKind("jobs.batch", minor=29)
+    old = older.created(JOB).document
+    status = {"conditions": _held("Complete", "Failed"), "active": 1, "completedIndexes": "x"}
+    assert older.updated(old, {"status": status}, "status").errors == []
+    met = {"conditions": _held("SuccessCriteriaMet")}
+    assert older.updated(old, {"status": met}, "status").errors == []
+
+
+IDLE: Final = {"conditions": _held("Suspended"), "startTime": STARTED}
+RESOURCES: Final[Changes] = {"spec.template.spec.containers.0.resources": {"requests": {"cpu": "1"}}}
+BOTH: Final[Changes] = {**SCHEDULING, **RESOURCES}
+GATES_OFF: Final = (
+    "MutablePodResourcesForSuspendedJobs=false",
+    "MutableSchedulingDirectivesForSuspendedJobs=false",
+)
+# Gates, the status of a suspended job, changes, and the fields that are wrong.
+SUSPENDED: Final[dict[str, tuple[tuple[str, ...], Document, Changes, list[str]]]] = {
+    "never started": ((), {}, BOTH, []),
+    "started once": ((), IDLE, BOTH, []),
+    "without saying so": ((), {"startTime": STARTED}, BOTH, ["spec.template"]),
+    "whose pods still run": ((), {**IDLE, "active": 1}, BOTH, ["spec.template"]),
+    "that never started, and whose pods run": ((), {"active": 1}, BOTH, ["spec.template"]),
+    "by another image": ((), IDLE, {"spec.template.spec.containers.0.image": "b"}, ["spec.template.spec"]),
+    "by another container": (
+        (),
+        IDLE,
+        {
+            "spec.template.spec.containers.0": {
+                "name": "z",
+                "image": "i",
+                "resources": {"limits": {"cpu": "1"}},
+            }
+        },
+        ["spec.template.spec"],
+    ),
+    "by affinity to nodes": ((), IDLE, {"spec.template.spec.affinity": {"nodeAffinity": {}}}, []),
+    "by affinity to pods": (
+        (),
+        IDLE,
+        {"spec.template.spec.affinity": {"podAffinity": {}}},
+        ["spec.template.spec"],
+    ),
+    "started once, without the gates": (GATES_OFF, IDLE, SCHEDULING, ["spec.template"]),
+    "never started, without the gates": (GATES_OFF, {}, SCHEDULING, []),
+    "its resources, without the gates": (GATES_OFF, {}, RESOURCES, ["spec.template"]),
+    "resources only": (GATES_OFF[1:], IDLE, RESOURCES, []),
+    "and nothing else": (GATES_OFF[1:], IDLE, BOTH, ["spec.template.spec"]),
+}
+
+
+@pytest.mark.parametrize(("gates", "status", "changes", "fields"), SUSPENDED.values(), ids=SUSPENDED)
+def test_suspended_jobs_change_where_pods_run_and_what_they_ask_for(
+    gates: tuple[str, ...], status: Document, changes: Changes, fields: list[str]
+) -> None:
+    jobs = ServedKind("jobs.batch", gates=gates)
+    old = jobs.created(JOB, {"spec.suspend": True}).document
+    old["status"] = dict(status)
+    assert [error.field for error in jobs.updated(old, changes).errors] == fields
 
 
 def test_indexes_never_fail_and_complete() -> None:
