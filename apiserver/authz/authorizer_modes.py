@@ -31,7 +31,7 @@ from apiserver.authz.configuration import (
     ConfiguredAuthorizer,
     WebhookSettings,
 )
-from apiserver.authz.node.authorizer import NodeAuthorizer
+from apiserver.authz.node.authorizer import NodeAuthorizer, node_options
 from apiserver.authz.node.graph import NodeGraph
 from apiserver.authz.rbac.authorizer import RbacAuthorizer, Turn
 from apiserver.authz.rbac.defaults.documents import role_rules
@@ -95,13 +95,7 @@ class Authorizers:
             self._local[RBAC] = rbac, rbac.rules
         if self.node_graph is not None:
             rules = role_rules(brand, "system:node", is_on)
-            node = NodeAuthorizer(
-                self.node_graph,
-                rules,
-                brand.group,
-                tells_health=is_on("CSIVolumeHealth"),
-                needs_selectors=is_on("AuthorizeNodeWithSelectors"),
-            )
+            node = NodeAuthorizer(self.node_graph, rules, brand.group, node_options(is_on))
             self._local[NODE] = node, node.rules_of
         self.configure(configured, make_webhook)
 

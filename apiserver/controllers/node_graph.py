@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from apiserver.authz.node.graph import NodeGraph
@@ -22,6 +23,12 @@ from apiserver.vocabulary import Document
 _T = TypeVar("_T")
 
 _NODE_NAME: Final = "spec.nodeName"
+# By group and resource: the kinds of the objects that name their node themselves.
+_BOUND: Final = {
+    ("storage", "volumeattachments"): "VolumeAttachment",
+    ("resource", "resourceslices"): "ResourceSlice",
+    ("certificates", "podcertificaterequests"): "PodCertificateRequest",
+}
 # What of a pod that is bound to a node may change, and refers to other objects.
 _CHANGEABLE: Final = (b'"ephemeralContainers":', b'"resourceClaim', b'"extendedResourceClaimStatus":')
 
@@ -49,8 +56,10 @@ class NodeGraphInformer:
         handlers: dict[tuple[str, str], Callable[[Notification], Awaitable[None]]] = {
             ("", "pods"): self._on_pod,
             ("", "persistentvolumes"): self._on_volume,
-            (brand.group("storage"), "volumeattachments"): self._on_attachment,
-            (brand.group("resource"), "resourceslices"): self._on_slice,
+            **{
+                (brand.group(group), plural): partial(self._on_bound, plural, kind)
+                for (group, plural), kind in _BOUND.items()
+            },
         }
         for (group, plural), handler in handlers.items():
             resource = table.hub(group, plural)
@@ -115,25 +124,16 @@ class NodeGraphInformer:
         self._graph.put_volume(name, references)
         self._observe(notification, "PV", began)
 
-    async def _on_attachment(self, notification: Notification) -> None:
-        began = time.perf_counter()
-        await self._put_node(notification, self._graph.put_attachment)
-        self._observe(notification, "VolumeAttachment", began)
-
-    async def _on_slice(self, notification: Notification) -> None:
-        began = time.perf_counter()
-        await self._put_node(notification, self._graph.put_slice)
-        self._observe(notification, "ResourceSlice", began)
-
-    async def _put_node(self, notification: Notification, put: Callable[[str, str], None]) -> None:
-        """put: takes the name of an object and its node; an empty one if it has none."""
-        new = notification.new
+    async def _on_bound(self, plural: str, kind: str, notification: Notification) -> None:
+        """Handle an object of one of `_BOUND`."""
+        place, new, began = (notification.namespace, notification.name), notification.new, time.perf_counter()
         try:
             node = await _read(new, _named_node) if new is not None else ""
         except Exception:  # As above.
-            put(notification.name, "")
+            self._graph.put_bound(plural, place, "")
             raise
-        put(notification.name, node)
+        self._graph.put_bound(plural, place, node)
+        self._observe(notification, kind, began)
 
     def _observe(self, notification: Notification, kind: str, began: float) -> None:
         """Count a change of the graph. began: by perf_counter."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 
 from apiserver.field_errors import quote
@@ -515,10 +516,12 @@ def parse_field_selector(text: str, known: Collection[str] | None) -> FieldSelec
     """
     if not text:
         return ALL_FIELDS
+    terms = list(islice(_terms(text), REQUIREMENTS_MAX + 1))
+    if len(terms) > REQUIREMENTS_MAX:
+        raise TooManyTerms(f"must have at most {REQUIREMENTS_MAX} requirements")
     requirements: list[FieldRequirement] = []
-    for term in _terms(text):
-        if len(requirements) == REQUIREMENTS_MAX:
-            raise TooManyTerms(f"must have at most {REQUIREMENTS_MAX} requirements")
+    # In this order Kubernetes reads them: it decides which of two names counts, and which error is told.
+    for term in sorted(terms):
         match = re.match(r"((?:[^\\=!]|\\.|!(?!=))*)(!=|==|=)(.*)\Z", term, re.DOTALL)
         if match is None:
             raise SelectorSyntaxError(f"invalid selector: '{text}'; can't understand '{term}'")

@@ -14,14 +14,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.x509.oid import NameOID
 
 from apiserver.admission.plugin_names import OFF_BY_DEFAULT
 from tests.support.api import Answer, Api
+from tests.support.certificates import request_for
 from tests.support.eventually import until
 from tests.support.server_process import DidNotStart, ServerProcess
 from tests.support.webhook_server import Reply, Review, WebhookServer
@@ -445,6 +441,7 @@ def owner_of_mirrors(**changed: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Node", "name": "x", "uid": "u", "controller": True, **changed}
 
 
+CLAIM: Final = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
 MIRROR_PODS: Final[dict[str, tuple[dict[str, Any], dict[str, Any], str]]] = {
     "whole": ({}, {}, ""),
     "without the annotation": (
@@ -529,7 +526,42 @@ MIRROR_PODS: Final[dict[str, tuple[dict[str, Any], dict[str, Any], str]]] = {
     "with an account": (
         {},
         {"serviceAccountName": "a"},
-        'node "NODE" can not create pods that reference a service account',
+        'node "NODE" can not create pods that reference serviceaccounts',
+    ),
+    "with a CSI driver": (
+        {},
+        {"volumes": [{"name": "v", "csi": {"driver": "d.example.com"}}]},
+        'node "NODE" can not create pods that reference csidrivers (via CSI volumes)',
+    ),
+    "with a claim of its own": (
+        {},
+        {"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": CLAIM}}}]},
+        'node "NODE" can not create pods that reference persistentvolumeclaims (via ephemeral volumes)',
+    ),
+    "with endpoints": (
+        {},
+        {"volumes": [{"name": "v", "glusterfs": {"endpoints": "e", "path": "p"}}]},
+        'node "NODE" can not create pods that reference endpoints (via glusterFS volumes)',
+    ),
+    "with a token": (
+        {},
+        {"volumes": [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]},
+        'node "NODE" can not create pods that reference serviceaccounts (via projected volumes)',
+    ),
+    "with a source without a kind": (
+        {},
+        {"volumes": [{"name": "v", "projected": {"sources": [{}]}}]},
+        'error checking mirror pod for API references: unknown source for projected volume "v"',
+    ),
+    "with nothing of the API": (
+        {},
+        {
+            "volumes": [
+                {"name": "v", "emptyDir": {}},
+                {"name": "w", "projected": {"sources": [{"downwardAPI": {}}]}},
+            ]
+        },
+        "",
     ),
 }
 
@@ -553,6 +585,13 @@ def test_nodes_create_mirror_pods_only(
         answer.ok()
 
 
+def not_for(node: str, audience: str) -> str:
+    return (
+        f'audience "{audience}" not found in pod spec volume, system:node:{node} is not authorized to '
+        "request tokens for this audience"
+    )
+
+
 def test_nodes_get_tokens_for_their_pods(api: Api, path: str, node: str) -> None:
     api.post(f"{path}/serviceaccounts", {"metadata": {"name": "a"}}).ok()
     source = {"serviceAccountToken": {"path": "t", "audience": "vault"}}
@@ -572,8 +611,8 @@ def test_nodes_get_tokens_for_their_pods(api: Api, path: str, node: str) -> None
         return api.post(f"{path}/serviceaccounts/a/token", request, headers=as_node(node))
 
     asked(made, "vault").ok()
-    assert_refused(asked(made, "other"), 'audience "other" not found in pod spec volume')
-    assert_refused(asked(made), 'audience "" not found in pod spec volume')
+    assert_refused(asked(made, "other"), not_for(node, "other"))
+    assert_refused(asked(made), not_for(node, ""))
     assert_refused(asked(None), "node requested token not bound to a pod")
     assert_refused(asked(elsewhere), "node requested token bound to a pod scheduled on a different node")
     assert_refused(asked(made, "a", "b"), "node may only request 0 or 1 audiences")
@@ -624,7 +663,7 @@ def test_nodes_get_the_tokens_that_drivers_of_volumes_want(api: Api, path: str, 
 
     asked("inline").ok()
     asked("claimed").ok()
-    assert_refused(asked("vault"), 'audience "vault" not found in pod spec volume')
+    assert_refused(asked("vault"), not_for(node, "vault"))
     # Who is allowed it by a rule needs no volume: the audience is the resource, the account the name.
     rule = {
         "verbs": ["request-serviceaccounts-token-audience"],
@@ -638,7 +677,53 @@ def test_nodes_get_the_tokens_that_drivers_of_volumes_want(api: Api, path: str, 
     ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "audience"}
     api.post(f"{rbac}/rolebindings", {"metadata": {"name": "a"}, "roleRef": ref, "subjects": [group]}).ok()
     until(lambda: asked("vault").status == 201, what="the rule counts")
-    assert_refused(asked("other"), 'audience "other" not found in pod spec volume')
+    assert_refused(asked("other"), not_for(node, "other"))
+
+
+# The volumes of a pod, and what is wrong with the audience `vault`; nothing: a volume asks for it.
+GONE_CLAIM: Final = {"persistentVolumeClaim": {"claimName": "gone"}}
+UNBOUND_CLAIM: Final = {"persistentVolumeClaim": {"claimName": "unbound"}}
+GONE_DRIVER: Final = {"csi": {"driver": "gone"}}
+VAULT_TOKEN: Final = {"projected": {"sources": [{"serviceAccountToken": {"path": "t", "audience": "vault"}}]}}
+VOLUMES_OF_TOKENS: Final[dict[str, tuple[list[dict[str, Any]], str]]] = {
+    "a claim that is gone": ([GONE_CLAIM], 'persistentvolumeclaim "gone" not found'),
+    "a claim without a volume": ([UNBOUND_CLAIM], 'persistentvolume "" not found'),
+    "a driver that is gone": ([GONE_DRIVER], 'csidriver.storage.k8s.io "gone" not found'),
+    "an ephemeral claim that is not there yet": (
+        [{"ephemeral": {"volumeClaimTemplate": {"spec": CLAIM}}}],
+        'persistentvolumeclaim "t-v0" not found',
+    ),
+    "several": (
+        [GONE_CLAIM, UNBOUND_CLAIM, GONE_DRIVER, GONE_CLAIM],
+        (
+            '[persistentvolumeclaim "gone" not found, persistentvolume "" not found, '
+            'csidriver.storage.k8s.io "gone" not found]'
+        ),
+    ),
+    "one besides a token": ([GONE_CLAIM, VAULT_TOKEN], ""),
+    "a driver in place of one that is no more": ([{"awsElasticBlockStore": {"volumeID": "v"}}], ""),
+}
+
+
+@pytest.mark.parametrize(("volumes", "why"), VOLUMES_OF_TOKENS.values(), ids=VOLUMES_OF_TOKENS)
+def test_nodes_get_no_tokens_for_volumes_that_are_not_known(
+    api: Api, path: str, node: str, volumes: list[dict[str, Any]], why: str
+) -> None:
+    audience = [{"audience": "vault"}]
+    driver = {"metadata": {"name": "ebs.csi.aws.com"}, "spec": {"tokenRequests": audience}}
+    assert api.post("/apis/storage.k8s.io/v1/csidrivers", driver).status in (201, 409)
+    api.post(f"{path}/serviceaccounts", {"metadata": {"name": "a"}}).ok()
+    api.post(f"{path}/persistentvolumeclaims", {"metadata": {"name": "unbound"}, "spec": CLAIM}).ok()
+    named = [{"name": f"v{index}", **volume} for index, volume in enumerate(volumes)]
+    made = api.post(f"{path}/pods", pod("t", nodeName=node, serviceAccountName="a", volumes=named)).ok()
+    bound = {"apiVersion": "v1", "kind": "Pod", "name": "t", "uid": made["metadata"]["uid"]}
+    spec = {"boundObjectRef": bound, "audiences": ["vault"]}
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+    answer = api.post(f"{path}/serviceaccounts/a/token", request, headers=as_node(node))
+    if why:
+        assert_refused(answer, f'error validating audience "vault": {why}')
+    else:
+        answer.ok()
 
 
 def test_nodes_write_their_own_csi_node(api: Api, node: str) -> None:
@@ -694,16 +779,9 @@ def test_nodes_keep_their_own_lease(api: Api, node: str, path: str) -> None:
 
 def test_nodes_ask_for_their_own_certificate(api: Api, node: str) -> None:
     def request(name: str) -> dict[str, Any]:
-        subject = x509.Name(
-            [
-                x509.NameAttribute(NameOID.ORGANIZATION_NAME, "system:nodes"),
-                x509.NameAttribute(NameOID.COMMON_NAME, name),
-            ]
-        )
-        builder = x509.CertificateSigningRequestBuilder().subject_name(subject)
-        pem = builder.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256()).public_bytes(
-            Encoding.PEM
-        )
+        return asked_with(request_for(name, "system:nodes"))
+
+    def asked_with(pem: bytes) -> dict[str, Any]:
         spec = {
             "request": base64.b64encode(pem).decode(),
             "signerName": "kubernetes.io/kube-apiserver-client-kubelet",
@@ -717,6 +795,15 @@ def test_nodes_ask_for_their_own_certificate(api: Api, node: str) -> None:
         api.post(requests, request("system:node:x"), headers=as_node(node)),
         f"can only create a node CSR with CN=system:node:{node}",
     )
+    for pem in (b"", request_for("x").replace(b" REQUEST", b"")):
+        assert_refused(
+            api.post(requests, asked_with(pem), headers=as_node(node)),
+            "unable to parse csr: PEM block type must be CERTIFICATE REQUEST",
+        )
+    damaged = asked_with(request_for("x").replace(b"MI", b"AA"))
+    refused = api.post(requests, damaged, headers=as_node(node))
+    assert refused.status == 403
+    assert "unable to parse csr: asn1: structure error" in refused.message
 
 
 def test_nodes_report_the_capacity_of_claims(api: Api, node: str, path: str) -> None:
@@ -730,7 +817,7 @@ def test_nodes_report_the_capacity_of_claims(api: Api, node: str, path: str) -> 
     api.patch(f"{claims}/c/status", {"status": {"capacity": {"storage": "1Gi"}}}, **caller).ok()
     assert_refused(
         api.patch(f"{claims}/c/status", {"status": {"phase": "Bound"}}, **caller),
-        f'node "{node}" is not allowed to update fields other than status.capacity and status.conditions',
+        f'node "{node}" is not allowed to update fields other than status.quantity and status.conditions',
     )
     changed = api.patch(f"{claims}/c", {"metadata": {"labels": {"a": "b"}}}, **caller)
     assert_refused(changed, "may only update PVC status")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Final
@@ -9,6 +10,8 @@ from typing import Final
 import pytest
 
 from tests.support.api import Api
+from tests.support.certificates import request_for
+from tests.support.eventually import until
 from tests.support.server_process import ServerProcess
 
 GROUP: Final = "/apis/resource.k8s.io/v1alpha2"
@@ -63,6 +66,48 @@ def test_a_node_has_slices_of_its_own(api: Api) -> None:
     api.post(SLICES, slice_of("n2", "other")).ok()
     listed = api.get(f"{SLICES}?fieldSelector=nodeName=n1", headers=NODE).ok()["items"]
     assert [each["metadata"]["name"] for each in listed] == ["own"]
-    assert api.get(f"{SLICES}?fieldSelector=nodeName=n2", headers=NODE).status == 403
+    # Before the gate AuthorizeNodeWithSelectors nodes read all.
+    assert len(api.get(SLICES, headers=NODE).ok()["items"]) == 2
     assert api.delete(f"{SLICES}/other", headers=NODE).status == 403
     assert api.delete(f"{SLICES}/own", headers=NODE).status == 200
+
+
+def test_nodes_of_old_releases_do_what_newer_ones_are_refused(api: Api) -> None:
+    """Mirror pods refer to less than any object, tokens have any audience, certificates any name."""
+    node = api.post("/api/v1/nodes", {"metadata": {"name": "n1"}}).ok()
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": node["metadata"]["uid"]}
+    meta = {
+        "name": "mirror",
+        "annotations": {"kubernetes.io/config.mirror": "x"},
+        "ownerReferences": [{**owner, "controller": True}],
+    }
+    pods, accounts = "/api/v1/namespaces/default/pods", "/api/v1/namespaces/default/serviceaccounts"
+    spec = {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}
+    volumes = [{"name": "v", "csi": {"driver": "a.b"}}]
+    api.post(pods, {"metadata": meta, "spec": {**spec, "volumes": volumes}}, headers=NODE).ok()
+    meta["name"] = "claiming"
+    volumes.append({"name": "w", "persistentVolumeClaim": {"claimName": "c"}})
+    refused = api.post(pods, {"metadata": meta, "spec": {**spec, "volumes": volumes}}, headers=NODE)
+    assert refused.status == 403
+    assert refused.message.endswith("can not create pods that reference persistentvolumeclaims")
+
+    api.post(accounts, {"metadata": {"name": "a"}}).ok()
+    bound = {"metadata": {"name": "p"}, "spec": {**spec, "serviceAccountName": "a"}}
+    uid = api.post(pods, bound).ok()["metadata"]["uid"]
+    reference = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": uid}
+    request = {"spec": {"audiences": ["a", "b"], "boundObjectRef": reference}}
+    until(
+        lambda: api.post(f"{accounts}/a/token", request, headers=NODE).status == 201, what="the pod is known"
+    )
+    assert api.get(f"{accounts}/a", headers=NODE).message.endswith("not allowed to get service accounts")
+
+    certificate = {
+        "metadata": {"name": "c"},
+        "spec": {
+            "request": base64.b64encode(request_for("system:node:other", "system:nodes")).decode(),
+            "signerName": "kubernetes.io/kube-apiserver-client-kubelet",
+            "usages": ["digital signature", "client auth"],
+        },
+    }
+    requests = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+    api.post(requests, certificate, headers=NODE).ok()

@@ -256,4 +256,7 @@ def test_nodes_ask_for_certificates_of_their_own_pods(api: Api) -> None:
     assert api.get(everywhere, headers=headers).status == 403
     own = api.get(f"{everywhere}?fieldSelector=spec.nodeName=node", headers=headers).ok()["items"]
     assert "of-node" in [each["metadata"]["name"] for each in own]
+    until(lambda: api.get(f"{POD_REQUESTS}/of-node", headers=headers).status == 200, what="the node is known")
+    stranger = {**headers, "Impersonate-User": "system:node:other"}
+    assert api.get(f"{POD_REQUESTS}/of-node", headers=stranger).status == 403
     assert api.get(BUNDLES, headers=headers).status == 200

@@ -32,6 +32,16 @@ def certificate(name: str, *extensions: x509.ExtensionType) -> str:
     return builder.sign(own, hashes.SHA256()).public_bytes(Encoding.PEM).decode()
 
 
+def request_for(common_name: str, *organizations: str) -> bytes:
+    """Returns a request for a certificate of a user and its groups, as the spec of one has it."""
+    names = [(NameOID.ORGANIZATION_NAME, each) for each in organizations] + [
+        (NameOID.COMMON_NAME, common_name)
+    ]
+    subject = x509.Name([x509.NameAttribute(*each) for each in names])
+    request = x509.CertificateSigningRequestBuilder().subject_name(subject)
+    return request.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256()).public_bytes(Encoding.PEM)
+
+
 def key() -> str:
     """Returns a private key."""
     own = ec.generate_private_key(ec.SECP256R1())

@@ -110,7 +110,7 @@ def builtin_plugins(
         PodPreset(lister(brand.group("settings"), "podpresets"), offload),
         LimitRanger(lister("", "limitranges"), offload),
         ServiceAccount(lister("", "serviceaccounts")),
-        NodeRestriction(context),
+        NodeRestriction(context, gates),
         TaintNodesByCondition(),
         AlwaysPullImages(offload),
         *(

@@ -8,7 +8,8 @@ Source: kubernetes, plugin/pkg/admission/noderestriction.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from cryptography.x509.oid import NameOID
@@ -16,12 +17,13 @@ from cryptography.x509.oid import NameOID
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.listers import Lister, refused
 from apiserver.admission.plugin_context import PluginContext
-from apiserver.admission.plugins.pod_specs import MIRROR, PODS, containers
-from apiserver.admission.plugins.service_account import secrets_of
+from apiserver.admission.plugins.mirror_pods import UnknownVolume, api_references
+from apiserver.admission.plugins.pod_specs import MIRROR, PODS
 from apiserver.authz.attributes import Attributes, Decision
 from apiserver.authz.node.authorizer import LEASE_NAMESPACE
 from apiserver.authz.node.identity import node_of
 from apiserver.errors import Forbidden, NotFound
+from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import quote
 from apiserver.golang.pem import UNREADABLE, pem_blocks
 from apiserver.golang.x509_parsing import parse_request
@@ -47,7 +49,29 @@ _KUBELET_LABELS: Final = frozenset(
 )
 _KUBELET_SIGNERS: Final = ("kubernetes.io/kubelet-serving", "kubernetes.io/kube-apiserver-client-kubelet")
 # What a kubelet reports of a claim.
-_CLAIM_STATUS: Final = ("capacity", "conditions", "allocatedResources", "allocatedResourceStatuses")
+_CLAIM_STATUS: Final = frozenset({"capacity", "conditions"})
+_RESIZED_STATUS: Final = frozenset({"allocatedResources", "allocatedResourceStatuses"})
+# The first release in which mirror pods refer to nothing. What those before look for, and how they name it.
+ALL_REFERENCES_SINCE: Final = 34
+_REFERENCES_BEFORE: Final = {
+    "serviceaccounts": "a service account",
+    "secrets": "secrets",
+    "configmaps": "configmaps",
+    "clustertrustbundles": "clustertrustbundles",
+    "persistentvolumeclaims": "persistentvolumeclaims",
+    "resourceclaims": "resourceclaims",
+}
+# The CSI drivers that mount volumes whose own drivers are no longer part of Kubernetes.
+# Source: k8s.io/csi-translation-lib, plugins.
+_MIGRATED: Final = {
+    "awsElasticBlockStore": "ebs.csi.aws.com",
+    "azureDisk": "disk.csi.azure.com",
+    "azureFile": "file.csi.azure.com",
+    "cinder": "cinder.csi.openstack.org",
+    "gcePersistentDisk": "pd.csi.storage.gke.io",
+    "portworxVolume": "pxd.portworx.com",
+    "vsphereVolume": "csi.vsphere.vmware.com",
+}
 
 
 class _Write:
@@ -72,22 +96,26 @@ class _Write:
 class NodeRestriction(Plugin):
     name = "NodeRestriction"
 
-    def __init__(self, context: PluginContext) -> None:
+    def __init__(self, context: PluginContext, gates: FeatureGates) -> None:
         group = context.brand.group
+        self._names_all_references = gates.minor >= ALL_REFERENCES_SINCE
+        self._restricts_audiences = gates.is_on("ServiceAccountNodeAudienceRestriction")
         self._authorize = context.authorize
         self._pods, self._nodes = context.lister(*PODS), context.lister(*_NODES)
         self._claims, self._volumes = context.lister(*_CLAIMS), context.lister("", "persistentvolumes")
         self._drivers = context.lister(group("storage"), "csidrivers")
         self._accounts = context.lister(*_ACCOUNTS)
         self._pod_requests = GroupResource(group("certificates"), "podcertificaterequests")
-        self._rules: Mapping[GroupResource, Callable[[_Write], object]] = {
+        self._rules: dict[GroupResource, Callable[[_Write], object]] = {
             _NODES: _check_node,
             GroupResource(group("coordination"), "leases"): _check_lease,
             GroupResource(group("storage"), "csinodes"): _check_csi_node,
             GroupResource(group("resource"), "resourceslices"): _check_resource_slice,
-            GroupResource(group("certificates"), "certificatesigningrequests"): _check_certificate_request,
-            _CLAIMS: _check_claim,
+            _CLAIMS: partial(_check_claim, reported_fields(gates)),
         }
+        if not gates.is_on("AllowInsecureKubeletCertificateSigningRequests"):
+            requests = GroupResource(group("certificates"), "certificatesigningrequests")
+            self._rules[requests] = _check_certificate_request
 
     def handles(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
         if operation not in _WRITES:
@@ -176,11 +204,19 @@ class NodeRestriction(Plugin):
         uid = (await _existing(self._nodes, write.node))["metadata"]["uid"]
         if owner.get("uid") != uid:
             raise write.refuse(f"node {write.node} UID mismatch: expected {owner.get('uid')} got {uid}")
-        if spec.get("serviceAccountName"):
-            raise write.refuse(f"{who} can not create pods that reference a service account")
-        for what, is_referred_to in _references(spec):
-            if is_referred_to:
-                raise write.refuse(f"{who} can not create pods that reference {what}")
+        try:
+            what = self._reference(spec)
+        except UnknownVolume as error:
+            raise write.refuse(f"error checking mirror pod for API references: {error}") from None
+        if what is not None:
+            raise write.refuse(f"{who} can not create pods that reference {what}")
+
+    def _reference(self, spec: Document) -> str | None:
+        """Returns the first object of those to which a mirror pod must not refer. Raises UnknownVolume."""
+        references = api_references(spec)
+        if self._names_all_references:
+            return next(references, None)
+        return next((_REFERENCES_BEFORE[each] for each in references if each in _REFERENCES_BEFORE), None)
 
     # ---- certificates of pods
 
@@ -251,7 +287,8 @@ class NodeRestriction(Plugin):
         if at(pod, "spec", "nodeName") != write.node:
             raise write.refuse("node requested token bound to a pod scheduled on a different node")
 
-        await self._check_audience(write, pod, spec.get("audiences") or ())
+        if self._restricts_audiences:
+            await self._check_audience(write, pod, spec.get("audiences") or ())
 
     async def _check_audience(self, write: _Write, pod: Document, audiences: Sequence[str]) -> None:
         """A node asks for the audiences that the pod's volumes ask for, and for those that it is allowed."""
@@ -259,12 +296,20 @@ class NodeRestriction(Plugin):
             raise write.refuse("node may only request 0 or 1 audiences")
         audience = audiences[0] if audiences else ""
         attributes = write.attributes
+        problems: list[str] = []
         for volume in at(pod, "spec", "volumes") or ():
             sources = at(volume, "projected", "sources") or ()
             tokens = [each["serviceAccountToken"] for each in sources if each.get("serviceAccountToken")]
-            tokens += await self._tokens_of_driver(pod, volume)
+            try:
+                tokens += await self._tokens_of_driver(pod, volume)
+            except NotFound as error:
+                problems.append(error.message)
             if any(each.get("audience", "") == audience for each in tokens):
                 return
+        if problems:
+            problems = list(dict.fromkeys(problems))
+            what = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
+            raise write.refuse(f"error validating audience {quote(audience)}: {what}")
         asked = Attributes(
             attributes.user,
             "request-serviceaccounts-token-audience",
@@ -276,21 +321,26 @@ class NodeRestriction(Plugin):
             version="v1",
         )
         if (await self._authorize.decide(asked)).decision is not Decision.ALLOW:
-            raise write.refuse(f"audience {quote(audience)} not found in pod spec volume")
+            raise write.refuse(
+                f"audience {quote(audience)} not found in pod spec volume, {attributes.user.name} is not "
+                "authorized to request tokens for this audience"
+            )
 
     async def _tokens_of_driver(self, pod: Document, volume: Document) -> Sequence[Document]:
-        """Returns the tokens that the CSI driver of a volume wants to have of the pod's account."""
-        driver = at(volume, "csi", "driver")
+        """Returns the tokens that the CSI driver of a volume wants to have of the pod's account.
+
+        Raises NotFound.
+        """
+        meta, source = pod["metadata"], volume
         claim_name = at(volume, "persistentVolumeClaim", "claimName")
-        if "ephemeral" in volume:
-            claim_name = f"{pod['metadata']['name']}-{volume['name']}"
-        if claim_name:
-            claim = await self._claims.get_document(claim_name, pod["metadata"]["namespace"])
-            name = at(claim or {}, "spec", "volumeName")
-            stored = await self._volumes.get_document(name) if name else None
-            driver = at(stored or {}, "spec", "csi", "driver")
-        found = await self._drivers.get_document(driver) if driver else None
-        return at(found or {}, "spec", "tokenRequests") or ()
+        if at(volume, "ephemeral", "volumeClaimTemplate") is not None:
+            claim_name = f"{meta['name']}-{volume['name']}"
+        if claim_name is not None:
+            claim = await _existing(self._claims, claim_name, meta["namespace"])
+            source = (await _existing(self._volumes, at(claim, "spec", "volumeName") or ""))["spec"]
+        driver = driver_of(source)
+        found = await _existing(self._drivers, driver) if driver else {}
+        return at(found, "spec", "tokenRequests") or ()
 
 
 def _check_pod_status(write: _Write) -> None:
@@ -314,60 +364,52 @@ def _check_pod_status(write: _Write) -> None:
         raise write.refuse(f"{write.who} cannot update extended resource claim status")
 
 
-def _references(spec: Document) -> Iterator[tuple[str, bool]]:
-    """Yields kinds of objects, and whether a pod refers to one of them."""
-    volumes = spec.get("volumes") or ()
-    sources = [each for volume in volumes for each in at(volume, "projected", "sources") or ()]
-    environment = [
-        source
-        for container in containers(spec)
-        for source in (
-            *(each.get("valueFrom") or {} for each in container.get("env") or ()),
-            *(container.get("envFrom") or ()),
-        )
-    ]
-    all_sources = [*volumes, *sources, *environment]
-    config_maps = ("configMap", "configMapKeyRef", "configMapRef")
-    yield "secrets", any(secrets_of(spec))
-    yield "configmaps", any(each.get(field) is not None for each in all_sources for field in config_maps)
-    yield "clustertrustbundles", any(each.get("clusterTrustBundle") is not None for each in sources)
-    yield "podcertificates", any(each.get("podCertificate") is not None for each in sources)
-    yield "persistentvolumeclaims", any(each.get("persistentVolumeClaim") is not None for each in volumes)
-    yield "resourceclaims", bool(spec.get("resourceClaims"))
+def driver_of(source: Document) -> str:
+    """Returns the CSI driver of a volume, in a pod or of its own; empty if it has none."""
+    if source.get("csi") is not None:
+        driver: str = source["csi"].get("driver", "")
+        return driver
+    return next((driver for kind, driver in _MIGRATED.items() if source.get(kind) is not None), "")
 
 
 async def _existing(lister: Lister, name: str, namespace: str = "") -> Document:
-    """Raises NotFound."""
+    """Raises NotFound, which names the resource in the singular, as one out of an informer of Kubernetes."""
     found = await lister.get_document(name, namespace)
     if found is None:
-        raise NotFound(lister.group_resource, name)
+        group, plural = lister.group_resource
+        served = lister.served
+        raise NotFound(GroupResource(group, served.singular if served is not None else plural), name)
     return found
 
 
 # ---- other resources
 
 
-def _check_claim(write: _Write) -> None:
+def reported_fields(gates: FeatureGates) -> frozenset[str]:
+    """Returns the fields of a claim's status that a node may change."""
+    recovers = gates.is_on("RecoverVolumeExpansionFailure")
+    return _CLAIM_STATUS | _RESIZED_STATUS if recovers else _CLAIM_STATUS
+
+
+def _check_claim(reported: frozenset[str], write: _Write) -> None:
     if write.attributes.subresource != "status":
         raise write.refuse("may only update PVC status")
     if write.operation is not Operation.UPDATE:
         raise write.refuse(f"unexpected operation {quote(write.operation.value)}")
-    if _without_reported(write.new) != _without_reported(write.old):
+    if _without(reported, write.new) != _without(reported, write.old):
         raise write.refuse(
-            f"{write.who} is not allowed to update fields other than status.capacity and status.conditions"
+            f"{write.who} is not allowed to update fields other than status.quantity and status.conditions"
         )
 
 
-def _without_reported(claim: Document) -> Document:
+def _without(reported: frozenset[str], claim: Document) -> Document:
     """Returns a claim without what a node may change, and what changes by itself."""
     meta = {
         field: value
         for field, value in claim["metadata"].items()
         if field not in ("resourceVersion", "managedFields")
     }
-    status = {
-        field: value for field, value in (claim.get("status") or {}).items() if field not in _CLAIM_STATUS
-    }
+    status = {field: value for field, value in (claim.get("status") or {}).items() if field not in reported}
     return {**claim, "metadata": meta, "status": status}
 
 
@@ -450,12 +492,14 @@ def _check_certificate_request(write: _Write) -> None:
     if write.operation is not Operation.CREATE or spec.get("signerName") not in _KUBELET_SIGNERS:
         return
     user = write.attributes.user.name
+    block = next(pem_blocks(base64.b64decode(spec.get("request", ""))), None)
+    if block is None or block.label != "CERTIFICATE REQUEST":
+        raise write.refuse("unable to parse csr: PEM block type must be CERTIFICATE REQUEST")
     try:
-        block = next(pem_blocks(base64.b64decode(spec.get("request", ""))), None)
-        request = parse_request(block.content if block is not None else b"")
+        request = parse_request(block.content)
         names = [each.value for each in request.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     except UNREADABLE as error:
-        raise write.refuse(f"unable to parse csr: {error}") from None
+        raise write.refuse(f"unable to parse csr: asn1: structure error: {error}") from None
     # Go takes the last one.
     if names[-1:] != [user]:
         raise write.refuse(f"can only create a node CSR with CN={user}")

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.listers import Lister, refused
 from apiserver.admission.plugins.pod_specs import CONTAINERS, MIRROR, PODS, containers
+from apiserver.authz.node.references import secret_names
 from apiserver.errors import Forbidden
 from apiserver.golang.booleans import parse_bool
 from apiserver.meta import names
@@ -44,9 +44,12 @@ class ServiceAccount(Plugin):
         )
 
     async def mutate(self, attributes: AdmissionAttributes, new: Document, old: Document | None) -> None:
-        if old is not None or self._accounts.served is None or _is_mirror(new):
+        if old is not None or self._accounts.served is None:
             return
         spec = new["spec"]
+        if _is_mirror(new):
+            _check_mirror(attributes, new)
+            return
         # `serviceAccount` is the older name of the field.
         name = spec["serviceAccountName"] = spec["serviceAccount"] = spec.get("serviceAccountName") or DEFAULT
         account = await self._account(attributes, new, name)
@@ -65,8 +68,7 @@ class ServiceAccount(Plugin):
             return
         spec = new["spec"]
         if old is None and _is_mirror(new):
-            if problem := mirror_problem(spec):
-                raise refused(attributes, new, problem)
+            _check_mirror(attributes, new)
             return
         name = spec.get("serviceAccountName")
         if not name:
@@ -139,50 +141,26 @@ def _is_mirror(pod: Document) -> bool:
     return MIRROR in (pod["metadata"].get("annotations") or {})
 
 
+def _check_mirror(attributes: AdmissionAttributes, pod: Document) -> None:
+    """Raises Forbidden."""
+    if problem := mirror_problem(pod["spec"]):
+        raise refused(attributes, pod, problem)
+
+
 def mirror_problem(spec: Document) -> str | None:
     """Returns what is wrong with a mirror pod: its node could get access to secrets to which it refers."""
     if spec.get("serviceAccountName"):
         return "a mirror pod may not reference service accounts"
-    if any(secrets_of(spec)):
+    if any(secret_names(spec)):
         return "a mirror pod may not reference secrets"
     sources = [
         source
         for volume in spec.get("volumes") or ()
         for source in (volume.get("projected") or {}).get("sources") or ()
     ]
-    if any("serviceAccountToken" in source for source in sources):
+    if any(source.get("serviceAccountToken") is not None for source in sources):
         return "a mirror pod may not use ServiceAccountToken volume projections"
     return None
-
-
-# The fields of volumes that name secrets, apart from `secret` and `projected`.
-_VOLUME_SECRETS: Final = {
-    "azureFile": "secretName",
-    "cephfs": "secretRef",
-    "cinder": "secretRef",
-    "csi": "nodePublishSecretRef",
-    "flexVolume": "secretRef",
-    "iscsi": "secretRef",
-    "rbd": "secretRef",
-    "scaleIO": "secretRef",
-    "storageos": "secretRef",
-}
-
-
-def secrets_of(spec: Document) -> Iterator[Any]:
-    """Yields all references to secrets; some may be None."""
-    yield from spec.get("imagePullSecrets") or ()
-    for container in containers(spec):
-        for each in container.get("env") or ():
-            yield (each.get("valueFrom") or {}).get("secretKeyRef")
-        for each in container.get("envFrom") or ():
-            yield each.get("secretRef")
-    for volume in spec.get("volumes") or ():
-        yield volume.get("secret")
-        for source in (volume.get("projected") or {}).get("sources") or ():
-            yield source.get("secret")
-        for kind, field in _VOLUME_SECRETS.items():
-            yield (volume.get(kind) or {}).get(field)
 
 
 def unmountable_secret(spec: Document, account: Document, *fields: str) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from apiserver.authz.attributes import NO_OPINION, Attributes, Decision, Undecided, Verdict
 from apiserver.authz.node.graph import NodeGraph
@@ -26,13 +26,38 @@ _READ: Final = frozenset(("get", "list", "watch"))
 _OWN: Final = frozenset(("get", "create", "update", "patch", "delete"))
 
 
+class NodeOptions(NamedTuple):
+    """What nodes may do by the gates of a release.
+
+    tells_health: write the status of their CSINodes. needs_selectors: read only their own Nodes, Pods and
+    ResourceSlices, not all. reads_accounts: read the service accounts of their pods.
+    requests_pod_certificates: create and read PodCertificateRequests.
+    """
+
+    tells_health: bool = False
+    needs_selectors: bool = True
+    reads_accounts: bool = True
+    requests_pod_certificates: bool = False
+
+
+DEFAULT_OPTIONS: Final = NodeOptions()
+
+
+def node_options(is_on: Callable[[str], bool]) -> NodeOptions:
+    """is_on: whether a feature gate is."""
+    needs_selectors, has_requests = is_on("AuthorizeNodeWithSelectors"), is_on("PodCertificateRequest")
+    return NodeOptions(
+        tells_health=is_on("CSIVolumeHealth"),
+        needs_selectors=needs_selectors,
+        reads_accounts=has_requests or is_on("KubeletServiceAccountTokenForCredentialProviders"),
+        requests_pod_certificates=has_requests and needs_selectors,
+    )
+
+
 class NodeAuthorizer:
     """An `Authorizer`, and the `RuleResolver` (`rules_of`) that belongs to it.
 
     rules: of the role `system:node`. group: returns a group in the brand's domain.
-    tells_health: nodes write the status of their CSINodes (gate CSIVolumeHealth).
-    needs_selectors: nodes read only their own Nodes, Pods and ResourceSlices (gate
-        AuthorizeNodeWithSelectors); else they read all.
     """
 
     def __init__(
@@ -40,11 +65,9 @@ class NodeAuthorizer:
         graph: NodeGraph,
         rules: Sequence[PolicyRule],
         group: Callable[[str], str],
-        *,
-        tells_health: bool = False,
-        needs_selectors: bool = True,
+        options: NodeOptions = DEFAULT_OPTIONS,
     ) -> None:
-        self._graph, self._needs_selectors = graph, needs_selectors
+        self._graph, self._options = graph, options
         self._rules = tuple(rules)
         related = self._related_object
         self._by_resource: dict[GroupResource, Callable[[str, Attributes], Verdict | Undecided]] = {
@@ -56,11 +79,11 @@ class NodeAuthorizer:
             GroupResource(group("storage"), "volumeattachments"): related,
             GroupResource("", "serviceaccounts"): self._service_account,
             GroupResource(group("coordination"), "leases"): _lease,
-            GroupResource(group("storage"), "csinodes"): partial(_csi_node, tells_health),
+            GroupResource(group("storage"), "csinodes"): partial(_csi_node, options.tells_health),
             GroupResource(group("resource"), "resourceslices"): self._slice,
             GroupResource(group("certificates"), "podcertificaterequests"): self._pod_certificate_request,
         }
-        if needs_selectors:
+        if options.needs_selectors:
             self._by_resource |= {GroupResource("", "nodes"): _node, GroupResource("", "pods"): self._pod}
 
     def __call__(self, attributes: Attributes) -> Verdict | Undecided:
@@ -130,7 +153,9 @@ class NodeAuthorizer:
 
     def _service_account(self, node: str, attributes: Attributes) -> Verdict | Undecided:
         if attributes.verb == "get" and not attributes.subresource:
-            return self._related_object(node, attributes)
+            if not self._options.reads_accounts:
+                return _no("not allowed to get service accounts")
+            return self._namespaced_object(node, attributes)
         if attributes.verb != "create" or not attributes.name:
             return _no("can only create tokens for individual service accounts")
         if attributes.subresource != "token":
@@ -146,7 +171,7 @@ class NodeAuthorizer:
             case "get" | "update" | "patch" | "delete":
                 return self._related(node, attributes)
             case "watch" | "list" | "deletecollection":
-                if not self._needs_selectors:
+                if not self._options.needs_selectors:
                     return _ALLOW
                 # Slices of 1.30 have no spec; other releases refuse the second.
                 if any(requires_field(attributes, each, node) for each in ("spec.nodeName", "nodeName")):
@@ -157,14 +182,21 @@ class NodeAuthorizer:
             "patch, delete, deletecollection"
         )
 
-    def _pod_certificate_request(self, node: str, attributes: Attributes) -> Verdict:
-        """The rules have them only if they are served."""
+    def _pod_certificate_request(self, node: str, attributes: Attributes) -> Verdict | Undecided:
+        if not self._options.requests_pod_certificates:
+            return NO_OPINION
         if attributes.subresource:
-            return _no("nodes may not access the subresources of PodCertificateRequests")
-        if attributes.verb in _READ and not requires_field(attributes, "spec.nodeName", node):
-            return _no("can only list/watch podcertificaterequests with spec.nodeName field selector")
-        # NodeRestriction looks at the node and the pod of new ones.
-        return self._by_rules(attributes)
+            return _no("nodes may not access the status subresource of PodCertificateRequests")
+        match attributes.verb:
+            case "create":
+                return _ALLOW  # NodeRestriction looks at the node and the pod in it.
+            case "get":
+                return self._related(node, attributes)
+            case "list" | "watch":
+                if requires_field(attributes, "spec.nodeName", node):
+                    return _ALLOW
+                return _no("can only list/watch podcertificaterequests with nodeName field selector")
+        return _no(f"nodes may not {attributes.verb} podcertificaterequests")
 
     def _pod(self, node: str, attributes: Attributes) -> Verdict | Undecided:
         match attributes.subresource, attributes.verb:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from apiserver.authz.node.references import Reference, VolumeReferences
 
 # A namespace and a name.
 Place: TypeAlias = tuple[str, str]
+# Resources whose objects name their node themselves.
+BOUND: Final = ("volumeattachments", "resourceslices", "podcertificaterequests")
 
 
 class NodeGraph:
@@ -29,9 +31,8 @@ class NodeGraph:
         self._volumes: dict[str, VolumeReferences] = {}
         # The volumes that have a Secret.
         self._secret_volumes: dict[Place, set[str]] = {}
-        # The nodes of VolumeAttachments and ResourceSlices, by name.
-        self._attachments: dict[str, str] = {}
-        self._slices: dict[str, str] = {}
+        # By resource: the nodes of the objects that name one themselves.
+        self._bound: dict[str, dict[Place, str]] = {resource: {} for resource in BOUND}
 
     # ---- updates
 
@@ -71,19 +72,18 @@ class NodeGraph:
         for secret in references.secrets:
             self._secret_volumes.setdefault(secret, set()).add(name)
 
-    def put_attachment(self, name: str, node: str) -> None:
-        """node: empty if there is none, or the VolumeAttachment is gone."""
-        _put(self._attachments, name, node)
-
-    def put_slice(self, name: str, node: str) -> None:
-        """node: empty if the ResourceSlice is of no single node, or is gone."""
-        _put(self._slices, name, node)
+    def put_bound(self, resource: str, place: Place, node: str) -> None:
+        """Add, replace or remove an object of one of `BOUND`. node: empty if it names none, or is gone."""
+        if node:
+            self._bound[resource][place] = node
+        else:
+            self._bound[resource].pop(place, None)
 
     # ---- questions
 
     @property
     def is_empty(self) -> bool:
-        return not (self._pods or self._nodes or self._volumes or self._attachments or self._slices)
+        return not (self._pods or self._nodes or self._volumes or any(self._bound.values()))
 
     def node_of(self, pod: Place) -> str:
         """Returns where a pod runs; empty for one that is not known."""
@@ -91,16 +91,12 @@ class NodeGraph:
 
     def is_related(self, node: str, resource: str, namespace: str, name: str) -> bool:
         """Whether an object of a resource, named by its plural, is one that a node needs."""
-        match resource:
-            case "pods":
-                found = self._pods.get((namespace, name))
-                return found is not None and found[0] == node
-            case "persistentvolumes":
-                return self._has_volume(node, name)
-            case "volumeattachments":
-                return self._attachments.get(name) == node
-            case "resourceslices":
-                return self._slices.get(name) == node
+        if resource in self._bound:
+            return self._bound[resource].get((namespace, name)) == node
+        if resource == "pods":
+            return self.node_of((namespace, name)) == node
+        if resource == "persistentvolumes":
+            return not namespace and self._has_volume(node, name)
         if self._refers(node, resource, namespace, name):
             return True
         if resource != "secrets":
@@ -113,10 +109,3 @@ class NodeGraph:
 
     def _refers(self, node: str, resource: str, namespace: str, name: str) -> bool:
         return node in self._nodes.get(Reference(resource, namespace, name), ())
-
-
-def _put(nodes: dict[str, str], name: str, node: str) -> None:
-    if node:
-        nodes[name] = node
-    else:
-        nodes.pop(name, None)

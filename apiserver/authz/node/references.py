@@ -5,7 +5,7 @@ Source: k8s.io/kubernetes, pkg/api/v1/pod/util.go and pkg/api/v1/persistentvolum
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from apiserver.vocabulary import Document
@@ -55,17 +55,28 @@ def pod_references(pod: Document) -> frozenset[Reference]:
     namespace = meta.get("namespace", "")
     found = {
         "serviceaccounts": (spec.get("serviceAccountName"),),
-        "secrets": _pod_secrets(spec),
-        "configmaps": _pod_config_maps(spec),
+        "secrets": secret_names(spec),
+        "configmaps": config_map_names(spec),
         "persistentvolumeclaims": _volume_claims(meta.get("name", ""), spec),
         "resourceclaims": _resource_claims(spec, _object(pod.get("status"))),
     }
     return frozenset(
-        Reference(resource, namespace, name)
-        for resource, names in found.items()
-        for name in names
-        if isinstance(name, str) and name
+        Reference(resource, namespace, name) for resource, names in found.items() for name in _texts(names)
     )
+
+
+def secret_names(spec: Document) -> Iterator[str]:
+    """Yields the Secrets that a pod refers to. spec: of the pod."""
+    return _texts(_pod_secrets(spec))
+
+
+def config_map_names(spec: Document) -> Iterator[str]:
+    """Yields the ConfigMaps that a pod refers to. spec: of the pod."""
+    return _texts(_pod_config_maps(spec))
+
+
+def _texts(names: Iterable[Any]) -> Iterator[str]:
+    return (name for name in names if isinstance(name, str) and name)
 
 
 def _pod_secrets(spec: Document) -> Iterator[Any]:

@@ -12,15 +12,21 @@ import pytest
 
 from apiserver.authz.node.graph import NodeGraph
 from apiserver.brand import Brand
+from apiserver.catalogue.builtins import builtin_resources
+from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.controllers.node_graph import NodeGraphInformer
 from apiserver.metrics.node_graph import NodeGraphMetrics
 from apiserver.registry.size_class import LARGE_BYTES
+from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.vocabulary import Document
 from storage.embedded import EmbeddedStore
 from tests.support.eventually import WITHIN_S, eventually
-from tests.support.in_process import PREFIX, TABLE, server
+from tests.support.in_process import PREFIX, server
 
 PODS: Final = f"{PREFIX}/core/pods/ns"
+TABLE: Final = builtin_resources(
+    Brand(), BuiltinSchemas((1, 36)), runtime_config=RuntimeConfig({"certificates.k8s.io/v1beta1": True})
+)
 
 
 def pod(name: str, node: str = "n1", **spec: Any) -> Document:
@@ -117,6 +123,11 @@ OBJECTS: Final[dict[str, tuple[str, Document, tuple[str, str, str]]]] = {
         {"kind": "ResourceSlice", "spec": {"nodeName": "n1"}},
         ("resourceslices", "", "s"),
     ),
+    "a request for a certificate": (
+        "certificates.k8s.io/podcertificaterequests/ns/r",
+        {"kind": "PodCertificateRequest", "spec": {"nodeName": "n1"}},
+        ("podcertificaterequests", "ns", "r"),
+    ),
 }
 
 
@@ -144,6 +155,7 @@ ACTIONS: Final = {
     "persistentvolumes": "PV",
     "volumeattachments": "VolumeAttachment",
     "resourceslices": "ResourceSlice",
+    "podcertificaterequests": "PodCertificateRequest",
 }
 
 

@@ -11,11 +11,12 @@ from typing import Any, Final
 import pytest
 
 from apiserver.authz.attributes import Attributes, Decision, Selector, Undecided, Verdict
-from apiserver.authz.node.authorizer import NodeAuthorizer
+from apiserver.authz.node.authorizer import NodeAuthorizer, NodeOptions, node_options
 from apiserver.authz.node.graph import NodeGraph
 from apiserver.authz.node.references import pod_references, volume_references
 from apiserver.authz.rbac.defaults.documents import role_rules
 from apiserver.brand import Brand
+from apiserver.features.gates import FeatureGates
 from apiserver.vocabulary import Document, UserInfo
 
 NODE: Final = UserInfo("system:node:n1", ("system:nodes", "system:authenticated"))
@@ -79,9 +80,11 @@ def graph() -> NodeGraph:
     made.put_pod(("ns", "q"), "n2", frozenset())
     made.put_volume("pv", volume_references(VOLUME))
     made.put_volume("unbound", volume_references({"spec": {}}))
-    made.put_attachment("va", "n1")
-    made.put_attachment("vb", "n2")
-    made.put_slice("slice", "n1")
+    made.put_bound("volumeattachments", ("", "va"), "n1")
+    made.put_bound("volumeattachments", ("", "vb"), "n2")
+    made.put_bound("resourceslices", ("", "slice"), "n1")
+    made.put_bound("podcertificaterequests", ("ns", "pcr"), "n1")
+    made.put_bound("podcertificaterequests", ("ns", "of-n2"), "n2")
     return made
 
 
@@ -258,28 +261,66 @@ def test_field_selectors(request_: str, selector: str, is_allowed: bool) -> None
 
 
 # What a node may do if PodCertificateRequests are served.
+BY_NODE: Final = "can only list/watch podcertificaterequests with nodeName field selector"
+STATUS_OF_REQUESTS: Final = "nodes may not access the status subresource of PodCertificateRequests"
 POD_CERTIFICATES: Final = {
-    "a new one": ("create podcertificaterequests", "", True),
-    "those of the node": ("list podcertificaterequests", "spec.nodeName=n1", True),
-    "those of another": ("watch podcertificaterequests", "spec.nodeName=n2", False),
-    "all": ("list podcertificaterequests", "", False),
-    "one": ("get podcertificaterequests a", "", False),
-    "a change": ("update podcertificaterequests a", "", False),
-    "a status": ("update podcertificaterequests:status a", "", False),
-    "bundles": ("list clustertrustbundles", "", False),
+    "a new one": ("create podcertificaterequests", "", YES),
+    "those of the node": ("list podcertificaterequests", "spec.nodeName=n1", YES),
+    "those of another": ("watch podcertificaterequests", "spec.nodeName=n2", BY_NODE),
+    "all": ("list podcertificaterequests", "", BY_NODE),
+    "one of the node": ("get podcertificaterequests pcr", "", YES),
+    "one of another": ("get podcertificaterequests of-n2", "", RELATED),
+    "no name": ("get podcertificaterequests", "", "No Object name found"),
+    "a change": ("update podcertificaterequests pcr", "", "nodes may not update podcertificaterequests"),
+    "a deletion": ("delete podcertificaterequests pcr", "", "nodes may not delete podcertificaterequests"),
+    "a status": ("update podcertificaterequests:status pcr", "", STATUS_OF_REQUESTS),
+    "bundles": ("list clustertrustbundles", "", ""),
 }
 
 
-@pytest.mark.parametrize(
-    ("request_", "selector", "is_allowed"), POD_CERTIFICATES.values(), ids=POD_CERTIFICATES
-)
-def test_certificates_of_pods(request_: str, selector: str, is_allowed: bool) -> None:
+@pytest.mark.parametrize(("request_", "selector", "reason"), POD_CERTIFICATES.values(), ids=POD_CERTIFICATES)
+def test_certificates_of_pods(request_: str, selector: str, reason: str | None) -> None:
     rules = role_rules(Brand(), "system:node", {"PodCertificateRequest"}.__contains__)
-    authorizer = NodeAuthorizer(graph(), rules, Brand().group)
     verb, _, what = request_.partition(" ")
-    verdict = authorizer(asked(f"{verb} certificates.k8s.io/{what}", field_selector=selector))
-    assert isinstance(verdict, Verdict)
-    assert (verdict.decision is Decision.ALLOW) is is_allowed
+    attributes = asked(f"{verb} certificates.k8s.io/{what}", field_selector=selector)
+    for is_served in (True, False):
+        authorizer = NodeAuthorizer(
+            graph(), rules, Brand().group, NodeOptions(requests_pod_certificates=is_served)
+        )
+        allowed = reason is YES and is_served
+        expected = Verdict(Decision.ALLOW if allowed else Decision.NO_OPINION, (reason or "") * is_served)
+        assert authorizer(attributes) == expected
+
+
+def test_nodes_read_service_accounts_while_a_gate_lets_them() -> None:
+    refused = Verdict(Decision.NO_OPINION, "not allowed to get service accounts")
+    for reads_accounts, verdict in ((True, Verdict(Decision.ALLOW)), (False, refused)):
+        authorizer = NodeAuthorizer(graph(), (), Brand().group, NodeOptions(reads_accounts=reads_accounts))
+        assert authorizer(asked("get serviceaccounts sa")) == verdict
+        assert authorizer(asked("create serviceaccounts:token sa")) == Verdict(Decision.ALLOW)
+
+
+# By the gates that are set: release, gates, options.
+GATES: Final[dict[str, tuple[int, dict[str, bool], NodeOptions]]] = {
+    "1.30": (30, {}, NodeOptions(needs_selectors=False, reads_accounts=False)),
+    "1.33": (33, {}, NodeOptions(reads_accounts=False)),
+    "1.36": (36, {}, NodeOptions()),
+    "certificates of pods": (
+        36,
+        {"PodCertificateRequest": True, "KubeletServiceAccountTokenForCredentialProviders": False},
+        NodeOptions(requests_pod_certificates=True),
+    ),
+    "no accounts": (
+        36,
+        {"KubeletServiceAccountTokenForCredentialProviders": False},
+        NodeOptions(reads_accounts=False),
+    ),
+}
+
+
+@pytest.mark.parametrize(("minor", "gates", "options"), GATES.values(), ids=GATES)
+def test_gates_decide_what_nodes_may_do(minor: int, gates: dict[str, bool], options: NodeOptions) -> None:
+    assert node_options(FeatureGates(minor, gates).is_on) == options
 
 
 # What a node may do with CSINodes if their status tells what is wrong with their storage.
@@ -296,7 +337,7 @@ HEALTH: Final = {
 @pytest.mark.parametrize(("request_", "reason"), HEALTH.items(), ids=HEALTH)
 def test_health_of_storage(request_: str, reason: str | None) -> None:
     rules = role_rules(Brand(), "system:node")
-    authorizer = NodeAuthorizer(graph(), rules, Brand().group, tells_health=True)
+    authorizer = NodeAuthorizer(graph(), rules, Brand().group, NodeOptions(tells_health=True))
     verb, _, what = request_.partition(" ")
     decision = Decision.ALLOW if reason is YES else Decision.NO_OPINION
     assert authorizer(asked(f"{verb} storage.k8s.io/{what}")) == Verdict(decision, reason or "")
@@ -317,7 +358,8 @@ EVERYTHING: Final = (
 def test_without_selectors_nodes_read_more_than_what_is_theirs(request_: str) -> None:
     rules = role_rules(Brand(), "system:node")
     for needs_selectors, decision in ((False, Decision.ALLOW), (True, Decision.NO_OPINION)):
-        authorizer = NodeAuthorizer(graph(), rules, Brand().group, needs_selectors=needs_selectors)
+        options = NodeOptions(needs_selectors=needs_selectors)
+        authorizer = NodeAuthorizer(graph(), rules, Brand().group, options)
         verdict = authorizer(asked(request_))
         assert isinstance(verdict, Verdict)
         assert verdict.decision is decision
