@@ -22,6 +22,8 @@ TOLD_LENGTH_MAX: Final = 512 * 1024
 PATH_LENGTH_MAX: Final = 1_024
 # The cause type of errors that may have many reasons.
 INVALID: Final = "FieldValueInvalid"
+# How Kubernetes shows the path of errors that are about no single field.
+NO_FIELD: Final = "[]"
 # What errors show in place of a value that nobody is to read.
 REDACTED: Final = '"<secret contents redacted>"'
 

@@ -66,6 +66,9 @@ def validate_user_annotations(path: str, annotations: Mapping[str, str]) -> Erro
     """Checks what a pod tells its signer."""
     errors: Errors = []
     for key in map(str.lower, annotations):
+        if not key:
+            errors.append(required(path))
+            continue
         problems = names.qualified_name(key)
         if not problems and "/" not in key:
             problems = ['must be a domain-prefixed key (such as "acme.io/foo")']

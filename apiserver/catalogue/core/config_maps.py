@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.catalogue.builtin_type import CORE, BuiltinType
-from apiserver.field_errors import Errors, forbidden, invalid, too_long
+from apiserver.field_errors import NO_FIELD, Errors, forbidden, invalid, too_long
 from apiserver.meta import names, table
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.registry.strategy import Strategy, UpdateStrategy
@@ -51,10 +51,10 @@ def validate_config_map(document: Document) -> Errors:
 
 
 def validate_size(document: Document) -> Errors:
-    """Kubernetes has no field for the sum: the path without a name is how Go prints it."""
+    """Checks the sum of all values."""
     size = sum(map(names.byte_length, (document.get("data") or {}).values()))
     size += sum(map(decoded_size, (document.get("binaryData") or {}).values()))
-    return [too_long("[]", SIZE_MAX)] if size > SIZE_MAX else []
+    return [too_long(NO_FIELD, SIZE_MAX)] if size > SIZE_MAX else []
 
 
 def validate_config_map_update(new: Document, old: Document) -> Errors:

@@ -23,7 +23,7 @@ from apiserver.catalogue.pod_specs.valid_specs import ValidSpecs, digest_of
 from apiserver.catalogue.pod_specs.validation_options import PodValidationOptions, options_of
 from apiserver.catalogue.pod_specs.volumes import VolumeOwner, validate_volumes
 from apiserver.features.gates import FeatureGates
-from apiserver.field_errors import Errors, duplicate, forbidden, invalid, required, too_long
+from apiserver.field_errors import NO_FIELD, Errors, duplicate, forbidden, invalid, required, too_long
 from apiserver.golang.formatting import go_struct_fields
 from apiserver.meta import names, object_meta
 from apiserver.validation.addresses import AddressChecks
@@ -210,7 +210,7 @@ def _resource_claims(path: str, spec: Document, *, is_static: bool) -> Errors:
     errors: Errors = []
     if is_static:
         text = "static pods do not support resource claims"
-        return [forbidden("", text) for _ in spec["resourceClaims"] or ()]
+        return [forbidden(NO_FIELD, text) for _ in spec["resourceClaims"] or ()]
     seen: set[str] = set()
     sources = ("resourceClaimName", "resourceClaimTemplateName")
     for where, claim in items(spec, "resourceClaims", path):

@@ -451,7 +451,14 @@ def _trust_bundle(path: str, bundle: Document) -> Errors:
     name, signer, selector = bundle.get("name"), bundle.get("signerName"), bundle.get("labelSelector")
     errors: Errors = []
     if name is not None and signer is not None:
-        errors.append(invalid(path, bundle, "only one of name and signerName may be used"))
+        shown = {
+            "Name": name,
+            "SignerName": signer,
+            "LabelSelector": selector,
+            "Optional": bundle.get("optional"),
+            "Path": bundle.get("path", ""),
+        }
+        errors.append(invalid(path, shown, "only one of name and signerName may be used"))
     elif name is not None:
         if not name:
             errors.append(required(f"{path}.name", "must be a valid object name"))
@@ -535,7 +542,7 @@ def _ephemeral(path: str, source: Document) -> Errors:
     errors += [
         forbidden(f"{where}.metadata.{'uID' if field == 'uid' else field}", "cannot be set")
         for field in _NOT_IN_TEMPLATES
-        if meta.get(field)
+        if meta.get(field) not in (None, "", [])
     ]
     return errors + validate_claim_spec(f"{where}.spec", template.get("spec") or {})
 

@@ -147,7 +147,7 @@ def _validate_log_options(options: Document) -> Errors:
         errors.append(field_errors.invalid("limitBytes", options["limitBytes"], "must be greater than 0"))
     if "sinceSeconds" in options and "sinceTime" in options:
         text = "at most one of `sinceTime` or `sinceSeconds` may be specified"
-        errors.append(field_errors.forbidden("", text))
+        errors.append(field_errors.forbidden(field_errors.NO_FIELD, text))
     elif options.get("sinceSeconds", 1) < 1:
         errors.append(field_errors.invalid("sinceSeconds", options["sinceSeconds"], "must be greater than 0"))
     return errors
@@ -161,5 +161,5 @@ def _validate_stream(options: Document) -> Errors:
         errors.append(field_errors.not_supported("stream", stream, _LOG_STREAMS))
     if stream != "All" and "tailLines" in options:
         text = "`tailLines` and specific `stream` are mutually exclusive for now"
-        errors.append(field_errors.forbidden("", text))
+        errors.append(field_errors.forbidden(field_errors.NO_FIELD, text))
     return errors

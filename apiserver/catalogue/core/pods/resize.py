@@ -12,7 +12,7 @@ from apiserver.catalogue.core.pods.rules import PodRules
 from apiserver.catalogue.core.pods.updates import only_spec, taken_from
 from apiserver.catalogue.core.pods.validation import validate_pod
 from apiserver.catalogue.pod_specs import pod_annotations
-from apiserver.field_errors import Errors, forbidden, invalid
+from apiserver.field_errors import NO_FIELD, Errors, forbidden, invalid
 from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
@@ -49,9 +49,9 @@ def _names_of(spec: Document, field: str) -> list[Any]:
 def validate_resize(rules: PodRules, new: Document, old: Document) -> Errors:
     spec, old_spec = new["spec"], old["spec"]
     if pod_annotations.MIRROR in (old["metadata"].get("annotations") or {}):
-        return [forbidden("", "static pods cannot be resized")]
+        return [forbidden(NO_FIELD, "static pods cannot be resized")]
     if at(old_spec, "os", "name") == "windows":
-        return [forbidden("", "windows pods cannot be resized")]
+        return [forbidden(NO_FIELD, "windows pods cannot be resized")]
     errors = validate_pod(rules.specs, new, old)
     before = at(old, "status", "qosClass") or qos_class(old_spec)
     if before != qos_class(spec):
@@ -66,7 +66,7 @@ def validate_resize(rules: PodRules, new: Document, old: Document) -> Errors:
                 "resize of pods with pod-level resources is forbidden when "
                 "InPlacePodLevelResourcesVerticalScalingEnabled feature gate is disabled"
             )
-            return [*errors, forbidden("", text)]
+            return [*errors, forbidden(NO_FIELD, text)]
         errors += _pod_resources(spec.get("resources"), old_spec.get("resources"))
     if at(old, "status", "nodeAllocatableResourceClaimStatuses"):
         errors.append(forbidden("spec", "pods with node allocatable resource claims cannot be resized"))

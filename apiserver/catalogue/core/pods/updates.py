@@ -14,7 +14,7 @@ from apiserver.catalogue.pod_specs import pod_annotations
 from apiserver.catalogue.pod_specs.containers import validate_pod_image
 from apiserver.catalogue.pod_specs.ratcheting import ratcheted
 from apiserver.catalogue.pod_specs.scheduling import validate_tolerations
-from apiserver.field_errors import Errors, forbidden, invalid, quote, required
+from apiserver.field_errors import NO_FIELD, Errors, forbidden, invalid, quote, required
 from apiserver.registry.strategy import keep_status
 from apiserver.validation.checks import in_range
 from apiserver.validation.documents import at, items
@@ -229,7 +229,7 @@ def prepare_ephemeral_containers(new: Document, old: Document) -> None:
 
 def validate_ephemeral_containers_update(rules: PodRules, new: Document, old: Document) -> Errors:
     if pod_annotations.MIRROR in (old["metadata"].get("annotations") or {}):
-        return [forbidden("", "static pods do not support ephemeral containers")]
+        return [forbidden(NO_FIELD, "static pods do not support ephemeral containers")]
     errors = validate_pod(rules.specs, new, old)
     where = "spec.ephemeralContainers"
     by_name = {each.get("name", ""): each for each in new["spec"].get("ephemeralContainers") or ()}

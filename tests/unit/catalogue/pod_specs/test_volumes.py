@@ -211,7 +211,12 @@ SOURCES: Final[dict[str, tuple[Document, list[Expected]]]] = {
             "ephemeral": {
                 "volumeClaimTemplate": {
                     **claim()["ephemeral"]["volumeClaimTemplate"],
-                    "metadata": {"annotations": {"a b": ""}, "labels": {"a": "-"}, "name": "n"},
+                    "metadata": {
+                        "annotations": {"a b": ""},
+                        "labels": {"a": "-"},
+                        "name": "n",
+                        "deletionGracePeriodSeconds": 0,
+                    },
                 }
             }
         },
@@ -219,6 +224,7 @@ SOURCES: Final[dict[str, tuple[Document, list[Expected]]]] = {
             (f"{CLAIM}.metadata.annotations", "Invalid", '"a b"'),
             (f"{CLAIM}.metadata.labels", "Invalid", '"-"'),
             (f"{CLAIM}.metadata.name", "Forbidden", "cannot be set"),
+            (f"{CLAIM}.metadata.deletionGracePeriodSeconds", "Forbidden", "cannot be set"),
         ],
     ),
     "no template": ({"ephemeral": {}}, [(CLAIM, "Required", "")]),

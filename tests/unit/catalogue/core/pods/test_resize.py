@@ -150,7 +150,7 @@ GATES: Final[dict[str, tuple[str, Document, Document, list[Expected]]]] = {
         whole(cpu="2"),
         [
             (
-                "",
+                "[]",
                 "Forbidden",
                 "resize of pods with pod-level resources is forbidden when InPlacePodLevel",
             )
@@ -183,9 +183,9 @@ def test_sizes_while_a_gate_is_off(gate: str, old: Document, new: Document, expe
 FIXED: Final[dict[str, tuple[Document, list[Expected]]]] = {
     "a static one": (
         pod({"annotations": {"kubernetes.io/config.mirror": "x"}}, nodeName="n"),
-        [("", "Forbidden", "static pods cannot be resized")],
+        [("[]", "Forbidden", "static pods cannot be resized")],
     ),
-    "one of Windows": (pod(os={"name": "windows"}), [("", "Forbidden", "windows pods cannot be resized")]),
+    "one of Windows": (pod(os={"name": "windows"}), [("[]", "Forbidden", "windows pods cannot be resized")]),
     "one whose node tells nothing": (
         pod(status={"containerStatuses": [{"name": "c", "state": {"running": {}}}]}),
         [("spec", "Forbidden", "Pod running on node without support for resize")],
