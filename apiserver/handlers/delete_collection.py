@@ -1,7 +1,8 @@
 """Handles DELETE of a collection. Rows A06, G16.
 
 What is deleted is the collection at one revision, which is read page by page: objects that are created
-meanwhile stay. An error ends the deletion, and what was deleted before it remains deleted, as in Kubernetes.
+meanwhile stay. They go in the order of the list. An error ends the deletion, and what comes before the object
+that it is about is deleted, and nothing that comes after it, as in Kubernetes.
 
 The answer is the list of all of them, as they were. A small one is kept until then. A large one is read page
 by page once more, at that revision, while it is sent: the watch cache, and then the store, remember it for
@@ -11,7 +12,8 @@ some minutes after all is gone. So no more than a page is in memory for it, howe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from operator import itemgetter
 from typing import Final
 
 from apiserver.admission.chain import Operation
@@ -32,7 +34,7 @@ from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import GroupKind
 
-# How many objects of a collection are deleted at the same time.
+# How many deletions of a collection are committed at the same time.
 CONCURRENT_DELETES: Final = 16
 # The objects of an answer are kept up to this size. Few collections are larger.
 KEPT_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -104,29 +106,60 @@ def delete_collection_handler(
         assert resource is not None
         assert call.user is not None
         user = call.user.name
-        names = iter([each.key.rpartition("/")[2] for each in objects])
 
-        async def delete_remaining() -> None:
-            for name in names:
-                admission = requests.admission(call, Operation.DELETE, name, options)
-                try:
-                    deleted = await registry.delete(
-                        DeleteRequest(resource, namespace, name, options, admission, user)
-                    )
-                except NotFound:
-                    continue  # Another client has deleted it.
-                call.warnings += deleted.warnings
+        async def delete_one(name: str, on_decided: Callable[[], None]) -> None:
+            admission = requests.admission(call, Operation.DELETE, name, options)
+            try:
+                deleted = await registry.delete(
+                    DeleteRequest(resource, namespace, name, options, admission, user, on_decided)
+                )
+            except NotFound:
+                return  # Another client has deleted it.
+            call.warnings += deleted.warnings
 
-        await _run_all(delete_remaining() for _ in range(min(CONCURRENT_DELETES, len(objects))))
+        await in_order(delete_one, [each.key.rpartition("/")[2] for each in objects])
 
     return delete_collection
 
 
-async def _run_all(workers: Iterable[Coroutine[None, None, None]]) -> None:
-    """Run until all workers are done, or the first fails; then cancel the others and raise its error."""
-    tasks = [asyncio.ensure_future(worker) for worker in workers]
+async def in_order(
+    delete: Callable[[str, Callable[[], None]], Awaitable[None]], names: Iterable[str]
+) -> None:
+    """Delete objects one after the other, up to the first that may not be deleted. Raises its error.
+
+    delete: (name, on_decided): deletes an object; see `DeleteRequest`. Only the store is not waited for: it
+    commits together what has been decided, in the order in which it was.
+    """
+    left, turn = enumerate(names), asyncio.Lock()
+    errors: list[tuple[int, Exception]] = []
+
+    async def delete_left() -> None:
+        while True:
+            await turn.acquire()
+            index, name = next(left, (0, ""))
+            if errors or not name:
+                turn.release()
+                return
+            is_decided = False
+
+            def on_decided() -> None:
+                nonlocal is_decided
+                if not is_decided:
+                    is_decided = True
+                    turn.release()
+
+            try:
+                await delete(name, on_decided)
+            except Exception as error:
+                errors.append((index, error))
+            finally:
+                on_decided()
+
+    workers = [asyncio.ensure_future(delete_left()) for _ in range(CONCURRENT_DELETES)]
     try:
-        await asyncio.gather(*tasks)
+        await asyncio.gather(*workers)
     finally:
-        for task in tasks:
-            task.cancel()
+        for worker in workers:
+            worker.cancel()
+    if errors:
+        raise min(errors, key=itemgetter(0))[1]

@@ -38,6 +38,7 @@ class DeleteRequest(NamedTuple):
 
     admission: the plugins that have a say; None if there are none.
     user: the name of who deletes; SERVER for the server itself.
+    on_decided: called when only the store can still refuse it; again, if another writer was faster.
     """
 
     resource: ServedResource
@@ -46,6 +47,7 @@ class DeleteRequest(NamedTuple):
     options: DeleteOptions = _DEFAULTS
     admission: Admission | None = None
     user: str = SERVER
+    on_decided: Callable[[], None] | None = None
 
 
 class _Marked(NamedTuple):
@@ -149,6 +151,8 @@ class DeletePath:
             size, _marked, resource, document, options, self._clock()
         )
         value = await encoded(resource, marked) if is_changed else b""
+        if request.on_decided is not None:
+            request.on_decided()
         if resource.strategy.allocator is None:
             # Nobody asks any more what is in them, and to free a large one takes milliseconds: it must not be
             # when all deletions of a collection have been committed together.

@@ -425,6 +425,27 @@ def test_a_webhook_that_fails(
     api.post(path, config_map()).ok()
 
 
+async def denies_the_25th(_: str, review: Review) -> Reply:
+    return answer(review, allowed=review["request"]["oldObject"]["metadata"]["name"] != "o25")
+
+
+def test_a_deletecollection_ends_at_the_object_that_a_webhook_denies(
+    api: Api, webhook: Webhook, namespace: str
+) -> None:
+    """What comes before it is gone, and about what comes after it nobody is asked."""
+    path, names = config_maps(namespace), [f"o{number:02}" for number in range(40)]
+    for name in names:
+        api.post(path, config_map(name)).ok()
+    webhook.replying = denies_the_25th
+    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["DELETE"], "resources": ["configmaps"]}
+    configure(api, namespace, webhook.hook(namespace, rules=[rule]))
+    assert api.delete(path).status == 400
+    left = [each["metadata"]["name"] for each in api.get(path).ok()["items"]]
+    assert left == names[25:]
+    asked = [review["request"]["oldObject"]["metadata"]["name"] for _, review in webhook.asked]
+    assert asked == names[:26]
+
+
 TIMED_OUT_FORMS: dict[str, str] = {
     "nothing": "application/json",
     "application/yaml": "application/yaml",

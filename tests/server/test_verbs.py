@@ -816,6 +816,19 @@ def test_preconditions_of_a_deletecollection(
     assert names_in(api, configmaps) == (["a"] if options else [])
 
 
+def test_a_deletecollection_deletes_what_comes_before_the_object_that_fails(
+    api: Api, configmaps: str
+) -> None:
+    """Rows A06, G06: what comes before it is gone, always, and nothing that comes after it."""
+    names = [f"o{number:02}" for number in range(40)]
+    for name in names:
+        api.post(configmaps, named(name)).ok()
+    first = api.get(f"{configmaps}/o00").ok()["metadata"]["uid"]
+    answer = api.delete(configmaps, {"preconditions": {"uid": first}})
+    assert_refused(answer, 409, "Conflict", 'ConfigMap "o01": the UID in the precondition')
+    assert names_in(api, configmaps) == names[1:]
+
+
 def test_the_body_of_a_delete_has_all_its_options(api: Api, path: str) -> None:
     """Row G09: of a query beside a body no option counts, not even a dry run."""
     query = urlencode({"uid": "other", "dryRun": "All", "propagationPolicy": "x"})
