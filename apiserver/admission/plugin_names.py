@@ -28,6 +28,7 @@ ON_BY_DEFAULT: Final = frozenset(
         "CertificateSubjectRestriction",
         "DefaultIngressClass",
         "PodTopologyLabels",
+        "NodeDeclaredFeatureValidator",
         "PodResizeValidator",
         "MutatingAdmissionPolicy",
         "MutatingAdmissionWebhook",
@@ -64,9 +65,8 @@ ALWAYS_ON: Final = frozenset({"AlwaysAdmit", "NamespaceExists", "NamespaceLifecy
 # Those that kube-apiserver has besides. They can be named, with a warning.
 NOT_IMPLEMENTED: Final = frozenset(
     {
-        # Off by default, but for NodeDeclaredFeatureValidator.
+        # They do nothing unless a feature gate is on that is off by default.
         "JobValidation",
-        "NodeDeclaredFeatureValidator",
         "PodGroupProtection",
         "PodGroupWorkloadExists",
     }

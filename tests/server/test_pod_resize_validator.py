@@ -85,3 +85,43 @@ def test_a_node_that_is_gone(api: Api, namespace: str) -> None:
     api.delete(f"{NODES}/{namespace}").ok()
     refused = api.patch(resize, {"spec": requesting(cpu="200m")}, STRATEGIC)
     assert refused.message == f'pods "p" is forbidden: node "{namespace}" not found'
+
+
+BARE: Final = {
+    "a pod that asks for one of them": ({"cpu": "100m"}, {"cpu": "1", "memory": "1Gi"}, {"cpu": "200m"}, ""),
+    "a node that tells nothing": (
+        {"cpu": "100m"},
+        {},
+        {"cpu": "200m"},
+        "cpu, requested: 200, allocatable: 0",
+    ),
+    "a node that tells one of them": (
+        {"cpu": "100m", "memory": "1Mi"},
+        {"cpu": "1"},
+        {"memory": "2Mi"},
+        "memory, requested: 2097152, allocatable: 0",
+    ),
+}
+
+
+@pytest.mark.parametrize(("before", "allocatable", "after", "text"), BARE.values(), ids=BARE)
+def test_what_is_not_told_is_nothing(
+    api: Api,
+    namespace: str,
+    before: dict[str, str],
+    allocatable: dict[str, str],
+    after: dict[str, str],
+    text: str,
+) -> None:
+    api.post(NODES, {"metadata": {"name": namespace}}).ok()
+    api.patch(f"{NODES}/{namespace}/status", {"status": {"allocatable": allocatable}}).ok()
+    container = {"name": "c", "image": "i", "resources": {"requests": before}}
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+    body = {"metadata": {"name": "p"}, "spec": {"nodeName": namespace, "containers": [container]}}
+    api.post(pods, body).ok()
+    answer = api.patch(f"{pods}/p/resize", {"spec": requesting(**after)}, STRATEGIC)
+    if text:
+        why = f"node didn't have enough allocatable resources: {text}"
+        assert (answer.status, answer.message) == (403, f'pods "p" is forbidden: {why}')
+    else:
+        assert answer.status == 200

@@ -266,12 +266,12 @@ def test_usage_errors(flags: list[str], message: str) -> None:
 
 def test_flags_of_kube_apiserver_without_effect_are_warned_about(tmp_path: Path) -> None:
     flags = ("--kubelet-timeout=5s", "--storage-backend=etcd3")
-    plugins = "--enable-admission-plugins=NodeDeclaredFeatureValidator,LimitRanger"
+    plugins = "--enable-admission-plugins=JobValidation,LimitRanger"
     with ServerProcess(tmp_path / "data", *flags, plugins) as server:
         server.stop()
     assert "--kubelet-timeout has no effect" in server.stderr
     assert "--storage-backend=etcd3 has no effect without --etcd-servers" in server.stderr
-    assert server.stderr.count("admission plugin NodeDeclaredFeatureValidator is not implemented") == 1
+    assert server.stderr.count("admission plugin JobValidation is not implemented") == 1
     assert "LimitRanger" not in server.stderr
 
 

@@ -35,6 +35,8 @@ from apiserver.admission.plugins.extended_resource_toleration import ExtendedRes
 from apiserver.admission.plugins.image_policy_webhook import ImagePolicyWebhook
 from apiserver.admission.plugins.limit_pod_hard_anti_affinity_topology import LimitPodHardAntiAffinityTopology
 from apiserver.admission.plugins.limit_ranger import LimitRanger
+from apiserver.admission.plugins.node_declared_feature_validator import GATE as DECLARED_FEATURES
+from apiserver.admission.plugins.node_declared_feature_validator import NodeDeclaredFeatureValidator
 from apiserver.admission.plugins.node_restriction import NodeRestriction
 from apiserver.admission.plugins.owner_references_permission_enforcement import (
     OwnerReferencesPermissionEnforcement,
@@ -144,6 +146,7 @@ def builtin_plugins(
         DefaultIngressClass(lister(brand.group("networking"), "ingressclasses")),
         DenyServiceExternalIPs(),
         *([PodTopologyLabels(lister("", "nodes"))] if gates.is_on(LABELS_GATE) else ()),
+        *([NodeDeclaredFeatureValidator(lister("", "nodes"))] if gates.is_on(DECLARED_FEATURES) else ()),
         PodResizeValidator(lister("", "nodes")),
         MutatingAdmissionPolicy(context, params, metrics.mutating_policies),
         MutatingAdmissionWebhook(configurations("mutatingwebhookconfigurations"), webhooks),

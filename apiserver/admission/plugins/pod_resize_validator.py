@@ -6,6 +6,8 @@ Source: kubernetes, plugin/pkg/admission/podresize (release 1.36).
 
 from __future__ import annotations
 
+from decimal import Decimal
+from types import MappingProxyType
 from typing import Final
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
@@ -21,6 +23,9 @@ from apiserver.vocabulary import Document, GroupResource
 _SYSTEM_LABEL: Final = "kubernetes.io/os"
 _NO_CAPACITY: Final = "NodeCapacity"
 _UNSUPPORTED: Final = "UnsupportedPlatform"
+# What is looked at, and the scale of the units in which it is told.
+_SCALES: Final = MappingProxyType({"cpu": 1_000, "memory": 1})
+_NOTHING: Final = dict.fromkeys(_SCALES, Quantity(Decimal()))
 
 
 class PodResizeValidator(Plugin):
@@ -61,10 +66,10 @@ def _refused(pod: Document, why: str, reason: str = "") -> Forbidden:
 
 def _lacking(spec: Document, allocatable: Document) -> list[str]:
     """Returns what the node has less of than the pod requests, told in thousandths of a CPU and in bytes."""
-    requested, there = requests_of_pod(spec), quantities(allocatable)
+    requested, there = {**_NOTHING, **requests_of_pod(spec)}, {**_NOTHING, **quantities(allocatable)}
     return [
         f"{name}, requested: {_units(requested[name], scale)}, allocatable: {_units(there[name], scale)}"
-        for name, scale in (("cpu", 1_000), ("memory", 1))
+        for name, scale in _SCALES.items()
         if requested[name] > there[name]
     ]
 

@@ -49,10 +49,13 @@ IN_ORDER: Final = (
     *("OwnerReferencesPermissionEnforcement", "PersistentVolumeClaimResize", "RuntimeClass"),
     *("CertificateApproval", "CertificateSigning", "ClusterTrustBundleAttest"),
     *("CertificateSubjectRestriction", "DefaultIngressClass", "DenyServiceExternalIPs"),
-    *("PodTopologyLabels", "PodResizeValidator", "MutatingAdmissionPolicy", "MutatingAdmissionWebhook"),
-    *("ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook", "ResourceQuota", "AlwaysDeny"),
+    *("PodTopologyLabels", "NodeDeclaredFeatureValidator", "PodResizeValidator"),
+    *("MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy"),
+    *("ValidatingAdmissionWebhook", "ResourceQuota", "AlwaysDeny"),
 )
 
+# Those that are there only if a feature gate is on.
+GATED: Final = ("PodTopologyLabels", "NodeDeclaredFeatureValidator")
 
 # Without this, there is no plugin to ask about images.
 IMAGES: Final = ImagePolicy(Cluster("https://a"), ClientCredentials(), 0, 0, 0, allows_by_default=False)
@@ -82,10 +85,12 @@ async def test_those_listed_as_implemented_are_those_that_are_built(store: Embed
 
         known = KNOWN - REMOVED.keys()
         assert built(*known) == ["", "", "", *IN_ORDER, ""], "each once, in kube-apiserver's order"
-        older = ["", *(each for each in IN_ORDER if each != "PodTopologyLabels"), ""]
+        older = ["", *(name for name in IN_ORDER if name not in GATED), ""]
         older.insert(older.index("PodSecurity") + 1, "PodSecurityPolicy")
         older.insert(older.index("LimitRanger"), "PodPreset")
-        assert [*built(*KNOWN, minor=19)] == older, "with those that later releases do not have"
+        assert [*built(*KNOWN, minor=19)] == older, (
+            "with those that later releases do not have, and without those of gates"
+        )
         assert {*IN_ORDER, AUTO_PROVISION} == IMPLEMENTED
         assert built("Priority", "PodSecurity") == ["", "", "", "PodSecurity", "Priority", ""], (
             "in their own order"
@@ -144,8 +149,8 @@ def test_to_name_one_that_is_on_changes_nothing() -> None:
 
 WARNED: Final = {
     "one that is not implemented": (
-        "--enable-admission-plugins=NodeDeclaredFeatureValidator",
-        "NodeDeclaredFeatureValidator is not implemented by this server: enabling it has no effect yet",
+        "--enable-admission-plugins=JobValidation",
+        "JobValidation is not implemented by this server: enabling it has no effect yet",
     ),
     "one that cannot be disabled": (
         "--disable-admission-plugins=NamespaceLifecycle",
@@ -162,7 +167,7 @@ def test_what_is_warned_about(flag: str, text: str) -> None:
 
 
 def test_to_disable_one_that_is_not_implemented_is_no_reason_to_warn() -> None:
-    assert parse(["--disable-admission-plugins=NodeDeclaredFeatureValidator"]).warnings == ()
+    assert parse(["--disable-admission-plugins=JobValidation"]).warnings == ()
 
 
 @pytest.mark.parametrize("plugin", REMOVED)
