@@ -172,8 +172,8 @@ def validate_finalizer_name(name: str, field: str) -> list[FieldError]:
 
 
 def _example_name(prefix: str) -> str:
-    """A name that the prefix may become: only a dash at its end needs a character after it."""
-    return prefix[:-1] + "a" if prefix.endswith("-") else prefix
+    """A name that the prefix may become. As in Kubernetes, a dash at its end hides what is before it, too."""
+    return prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
 
 
 def _validate_namespace(namespace: str | None, *, is_namespaced: bool) -> list[FieldError]:

@@ -200,7 +200,7 @@ STATUS: Final = UpdateStrategy(prepare=only_status, resets=STATUS_RESETS, checks
 def only_status_without_metadata(new: Document, old: Document) -> None:
     """Update of the status subresource where it does not even take labels and annotations."""
     only_status(new, old)
-    for field in ("labels", "annotations"):
+    for field in ("labels", "annotations", "deletionTimestamp"):
         if field in old["metadata"]:
             new["metadata"][field] = old["metadata"][field]
         else:

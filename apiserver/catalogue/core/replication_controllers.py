@@ -5,10 +5,10 @@ Source: pkg/apis/core/v1/defaults.go, pkg/apis/core/validation, ValidateReplicat
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Final
+from typing import Final, TypeAlias
 
 from apiserver.catalogue.builtin_type import CORE, DEFAULT_GATES, BuiltinType, field_text, status_subresource
 from apiserver.catalogue.common import workloads
@@ -32,6 +32,8 @@ from apiserver.validation.defaults import setting
 from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
+Warn: TypeAlias = Callable[[Document, Document | None], list[str]]
+
 
 def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
     rules = rules_of(gates)
@@ -48,7 +50,7 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         strategy=Strategy(
             prepare_create=prepare_controller_create,
             validate_ratcheting=partial(validate_controller, rules),
-            warn=with_template_warnings(rules, "spec", "template", warn=workloads.warn_name),
+            warn=_of_replaced(with_template_warnings(rules, "spec", "template", warn=workloads.warn_name)),
             update=UpdateStrategy(keep_status),
             has_generation=True,
             orphans_by_default=True,
@@ -79,6 +81,11 @@ DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
 
 def prepare_controller_create(document: Document) -> None:
     document["status"] = {"replicas": 0}
+
+
+def _of_replaced(warn: Warn) -> Warn:
+    """As in Kubernetes, an update is warned about the template that it replaces."""
+    return lambda new, old: warn(new, None) if old is None else warn(old, new)
 
 
 def validate_controller(rules: PodSpecRules, document: Document, old: Document | None) -> Errors:

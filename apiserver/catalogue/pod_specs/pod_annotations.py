@@ -17,6 +17,7 @@ from apiserver.catalogue.pod_specs.validation_options import PodValidationOption
 from apiserver.catalogue.pod_specs.volumes import validate_descending_path
 from apiserver.field_errors import Errors, forbidden, invalid
 from apiserver.golang.formatting import json_type
+from apiserver.golang.json_errors import syntax_error
 from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
@@ -79,7 +80,9 @@ def _tolerations(path: str, text: str, options: PodValidationOptions) -> Errors:
     """Checks tolerations in JSON, which pods had before there was a field for them."""
     try:
         tolerations = [_toleration(each) for each in orjson.loads(text) or ()]
-    except (orjson.JSONDecodeError, TypeError) as error:
+    except orjson.JSONDecodeError as error:
+        return [invalid(path, TOLERATIONS, syntax_error(error, text.encode("utf-8", "replace")))]
+    except TypeError as error:
         return [invalid(path, TOLERATIONS, str(error))]
     where = f"{path}.{TOLERATIONS}"
     return validate_tolerations(where, tolerations, has_comparisons=options.toleration_comparisons)

@@ -215,10 +215,15 @@ STORED: Final[dict[str, tuple[Meta, list[str]]]] = {
         {"name": "A"},
         [f'metadata.name: Invalid value: "A": {names.dns_subdomain("A")[0]}'],
     ),
+    "what is before a dash at the end of a prefix": ({"name": "a", "generateName": "A-"}, []),
+    "a dash alone": (
+        {"name": "a", "generateName": "-"},
+        [f'metadata.generateName: Invalid value: "-": {names.dns_subdomain("-")[0]}'],
+    ),
     "a prefix that ends in a dash": ({"name": "a-x", "generateName": "a-"}, []),
     "a bad prefix": (
-        {"name": "a", "generateName": "A-"},
-        [f'metadata.generateName: Invalid value: "A-": {names.dns_subdomain("A")[0]}'],
+        {"name": "a", "generateName": "A.a-"},
+        [f'metadata.generateName: Invalid value: "A.a-": {names.dns_subdomain("A")[0]}'],
     ),
     "a generation below nothing": (
         {"name": "a", "generation": -1},

@@ -9,7 +9,7 @@ from collections import defaultdict, deque
 from typing import Final
 
 from apiserver.catalogue.core.pods.rules import PodRules
-from apiserver.catalogue.core.pods.updates import annotation_changes
+from apiserver.catalogue.core.pods.updates import annotation_changes, put_back
 from apiserver.catalogue.pod_specs.ratcheting import ratcheted
 from apiserver.catalogue.pod_specs.resource_requirements import is_native_resource
 from apiserver.catalogue.pod_specs.restart_policies import validate_transitions
@@ -43,6 +43,7 @@ _CONTAINERS: Final = (
 
 def prepare_pod_status(new: Document, old: Document) -> None:
     only_status(new, old)
+    put_back(new["metadata"], old["metadata"], "deletionTimestamp")
     status, old_status = new.setdefault("status", {}), old.get("status") or {}
     for field in ("qosClass", "observedGeneration"):
         if not status.get(field) and old_status.get(field):
@@ -60,7 +61,7 @@ def prepare_pod_status(new: Document, old: Document) -> None:
 
 def validate_pod_status(rules: PodRules, new: Document, old: Document) -> Errors:
     spec, status, old_status = old["spec"], new.get("status") or {}, old.get("status") or {}
-    errors = annotation_changes(new, old)
+    errors = annotation_changes(rules, new, old)
     for where, condition in items(status, "conditions", "status"):
         errors += _condition(where, condition)
     errors += _nomination(rules, spec, status, old_status)

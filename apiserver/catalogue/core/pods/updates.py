@@ -52,12 +52,17 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _DIFFERENCE_LENGTH_MAX else f"{text[:_DIFFERENCE_LENGTH_MAX]}..."
 
 
-def annotation_changes(new: Document, old: Document) -> Errors:
-    return pod_annotations.validate_changes(
-        "metadata.annotations",
-        new["metadata"].get("annotations") or {},
-        old["metadata"].get("annotations") or {},
-    )
+def annotation_changes(rules: PodRules, new: Document, old: Document) -> Errors:
+    """Checks the annotations of an update. Source: ValidatePodSpecificAnnotationUpdates."""
+    annotations = new["metadata"].get("annotations") or {}
+    known = old["metadata"].get("annotations") or {}
+    if not annotations and not known:
+        return []
+    path = "metadata.annotations"
+    return [
+        *pod_annotations.validate_changes(path, annotations, known),
+        *pod_annotations.validate_meaning(path, annotations, new["spec"], rules.specs.options, known),
+    ]
 
 
 # ---- the main endpoint
@@ -65,7 +70,7 @@ def annotation_changes(new: Document, old: Document) -> Errors:
 
 def validate_pod_update(rules: PodRules, new: Document, old: Document) -> Errors:
     spec, old_spec = new["spec"], old["spec"]
-    errors = validate_pod(rules.specs, new, old) + annotation_changes(new, old)
+    errors = validate_pod(rules.specs, new, old) + annotation_changes(rules, new, old)
     for field in ("containers", "initContainers"):
         if len(spec.get(field) or ()) != len(old_spec.get(field) or ()):
             return [*errors, forbidden(f"spec.{field}", "pod updates may not add or remove containers")]
@@ -166,7 +171,7 @@ def _narrowed_nodes(masked: Document, old_spec: Document) -> Errors:
     if not old_selector.items() <= (selector or {}).items():
         text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
         errors.append(invalid("spec.nodeSelector", selector, text))
-    _put_back(masked, old_spec, "nodeSelector")
+    put_back(masked, old_spec, "nodeSelector")
     affinity, old_affinity = masked.get("affinity"), old_spec.get("affinity")
     nodes, old_nodes = at(affinity or {}, "nodeAffinity"), at(old_affinity or {}, "nodeAffinity")
     if nodes == old_nodes:
@@ -179,11 +184,12 @@ def _narrowed_nodes(masked: Document, old_spec: Document) -> Errors:
     return errors
 
 
-def _put_back(masked: Document, old: Document, field: str) -> None:
+def put_back(value: Document, old: Document, field: str) -> None:
+    """Gives a field its old value, or removes it if it had none."""
     if field in old:
-        masked[field] = old[field]
+        value[field] = old[field]
     else:
-        masked.pop(field, None)
+        value.pop(field, None)
 
 
 def _narrowed_affinity(new: Document | None, old: Document | None) -> Errors:
@@ -216,10 +222,10 @@ def _adds_only(term: Document, old_term: Document) -> bool:
 
 
 def only_spec(new: Document, old: Document) -> None:
-    """Keeps the old status, labels, annotations, finalizers and owner references."""
+    """Keeps the old status, and the metadata that users set."""
     keep_status(new, old)
-    for field in ("labels", "annotations", "finalizers", "ownerReferences"):
-        _put_back(new["metadata"], old["metadata"], field)
+    for field in ("labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp"):
+        put_back(new["metadata"], old["metadata"], field)
 
 
 def prepare_ephemeral_containers(new: Document, old: Document) -> None:
@@ -230,7 +236,7 @@ def prepare_ephemeral_containers(new: Document, old: Document) -> None:
 def validate_ephemeral_containers_update(rules: PodRules, new: Document, old: Document) -> Errors:
     if pod_annotations.MIRROR in (old["metadata"].get("annotations") or {}):
         return [forbidden(NO_FIELD, "static pods do not support ephemeral containers")]
-    errors = validate_pod(rules.specs, new, old)
+    errors = validate_pod(rules.specs, new, old) + annotation_changes(rules, new, old)
     where = "spec.ephemeralContainers"
     by_name = {each.get("name", ""): each for each in new["spec"].get("ephemeralContainers") or ()}
     for known in old["spec"].get("ephemeralContainers") or ():

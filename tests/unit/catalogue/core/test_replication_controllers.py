@@ -84,3 +84,11 @@ def test_a_name_that_makes_no_host_names_is_warned_of_once() -> None:
     (text,) = CONTROLLER.strategy.warn(document, None)
     assert text.startswith("metadata.name: this is used in Pod names and hostnames")
     assert CONTROLLER.strategy.warn(document, document) == []
+
+
+def test_updates_are_warned_about_the_template_that_they_replace() -> None:
+    warn = CONTROLLER.strategy.warn
+    grace = {"spec.template.spec.terminationGracePeriodSeconds": -1}
+    bad = {**CONTROLLER.created(RC, grace).document, "metadata": {"name": "a", "generation": 1}}
+    good = {**CONTROLLER.created(RC).document, "metadata": {"name": "a", "generation": 2}}
+    assert [len(warn(new, old)) for new, old in ((bad, None), (good, bad), (bad, good))] == [1, 1, 0]

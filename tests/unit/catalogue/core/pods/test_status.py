@@ -303,6 +303,19 @@ def test_new_fields(status: Document, expected: list[Expected]) -> None:
     assert agrees(errors, expected), shown(errors)
 
 
+def test_a_status_does_not_delete() -> None:
+    new, old = pod({"deletionTimestamp": "2020-01-01T00:00:00Z"}), pod()
+    prepare_pod_status(new, old)
+    assert new == old
+
+
+def test_annotations_are_checked_with_a_status() -> None:
+    annotations = {"seccomp.security.alpha.kubernetes.io/pod": "x"}
+    errors = validate_pod_status(pod({"annotations": annotations}), pod())
+    where = "metadata.annotations.seccomp.security.alpha.kubernetes.io/pod"
+    assert agrees(errors, [(where, "Invalid", "must be a valid seccomp profile")]), shown(errors)
+
+
 def test_a_nomination_stays_and_goes() -> None:
     bound = pod(nodeName="n", status={"nominatedNodeName": "other"})
     assert validate_pod_status(bound, bound) == []

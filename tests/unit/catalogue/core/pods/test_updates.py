@@ -217,8 +217,9 @@ def test_who_may_visit(visitor: Document, expected: list[Expected]) -> None:
 
 def test_this_door_is_for_visitors_only() -> None:
     before = pod({"labels": {"a": "b"}}, status={"phase": "Running"})
-    after = pod({"labels": {"a": "c"}}, ephemeralContainers=[container(name="d")], nodeName="n")
+    changed: Document = {"labels": {"a": "c"}, "deletionTimestamp": "2020-01-01T00:00:00Z"}
+    after = pod(changed, ephemeralContainers=[container(name="d")], nodeName="n")
     prepare_ephemeral_containers(after, before)
     assert [each["name"] for each in after["spec"].pop("ephemeralContainers")] == ["d"]
     assert (after["spec"], after["status"]) == (before["spec"], before["status"])
-    assert after["metadata"]["labels"] == {"a": "b"}
+    assert after["metadata"] == before["metadata"]

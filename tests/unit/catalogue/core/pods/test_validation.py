@@ -309,6 +309,9 @@ def test_deletion_costs(text: str, cost: int | None) -> None:
     assert (not validate_meaning("", annotations, {}, RULES.specs.options, {})) == (cost is not None)
 
 
+# What pods tolerated before there was a field for it.
+_TOLERATIONS: Final = "scheduler.alpha.kubernetes.io/tolerations"
+
 ANNOTATIONS: Final[dict[str, tuple[Document, list[Expected]]]] = {
     "a cost": ({"controller.kubernetes.io/pod-deletion-cost": "-10"}, []),
     "a cost in words": (
@@ -340,6 +343,19 @@ ANNOTATIONS: Final[dict[str, tuple[Document, list[Expected]]]] = {
             ),
         ],
     ),
+    "tolerations that are no JSON": (
+        {_TOLERATIONS: "x"},
+        [("metadata.annotations", "Invalid", "invalid character 'x' looking for beginning of value")],
+    ),
+    "tolerations that are no objects": (
+        {_TOLERATIONS: "[1]"},
+        [("metadata.annotations", "Invalid", "json: cannot unmarshal number into Go value of type")],
+    ),
+    "tolerations that are wrong": (
+        {_TOLERATIONS: '[{"Key": "a b", "operator": "Exists"}]'},
+        [(f"metadata.annotations.{_TOLERATIONS}[0].key", "Invalid", "name part must consist of")],
+    ),
+    "tolerations": ({_TOLERATIONS: '[{"key": "a", "operator": "Exists"}]'}, []),
 }
 
 
