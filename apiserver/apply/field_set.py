@@ -115,14 +115,16 @@ def _node(is_in: bool, below: FieldSet) -> FieldSet:
 def paths(fields: FieldSet) -> Iterator[str]:
     """Every path of a set as messages show it: `.spec.ports[port=80,protocol="TCP"].name`.
 
-    Of a path that is too long, the beginning.
+    Those that end come before those that go on. Of a path that is too long, the beginning.
     """
-    for element, below in ordered(fields).items():
-        if element == ITSELF:
+    elements = [(element, below) for element, below in ordered(fields).items() if element != ITSELF]
+    for element, below in elements:
+        if has_itself(below):
+            yield truncated_path(element_text(element))
+    for element, below in elements:
+        if not below:
             continue
         text = truncated_path(element_text(element))
-        if has_itself(below):
-            yield text
         for path in paths(below):
             yield truncated_path(text + path)
 

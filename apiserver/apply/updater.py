@@ -5,7 +5,7 @@ Source of the rules: structured-merge-diff, merge/update.go.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -37,11 +37,13 @@ class TypeVersion:
     In the `other_versions` of a type version, `convert` and `convert_back` are from and to that type version.
 
     empty: an object of this version with nothing set, as the server encodes it.
-    endpoint: the fields that the endpoint writes.
+    endpoint: the fields that the endpoint writes, as they are named in this version.
     other_versions: the type's other versions, by apiVersion; a version that is not there is not served any
         more.
     convert: returns a document of the version that is written in this one; it does not change its argument.
     convert_back: returns a document of this version in the one that is written.
+    convert_ahead: where conversions take I/O: asks for all documents in all of some apiVersions at once, and
+        raises what ends the work until they are there.
     is_custom: its schema may change from one write to the next.
     """
 
@@ -52,6 +54,7 @@ class TypeVersion:
     other_versions: Mapping[str, TypeVersion] = field(default_factory=dict)
     convert: Callable[[Document], Document] | None = None
     convert_back: Callable[[Document], Document] | None = None
+    convert_ahead: Callable[[Sequence[Document], Iterable[str]], object] | None = None
     is_custom: bool = False
 
 
@@ -112,7 +115,7 @@ class Updater(NamedTuple):
         version, manager = self.version, self.manager
         if old is None and not managed:
             return self._create(new)
-        comparisons = _Comparisons(version.empty if old is None else old, new, version)
+        comparisons = _Comparisons(version.empty if old is None else old, new, version, managed)
         own = comparisons.of(version.api_version)
         assert own is not None
         if not own:
@@ -169,7 +172,7 @@ class Updater(NamedTuple):
             own_entry = ManagedFieldsEntry(manager, applied_fields, "")
             owned = _owned_by_version({**managed, manager.identity: own_entry})
             merged = _without_given_up(merged, last, owned, version)
-        comparisons = _Comparisons(before, merged, version)
+        comparisons = _Comparisons(before, merged, version, managed)
         if not force:
             _require_no_conflict(managed, comparisons, manager, allowed_conflicts)
         left = _without_touched(managed, comparisons, keep=manager.identity)
@@ -206,8 +209,9 @@ class Updater(NamedTuple):
 class _Comparisons:
     """The comparison of two documents in each version that somebody owns fields in. Row F30."""
 
-    def __init__(self, old: Document, new: Document, version: TypeVersion) -> None:
-        self._old, self._new, self._version = old, new, version
+    def __init__(self, old: Document, new: Document, version: TypeVersion, managed: ManagedFields) -> None:
+        self._old, self._new, self._version, self._managed = old, new, version, managed
+        self._is_converted_ahead = False
         self._known: dict[str, tuple[Comparison, FieldSet] | None] = {}
 
     def of(self, api_version: str) -> Comparison | None:
@@ -234,10 +238,14 @@ class _Comparisons:
             other = version.other_versions.get(api_version)
             if other is None:
                 return None
+            own = self._of(version.api_version)
+            if own is not None and _are_in_all_versions(own[1]):
+                return own
             version = other
             if version.convert is not None:
+                self._convert_ahead()
                 old, new = version.convert(old), version.convert(new)
-        endpoint = self._version.endpoint
+        endpoint = version.endpoint
         if endpoint is not ALL_FIELDS:
             old, new = endpoint.part_of(old), endpoint.part_of(new)
         changed, removed = comparison = compare(old, new, version.type_def)
@@ -246,8 +254,21 @@ class _Comparisons:
             comparison = Comparison(changed, removed)
         return comparison, union(changed, removed)
 
+    def _convert_ahead(self) -> None:
+        if self._is_converted_ahead or self._version.convert_ahead is None:
+            return
+        owned_in = {entry.manager.api_version for entry in self._managed.values()}
+        self._version.convert_ahead((self._old, self._new), owned_in - {self._version.api_version})
+        self._is_converted_ahead = True
+
 
 _NO_DIFFERENCE: Final = (Comparison(LEAF, LEAF), LEAF)
+_CONVERTED_METADATA: Final = frozenset({"f:annotations", "f:labels"})
+
+
+def _are_in_all_versions(fields: FieldSet) -> bool:
+    """Are these fields of metadata that no conversion changes?"""
+    return fields.keys() <= {"f:metadata"} and _CONVERTED_METADATA.isdisjoint(fields.get("f:metadata", LEAF))
 
 
 def _without_touched(
@@ -288,7 +309,12 @@ def _reconciled(managed: ManagedFields, version: TypeVersion) -> ManagedFields:
 # ---- apply
 
 
-_NAME: Final[FieldSet] = {"f:metadata": {"f:name": LEAF}}
+# Of metadata, what nobody applies or gives up. A webhook converts nothing without it.
+_IDENTITY: Final[FieldSet] = {
+    "f:metadata": dict.fromkeys(
+        ("f:creationTimestamp", "f:generation", "f:name", "f:namespace", "f:resourceVersion", "f:uid"), LEAF
+    )
+}
 
 
 def _owned_by_version(managed: ManagedFields) -> dict[str, FieldSet]:
@@ -296,8 +322,7 @@ def _owned_by_version(managed: ManagedFields) -> dict[str, FieldSet]:
     owned: dict[str, FieldSet] = {}
     for entry in managed.values():
         api_version = entry.manager.api_version
-        # The name is in nobody's entry, but it is always there: so metadata is never pruned.
-        owned[api_version] = union(owned.get(api_version, _NAME), entry.fields)
+        owned[api_version] = union(owned.get(api_version, _IDENTITY), entry.fields)
     return owned
 
 
@@ -316,14 +341,12 @@ def _without_given_up(
     if left is whole:
         return merged
     # The origin comes first: what is owned there may be needed to convert the rest.
-    for api_version in sorted(owned.keys() & served, key=lambda each: (each != origin, each)):
-        if api_version == origin:
-            left = with_owned(left, whole, owned[origin], type_def)
-        else:
-            left = _converted(left, origin, api_version, version)
-            whole_there, type_def_there = _in_version(merged, api_version, version)
-            left = with_owned(left, whole_there, owned[api_version], type_def_there)
-            left = _converted(left, api_version, origin, version)
+    left = with_owned(left, whole, owned.get(origin, _IDENTITY), type_def)
+    for api_version in sorted(owned.keys() & served - {origin}):
+        left = _converted(left, origin, api_version, version)
+        whole_there, type_def_there = _in_version(merged, api_version, version)
+        left = with_owned(left, whole_there, owned[api_version], type_def_there)
+        left = _converted(left, api_version, origin, version)
     left = without_fields(whole, last.fields, type_def, left=left)
     return merged if left is whole else _converted(left, origin, version.api_version, version)
 

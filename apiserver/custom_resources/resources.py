@@ -96,7 +96,7 @@ class CustomResourceFactory:
             group_resource=group_resource,
             kind=spec["names"]["kind"],
             schemas={
-                name: VersionChanges(schema.prune, schema.prune_and_default)
+                name: VersionChanges(schema.prune, schema.prune_and_default, schema.prune_unknown)
                 for name, schema in schemas.items()
             },
             storage_version=definitions.storage_version(spec),

@@ -204,6 +204,10 @@ class VersionSchema:
         """Prune a converted document. Returns whether it has changed."""
         return self.custom.prune(document)
 
+    def prune_unknown(self, document: Document) -> bool:
+        """Prune a converted document, but keep each null. Returns whether it has changed."""
+        return self.custom.prune(document, keeps_null=True)
+
     def prune_and_default(self, document: Document) -> bool:
         """Prune a stored document and give it its defaults. Returns whether it has changed."""
         return self.custom.prune_and_default(document)

@@ -50,11 +50,13 @@ Change: TypeAlias = Callable[[Document], bool]
 class VersionChanges(NamedTuple):
     """What the schema of one version does to documents that are read or stored.
 
-    prune: removes fields that it does not know. complete: also sets defaults.
+    prune: removes fields that it does not know, and null where it does not allow that. complete: also sets
+        defaults. prune_unknown: keeps null.
     """
 
     prune: Change
     complete: Change
+    prune_unknown: Change
 
 
 class ViewCache(Protocol):
@@ -337,15 +339,14 @@ class CustomResourceCodec:
     def convert(self, document: Document, other: VersionCodec) -> Document:
         assert isinstance(other, CustomResourceCodec)  # Versions of one definition have codecs of one class.
         document = self._versions.with_type(other._version, document)
-        self._versions.prune(other._version, document)
+        _changed(self._versions.schemas[other._version].prune_unknown, document)
         return document
 
-    async def converted(self, document: Document) -> Document:
+    async def converted(self, documents: Sequence[Document]) -> Sequence[Document]:
         versions = self._versions
         if versions.webhook is None:
-            return versions.with_type(self._version, document)
-        [converted] = await versions.webhook.convert([document], versions.api_versions[self._version])
-        return converted
+            return [versions.with_type(self._version, document) for document in documents]
+        return await versions.webhook.convert(documents, versions.api_versions[self._version])
 
     def view_of_hub(self, hub: StoredObject) -> StoredObject:
         return hub

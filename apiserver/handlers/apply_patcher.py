@@ -125,7 +125,7 @@ class ApplyPatcher:
         assert resource is not None
         self._resource, self._info, self._options = resource, info, options
         self._body, self._conversion = body, conversion
-        self._version = field_managers.version(resource, info.subresource)
+        self._version = field_managers.version_to_write(resource, info.subresource, is_apply=True)
         # What the body is checked against.
         self._type_def = self._version.type_def
         if conversion is not None:

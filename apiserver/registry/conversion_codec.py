@@ -6,7 +6,7 @@ they are stored is another matter, which ends at the store: see `storage_form`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from apiserver.errors import Invalid
@@ -84,8 +84,8 @@ class ConversionCodec:
     def convert(self, document: Document, other: VersionCodec) -> Document:
         return other.from_hub(self.to_hub(document))
 
-    async def converted(self, document: Document) -> Document:
-        return document  # Documents of built-in types are converted by way of their hub version.
+    async def converted(self, documents: Sequence[Document]) -> Sequence[Document]:
+        return documents  # Documents of built-in types are converted by way of their hub version.
 
     def view_of_hub(self, hub: StoredObject) -> StoredObject:
         if not hub.head:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -17,6 +19,7 @@ from apiserver.apply.updater import TypeVersion, Updater
 from apiserver.deviations import Deviations
 from apiserver.errors import BadRequest, UnmergeablePatch
 from apiserver.meta import timestamps
+from apiserver.registry.owner_conversions import OwnerConversions
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.write_request import ManageFields, Writer
 from apiserver.schema.compile import SchemaCompiler, TypeMismatch, zero_document
@@ -33,19 +36,19 @@ class _Others(Mapping[str, TypeVersion]):
     def __init__(
         self, resources: Mapping[str, ServedResource], make: Callable[[ServedResource], TypeVersion]
     ) -> None:
-        self._resources, self._make = resources, make
+        self.resources, self._make = resources, make
         self._made: dict[str, TypeVersion] = {}
 
     def __getitem__(self, api_version: str) -> TypeVersion:
         if api_version not in self._made:
-            self._made[api_version] = self._make(self._resources[api_version])
+            self._made[api_version] = self._make(self.resources[api_version])
         return self._made[api_version]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._resources)
+        return iter(self.resources)
 
     def __len__(self) -> int:
-        return len(self._resources)
+        return len(self.resources)
 
 
 class FieldManagers:
@@ -84,34 +87,63 @@ class FieldManagers:
                 meta["managedFields"] = [{}]
 
     def version(self, resource: ServedResource, subresource: str) -> TypeVersion:
-        """What a path writes."""
+        """What a path writes. A webhook's conversions are not asked for: see `version_to_write`."""
         # A type that is taken away takes what is kept for it with it.
         versions: dict[str, TypeVersion] = resource.derived.setdefault(self, {})
         if subresource not in versions:
             versions[subresource] = self._version(resource, subresource)
         return versions[subresource]
 
+    def version_to_write(
+        self, resource: ServedResource, subresource: str, *, is_apply: bool = False
+    ) -> TypeVersion:
+        """What one write writes. Telling its owners may raise `owner_conversions.ConversionsNeeded`.
+
+        A webhook that fails fails an apply. Nothing else fails for want of owners.
+        """
+        version = self.version(resource, subresource)
+        if not resource.codec.asks_webhook or not version.other_versions:
+            return version
+        others = version.other_versions
+        assert isinstance(others, _Others)
+        conversions = OwnerConversions(is_required=is_apply)
+
+        def asked(other: ServedResource) -> TypeVersion:
+            known = others[other.api_version]
+            assert known.convert is not None
+            assert known.convert_back is not None
+            return replace(
+                known,
+                convert=partial(conversions.convert, to=other, by_name=known.convert),
+                convert_back=partial(conversions.convert, to=resource, by_name=known.convert_back),
+            )
+
+        def convert_ahead(documents: Sequence[Document], api_versions: Iterable[str]) -> None:
+            versions = [others.resources[each] for each in api_versions if each in others.resources]
+            conversions.require(documents, versions)
+
+        return replace(version, other_versions=_Others(others.resources, asked), convert_ahead=convert_ahead)
+
     def _version(self, resource: ServedResource, subresource: str) -> TypeVersion:
         own = self.version(resource, "") if subresource else self._alone(resource)
-        others = own.other_versions if subresource else self._others(resource)
         return TypeVersion(
             own.api_version,
             own.type_def,
             own.empty,
             endpoint=self._endpoint(resource, subresource),
-            other_versions=others,
+            other_versions=self._others(resource, subresource),
             is_custom=own.is_custom,
         )
 
-    def _others(self, resource: ServedResource) -> _Others:
-        """Returns the other versions in which objects of a resource are served."""
+    def _others(self, resource: ServedResource, subresource: str) -> _Others:
+        """Returns the other versions in which objects of a resource are served, as a path writes them."""
         others = {
             other.api_version: other
             for other in self._served.current.resources
             if other.stored_group_resource == resource.stored_group_resource
             and other.api_version != resource.api_version
         }
-        return _Others(others, lambda other: self._converted(other, resource))
+        return _Others(others, lambda other: self._converted(other, resource, subresource))
 
     def _alone(self, resource: ServedResource) -> TypeVersion:
         is_custom = not resource.definition
@@ -122,12 +154,14 @@ class FieldManagers:
             resource.api_version, type_defs.of_object(resource.schema()), document, is_custom=is_custom
         )
 
-    def _converted(self, other: ServedResource, resource: ServedResource) -> TypeVersion:
+    def _converted(self, other: ServedResource, resource: ServedResource, subresource: str) -> TypeVersion:
         own = self._alone(other)
+        is_there = not subresource or subresource in other.subresources
         return TypeVersion(
             own.api_version,
             own.type_def,
             own.empty,
+            endpoint=self._endpoint(other if is_there else resource, subresource),
             convert=self._conversion(resource, other),
             convert_back=self._conversion(other, resource),
         )
@@ -164,7 +198,7 @@ class FieldManagers:
 
     def updater(self, resource: ServedResource, subresource: str, name: str) -> ManageFields:
         """Returns what tells the managedFields after a write that is no apply. name: of the field manager."""
-        version = self.version(resource, subresource)
+        version = self.version_to_write(resource, subresource)
         manager = FieldManager(name, UPDATE, resource.api_version, subresource)
         updater = Updater(version, manager, self.now(subresource))
         codec = resource.codec
@@ -198,6 +232,8 @@ class FieldManagers:
         known: dict[Writer, ManageFields] = resource.derived.setdefault(self._of_server, {})
         found = known.get(writer)
         if found is None:
+            if resource.codec.asks_webhook and writer.applied is None:
+                return self.updater(self._seen(resource), writer.subresource, writer.manager)
             make = self._updated_by_server if writer.applied is None else self._applied_by_server
             found = known[writer] = make(self._seen(resource), writer)
             if not resource.is_custom:

@@ -15,7 +15,7 @@ Source of the division: k8s.io/apimachinery, pkg/runtime/serializer/versioning; 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ParamSpec, Protocol, TypeVar
 
@@ -101,10 +101,10 @@ class VersionCodec(Protocol):
         """
         ...
 
-    async def converted(self, document: Document) -> Document:
-        """Returns a document of another version of a custom resource in the client's version.
+    async def converted(self, documents: Sequence[Document]) -> Sequence[Document]:
+        """Returns documents of another version of a custom resource in the client's version.
 
-        It shares parts with its argument, and is as it was converted: neither pruned nor with defaults.
+        They share parts with the arguments, and are as they were converted: neither pruned nor with defaults.
         Raises ApiError.
         """
         ...
@@ -164,8 +164,8 @@ class IdentityCodec:
     def convert(self, document: Document, other: VersionCodec) -> Document:
         return other.from_hub(self.to_hub(document))
 
-    async def converted(self, document: Document) -> Document:
-        return document
+    async def converted(self, documents: Sequence[Document]) -> Sequence[Document]:
+        return documents
 
     def view_of_hub(self, hub: StoredObject) -> StoredObject:
         return hub

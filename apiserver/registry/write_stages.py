@@ -19,6 +19,7 @@ from apiserver.field_errors import FieldError, invalid, quote
 from apiserver.golang.quoting import strconv_error
 from apiserver.meta import object_meta
 from apiserver.registry.findings import Findings
+from apiserver.registry.owner_conversions import ConversionsNeeded
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.strategy import Strategy, UpdateStrategy, WriteContext
 from apiserver.registry.write_request import Draft, ManageFields, WriteRequest
@@ -45,7 +46,7 @@ def place(
     """Put a new document where it is to be, without what only the server sets, and tell its owners.
 
     document: that of the draft, in the hub version. manage_fields: see `WriteRequest`.
-    Raises Invalid, BadRequest.
+    Raises Invalid, BadRequest, ConversionsNeeded; then it is called again.
     """
     meta = document["metadata"]
     object_meta.wipe_server_fields(meta)
@@ -216,7 +217,8 @@ def own(draft: Draft, new: Document, old: Document | None, manage_fields: Manage
     """Write into a document, as it was sent, who owns which of its fields. old: None for a new object.
 
     manage_fields: see `WriteRequest`.
-    Nobody owns what admission, the strategy and the allocators set: they come later. Raises BadRequest.
+    Nobody owns what admission, the strategy and the allocators set: they come later.
+    Raises BadRequest, ConversionsNeeded.
     """
     meta = new["metadata"]
     sent = meta.pop("managedFields", None)
@@ -226,7 +228,12 @@ def own(draft: Draft, new: Document, old: Document | None, manage_fields: Manage
         # Whoever sends an empty list owns it, though it is stored as null.
         for struct, name in draft.emptied:
             struct[name] = []
-        entries = manage_fields(new, old, sent)
+        try:
+            entries = manage_fields(new, old, sent)
+        except ConversionsNeeded:
+            if sent is not None:
+                meta["managedFields"] = sent  # All begins again.
+            raise
         for struct, name in draft.emptied:
             struct[name] = None
     elif old is not None:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import pytest
 
 from tests.hostile.support import longest_turn
-from tests.support.api import Api
+from tests.support.api import Answer, Api
 from tests.support.conversion_webhook import ConversionWebhook, answer_to, honest
 from tests.support.definitions import Defined, define, definition, new_group, version
 from tests.support.eventually import WITHIN_S
@@ -537,3 +537,82 @@ def test_large_answers_about_small_objects_hold_up_nobody(
             api.patch(f"{path}/a", {"metadata": {"annotations": {"a": str(number)}}}).ok()
         turns.append(turn.thread_cpu_s)
     assert median(turns) <= 0.03, turns
+
+
+# ---- owners in several versions
+
+
+def _apply(
+    defined: Defined,
+    api: Api,
+    at: tuple[str, str],
+    manager: str,
+    spec: dict[str, Any],
+    *,
+    force: bool = False,
+) -> Answer:
+    namespace, name = at
+    path = f"{defined.objects(namespace, name)}/a?fieldManager={manager}{'&force=true' if force else ''}"
+    return api.patch(path, defined.body("a", name, spec=spec), type="application/apply-patch+yaml")
+
+
+def _owners(found: dict[str, Any]) -> dict[str, set[str]]:
+    """The fields of the spec that each manager owns, by its name and the version."""
+    return {
+        f"{each['manager']} {each['apiVersion'].rpartition('/')[2]}": set(each["fieldsV1"]["f:spec"])
+        for each in found["metadata"].get("managedFields", ())
+        if "f:spec" in each["fieldsV1"]
+    }
+
+
+def test_f30_a_conflict_has_its_path_in_the_version_of_the_owner(
+    defined: Defined, api: Api, namespace: str
+) -> None:
+    _apply(defined, api, (namespace, "v1"), "one", {"size": 5, "note": "x"}).ok()
+    refused = _apply(defined, api, (namespace, "v2"), "two", {"length": "6cm", "note": "y"})
+    assert refused.status == 409
+    causes = refused.json["details"]["causes"]
+    assert [each["field"] for each in causes] == [".spec.note", ".spec.size"]
+    assert {each["message"] for each in causes} == {'conflict with "one"'}
+    shared = _apply(defined, api, (namespace, "v2"), "two", {"length": "5cm"}).ok()
+    assert _owners(shared) == {"one v1": {"f:size", "f:note"}, "two v2": {"f:length"}}
+    taken = _apply(defined, api, (namespace, "v2"), "two", {"length": "6cm"}, force=True).ok()
+    assert _owners(taken) == {"one v1": {"f:note"}, "two v2": {"f:length"}}
+
+
+def test_f15_f30_what_is_given_up_stays_if_it_is_owned_in_another_version(
+    defined: Defined, api: Api, namespace: str
+) -> None:
+    _apply(defined, api, (namespace, "v1"), "one", {"size": 5, "note": "x"}).ok()
+    _apply(defined, api, (namespace, "v2"), "two", {"length": "5cm"}).ok()
+    kept = _apply(defined, api, (namespace, "v1"), "one", {"note": "x"}).ok()
+    assert kept["spec"] == {"size": 5, "note": "x"}
+    gone = _apply(defined, api, (namespace, "v2"), "two", {}).ok()
+    assert gone["spec"] == {"note": "x"}
+
+
+def test_f16_f30_an_update_takes_fields_from_owners_in_other_versions(
+    defined: Defined, api: Api, webhook: ConversionWebhook, namespace: str
+) -> None:
+    _apply(defined, api, (namespace, "v2"), "one", {"length": "5cm", "note": "x"}).ok()
+    path = f"{defined.objects(namespace)}/a?fieldManager=two"
+    webhook.asked.clear()
+    found = api.patch(path, {"metadata": {"finalizers": ["example.com/a"]}}).ok()
+    assert webhook.asked == [], "no conversion changes finalizers"
+    changed = api.put(path, {**found, "spec": {**found["spec"], "size": 6}}).ok()
+    assert _owners(changed) == {"one v2": {"f:note"}, "two v1": {"f:size"}}
+    assert webhook.asked == [2], "the old and the new object together"
+    api.patch(path, {"metadata": {"finalizers": None}}).ok()
+
+
+def test_owners_survive_a_webhook_that_fails(
+    defined: Defined, api: Api, webhook: ConversionWebhook, namespace: str
+) -> None:
+    """kube-apiserver drops them with the next update. Versions then differ in their name alone."""
+    _apply(defined, api, (namespace, "v2"), "one", {"length": "5cm", "note": "x"}).ok()
+    webhook.converting = _nothing
+    refused = _apply(defined, api, (namespace, "v1"), "two", {"size": 6})
+    assert (refused.status, refused.reason) == (503, "ServiceUnavailable")
+    path = f"{defined.objects(namespace)}/a?fieldManager=two"
+    changed = api.patch(path, {"spec": {"size": 6, "note": "y"}}).ok()
+    assert _owners(changed) == {"one v2": {"f:length"}, "two v1": {"f:size", "f:note"}}

@@ -187,7 +187,8 @@ class ReviewedWrite:
         if resource is own and not own.codec.converts_hub:
             return orjson.dumps(document)
         if own.is_custom:
-            return orjson.dumps(await resource.codec.converted(document))
+            [converted] = await resource.codec.converted([document])
+            return orjson.dumps(converted)
         version = document["metadata"].get("resourceVersion")
         encoded = orjson.dumps(document)
         return await self.offload.run_begun(size_class(len(encoded)), _from_hub, encoded, resource, version)
@@ -237,7 +238,8 @@ class ReviewedWrite:
             return await self.offload.run_begun(
                 size_class_of_document(document), resource.codec.to_hub, document
             )
-        return await attributes.resource.codec.converted(document)
+        [converted] = await attributes.resource.codec.converted([document])
+        return converted
 
     def replace(self, changed: Document) -> None:
         """Put another document of the hub version in place of the new one."""

@@ -88,9 +88,12 @@ class CustomSchema:
         """Set defaults in a document, in place. Returns whether it has changed. Raises TypeMismatch."""
         return self.has_defaults and self.pruner.default(document)
 
-    def prune(self, document: Document) -> bool:
-        """Prune a converted document. Returns whether something has changed. Raises TypeMismatch."""
-        return self.pruner.prune(document)
+    def prune(self, document: Document, *, keeps_null: bool = False) -> bool:
+        """Prune a converted document. keeps_null: also a null that the schema does not allow.
+
+        Returns whether something has changed. Raises TypeMismatch.
+        """
+        return self.pruner.prune(document, keeps_null=keeps_null)
 
     def prune_and_default(self, document: Document) -> bool:
         """Prune a stored document and set defaults, in place.

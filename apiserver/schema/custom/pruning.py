@@ -77,12 +77,13 @@ class Pruner:
         """Only set defaults. Returns whether something has changed. Raises TypeMismatch."""
         return self._run(document, _Report(prunes=False, coerces=False))
 
-    def prune(self, document: Document) -> bool:
+    def prune(self, document: Document, *, keeps_null: bool = False) -> bool:
         """Prune a converted object, whose metadata stays as it is; what has a default stays null.
 
-        Returns whether something has changed. Raises TypeMismatch.
+        keeps_null: so does all else. Returns whether something has changed. Raises TypeMismatch.
         """
-        return self._run(document, _Report(prunes=self._prunes, coerces=False, defaults=False))
+        report = _Report(prunes=self._prunes, coerces=False, defaults=False, keeps_null=keeps_null)
+        return self._run(document, report)
 
     def prune_and_default(self, document: Document) -> bool:
         """Prune a stored object and set defaults by the schema as it is now; metadata stays as it is.

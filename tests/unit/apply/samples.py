@@ -48,6 +48,8 @@ META: Final = Schema(
         "resourceVersion": STRING,
         "managedFields": Schema(Kind.LIST, "[]v1.ManagedFieldsEntry", element=Schema(Kind.ANY, "any")),
         "labels": Schema(Kind.MAP, "map[string]string", element=STRING),
+        "annotations": Schema(Kind.MAP, "map[string]string", element=STRING),
+        "finalizers": Schema(Kind.LIST, "[]string", element=STRING, list_type="set"),
     },
 )
 OBJECT: Final = Schema(

@@ -117,7 +117,13 @@ def test_invalid_sets_are_refused(written: Any) -> None:
 
 def test_paths_are_formatted_as_in_kubernetes() -> None:
     fields: FieldSet = {"f:m": {'k:{"n":"x","p":80}': {".": {}, "f:v": {}}, 'v:"a"': {}, "i:0": {}}}
-    assert list(field_set.paths(fields)) == ['.m[n="x",p=80]', '.m[n="x",p=80].v', '.m[="a"]', ".m[0]"]
+    assert list(field_set.paths(fields)) == ['.m[n="x",p=80]', '.m[="a"]', ".m[0]", '.m[n="x",p=80].v']
+
+
+def test_paths_that_end_come_before_those_that_go_on() -> None:
+    """As structured-merge-diff iterates over a set: members, and then children."""
+    fields: FieldSet = {"f:a": {"f:z": {}}, "f:b": {}, "f:c": {".": {}, "f:y": {"f:x": {}}, "f:z": {}}}
+    assert list(field_set.paths(fields)) == [".b", ".c", ".a.z", ".c.z", ".c.y.x"]
 
 
 # ---- what a document states

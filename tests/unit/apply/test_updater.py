@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +21,7 @@ from apiserver.apply.managed_fields import (
     decode,
     encode,
 )
-from apiserver.apply.typed_value import SchemaMismatch
+from apiserver.apply.typed_value import SchemaMismatch, to_field_set
 from apiserver.apply.updater import FieldConflicts, TypeVersion, Updater
 from tests.unit.apply.samples import TYPE_DEF, VERSION, thing_of
 
@@ -334,6 +335,80 @@ def test_f14_f30_what_is_given_up_stays_if_it_is_owned_in_another_version() -> N
     result = Updater(TWO_VERSIONS, applier("a"), "now").apply(thing_of(data={"k": "1"}), thing_of(), managed)
     assert result.document["data"] == {"k": "1"}
     assert result.managed == {theirs.manager.identity: theirs}
+
+
+def test_f30_documents_are_asked_for_in_all_versions_at_once() -> None:
+    asked: list[tuple[int, set[str]]] = []
+    others = {name: replace(TWO_VERSIONS.other_versions["v2"], api_version=name) for name in ("v2", "v3")}
+    version = replace(
+        TWO_VERSIONS,
+        other_versions=others,
+        convert_ahead=lambda documents, versions: asked.append((len(documents), set(versions))),
+    )
+    owners = [ManagedFieldsEntry(applier(name, name), {"f:spec": {"f:a": {}}}, "t") for name in others]
+    managed = {owner.manager.identity: owner for owner in owners}
+    Updater(version, updater("u"), "now").update(
+        thing_of(data={"k": "1"}), thing_of(data={"k": "2"}), managed
+    )
+    assert asked == [(2, {"v2", "v3"})]
+
+
+def _fails(document: dict[str, Any]) -> dict[str, Any]:
+    raise AssertionError("nothing is to be converted")
+
+
+# Metadata before and after, and whether a conversion may change it, too.
+METADATA: dict[str, tuple[dict[str, Any], dict[str, Any], bool]] = {
+    "finalizers": ({}, {"finalizers": ["example.com/a"]}, False),
+    "no finalizers": ({"finalizers": ["example.com/a"]}, {}, False),
+    "labels": ({}, {"labels": {"a": "b"}}, True),
+    "annotations": ({"annotations": {"a": "b"}}, {"annotations": {"a": "c"}}, True),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "may_differ"), METADATA.values(), ids=METADATA)
+def test_f30_metadata_is_the_same_in_all_versions_but_labels_and_annotations(
+    before: dict[str, Any], after: dict[str, Any], may_differ: bool
+) -> None:
+    version = replace(VERSION, other_versions={"v2": TypeVersion("v2", TYPE_DEF, convert=_fails)})
+    owned = to_field_set({"data": {"k": "1"}} | ({"metadata": before} if before else {}), TYPE_DEF)
+    theirs = ManagedFieldsEntry(updater("b", "v2"), owned, "t")
+    old, new = thing_of(data={"k": "1"}), thing_of(data={"k": "1"})
+    old["metadata"] |= before
+    new["metadata"] |= after
+
+    def managed() -> ManagedFields:
+        return Updater(version, updater("u"), "now").update(old, new, {theirs.manager.identity: theirs})
+
+    if may_differ:
+        with pytest.raises(AssertionError):
+            managed()
+    else:
+        assert managed()[theirs.manager.identity].fields == {"f:data": {"f:k": {}}}
+
+
+def test_f30_an_object_is_converted_with_its_identity_whatever_is_given_up() -> None:
+    seen: list[dict[str, Any]] = []
+
+    def seen_and(convert: Callable[[dict[str, Any]], dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+        def converted(document: dict[str, Any]) -> dict[str, Any]:
+            seen.append(document["metadata"])
+            return convert(document)
+
+        return converted
+
+    other = TypeVersion("v2", TYPE_DEF, convert=seen_and(_renamed), convert_back=seen_and(_named_back))
+    version = replace(VERSION, other_versions={"v2": other})
+    mine = ManagedFieldsEntry(applier("a", "v2"), {"f:metadata": {"f:labels": {"f:l": {}}}}, "t")
+    theirs = ManagedFieldsEntry(updater("b"), data("k"), "t")
+    live = thing_of(data={"k": "1"})
+    live["metadata"] |= {"labels": {"l": "x"}, "namespace": "n", "uid": "u"}
+    managed = {owner.manager.identity: owner for owner in (mine, theirs)}
+    result = Updater(version, applier("a"), "now").apply(live, thing_of(), managed)
+    assert "labels" not in result.document["metadata"]
+    assert {(meta["name"], meta["namespace"], meta["uid"]) for meta in seen} == {
+        (live["metadata"]["name"], "n", "u")
+    }
 
 
 OTHERWISE_EQUAL: dict[str, tuple[Any, Any]] = {

@@ -47,7 +47,7 @@ def _schema(fields: set[str], defaults: dict[str, Any]) -> VersionChanges:
         spec.update({name: defaults[name] for name in absent})
         return is_pruned or bool(absent)
 
-    return VersionChanges(prune, complete)
+    return VersionChanges(prune, complete, prune)
 
 
 class _ViewCache:
@@ -104,7 +104,7 @@ def _versions(
         group_resource=WIDGETS,
         kind="Widget",
         schemas={
-            "v1": VersionChanges(v1, v1) if v1 else _schema({"a", "both"}, {}),
+            "v1": VersionChanges(v1, v1, v1) if v1 else _schema({"a", "both"}, {}),
             "v2": _schema({"b", "both"}, {"b": "late"}),
         },
         storage_version=stored,
@@ -232,9 +232,9 @@ async def test_objects_are_encoded_in_the_storage_version() -> None:
 async def test_what_admission_sees_in_another_version_is_neither_pruned_nor_defaulted() -> None:
     spec = {"a": "x", "gone": "y"}
     document = {"apiVersion": f"{GROUP}/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": spec}
-    renamed = await CustomResourceCodec(_versions(), "v2").converted(document)
+    [renamed] = await CustomResourceCodec(_versions(), "v2").converted([document])
     assert renamed == document | {"apiVersion": f"{GROUP}/v2"}
-    by_webhook = await CustomResourceCodec(_versions(webhook=_Webhook()), "v2").converted(document)
+    [by_webhook] = await CustomResourceCodec(_versions(webhook=_Webhook()), "v2").converted([document])
     assert (by_webhook["apiVersion"], by_webhook["spec"]) == (f"{GROUP}/v2", {"b": "x"})
 
 

@@ -1,0 +1,108 @@
+"""Conversions by a webhook, for whoever tells the owners of fields in several versions. Row F30.
+
+Owners are told by pure functions, perhaps in a thread. Where these need a document that only a webhook can
+convert, they raise `ConversionsNeeded`, and are called again once it has been converted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+import orjson
+
+from apiserver.errors import ApiError, BadRequest
+from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.size_class import size_class, size_class_of_document
+from apiserver.registry.version_codec import BesideLoop
+from apiserver.vocabulary import Document
+
+# How often one write asks. Beyond that, versions differ in their name alone.
+ROUNDS_MAX: Final = 32
+
+# A document as JSON, and the apiVersion that it is converted to.
+_Conversion: TypeAlias = tuple[bytes, str]
+
+
+class ConversionsNeeded(Exception):
+    """A webhook has to convert documents before the same work can be done."""
+
+    def __init__(self, conversions: OwnerConversions, needed: Mapping[_Conversion, ServedResource]) -> None:
+        super().__init__()
+        self._conversions, self._needed = conversions, needed
+
+    async def make(self, offload: BesideLoop) -> None:
+        """Have the documents converted. Raises ApiError if that fails, and is required."""
+        await self._conversions.make(self._needed, offload)
+
+
+class OwnerConversions:
+    """The documents that a webhook has converted for one write.
+
+    is_required: if the webhook fails, so does the write. Otherwise versions then differ in their name alone.
+    """
+
+    def __init__(self, *, is_required: bool) -> None:
+        self._is_required = is_required
+        self._made: dict[_Conversion, Document] = {}
+        self._rounds = 0
+        self._are_by_name = False
+
+    def convert(
+        self, document: Document, *, to: ServedResource, by_name: Callable[[Document], Document]
+    ) -> Document:
+        """Returns a document in the version of a resource. It must not be changed.
+
+        by_name: converts where versions differ in their name alone. Raises ConversionsNeeded, BadRequest.
+        """
+        if self._are_by_name:
+            return by_name(document)
+        conversion = _text(document), to.api_version
+        if conversion not in self._made:
+            raise ConversionsNeeded(self, {conversion: to})
+        return self._made[conversion]
+
+    def require(self, documents: Sequence[Document], versions: Iterable[ServedResource]) -> None:
+        """Raises ConversionsNeeded unless each document is known in each version; BadRequest."""
+        if self._are_by_name:
+            return
+        texts = [_text(document) for document in documents]
+        needed = {(text, to.api_version): to for to in versions for text in texts}
+        for known in needed.keys() & self._made.keys():
+            del needed[known]
+        if needed:
+            raise ConversionsNeeded(self, needed)
+
+    async def make(self, needed: Mapping[_Conversion, ServedResource], offload: BesideLoop) -> None:
+        """See `ConversionsNeeded.make`."""
+        self._rounds += 1
+        if self._rounds > ROUNDS_MAX:
+            self._are_by_name = True
+            return
+        try:
+            for to in set(needed.values()):
+                wanted = [each for each in needed if needed[each] is to]
+                await self._make(wanted, to, offload)
+        except ApiError:
+            if self._is_required:
+                raise
+            self._are_by_name = True
+
+    async def _make(self, wanted: Sequence[_Conversion], to: ServedResource, offload: BesideLoop) -> None:
+        documents = [await offload.run_begun(size_class(len(text)), orjson.loads, text) for text, _ in wanted]
+        for conversion, document in zip(wanted, await to.codec.converted(documents), strict=True):
+            size = size_class_of_document(document)
+            # Now it is of that version, and only pruned by its schema.
+            self._made[conversion] = await offload.run_begun(size, to.codec.convert, document, to.codec)
+
+
+def _text(document: Document) -> bytes:
+    """Returns a document as JSON, without its owners. Raises BadRequest."""
+    meta = document["metadata"]
+    if "managedFields" in meta:
+        meta = {name: value for name, value in meta.items() if name != "managedFields"}
+        document = {**document, "metadata": meta}
+    try:
+        return orjson.dumps(document)
+    except TypeError:
+        raise BadRequest("the object is nested too deeply") from None
