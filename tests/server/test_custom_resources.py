@@ -377,6 +377,48 @@ def test_a_scale_needs_no_version_though_an_update_does(api: Api) -> None:
 FREE: Final = {"x-kubernetes-preserve-unknown-fields": True}
 
 
+# What is sent to the scale of an object without a number of replicas: its status, and the number then.
+FIRST_REPLICAS: Final[dict[str, tuple[str, Any, int, int | None]]] = {
+    "a merge patch": ("merge", {"spec": {"replicas": 3}}, 200, 3),
+    "a merge patch to 0": ("merge", {"spec": {"replicas": 0}}, 200, 0),
+    "a merge patch of nothing": ("merge", {"metadata": {"labels": {"a": "b"}}}, 400, None),
+    "a JSON patch": ("json-patch", [{"op": "replace", "path": "/spec/replicas", "value": 3}], 200, 3),
+    "a JSON patch that removes": ("json-patch", [{"op": "remove", "path": "/spec/replicas"}], 200, 0),
+    "a JSON patch that expects 0": (
+        "json-patch",
+        [{"op": "test", "path": "/spec/replicas", "value": 0}],
+        422,
+        None,
+    ),
+    "a replacement": ("put", {"spec": {"replicas": 3}}, 200, 3),
+    "a replacement with the number that means none": ("put", {"spec": {"replicas": -(1 << 31)}}, 400, None),
+    "an apply": ("application/apply-patch+yaml", {"spec": {"replicas": 3}}, 200, 3),
+}
+
+
+@pytest.mark.parametrize(("how", "body", "status", "replicas"), FIRST_REPLICAS.values(), ids=FIRST_REPLICAS)
+def test_the_scale_of_an_object_without_a_number_of_replicas(
+    how: str, body: Any, status: int, replicas: int | None, api: Api
+) -> None:
+    scale = {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"}
+    defined = define(api, definition(new_group(), version(subresources={"scale": scale})))
+    defined.create("a").ok()
+    path = f"{defined.objects()}/a"
+    whole = {"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a"}}
+    if how == "put":
+        answer = api.put(f"{path}/scale", whole | body)
+    elif isinstance(body, dict) and how != "merge":
+        answer = api.patch(f"{path}/scale?fieldManager=m", whole | body, type=how)
+    else:
+        answer = api.patch(f"{path}/scale", body, type=how)
+    assert answer.status == status
+    assert api.get(path).ok().get("spec", {}).get("n") == replicas
+    if status == 400:
+        assert answer.message == 'the spec replicas field ".spec.n" cannot be empty'
+    elif status == 200:
+        assert answer.json["spec"] == ({"replicas": replicas} if replicas else {})
+
+
 def test_an_applied_scale_that_cannot_be_shown_changes_nothing(api: Api) -> None:
     """Row F04: an apply that fails leaves the object and its owners as they were."""
     scale = {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"}

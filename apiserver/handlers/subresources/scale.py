@@ -16,7 +16,7 @@ from apiserver.deviations import Deviations
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.bodies import read_body
 from apiserver.endpoints.representation import Encoder
-from apiserver.errors import Conflict, Invalid
+from apiserver.errors import BadRequest, Conflict, Invalid
 from apiserver.handlers.apply import Applier
 from apiserver.handlers.apply_patcher import ApplyConversion
 from apiserver.handlers.decoding import Decoded, require_name, require_namespace
@@ -35,6 +35,8 @@ from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
 INT32_MAX: Final = (1 << 31) - 1
+# The number of replicas of a scale that has none yet, as its patches see it.
+_NO_REPLICAS: Final = -(1 << 31)
 # The metadata that a scale has of its object, and that an applied scale gives to it.
 _SCALE_META: Final = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 _APPLIED_META: Final = ("name", "namespace", "resourceVersion")
@@ -81,6 +83,7 @@ def scale_handlers(
         call.has_copied = parsed.copies
         condition = version_condition(call, content_type, deviations)
         resource, fields = _resource(call)
+        fields = fields._replace(default=_NO_REPLICAS if fields.default is None else fields.default)
 
         def patched_scale(current: StoredObject) -> Decoded:
             if condition is not None and current.resource_version not in condition:
@@ -127,7 +130,10 @@ def scale_handlers(
         def transform(current: StoredObject) -> Draft:
             (scale, warnings, _), document = make_scale(current), current.document()
             _check(scale, document, resource, fields, kind)
-            _put(document, fields.replicas, scale["spec"].get("replicas", 0))
+            replicas = scale["spec"].get("replicas", 0)
+            if replicas == _NO_REPLICAS and fields.default is None:
+                raise BadRequest(f'the spec replicas field ".{".".join(fields.replicas)}" cannot be empty')
+            _put(document, fields.replicas, replicas)
             # Without a version the scale of the current object is set.
             if version := scale["metadata"].get("resourceVersion"):
                 document["metadata"]["resourceVersion"] = version
