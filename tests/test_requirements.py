@@ -33,7 +33,6 @@ PROVEN: Final = "HST"
 RECORDED: Final = {
     "F07": "apply/managed-fields-set",
     "G11": "delete/ignore-read-error",
-    "L09": "webhooks/dry-run",
 }
 
 # Rows whose feature is not built. A row leaves this list when a test names it.

@@ -122,11 +122,12 @@ def test_what_is_not_used_is_not_checked(flags: list[str]) -> None:
 
 def test_a_mistake_in_a_policy_is_one_line_with_file_and_field(tmp_path: Path) -> None:
     file = tmp_path / "policy.yaml"
-    file.write_text("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: Metadata\n  verb: [get]\n")
+    file.write_text("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules:\n- level: Meta\n  verbs: [get]\n")
     with pytest.raises(UsageError) as caught:
         parse([f"--audit-policy-file={file}"])
     assert str(caught.value) == (
-        f'--audit-policy-file: {file}: strict decoding error: unknown field "rules[0].verb"'
+        f'--audit-policy-file: {file}: rules[0].level: Unsupported value: "Meta": supported values: '
+        '"None", "Metadata", "Request", "RequestResponse"'
     )
 
 

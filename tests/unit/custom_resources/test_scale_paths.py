@@ -1,4 +1,4 @@
-"""The fields that the scale of custom resources shows are validated with the resource. Rows R."""
+"""The fields that the scale of custom resources shows are validated with the resource. Row I13."""
 
 from __future__ import annotations
 

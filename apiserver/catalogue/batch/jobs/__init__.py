@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import partial
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from apiserver.catalogue.batch.jobs.specs import validate_job_spec, warn_job_spec
@@ -38,7 +37,7 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
         "Job",
         "io.k8s.api.batch.v1.Job",
         categories=("all",),
-        defaults=DEFAULTS,
+        defaults=_defaults(gates),
         subresources=(
             status_subresource(
                 partial(validate_job_status_update, StatusRules.of(gates)), prepare=prepare_status_update
@@ -83,18 +82,18 @@ INT32_MAX: Final = (1 << 31) - 1
 # ---- defaults
 
 
-def _complete_job(job: Document) -> None:
+def _complete_job(has_replacement_policy: bool, job: Document) -> None:
     spec = job["spec"]
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
-    has_failure_policy = "podFailurePolicy" in spec
+    if has_replacement_policy and spec.get("podReplacementPolicy") is None:
+        spec["podReplacementPolicy"] = "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed"
     setting(
         parallelism=1,
         backoffLimit=INT32_MAX if "backoffLimitPerIndex" in spec else 6,
         completionMode="NonIndexed",
         suspend=False,
         manualSelector=False,
-        podReplacementPolicy="Failed" if has_failure_policy else "TerminatingOrFailed",
     )(spec)
     _default_labels(job)
 
@@ -106,12 +105,12 @@ def _default_labels(job: Document) -> None:
         job["metadata"]["labels"] = labels
 
 
-DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
-    {
-        f"{_BATCH}Job": _complete_job,
+def _defaults(gates: FeatureGates) -> Mapping[str, Default]:
+    return {
+        f"{_BATCH}Job": partial(_complete_job, gates.is_on("JobPodReplacementPolicy")),
         f"{_BATCH}PodFailurePolicyOnPodConditionsPattern": setting_empty(status="True"),
     }
-)
+
 
 # ---- what the server sets
 

@@ -24,6 +24,7 @@ from apiserver.validation.checks import IMMUTABLE
 from apiserver.vocabulary import Document
 
 _COUNTS: Final = ("active", "succeeded", "failed", "ready", "terminating")
+_SUCCESS_CRITERIA_SINCE: Final = 30
 
 
 class StatusRules(NamedTuple):
@@ -38,7 +39,9 @@ class StatusRules(NamedTuple):
     @classmethod
     def of(cls, gates: FeatureGates) -> StatusRules:
         are_others_checked = gates.is_on("JobManagedBy")
-        return cls(are_others_checked, are_others_checked or gates.is_on("JobPodReplacementPolicy"))
+        may_always_succeed = are_others_checked or gates.is_on("JobPodReplacementPolicy")
+        # Before 1.30 the condition meant nothing to Kubernetes, which did not check it.
+        return cls(are_others_checked, may_always_succeed or gates.minor < _SUCCESS_CRITERIA_SINCE)
 
 
 def validate_job_status_update(rules: StatusRules, new: Document, old: Document) -> Errors:
