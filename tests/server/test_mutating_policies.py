@@ -253,10 +253,6 @@ FAILS: Final[dict[str, tuple[Any, str]]] = {
         apply(pod_spec(f'containers: [{CONTAINER}{{name: "c", args: ["a"]}}]')),
         "may not mutate atomic arrays, maps or structs: .spec.template.spec.containers[0].args",
     ),
-    "an item without its key": (
-        apply(pod_spec(f'containers: [{CONTAINER}{{image: "i"}}]')),
-        "associative list with keys has an element that omits all key fields",
-    ),
     "an expression": (
         apply("Object{spec: Object.spec{replicas: object.none}}"),
         "expression 'Object{spec: Object.spec{replicas: object.none}}' resulted in error: no such key: none",
@@ -300,6 +296,19 @@ def test_mutations_that_fail(api: Api, namespace: str, mutation: Any, why: str) 
     assert why in refused.message
     api.patch(f"{POLICIES}/{name}", {"spec": {"failurePolicy": "Ignore"}}).ok()
     assert api.post(deployments(namespace), deployment()).ok()["spec"]["replicas"] == 2
+
+
+def test_an_item_without_its_key_has_the_default_of_the_key(api: Api, namespace: str) -> None:
+    """So it is added to the list, and validation refuses it, as after an apply by a client."""
+    bind(
+        api,
+        policy(namespace, apply(pod_spec(f'containers: [{CONTAINER}{{image: "i"}}]')), rules=[DEPLOYMENTS]),
+    )
+    refused = api.post(deployments(namespace), deployment())
+    assert (refused.status, refused.reason) == (422, "Invalid")
+    assert [cause["field"] for cause in refused.json["details"]["causes"]] == [
+        "spec.template.spec.containers[1].name"
+    ]
 
 
 # Whoever has written the policy has to mend it: no failurePolicy lets such objects pass.
