@@ -176,35 +176,36 @@ def keep_status(new: Document, old: Document) -> None:
 
 
 def only_status(new: Document, old: Document) -> None:
-    """Update of the status subresource: everything else stays as it is, but for labels and annotations.
-
-    Owner references and finalizers are the main resource's.
-    """
+    """Update of the status subresource: everything else stays as it is, but for the metadata."""
     status = new.get("status")
     for field in [field for field in new if field not in ("apiVersion", "kind", "metadata")]:
         del new[field]
     new.update({k: v for k, v in old.items() if k not in ("apiVersion", "kind", "metadata", "status")})
     if status is not None:
         new["status"] = status
-    for field in ("ownerReferences", "finalizers"):
-        if field in old["metadata"]:
-            new["metadata"][field] = old["metadata"][field]
-        else:
-            new["metadata"].pop(field, None)
 
 
-STATUS_RESETS: Final = ("spec", "metadata.ownerReferences", "metadata.finalizers")
+STATUS_RESETS: Final = ("spec",)
 STATUS: Final = UpdateStrategy(prepare=only_status, resets=STATUS_RESETS, checks_object=False)
 
 
-def only_status_without_metadata(new: Document, old: Document) -> None:
-    """Update of the status subresource where it does not even take labels and annotations."""
-    only_status(new, old)
-    for field in ("labels", "annotations", "deletionTimestamp"):
+# What clients change of the metadata of objects.
+CLIENT_METADATA: Final = ("labels", "annotations", "ownerReferences", "finalizers")
+
+
+def keep_metadata(new: Document, old: Document, *fields: str) -> None:
+    """Keeps these fields of the metadata as they are."""
+    for field in fields:
         if field in old["metadata"]:
             new["metadata"][field] = old["metadata"][field]
         else:
             new["metadata"].pop(field, None)
+
+
+def only_status_without_metadata(new: Document, old: Document) -> None:
+    """Update of the status subresource where that changes no metadata."""
+    only_status(new, old)
+    keep_metadata(new, old, *CLIENT_METADATA, "deletionTimestamp")
 
 
 # What such a subresource writes.

@@ -20,7 +20,7 @@ _REASON: Final = re.compile(_REASON_FORMAT)
 _NO_REASON: Final = (
     "a condition reason must start with alphabetic character, optionally followed by a string of "
     "alphanumeric characters or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name', "
-    "or 'MY_NAME', or 'MyName', or 'ReasonA,ReasonB', or 'ReasonA:ReasonB', regex used for validation is "
+    " or 'MY_NAME',  or 'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is "
     f"'{_REASON_FORMAT}')"
 )
 _REASON_BYTES_MAX: Final = 1024
@@ -50,10 +50,10 @@ def _condition(path: str, condition: Document) -> Errors:
         text = "must be greater than or equal to zero"
         errors.append(invalid(f"{path}.observedGeneration", generation, text))
     if not condition.get("lastTransitionTime"):
-        errors.append(required(f"{path}.lastTransitionTime", "must be set"))
+        errors.append(required(f"{path}.lastTransitionTime"))
     where = f"{path}.reason"
     if not reason:
-        errors.append(required(where, "must be set"))
+        errors.append(required(where))
     else:
         if not _REASON.fullmatch(reason):
             errors.append(invalid(where, reason, _NO_REASON))

@@ -36,6 +36,7 @@ from apiserver.meta.table import AGE, Column, columns
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import one_of
+from apiserver.validation.conditions import validate_conditions
 from apiserver.validation.defaults import setting
 from apiserver.validation.documents import items
 from apiserver.vocabulary import Document
@@ -125,13 +126,15 @@ def _texts(spec: Document) -> Iterator[str]:
 
 def validate_policy_status_update(new: Document, old: Document) -> Errors:
     errors: Errors = []
-    checking = new.get("status", {}).get("typeChecking") or {}
-    for where, warning in items(checking, "expressionWarnings", "status.typeChecking"):
+    status = new.get("status") or {}
+    for where, warning in items(
+        status.get("typeChecking") or {}, "expressionWarnings", "status.typeChecking"
+    ):
         if not warning.get("warning"):
             errors.append(required(f"{where}.warning"))
         if not warning.get("fieldRef", "").strip():
             errors.append(required(f"{where}.fieldRef"))
-    return errors
+    return errors + validate_conditions(status, "status")
 
 
 def _validation(path: str, validation: Document, expressions: PolicyExpressions) -> Errors:

@@ -20,7 +20,14 @@ from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.golang.formatting import go_struct_fields
 from apiserver.meta.table import AGE, Column, columns
-from apiserver.registry.strategy import STATUS_RESETS, Strategy, UpdateStrategy, keep_status, only_status
+from apiserver.registry.strategy import (
+    STATUS_RESETS,
+    Strategy,
+    UpdateStrategy,
+    keep_metadata,
+    keep_status,
+    only_status,
+)
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import non_negative
 from apiserver.validation.defaults import setting
@@ -108,10 +115,7 @@ def prepare_deployment_update(new: Document, old: Document) -> None:
 def prepare_deployment_status_update(new: Document, old: Document) -> None:
     """Keeps the labels, too, which the status of other kinds may change."""
     only_status(new, old)
-    if "labels" in old["metadata"]:
-        new["metadata"]["labels"] = old["metadata"]["labels"]
-    else:
-        new["metadata"].pop("labels", None)
+    keep_metadata(new, old, "labels")
 
 
 def validate_deployment(rules: PodSpecRules, document: Document, old: Document | None) -> Errors:

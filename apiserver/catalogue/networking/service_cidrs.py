@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.catalogue.builtin_type import STATUS_SUBRESOURCE, BuiltinType, clear_status
+from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_without_metadata
 from apiserver.field_errors import Errors, invalid, required
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
@@ -27,7 +27,7 @@ def _builtin_type(version: str) -> BuiltinType:
         "ServiceCIDR",
         f"io.k8s.api.networking.{version}.ServiceCIDR",
         is_namespaced=False,
-        subresources=(STATUS_SUBRESOURCE,),
+        subresources=(status_without_metadata(),),
         strategy=Strategy(
             prepare_create=clear_status,
             validate_create=validate_service_cidr,

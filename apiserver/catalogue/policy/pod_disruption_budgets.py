@@ -12,6 +12,7 @@ from apiserver.meta import names
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.validation.checks import one_of
+from apiserver.validation.conditions import validate_conditions
 from apiserver.validation.label_selectors import label_selector
 from apiserver.vocabulary import Document
 
@@ -72,7 +73,14 @@ def validate_disruption_budget(document: Document) -> Errors:
 
 
 def validate_disruption_budget_status_update(new: Document, old: Document) -> Errors:
-    return workloads.validate_counts(new.get("status") or {}, _COUNTS)
+    return validate_disruption_conditions(new, old) + workloads.validate_counts(
+        new.get("status") or {}, _COUNTS
+    )
+
+
+def validate_disruption_conditions(new: Document, old: Document) -> Errors:
+    """Checks what of the status v1beta1 checks, too."""
+    return validate_conditions(new.get("status") or {}, "status")
 
 
 # ---- columns

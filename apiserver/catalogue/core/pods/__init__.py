@@ -41,7 +41,7 @@ from apiserver.catalogue.core.pods.warnings import warn_pod
 from apiserver.catalogue.pod_specs.defaults import DEFAULTS
 from apiserver.features.gates import FeatureGates
 from apiserver.registry.served_resource import Subresource
-from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.registry.strategy import STATUS_RESETS, Strategy, UpdateStrategy, keep_status
 from apiserver.vocabulary import Document
 
 
@@ -82,7 +82,10 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
                 update=UpdateStrategy(partial(prepare_resize, rules), partial(validate_resize, rules)),
             ),
             status_subresource(
-                partial(validate_pod_status, rules), prepare=prepare_pod_status, warn=warn_pod_status
+                partial(validate_pod_status, rules),
+                prepare=prepare_pod_status,
+                resets=(*STATUS_RESETS, "metadata.deletionTimestamp", "metadata.ownerReferences"),
+                warn=warn_pod_status,
             ),
         ),
         defaults=DEFAULTS,

@@ -9,7 +9,7 @@ from collections import defaultdict, deque
 from typing import Final
 
 from apiserver.catalogue.core.pods.rules import PodRules
-from apiserver.catalogue.core.pods.updates import annotation_changes, put_back
+from apiserver.catalogue.core.pods.updates import annotation_changes
 from apiserver.catalogue.pod_specs.ratcheting import ratcheted
 from apiserver.catalogue.pod_specs.resource_requirements import is_native_resource
 from apiserver.catalogue.pod_specs.restart_policies import validate_transitions
@@ -24,7 +24,7 @@ from apiserver.field_errors import (
     too_long,
 )
 from apiserver.meta import names
-from apiserver.registry.strategy import only_status
+from apiserver.registry.strategy import keep_metadata, only_status
 from apiserver.validation.addresses import AddressChecks, ip_warnings, parse_ip
 from apiserver.validation.checks import immutable, in_range, named, quantity_of
 from apiserver.validation.documents import at, items
@@ -42,8 +42,9 @@ _CONTAINERS: Final = (
 
 
 def prepare_pod_status(new: Document, old: Document) -> None:
+    """Keeps the owners, too, which the status of other kinds may change."""
     only_status(new, old)
-    put_back(new["metadata"], old["metadata"], "deletionTimestamp")
+    keep_metadata(new, old, "ownerReferences", "deletionTimestamp")
     status, old_status = new.setdefault("status", {}), old.get("status") or {}
     for field in ("qosClass", "observedGeneration"):
         if not status.get(field) and old_status.get(field):

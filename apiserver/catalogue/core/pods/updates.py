@@ -15,7 +15,7 @@ from apiserver.catalogue.pod_specs.containers import validate_pod_image
 from apiserver.catalogue.pod_specs.ratcheting import ratcheted
 from apiserver.catalogue.pod_specs.scheduling import validate_tolerations
 from apiserver.field_errors import NO_FIELD, Errors, forbidden, invalid, quote, required
-from apiserver.registry.strategy import keep_status
+from apiserver.registry.strategy import CLIENT_METADATA, keep_metadata, keep_status
 from apiserver.validation.checks import in_range
 from apiserver.validation.documents import at, items
 from apiserver.vocabulary import Document
@@ -171,7 +171,7 @@ def _narrowed_nodes(masked: Document, old_spec: Document) -> Errors:
     if not old_selector.items() <= (selector or {}).items():
         text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
         errors.append(invalid("spec.nodeSelector", selector, text))
-    put_back(masked, old_spec, "nodeSelector")
+    _put_back(masked, old_spec, "nodeSelector")
     affinity, old_affinity = masked.get("affinity"), old_spec.get("affinity")
     nodes, old_nodes = at(affinity or {}, "nodeAffinity"), at(old_affinity or {}, "nodeAffinity")
     if nodes == old_nodes:
@@ -184,7 +184,7 @@ def _narrowed_nodes(masked: Document, old_spec: Document) -> Errors:
     return errors
 
 
-def put_back(value: Document, old: Document, field: str) -> None:
+def _put_back(value: Document, old: Document, field: str) -> None:
     """Gives a field its old value, or removes it if it had none."""
     if field in old:
         value[field] = old[field]
@@ -224,8 +224,7 @@ def _adds_only(term: Document, old_term: Document) -> bool:
 def only_spec(new: Document, old: Document) -> None:
     """Keeps the old status, and the metadata that users set."""
     keep_status(new, old)
-    for field in ("labels", "annotations", "finalizers", "ownerReferences", "deletionTimestamp"):
-        put_back(new["metadata"], old["metadata"], field)
+    keep_metadata(new, old, *CLIENT_METADATA, "deletionTimestamp")
 
 
 def prepare_ephemeral_containers(new: Document, old: Document) -> None:

@@ -70,8 +70,8 @@ STATUSES: Final[dict[str, tuple[Document, Document, list[str]]]] = {
             "status.conditions[0].type: Invalid value",
             "status.conditions[0].type: Invalid value",
             'status.conditions[0].status: Unsupported value: "": supported values: "False", "True", "',
-            "status.conditions[0].lastTransitionTime: Required value: must be set",
-            "status.conditions[0].reason: Required value: must be set",
+            "status.conditions[0].lastTransitionTime: Required value",
+            "status.conditions[0].reason: Required value",
         ],
     ),
     "a condition that is wrong in all": (
