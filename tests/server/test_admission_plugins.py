@@ -118,6 +118,11 @@ def test_an_account_that_is_not_there(api: Api, path: str, namespace: str) -> No
         api.post(f"{path}/pods", pod(serviceAccountName="none")),
         f'error looking up service account {namespace}/none: serviceaccount "none" not found',
     )
+    assert_refused(
+        api.post(f"{path}/pods", pod(serviceAccountName="a/b")),
+        f"error looking up service account {namespace}/a/b: "
+        "invalid resource name \"a/b\": [may not contain '/']",
+    )
     assert api.get(f"{path}/pods/p").status == 404
 
 

@@ -15,6 +15,7 @@ from apiserver.admission.plugins.pod_specs import CONTAINERS, MIRROR, PODS, cont
 from apiserver.authz.node.references import secret_names
 from apiserver.errors import Forbidden
 from apiserver.golang.booleans import parse_bool
+from apiserver.golang.quoting import go_quote
 from apiserver.meta import names
 from apiserver.vocabulary import Document, GroupResource
 
@@ -92,10 +93,12 @@ class ServiceAccount(Plugin):
         return account
 
     def _missing(self, attributes: AdmissionAttributes, pod: Document, name: str) -> Forbidden:
-        account = f"{attributes.namespace}/{name}"
-        return refused(
-            attributes, pod, f'error looking up service account {account}: serviceaccount "{name}" not found'
-        )
+        cause = f'serviceaccount "{name}" not found'
+        if problems := names.path_segment(name):
+            # Kubernetes does not even ask for it.
+            cause = f"invalid resource name {go_quote(name)}: [{' '.join(problems)}]"
+        text = f"error looking up service account {attributes.namespace}/{name}: {cause}"
+        return refused(attributes, pod, text)
 
 
 def mount_token(spec: Document, new_name: str) -> None:
