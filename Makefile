@@ -5,7 +5,7 @@
 # make faults  kill, stop, fill and cut things under load, and count       (ARGS="--times 100 --fault 'server killed'")
 # make attack  what others notice of hostile clients             (ARGS="--only lists --scale 2", ARGS="--list")
 # make fuzz    feed every decoder what nobody would write      (ARGS="--minutes 10 --only patches --jobs 2")
-# make docs    write the documents that are made from tables: metrics and flags
+# make docs    write the documents that are made from tables: metrics, flags and feature gates
 # make bench   what it does per second, beside bare limits    (ARGS="get list")
 #
 # All of them work from nothing but make and Python 3.11 or later; what they need goes to .venv.

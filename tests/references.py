@@ -8,16 +8,21 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
+from apiserver.catalogue.gated_fields import gates_of_fields
 from apiserver.cli.flag import Flag
 from apiserver.cli.flags import SECTIONS, default_of
 from apiserver.cli.kube_apiserver_flags import LIFECYCLES, NOT_NEEDED, REFUSED
+from apiserver.features.gate_effects import BUILTIN, GATED, NONE, gate_effects
+from apiserver.features.gates import known_gates
 from apiserver.metrics.lifecycles import MetricLifecycle, Stability, known_metrics, not_served
+from apiserver.releases.emulation import NEWEST_MINOR
 from tests.support.api import Api
 from tests.support.server_process import ServerProcess
 
 ROOT: Final = Path(__file__).parent.parent
 METRICS: Final = ROOT / "docs" / "metrics.md"
 FLAGS: Final = ROOT / "docs" / "flags.md"
+FEATURE_GATES: Final = ROOT / "docs" / "feature-gates.md"
 _GENERATED: Final = "<!-- Made by `make docs`; tests check that it is up to date. -->"
 _METRICS_HEAD: Final = f"""# Metrics
 
@@ -118,6 +123,73 @@ def flags_reference() -> str:
     return "\n".join(lines) + "\n"
 
 
+_GATES_HEAD: Final = f"""# Feature gates
+
+{_GENERATED}
+
+What `--feature-gates` switches. Names, stages and defaults of gates are those of Kubernetes in the release
+that `--emulated-version` names; gates without effect are accepted with a warning.
+
+## Gates that have an effect
+"""
+_BUILTIN_HEAD: Final = """
+## Features that are always there
+
+They cannot be switched off.
+"""
+_INEFFECTIVE_HEAD: Final = """
+## Gates without effect
+
+Those that are on by default in release 1.36, and why they have none. Gates that are off by default and named
+nowhere here have none, either.
+"""
+
+
+def feature_gates_reference() -> str:
+    """Returns docs/feature-gates.md."""
+    effects, of_fields = gate_effects(), gates_of_fields(NEWEST_MINOR)
+    gated = {name for name, effect in effects.items() if effect.kind == GATED} | of_fields
+    lines = [_GATES_HEAD]
+    rows = []
+    for name in sorted(gated):
+        where = [_module(each) for each in effects[name].modules] if name in effects else []
+        if name in of_fields:
+            where.append("fields: `apiserver/catalogue/gated_fields.txt`")
+        rows.append((_code(name), _stages(name), ", ".join(where)))
+    lines += _table(("gate", "stages", "where"), rows)
+    lines.append(_BUILTIN_HEAD)
+    lines += _table(
+        ("gate", "stages", "where"),
+        [
+            (_code(name), _stages(name), ", ".join(map(_module, effect.modules)))
+            for name, effect in effects.items()
+            if effect.kind == BUILTIN
+        ],
+    )
+    lines.append(_INEFFECTIVE_HEAD)
+    reasons: dict[str, list[str]] = {}
+    for name, effect in effects.items():
+        if effect.kind == NONE:
+            reasons.setdefault(effect.why, []).append(_code(name))
+    lines += _table(("gates", "why"), [(", ".join(names), why) for why, names in reasons.items()])
+    return "\n".join(lines) + "\n"
+
+
+def _module(name: str) -> str:
+    return _code(name if name.startswith("storage.") else f"apiserver.{name}")
+
+
+def _stages(name: str) -> str:
+    """Returns the life of a gate."""
+    gate = known_gates()[name]
+    stages = [
+        f"{(each.name or 'GA').lower().replace('ga', 'GA')} since 1.{each.since}"
+        + (" (on, locked)" if each.is_locked and each.is_on else " (on)" if each.is_on else "")
+        for each in gate.life
+    ]
+    return ", ".join([*stages, *([f"removed in 1.{gate.removed}"] if gate.removed else ())])
+
+
 def _names(flag: Flag) -> str:
     return ", ".join(map(_code, filter(None, (flag.alias, flag.name))))
 
@@ -165,6 +237,7 @@ def main() -> None:
     ):
         exposition = api.get("/metrics").body.decode()
     FLAGS.write_text(flags_reference())
+    FEATURE_GATES.write_text(feature_gates_reference())
     METRICS.write_text(metrics_reference(helps_of(exposition)))
 
 

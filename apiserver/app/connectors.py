@@ -63,7 +63,7 @@ def build_connectors(core: Core, forwarder: Forwarder, authorize: AuthorizationC
         forwarder,
         kubelets,
         core.origins,
-        splits_log_streams=config.pod_logs_query_split_streams,
+        splits_log_streams=config.gates.is_on("PodLogsQuerySplitStreams"),
     )
     if config.gates.is_on("AuthorizePodWebsocketUpgradeCreatePermission"):
         streams = for_creators(authorize, streams)

@@ -22,6 +22,7 @@ from apiserver.endpoints.representation import MetaV1Encoders
 from apiserver.endpoints.request_history import RequestHistory
 from apiserver.endpoints.watch_stream import WatchStreams
 from apiserver.faults import FaultInjector
+from apiserver.features.gates import FeatureGates
 from apiserver.metrics.allocations import AllocationMetrics
 from apiserver.metrics.validation import ValidationMetrics
 from apiserver.registry.allocations import AllocationKeys
@@ -110,7 +111,9 @@ def build_core(
     )
     catalogue = surroundings.host.shared.catalogue(config).for_server(
         allocator,
-        _declarative_validation(config, metrics.validation) if config.declarative_validation else None,
+        _declarative_validation(config.gates, metrics.validation)
+        if config.gates.is_on("DeclarativeValidation")
+        else None,
     )
     own_writes = OwnWrites()
     decode = ObjectDecoder(
@@ -160,10 +163,11 @@ def build_core(
 
 
 def _declarative_validation(
-    config: Config, counts: ValidationMetrics
+    gates: FeatureGates, counts: ValidationMetrics
 ) -> Callable[[str, DeclaredRules], DeclaredChecks]:
     """Row H07: without the comparison nothing takes over."""
-    return partial(DeclarativeValidation, counts=counts, takes_over=config.declarative_validation_takeover)
+    takes_over = gates.is_on("DeclarativeValidationTakeover")
+    return partial(DeclarativeValidation, counts=counts, takes_over=takes_over)
 
 
 def _memory_limit_bytes(config: Config, worker: SupervisorClient | None, shared: SharedParts) -> int:

@@ -72,18 +72,18 @@ def build_handlers(
     """connectors: see `build_connectors`."""
     config, brand, registry = core.config, core.brand, core.registry
     chain, deviations = access.authorizers.chain, config.deviations
-    encoders = Encoders(brand, core.clock, core.meta_encoders, has_cbor=config.cbor)
+    encoders = Encoders(brand, core.clock, core.meta_encoders, has_cbor=config.has_cbor)
     field_managers = core.field_managers
-    decoder = Decoder(brand, has_cbor=config.cbor, before_schema=field_managers.before_schema)
+    decoder = Decoder(brand, has_cbor=config.has_cbor, before_schema=field_managers.before_schema)
     requests = WriteRequests(brand, deviations, admission, field_managers)
     creator = Creator(registry, lifecycle, requests)
-    applier = Applier(registry, requests, creator, chain, field_managers, has_cbor=config.cbor)
+    applier = Applier(registry, requests, creator, chain, field_managers, has_cbor=config.has_cbor)
     options_reader = DeleteOptionsReader(
         brand,
         core.schemas.get(_DELETE_OPTIONS),
         deviations,
-        has_cbor=config.cbor,
-        allows_unsafe=config.allow_unsafe_malformed_object_deletion,
+        has_cbor=config.has_cbor,
+        allows_unsafe=config.gates.is_on("AllowUnsafeMalformedObjectDeletion"),
     )
     verbs = VerbHandlers(
         get=get_handler(registry, encoders),

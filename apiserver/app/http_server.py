@@ -93,11 +93,11 @@ def _zpages(core: Core) -> ZPages:
         partial(flag_texts, config),
     )
     names = [page for gate, page in pages.items() if config.gates.is_on(gate)]
-    return ZPages(server, core.brand, names, has_cbor=config.cbor)
+    return ZPages(server, core.brand, names, has_cbor=config.has_cbor)
 
 
 def _discovery(core: Core, served: ServedTable, remote: RemoteVersions) -> Discovery:
-    return Discovery(core.brand, served, core.meta_encoders, remote, has_cbor=core.config.cbor)
+    return Discovery(core.brand, served, core.meta_encoders, remote, has_cbor=core.config.has_cbor)
 
 
 def _openapi(core: Core, served: ServedTable, remote: RemoteVersions) -> OpenApi:
@@ -109,7 +109,7 @@ def _openapi(core: Core, served: ServedTable, remote: RemoteVersions) -> OpenApi
         release=core.config.release,
         operations=Operations(
             core.brand,
-            supported_media_types(core.brand, has_cbor=core.config.cbor),
+            supported_media_types(core.brand, has_cbor=core.config.has_cbor),
             (*PATCH_TYPES, APPLY_YAML),
         ),
     )
@@ -170,7 +170,7 @@ def build_http_server(
         limits.deadlines.middleware,
         impersonate(
             ConstrainedImpersonation(authorize, core.brand, core.metrics.impersonation)
-            if config.constrained_impersonation
+            if config.gates.is_on("ConstrainedImpersonation")
             else LegacyImpersonation(authorize, core.brand)
         ),
         *((fairness.classify(),) if fairness is not None else ()),
@@ -181,7 +181,7 @@ def build_http_server(
     handle: Handler = routes
     for wrap in reversed(chain):
         handle = wrap(handle)
-    status_encoder = StatusEncoder(core.brand, core.meta_encoders, has_cbor=config.cbor)
+    status_encoder = StatusEncoder(core.brand, core.meta_encoders, has_cbor=config.has_cbor)
     return Server(
         request_handler(
             handle,

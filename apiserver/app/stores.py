@@ -75,8 +75,8 @@ def watch_cache(
         options=WatchCacheOptions(
             limits_of=limits_of,
             history_bytes_max=config.watch_cache_history_bytes,
-            check_interval_s=CHECK_INTERVAL_S if config.detect_cache_inconsistency else 0,
-            serve_snapshots=config.list_from_cache_snapshot,
+            check_interval_s=CHECK_INTERVAL_S if config.gates.is_on("DetectCacheInconsistency") else 0,
+            serve_snapshots=config.gates.is_on("ListFromCacheSnapshot"),
             on_wait=metrics.observe_read_wait,
         ),
         others=others,

@@ -37,7 +37,7 @@ async def waiting_room(
             middleware.errors_to_status()(_probes(checks)),
             core.loop_clock,
             core.offload,
-            StatusEncoder(core.brand, core.meta_encoders, has_cbor=config.cbor),
+            StatusEncoder(core.brand, core.meta_encoders, has_cbor=config.has_cbor),
             follows_item_watch=config.deviations.item_watch,
         )
     )

@@ -31,11 +31,12 @@ from apiserver.catalogue.runtime_config import STABILITY_KEYS, RuntimeConfig
 from apiserver.cli import flag_values
 from apiserver.cli.authentication_files import read_authentication
 from apiserver.cli.authorization_configuration import parse_authorization_configuration
-from apiserver.cli.config import FEATURE_GATES, FIELD_GATES, TYPE_GATES, Config
+from apiserver.cli.config import Config
 from apiserver.cli.encryption_configuration import read_encryption_configuration
 from apiserver.cli.flags import SECTIONS, UsageError, build_parser
 from apiserver.cli.kube_apiserver_flags import LIFECYCLES, NOT_NEEDED, REFUSED
 from apiserver.deviations import KUBERNETES
+from apiserver.features.gate_effects import effective_gates
 from apiserver.features.gates import STAGE_GATES, FeatureGates, InvalidGates
 from apiserver.golang import urls
 from apiserver.golang.tls import INSECURE_SUITES
@@ -92,10 +93,7 @@ def parse(arguments: Sequence[str]) -> Config:
     deprecated = _deprecated_flags(values, unneeded, release)
     rehearsed = _rehearsed_release(values, release)
     gates = _feature_gates(release, dict(values.get("feature_gates", ())))
-    values |= {field: gates.is_on(name) for name, field in FEATURE_GATES.items()}
-    of_fields = {name for name, since in FIELD_GATES.items() if since <= release.minor}
-    of_fields |= gates_of_fields(release.minor)
-    effective = FEATURE_GATES.keys() | TYPE_GATES | of_fields | STAGE_GATES
+    effective = effective_gates(release.minor) | gates_of_fields(release.minor) | STAGE_GATES
     values["metrics"] = _metrics(values, release)
     values["runtime_config"] = _runtime_config(values.get("runtime_config", ()), release, brand)
     if values.pop("strict_kube_compat", False):

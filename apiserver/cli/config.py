@@ -6,7 +6,6 @@ import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from apiserver.admission import plugin_names
@@ -31,40 +30,6 @@ from storage.encryption.configuration import EncryptionConfiguration
 
 if TYPE_CHECKING:
     from apiserver.simulation.stages import Stage
-
-# The gates that have an effect on this server, and the fields of Config that are theirs.
-FEATURE_GATES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "AllowUnsafeMalformedObjectDeletion": "allow_unsafe_malformed_object_deletion",
-        "CBORServingAndStorage": "cbor",
-        "ConstrainedImpersonation": "constrained_impersonation",
-        "DeclarativeValidation": "declarative_validation",
-        "DeclarativeValidationTakeover": "declarative_validation_takeover",
-        "DetectCacheInconsistency": "detect_cache_inconsistency",
-        "ListFromCacheSnapshot": "list_from_cache_snapshot",
-        "PodLogsQuerySplitStreams": "pod_logs_query_split_streams",
-    }
-)
-# The gates without which some types are not served (`catalogue`).
-TYPE_GATES: Final = frozenset(
-    {
-        "ClusterTrustBundle",
-        "CompositePodGroup",
-        "DRAControlPlaneController",
-        "DRADeviceTaintRules",
-        "DRADeviceTaints",
-        "DRAResourcePoolStatus",
-        "DynamicResourceAllocation",
-        "EvictionRequestAPI",
-        "GenericWorkload",
-        "PodCertificateRequest",
-    }
-)
-# The gates without which fields of some types are left out, and the first release of which that is so here.
-FIELD_GATES: Final[Mapping[str, int]] = MappingProxyType(
-    {"CSIVolumeHealth": 37, "PodGroupPreemptionPolicy": 37, "TopologyAwareWorkloadScheduling": 37}
-)
-
 
 # Where clouds hand out a machine's credentials.
 _CREDENTIALS_SERVICES: Final[tuple[IPNetwork, ...]] = (
@@ -279,15 +244,6 @@ class Config:
     leader_elect_retry_period_s: float = 2.0
     # As they are given; those that have an effect have fields of their own.
     feature_gates: tuple[tuple[str, bool], ...] = ()
-    list_from_cache_snapshot: bool = True
-    pod_logs_query_split_streams: bool = False
-    detect_cache_inconsistency: bool = True
-    cbor: bool = False
-    allow_unsafe_malformed_object_deletion: bool = False
-    constrained_impersonation: bool = True
-    declarative_validation: bool = True
-    # Whether the declared rules decide; without effect if they are not asked.
-    declarative_validation_takeover: bool = False
     deviations: Deviations = SPECIFIED
     brand: Brand = field(default_factory=Brand)
     verbosity: int = 0
@@ -298,6 +254,10 @@ class Config:
     def gates(self) -> FeatureGates:
         """The states of all feature gates."""
         return gates_of(self.release.minor, self.feature_gates)
+
+    @property
+    def has_cbor(self) -> bool:
+        return self.gates.is_on("CBORServingAndStorage")
 
     @property
     def request_header_names(self) -> RequestHeaderNames:

@@ -145,12 +145,12 @@ class FeatureGates:
             yield name, self._stages[name].name, is_on
 
     def described(self, names: Iterable[str]) -> list[str]:
-        """Returns how the help tells gates, of those that the release has: values, stages and defaults."""
+        """Returns how the help tells gates, of those that can be set: values, stages and defaults."""
         return [
             f"{name}=true|false ({self._stages[name].name or 'GA'} - "
             f"default={_as_text(self._stages[name].is_on)})"
             for name in names
-            if name in self._stages
+            if name in self._stages and not self._stages[name].is_locked
         ]
 
     def _checked(self, given: Mapping[str, bool]) -> Iterator[str]:

@@ -17,9 +17,6 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding
 
-from apiserver.cli.config import TYPE_GATES
-from apiserver.features.gates import known_gates
-from apiserver.releases.emulation import DEFAULT_MINOR
 from tests.support.api import Answer, Api
 from tests.support.certificates import certificate
 from tests.support.eventually import until
@@ -46,14 +43,18 @@ POD_REQUEST: Final = {
     ).decode(),
 }
 BUNDLES: Final = f"{CERTIFICATES}/v1beta1/clustertrustbundles"
+# Those of types that are off by default.
+GATES: Final = (
+    *("ClusterTrustBundle", "DRADeviceTaintRules", "DRAResourcePoolStatus"),
+    *("GenericWorkload", "PodCertificateRequest"),
+)
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    there = sorted(gate for gate in TYPE_GATES if known_gates()[gate].stage(DEFAULT_MINOR) is not None)
     flags = (
         "--runtime-config=api/all=true",
-        f"--feature-gates={','.join(f'{gate}=true' for gate in there)}",
+        f"--feature-gates={','.join(f'{gate}=true' for gate in GATES)}",
         "--controllers=*",
         "--authorization-mode=Node,RBAC",
         "--enable-admission-plugins=NodeRestriction",

@@ -7,11 +7,17 @@ from pathlib import Path
 from typing import Final
 
 from apiserver.brand import Brand
+from apiserver.catalogue.gated_fields import gates_of_fields
 from apiserver.cli import flag_values
-from apiserver.cli.config import FEATURE_GATES, TYPE_GATES
 from apiserver.cli.flag import Flag
+from apiserver.features.gate_effects import effective_gates
 from apiserver.features.gates import FeatureGates
 from apiserver.releases.emulation import DEFAULT_MINOR, MAJOR, NEWEST_MINOR, OLDEST_MINOR
+
+# How those feature gates are told that the default release has, that have an effect, and that can be set.
+_GATES: Final = FeatureGates(DEFAULT_MINOR).described(
+    sorted(effective_gates(DEFAULT_MINOR) | gates_of_fields(DEFAULT_MINOR))
+)
 
 FLAGS: Final[Sequence[Flag]] = (
     Flag(
@@ -90,7 +96,7 @@ FLAGS: Final[Sequence[Flag]] = (
         flag_values.gates,
         "A set of key=value pairs that describe feature gates for alpha/experimental features. Options that "
         "have an effect are: "
-        f"{', '.join(FeatureGates(DEFAULT_MINOR).described(sorted(FEATURE_GATES.keys() | TYPE_GATES)))}. "
+        f"{', '.join(_GATES)}. "
         "AllAlpha and AllBeta stand for all that are not named. The other gates of Kubernetes can be given, "
         "with a warning where that asks for what this server does not do; those that the release has removed "
         "cannot.",

@@ -9,7 +9,6 @@ import pytest
 from apiserver.brand import Brand
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.runtime_config import RuntimeConfig
-from apiserver.cli.config import FIELD_GATES, TYPE_GATES
 from apiserver.features.gates import FeatureGates
 from apiserver.releases.emulation import EmulatedRelease
 from apiserver.schema.builtin import BuiltinSchemas
@@ -83,8 +82,3 @@ def test_both_are_needed(minor: int, gates: tuple[str, ...], group: str, resourc
 def test_stable_types_are_served_without_being_asked_for() -> None:
     found = served(37, runtime_config=RuntimeConfig())
     assert "certificates.k8s.io/v1 clustertrustbundles" in found
-
-
-def test_the_command_line_knows_the_gates_of_types() -> None:
-    needed = {gate for _, gates, _, _ in GATES.values() for gate in gates}
-    assert needed - FIELD_GATES.keys() == TYPE_GATES

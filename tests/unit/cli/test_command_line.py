@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from apiserver.brand import Brand
 from apiserver.cli.command_line import parse
-from apiserver.cli.config import FEATURE_GATES, Config
+from apiserver.cli.config import Config
 from apiserver.cli.flag import Flag
 from apiserver.cli.flag_values import NamedCertificate, duration_s
 from apiserver.cli.flags import SECTIONS, UsageError
@@ -163,7 +163,6 @@ FLAGS: Final[dict[str, tuple[list[str], dict[str, Any]]]] = {
         {
             "metrics": MetricsConfiguration(shows_hidden=True),
             "release": EmulatedRelease(34, 33),
-            "constrained_impersonation": False,
         },
     ),
     "metrics that are not served": (
@@ -191,27 +190,16 @@ FLAGS: Final[dict[str, tuple[list[str], dict[str, Any]]]] = {
     ),
     "S12: a release": (
         ["--emulated-version=1.34"],
-        {"release": EmulatedRelease(34, 33), "constrained_impersonation": False},
+        {"release": EmulatedRelease(34, 33)},
     ),
     "S12: as kube-apiserver has it, with an older one that can read the store": (
         ["--emulated-version=kube=1.34", "--min-compatibility-version=kube=1.31"],
-        {"release": EmulatedRelease(34, 31), "constrained_impersonation": False},
-    ),
-    "gates of the release, which may be off there": (
-        ["--emulated-version=1.30"],
-        {
-            "release": EmulatedRelease(30, 29),
-            "list_from_cache_snapshot": False,
-            "detect_cache_inconsistency": False,
-            "declarative_validation": False,
-            "constrained_impersonation": False,
-        },
+        {"release": EmulatedRelease(34, 31)},
     ),
     "H07 validation that is not declared": (
         ["--feature-gates=DeclarativeValidation=false"],
         {
             "feature_gates": (("DeclarativeValidation", False),),
-            "declarative_validation": False,
             "warnings": (
                 "setting GA feature gate DeclarativeValidation=false: it will be removed in a future release",
             ),
@@ -224,14 +212,12 @@ FLAGS: Final[dict[str, tuple[list[str], dict[str, Any]]]] = {
     "no addresses of webhooks that are denied": (["--webhook-deny-cidrs="], {"webhook_deny_cidrs": ()}),
     "a gate": (
         ["--feature-gates=ListFromCacheSnapshot=false"],
-        {"feature_gates": (("ListFromCacheSnapshot", False),), "list_from_cache_snapshot": False},
+        {"feature_gates": (("ListFromCacheSnapshot", False),)},
     ),
     "gates of the component, in several flags (H09)": (
         ["--feature-gates=kube:CBORServingAndStorage=true", "--feature-gates=DetectCacheInconsistency=false"],
         {
             "feature_gates": (("CBORServingAndStorage", True), ("DetectCacheInconsistency", False)),
-            "cbor": True,
-            "detect_cache_inconsistency": False,
         },
     ),
     "logs": (["--v=4", "--logging-format=json"], {"verbosity": 4, "logging_format": "json"}),
@@ -627,7 +613,16 @@ GATES: Final = {
         "APIServingWithRoutine=true",
         ("feature gate APIServingWithRoutine has no effect on this server",),
     ),
+    "one of a feature that is always there": (
+        "WatchList=false",
+        ("feature gate WatchList has no effect on this server",),
+    ),
+    "one of a kubelet": (
+        "KubeletSeparateDiskGC=false",
+        ("feature gate KubeletSeparateDiskGC has no effect on this server",),
+    ),
     "H09 one that a type needs": ("ClusterTrustBundle=true", ()),
+    "one of a field": ("HostnameOverride=false", ()),
     "H09 all of a stage": ("AllAlpha=true", ()),
     "H09 S08 one that is stable": ("AuthorizeWithSelectors=true", (f"setting GA {AUTHORIZED}",)),
     "H09 S08 one that is deprecated": ("KMSv1=false", (f"setting deprecated {KMS}",)),
@@ -804,7 +799,7 @@ def test_every_flag_sets_a_field_of_the_configuration() -> None:
     destinations = {flag.destination for flag in FLAG_TABLE.values()}
     fields = {field.name for field in dataclasses.fields(Config)}
     assert destinations - composed <= fields
-    set_otherwise = {"deviations", "brand", "release", "metrics", "warnings", *FEATURE_GATES.values()}
+    set_otherwise = {"deviations", "brand", "release", "metrics", "warnings"}
     of_files = {"plugin_configurations", "encryption", "authentication"}
     of_files |= {"audit_policy", "audit_webhook_server"}
     of_files |= {"authorization_config_content", "authorization_config_authorizers"}

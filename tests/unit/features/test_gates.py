@@ -163,12 +163,14 @@ def test_a_gate_of_a_later_release() -> None:
 
 
 def test_help() -> None:
-    told = FeatureGates(RELEASE).described(["CBORServingAndStorage", "WatchList", "KMSv1", "MemoryManager"])
+    """Those that are locked cannot be set, and are not told."""
+    names = ["CBORServingAndStorage", "WatchList", "KMSv1", "MemoryManager", "DeclarativeValidation"]
+    told = FeatureGates(RELEASE).described(names)
     assert told == [
         "CBORServingAndStorage=true|false (ALPHA - default=false)",
         "WatchList=true|false (BETA - default=true)",
         "KMSv1=true|false (DEPRECATED - default=false)",
-        "MemoryManager=true|false (GA - default=true)",
+        "DeclarativeValidation=true|false (GA - default=true)",
     ]
 
 
