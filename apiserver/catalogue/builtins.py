@@ -143,7 +143,7 @@ class Catalogue(StoredKinds):
             *events.types(event_ttl_s=event_ttl_s),
             *authentication.types(),
             *authorization.types(),
-            *autoscaling.types(),
+            *autoscaling.types(states),
             *batch.types(states),
             *certificates.types(),
             *networking.types(states),

@@ -174,6 +174,10 @@ PLAIN: Final[Mapping[Kind, type]] = {
     Kind.BOOLEAN: bool,
     Kind.INT_OR_STRING: str,
 }
+# Lists that have a default where they are nil, not where they are empty. Validation refuses the empty ones.
+_EMPTY_IS_SET: Final = frozenset(
+    {(f"io.k8s.api.autoscaling.{version}.HPAScalingRules", "policies") for version in ("v2", "v2beta2")}
+)
 # Kinds whose zero value Go omits from JSON; those of all others are encoded.
 _OMITTED_IF_EMPTY: Final = frozenset(
     {Kind.MAP, Kind.LIST, Kind.STRING, Kind.INTEGER, Kind.NUMBER, Kind.BOOLEAN, Kind.BYTES}
@@ -421,7 +425,7 @@ def _is_omitted_if_empty(name: str, field: Schema, struct: Schema, go_fields: Ma
     if field.kind in (Kind.LIST, Kind.MAP):
         # Kubernetes stores objects in protobuf, which has no empty ones: they come back as null or not at
         # all.
-        return not go_field.is_pointer
+        return not go_field.is_pointer and (struct.definition, name) not in _EMPTY_IS_SET
     return field.kind in _OMITTED_IF_EMPTY and not go_field.is_pointer and not go_field.encodes_zero
 
 
@@ -610,7 +614,7 @@ def _zero_of_null(schema: Schema, walk: _Walk) -> Callable[[], Any]:
             return int
         case Kind.BOOLEAN:
             return bool
-        case Kind.ANY | Kind.EITHER:
+        case Kind.ANY | Kind.EITHER | Kind.TIME | Kind.MICRO_TIME:
             return lambda: None
         case Kind.QUANTITY:
             return lambda: "0"

@@ -61,9 +61,11 @@ def webhook_url(path: str, text: str) -> Errors:
 
 
 def webhook_service(path: str, service: Document) -> Errors:
-    """Source: ValidateWebhookService. Kubernetes calls it with name and namespace exchanged; not so here."""
+    """Source: ValidateWebhookService, which Kubernetes calls with name and namespace exchanged."""
     errors: Errors = [
-        required(f"{path}.{field}") for field in ("name", "namespace") if not service.get(field)
+        required(f"{path}.{shown}")
+        for shown, field in (("name", "namespace"), ("namespace", "name"))
+        if not service.get(field)
     ]
     port, url_path = service.get("port"), service.get("path")
     if port is not None and not 1 <= port <= 65_535:

@@ -9,7 +9,7 @@ Source: pkg/apis/admissionregistration/validation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Final
 
@@ -25,6 +25,7 @@ from apiserver.cel.admission import (
 )
 from apiserver.cel.compatibility_version import CompatibilityVersion, ExpressionVersions
 from apiserver.field_errors import Errors, forbidden, invalid
+from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
 
 # Kubernetes has no limit but the request's size. These are those of the rules in one definition.
@@ -67,6 +68,7 @@ class PolicyExpressions:
         self._has_params = spec.get("paramKind") is not None
         old = old_spec or {}
         self._versions = ExpressionVersions(version, frozenset(policy_texts(old)))
+        self._old = old
         # Stored expressions mean the same as before.
         self._is_same = old_spec is not None and (
             self._has_params == (old.get("paramKind") is not None)
@@ -81,6 +83,18 @@ class PolicyExpressions:
             for variable in self._variables:
                 self._declared(compiler, variable)
         return compiler
+
+    @cached_property
+    def _stored(self) -> Mapping[ExpressionKind, Container[str]]:
+        """The texts that are stored, by what they have to be."""
+        validations, mutations = self._old.get("validations") or (), self._old.get("mutations") or ()
+        return {
+            CONDITION: _texts(validations, "expression"),
+            MESSAGE: _texts(validations, "messageExpression"),
+            AUDIT_ANNOTATION: _texts(self._old.get("auditAnnotations") or (), "valueExpression"),
+            APPLY_CONFIGURATION: _texts(mutations, "applyConfiguration", "expression"),
+            JSON_PATCHES: _texts(mutations, "jsonPatch", "expression"),
+        }
 
     def variable(self, path: str, variable: Document) -> Errors:
         """Checks a variable, and lets the expressions after it use it."""
@@ -114,7 +128,7 @@ class PolicyExpressions:
         return self._of_kind(path, text, text, JSON_PATCHES)
 
     def _of_kind(self, path: str, shown: str, text: str, kind: ExpressionKind) -> Errors:
-        if self._is_same and shown in self._versions.stored:
+        if self._is_same and shown in self._stored[kind]:
             return []
         return _errors(path, shown, self._compiler, text, kind, self._versions)
 
@@ -132,6 +146,12 @@ def _errors(
     except CompilationFailed as failed:
         return [invalid(path, shown, str(failed))]
     return []
+
+
+def _texts(values: Iterable[Document], *steps: str) -> frozenset[str]:
+    """Returns what stands at a path of each, as it is, and without blanks around it."""
+    found = frozenset(at(value, *steps) or "" for value in values)
+    return found | frozenset(text.strip() for text in found)
 
 
 # ---- extents

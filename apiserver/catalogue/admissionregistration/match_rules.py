@@ -10,7 +10,7 @@ from apiserver.field_errors import Errors, duplicate, invalid, not_supported, re
 from apiserver.meta import names
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import one_of
-from apiserver.validation.defaults import setting
+from apiserver.validation.defaults import in_turn, setting
 from apiserver.validation.documents import items
 from apiserver.validation.label_selectors import label_selector
 from apiserver.vocabulary import Document
@@ -31,17 +31,12 @@ def default_selectors(value: Document) -> None:
             value[field] = {}
 
 
-def _complete_match(value: Document) -> None:
-    value["matchPolicy"] = value.get("matchPolicy") or "Equivalent"
-    default_selectors(value)
-
-
 _PACKAGE: Final = "io.k8s.api.admissionregistration.v1."
 
 DEFAULTS: Final[Mapping[str, Default]] = {
     f"{_PACKAGE}RuleWithOperations": setting(scope="*"),
     f"{_PACKAGE}NamedRuleWithOperations": setting(scope="*"),
-    f"{_PACKAGE}MatchResources": _complete_match,
+    f"{_PACKAGE}MatchResources": in_turn(setting(matchPolicy="Equivalent"), default_selectors),
 }
 
 
@@ -124,11 +119,16 @@ def _resources(path: str, resources: Sequence[str]) -> Errors:
 # ---- what policies and bindings match
 
 
+def required_one_of(path: str, value: str | None, supported: Sequence[str]) -> Errors:
+    """Checks a text that is absent or empty, which differ: it is a pointer in Go."""
+    return [required(path)] if value is None else one_of(path, value, supported)
+
+
 def validate_match_resources(path: str, match: Document | None) -> Errors:
     if match is None:
         return []
     return [
-        *one_of(f"{path}.matchPolicy", match.get("matchPolicy"), MATCH_POLICIES, required_text=""),
+        *required_one_of(f"{path}.matchPolicy", match.get("matchPolicy"), MATCH_POLICIES),
         *label_selector(f"{path}.namespaceSelector", match.get("namespaceSelector")),
         *label_selector(f"{path}.objectSelector", match.get("objectSelector")),
         *validate_named_rules(path, match, "resourceRules"),

@@ -17,6 +17,7 @@ from apiserver.catalogue.admissionregistration.expressions import (
 )
 from apiserver.catalogue.admissionregistration.match_rules import (
     FAILURE_POLICIES,
+    required_one_of,
     validate_match_conditions,
     validate_match_resources,
     validate_mutating_operations,
@@ -93,7 +94,7 @@ def validate_policy(
     if excess := too_many_expressions("spec", texts, old_texts):
         return excess
     expressions = PolicyExpressions(spec, old_spec, compatibility, always_has_variables=True)
-    errors = one_of("spec.failurePolicy", spec.get("failurePolicy"), FAILURE_POLICIES, required_text="")
+    errors = required_one_of("spec.failurePolicy", spec.get("failurePolicy"), FAILURE_POLICIES)
     if (kind := spec.get("paramKind")) is not None:
         errors += validate_param_kind("spec.paramKind", kind)
     if (constraints := spec.get("matchConstraints")) is None:

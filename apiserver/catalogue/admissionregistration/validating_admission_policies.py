@@ -18,6 +18,7 @@ from apiserver.catalogue.admissionregistration.expressions import (
 )
 from apiserver.catalogue.admissionregistration.match_rules import (
     FAILURE_POLICIES,
+    required_one_of,
     validate_match_conditions,
     validate_match_resources,
 )
@@ -35,7 +36,6 @@ from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.schema.compile import Default
-from apiserver.validation.checks import one_of
 from apiserver.validation.conditions import validate_conditions
 from apiserver.validation.defaults import setting
 from apiserver.validation.documents import items
@@ -97,7 +97,7 @@ def validate_policy(
     if excess := too_many_expressions("spec", _texts(spec), _texts(old_spec or {})):
         return excess
     expressions = PolicyExpressions(spec, old_spec, compatibility)
-    errors = one_of("spec.failurePolicy", spec.get("failurePolicy"), FAILURE_POLICIES, required_text="")
+    errors = required_one_of("spec.failurePolicy", spec.get("failurePolicy"), FAILURE_POLICIES)
     if (kind := spec.get("paramKind")) is not None:
         errors += validate_param_kind("spec.paramKind", kind)
     if (constraints := spec.get("matchConstraints")) is None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from apiserver.catalogue.autoscaling import horizontal_pod_autoscalers
-from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType
+from apiserver.features.gates import FeatureGates
 
 
-def types() -> tuple[BuiltinType, ...]:
-    return horizontal_pod_autoscalers.builtin_types()
+def types(gates: FeatureGates = DEFAULT_GATES) -> tuple[BuiltinType, ...]:
+    return horizontal_pod_autoscalers.builtin_types(gates)

@@ -127,7 +127,7 @@ def validate_certificate_request(document: Document, *, of_v1beta1: bool = False
     errors: Errors = []
     request = spec.get("request") or ""
     if problem := _request_problem(request):
-        errors.append(invalid("spec.request", request, problem))
+        errors.append(invalid("spec.request", spec.get("request"), problem))
     usages = spec.get("usages") or []
     if not usages:
         errors.append(required("spec.usages"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from apiserver.catalogue.builtin_type import CORE, BuiltinType, FirstText, field_text, field_texts
@@ -22,7 +23,10 @@ def builtin_type(*, ttl_s: int) -> BuiltinType:
         f"{CORE}Event",
         short_names=("ev",),
         strategy=Strategy(
-            name_rule=names.path_segment, validate=validate_event, allows_create_on_update=True, ttl_s=ttl_s
+            name_rule=names.path_segment,
+            validate=partial(validate_event, reporter="reportingComponent"),
+            allows_create_on_update=True,
+            ttl_s=ttl_s,
         ),
         columns=COLUMNS,
         selectable_fields={
@@ -49,8 +53,11 @@ _SHORT_MAX: Final = 128
 _MESSAGE_MAX: Final = 1024
 
 
-def validate_event(document: Document) -> Errors:
-    """Checks an Event. One with an `eventTime` is of the new kind, and must have more fields."""
+def validate_event(document: Document, *, reporter: str) -> Errors:
+    """Checks an Event. One with an `eventTime` is of the new kind, and must have more fields.
+
+    reporter: how errors name the field of who reports.
+    """
     involved = document.get("involvedObject", {}).get("namespace", "")
     namespace = document["metadata"].get("namespace", "")
     is_new = bool(document.get("eventTime"))
@@ -59,16 +66,14 @@ def validate_event(document: Document) -> Errors:
     if (involved and not is_new and involved != namespace) or (not involved and namespace not in allowed):
         errors.append(invalid("involvedObject.namespace", involved, "does not match event.namespace"))
     if is_new:
-        errors += _new_fields(document)
+        errors += _new_fields(document, reporter)
     return errors + [invalid("namespace", namespace, problem) for problem in names.dns_subdomain(namespace)]
 
 
-def _new_fields(document: Document) -> Errors:
+def _new_fields(document: Document, reporter: str) -> Errors:
     controller = document.get("reportingComponent", "")
-    errors = [] if controller else [required("reportingController")]
-    errors += [
-        invalid("reportingController", controller, problem) for problem in names.qualified_name(controller)
-    ]
+    errors = [] if controller else [required(reporter)]
+    errors += [invalid(reporter, controller, problem) for problem in names.qualified_name(controller)]
     for field in ("reportingInstance", "action", "reason"):
         text = document.get(field, "")
         if not text:

@@ -15,6 +15,7 @@ from apiserver.catalogue.core.config_maps import (
     validate_immutable_flag,
 )
 from apiserver.field_errors import Errors, invalid, required, too_long
+from apiserver.golang.tls_pairs import pair_problem
 from apiserver.meta import names, table
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.strategy import Strategy, UpdateStrategy
@@ -36,6 +37,7 @@ def builtin_type() -> BuiltinType:
         strategy=Strategy(
             validate=validate_secret,
             validate_size=validate_size,
+            warn=warn_secret,
             update=UpdateStrategy(validate=validate_secret_update),
         ),
         columns=_COLUMNS,
@@ -57,7 +59,8 @@ DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType({f"{CORE}Secret": _com
 
 _ACCOUNT_ANNOTATION: Final = "kubernetes.io/service-account.name"
 # The keys that a secret of a type must have.
-_KEYS_OF_TYPES: Final = {"kubernetes.io/tls": ("tls.crt", "tls.key")}
+_TLS: Final = "kubernetes.io/tls"
+_KEYS_OF_TYPES: Final = {_TLS: ("tls.crt", "tls.key")}
 # The key that a secret of a type must have, and under which an object in JSON stands.
 _JSON_OF_TYPES: Final = {
     "kubernetes.io/dockercfg": ".dockercfg",
@@ -109,6 +112,15 @@ def _json(data: Mapping[str, str], name: str) -> Errors:
         problem = f"{error}"
     # Whatever it is, it was meant to be secret.
     return [invalid(where, "<secret contents redacted>", problem)] if problem else []
+
+
+def warn_secret(new: Document, old: Document | None) -> list[str]:
+    if new.get("type") != _TLS:
+        return []
+    data = new.get("data") or {}
+    certificates, keys = (base64.b64decode(data.get(name, "")) for name in _KEYS_OF_TYPES[_TLS])
+    problem = pair_problem(certificates, keys)
+    return [problem] if problem else []
 
 
 # ---- columns

@@ -7,7 +7,7 @@ group does. Row T08.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from apiserver.catalogue.builtin_type import BuiltinType, Hub, field_text
 from apiserver.catalogue.core import events as core_events
@@ -16,8 +16,8 @@ from apiserver.catalogue.events import events
 from apiserver.field_errors import Errors, invalid, required
 from apiserver.meta.table import Columns
 from apiserver.registry.stored_object import FieldGetter
-from apiserver.registry.strategy import Strategy, UpdateStrategy
-from apiserver.validation.checks import immutable
+from apiserver.registry.strategy import Strategy
+from apiserver.validation.checks import IMMUTABLE, UNCHANGED, immutable
 from apiserver.vocabulary import Document
 
 
@@ -31,9 +31,7 @@ def builtin_type(*, ttl_s: int) -> BuiltinType:
         "io.k8s.api.events.v1.Event",
         short_names=("ev",),
         strategy=Strategy(
-            validate=validate_event,
-            validate_create=validate_new_event_create,
-            update=UpdateStrategy(validate=validate_new_event_update),
+            validate_ratcheting=validate_new_event,
             allows_create_on_update=True,
             ttl_s=ttl_s,
         ),
@@ -83,7 +81,12 @@ def from_core(document: Document) -> None:
 _TYPES: Final = ("Normal", "Warning")
 
 
-def validate_new_event_create(document: Document) -> Errors:
+def validate_new_event(document: Document, old: Document | None) -> Errors:
+    errors = validate_event(document, reporter="reportingController")
+    return errors + (_of_new_kind(document) if old is None else _unchanged(document, old))
+
+
+def _of_new_kind(document: Document) -> Errors:
     """Checks events that are created through this group: they have no fields of old ones."""
     errors = _series(document)
     if not document.get("eventTime"):
@@ -98,29 +101,59 @@ def validate_new_event_create(document: Document) -> Errors:
     return errors
 
 
-# In Kubernetes' order: the name in the core group, and the name in errors.
-_IMMUTABLE_FIELDS: Final = (
-    ("involvedObject", "involvedObject"),
-    ("reason", "reason"),
-    ("message", "message"),
-    ("source", "source"),
-    ("firstTimestamp", "firstTimestamp"),
-    ("lastTimestamp", "lastTimestamp"),
-    ("count", "count"),
-    ("type", "type"),
-    ("eventTime", "eventTime"),
-    ("action", "action"),
-    ("related", "related"),
-    ("reportingComponent", "reportingController"),
-    ("reportingInstance", "reportingInstance"),
+_REFERENCE: Final[Mapping[str, str]] = {
+    "Kind": "kind",
+    "Namespace": "namespace",
+    "Name": "name",
+    "UID": "uid",
+    "APIVersion": "apiVersion",
+    "ResourceVersion": "resourceVersion",
+    "FieldPath": "fieldPath",
+}
+
+
+class _Fixed(NamedTuple):
+    """A field that never changes.
+
+    name: in the core group. zero: what an absent field is in Go. in_go: the fields of a structure, by their
+    names in Go. shown: the name in errors, if it is another one.
+    """
+
+    name: str
+    zero: Any = ""
+    in_go: Mapping[str, str] | None = None
+    shown: str = ""
+
+
+# In Kubernetes' order.
+_FIXED: Final = (
+    _Fixed("involvedObject", {}, _REFERENCE),
+    _Fixed("reason"),
+    _Fixed("message"),
+    _Fixed("source", {}, {"Component": "component", "Host": "host"}),
+    _Fixed("firstTimestamp", None),
+    _Fixed("lastTimestamp", None),
+    _Fixed("count", 0),
+    _Fixed("reason"),
+    _Fixed("type"),
+    _Fixed("eventTime", None),
+    _Fixed("action"),
+    _Fixed("related", None, _REFERENCE),
+    _Fixed("reportingComponent", shown="reportingController"),
+    _Fixed("reportingInstance"),
 )
 
 
-def validate_new_event_update(new: Document, old: Document) -> Errors:
+def _unchanged(new: Document, old: Document) -> Errors:
     """Checks that nothing changes but the series."""
     errors = _series(new) if new.get("series") != old.get("series") else []
-    for field, shown in _IMMUTABLE_FIELDS:
-        errors += immutable(shown, new.get(field) or None, old.get(field) or None)
+    for fixed in _FIXED:
+        value, before = (each.get(fixed.name) or fixed.zero for each in (new, old))
+        if not immutable(fixed.name, value, before):
+            continue
+        if fixed.in_go is not None and value is not None:
+            value = {name: value.get(field, "") for name, field in fixed.in_go.items()}
+        errors.append(invalid(fixed.shown or fixed.name, value, IMMUTABLE, origin=UNCHANGED))
     return errors
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_without_metadata
 from apiserver.catalogue.flowcontrol.condition_validation import validate_conditions
 from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
+from apiserver.golang.formatting import go_struct_fields
 from apiserver.meta import names
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
@@ -118,7 +119,8 @@ def validate_flow_schema(document: Document) -> Errors:
     errors = _precedence("spec.matchingPrecedence", spec.get("matchingPrecedence", 0), name)
     method = spec.get("distinguisherMethod")
     if method is not None and method.get("type") not in _METHODS:
-        errors.append(not_supported("spec.distinguisherMethod.type", method.get("type", ""), _METHODS))
+        shown = go_struct_fields({"type": ""} | method)
+        errors.append(not_supported("spec.distinguisherMethod.type", shown, _METHODS))
     level, level_path = spec.get("priorityLevelConfiguration", {}), "spec.priorityLevelConfiguration.name"
     if level.get("name"):
         errors += named(level_path, level["name"], names.dns_subdomain)

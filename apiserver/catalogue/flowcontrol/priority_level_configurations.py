@@ -97,7 +97,7 @@ def validate_priority_level(document: Document) -> Errors:
     kind, limited, exempt = spec.get("type", ""), spec.get("limited"), spec.get("exempt")
     errors: Errors = []
     if (name == "exempt") != (kind == "Exempt"):
-        text = "type must be 'Exempt' if and only if name is 'exempt'"
+        text = "must be 'Exempt' if and only if `name` is 'exempt'"
         errors.append(invalid("spec.type", kind, text))
     if kind == "Exempt":
         if limited is not None:

@@ -15,7 +15,7 @@ from apiserver.catalogue.rbac.roles import GROUP
 from apiserver.field_errors import Errors, invalid, not_supported, required
 from apiserver.meta import names
 from apiserver.meta.table import AGE, Column, columns
-from apiserver.registry.strategy import Strategy, UpdateStrategy
+from apiserver.registry.strategy import Strategy
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import named
 from apiserver.validation.documents import items
@@ -26,7 +26,6 @@ def builtin_types(brand: Brand) -> tuple[BuiltinType, BuiltinType]:
     """Returns the types ClusterRoleBinding and RoleBinding."""
     group = brand.group(GROUP)
     completions = defaults(group)
-    update = UpdateStrategy(validate=validate_binding_update)
     return (
         BuiltinType(
             f"{GROUP}.",
@@ -38,8 +37,7 @@ def builtin_types(brand: Brand) -> tuple[BuiltinType, BuiltinType]:
             defaults=completions,
             strategy=Strategy(
                 name_rule=names.path_segment,
-                validate=partial(validate_cluster_role_binding, group),
-                update=update,
+                validate_ratcheting=_fixed(partial(validate_cluster_role_binding, group)),
                 allows_create_on_update=True,
             ),
             columns=_COLUMNS,
@@ -53,8 +51,7 @@ def builtin_types(brand: Brand) -> tuple[BuiltinType, BuiltinType]:
             defaults=completions,
             strategy=Strategy(
                 name_rule=names.path_segment,
-                validate=partial(validate_role_binding, group),
-                update=update,
+                validate_ratcheting=_fixed(partial(validate_role_binding, group)),
                 allows_create_on_update=True,
             ),
             columns=_COLUMNS,
@@ -86,7 +83,12 @@ def validate_cluster_role_binding(group: str, document: Document) -> Errors:
     return _binding(group, document, kinds=("ClusterRole",), is_namespaced=False)
 
 
-def validate_binding_update(new: Document, old: Document) -> Errors:
+def _fixed(validate: Callable[[Document], Errors]) -> Callable[[Document, Document | None], Errors]:
+    """Returns a check of bindings that keep their roles."""
+    return lambda new, old: validate(new) + (_same_role(new, old) if old is not None else [])
+
+
+def _same_role(new: Document, old: Document) -> Errors:
     """Checks that a binding keeps its role: its subjects were chosen for it."""
     role_ref = new.get("roleRef", {})
     if role_ref == old.get("roleRef", {}):

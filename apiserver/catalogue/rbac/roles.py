@@ -9,7 +9,7 @@ from apiserver.field_errors import Errors, invalid, required
 from apiserver.meta import names
 from apiserver.meta.table import CREATED, columns
 from apiserver.registry.strategy import Strategy
-from apiserver.validation.documents import items
+from apiserver.validation.documents import at, items
 from apiserver.validation.label_selectors import label_selector
 from apiserver.vocabulary import Document
 
@@ -28,7 +28,9 @@ def builtin_types() -> tuple[BuiltinType, BuiltinType]:
             "io.k8s.api.rbac.v1.ClusterRole",
             is_namespaced=False,
             strategy=Strategy(
-                name_rule=names.path_segment, validate=validate_cluster_role, allows_create_on_update=True
+                name_rule=names.path_segment,
+                validate_ratcheting=validate_cluster_role,
+                allows_create_on_update=True,
             ),
             columns=columns(CREATED),
         ),
@@ -50,15 +52,19 @@ def validate_role(document: Document) -> Errors:
     return _rules(document, is_namespaced=True)
 
 
-def validate_cluster_role(document: Document) -> Errors:
+def validate_cluster_role(document: Document, old: Document | None) -> Errors:
     errors = _rules(document, is_namespaced=False)
+    stored = at(old or {}, "aggregationRule", "clusterRoleSelectors") or ()
+    keeps_values = any(label_selector("", selector) for selector in stored)
     if (aggregation := document.get("aggregationRule")) is not None:
         path = "aggregationRule.clusterRoleSelectors"
         if not aggregation.get("clusterRoleSelectors"):
             text = "at least one clusterRoleSelector required if aggregationRule is non-nil"
             errors.append(required(path, text))
         for where, selector in items(aggregation, "clusterRoleSelectors", "aggregationRule"):
-            errors += label_selector(where, selector)
+            errors += label_selector(where, selector, allows_invalid_values=keeps_values)
+            if label_selector("", selector):
+                errors.append(invalid(where, None, "invalid label selector."))
     return errors
 
 

@@ -86,7 +86,7 @@ def validate_priority_class_create(document: Document) -> Errors:
     elif value > _USER_VALUE_MAX:
         text = f"maximum allowed value of a user defined priority is {_USER_VALUE_MAX}"
         errors.append(forbidden("value", text))
-    return errors + one_of("preemptionPolicy", document.get("preemptionPolicy"), _POLICIES)
+    return errors + one_of("preemptionPolicy", document.get("preemptionPolicy"), _POLICIES, required_text="")
 
 
 def validate_priority_class_update(new: Document, old: Document) -> Errors:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from apiserver.catalogue.autoscaling.horizontal_pod_autoscalers.columns import COLUMNS, COLUMNS_OF_V1
@@ -15,20 +17,29 @@ from apiserver.catalogue.autoscaling.horizontal_pod_autoscalers.validation impor
     validate_autoscaler,
     validate_autoscaler_status_update,
 )
-from apiserver.catalogue.builtin_type import BuiltinType, Hub, status_subresource
+from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, Hub, status_subresource
+from apiserver.features.gates import FeatureGates
+from apiserver.field_errors import Errors
 from apiserver.meta.table import Columns
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.vocabulary import Document
 
 _RESOURCE: Final = "horizontalpodautoscalers"
 _KIND: Final = "HorizontalPodAutoscaler"
 
 
-def builtin_types() -> tuple[BuiltinType, ...]:
+def builtin_types(gates: FeatureGates = DEFAULT_GATES) -> tuple[BuiltinType, ...]:
+    validate = partial(validate_autoscaler, scales_to_zero=gates.is_on("HPAScaleToZero"))
     hub = Hub("autoscaling", "v2", _RESOURCE, _KIND, to_hub=to_v2, from_hub=to_v1)
-    return (_builtin_type("v2", COLUMNS), _builtin_type("v1", COLUMNS_OF_V1, hub=hub))
+    return (
+        _builtin_type("v2", validate, COLUMNS),
+        _builtin_type("v1", validate, COLUMNS_OF_V1, hub=hub),
+    )
 
 
-def _builtin_type(version: str, columns: Columns, **more: Any) -> BuiltinType:
+def _builtin_type(
+    version: str, validate: Callable[[Document, Document | None], Errors], columns: Columns, **more: Any
+) -> BuiltinType:
     return BuiltinType(
         "autoscaling",
         version,
@@ -40,7 +51,7 @@ def _builtin_type(version: str, columns: Columns, **more: Any) -> BuiltinType:
         defaults=DEFAULTS,
         strategy=Strategy(
             prepare_create=prepare_autoscaler_create,
-            validate=validate_autoscaler,
+            validate_ratcheting=validate,
             update=UpdateStrategy(prepare=keep_status),
         ),
         subresources=(status_subresource(validate_autoscaler_status_update),),

@@ -365,9 +365,10 @@ def _flat_rules(rules: Document | None) -> Document | None:
         {name: policy.get(key, empty) for name, (key, _, empty) in _POLICY.items()}
         for policy in rules.get("policies") or ()
     ]
+    has_policies = rules.get("policies") is not None
     flat = {name: rules.get(key) for name, (key, _) in _RULES.items()}
     tolerance = flat.pop("Tolerance")
-    return flat | {"Policies": policies or None, "Tolerance": tolerance}
+    return flat | {"Policies": policies if has_policies else None, "Tolerance": tolerance}
 
 
 def _behavior(value: Any) -> Document:
@@ -378,8 +379,10 @@ def _behavior(value: Any) -> Document:
 def _rules(value: Any) -> Document:
     value = object_of(value)
     read = {key: decode(value[name]) for name, (key, decode) in _RULES.items() if value.get(name) is not None}
+    if value.get("Policies") is None:
+        return read
     policies = [
         {key: decode(object_of(policy).get(name, empty)) for name, (key, decode, empty) in _POLICY.items()}
-        for policy in list_of(value.get("Policies") or [])
+        for policy in list_of(value["Policies"])
     ]
-    return read | {"policies": policies} if policies else read
+    return read | {"policies": policies}

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from apiserver.catalogue.common import workloads
+from apiserver.catalogue.pod_specs.resource_requirements import validate_container_resource_name
 from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.meta import names
 from apiserver.schema.compile import Default
@@ -79,23 +80,30 @@ def prepare_autoscaler_create(document: Document) -> None:
 # ---- checks
 
 
-def validate_autoscaler(document: Document) -> Errors:
-    spec = document["spec"]
+def validate_autoscaler(document: Document, old: Document | None, *, scales_to_zero: bool) -> Errors:
+    """scales_to_zero: the gate HPAScaleToZero is on."""
+    spec, before = document["spec"], (old or {}).get("spec") or {}
     low, high = spec.get("minReplicas"), spec.get("maxReplicas", 0)
-    errors = at_least("spec.minReplicas", low, 1)
+    errors = at_least("spec.minReplicas", low, 0 if scales_to_zero or before.get("minReplicas") == 0 else 1)
     if high == 0:
         errors.append(required("spec.maxReplicas", "must be set and greater than 0"))
     elif high < 0:
-        errors.append(invalid("spec.maxReplicas", high, "must be greater than 0", origin=MINIMUM))
+        errors.append(invalid("spec.maxReplicas", high, "must be greater than or equal to 1", origin=MINIMUM))
     if low is not None and high < low:
         text = "must be greater than or equal to `minReplicas`"
         errors.append(invalid("spec.maxReplicas", high, text))
-    target = spec["scaleTargetRef"]
-    errors += _validate_reference(
-        "spec.scaleTargetRef", target, needs_group=target.get("kind") != "ReplicationController"
+    errors += _validate_target_reference(spec["scaleTargetRef"], before.get("scaleTargetRef"))
+    has_valid_versions = all(
+        not _validate_version("", at(metric, "object", "describedObject", "apiVersion"), needs_group=False)
+        for metric in before.get("metrics") or ()
+        if metric.get("type") == "Object"
     )
     for path, metric in items(spec, "metrics", "spec"):
-        errors += _validate_metric(path, metric)
+        errors += _validate_metric(path, metric, checks_version=has_valid_versions)
+    types = {metric.get("type") for metric in spec.get("metrics") or ()}
+    if low == 0 and types.isdisjoint({"Object", "External"}):
+        text = "must specify at least one Object or External metric to support scaling to zero replicas"
+        errors.append(forbidden("spec.metrics", text))
     for direction in ("scaleUp", "scaleDown"):
         rules = at(spec, "behavior", direction)
         if rules is not None:
@@ -107,16 +115,29 @@ def validate_autoscaler_status_update(new: Document, old: Document) -> Errors:
     return workloads.validate_counts(new.get("status") or {}, ("currentReplicas", "desiredReplicas"))
 
 
-def _validate_reference(path: str, reference: Document, *, needs_group: bool) -> Errors:
+def _validate_target_reference(target: Document, before: Document | None) -> Errors:
+    path = "spec.scaleTargetRef"
+    errors = _validate_reference(path, target)
+    kept = ("apiVersion", "kind")
+    if before is not None and all(target.get(each) == before.get(each) for each in kept):
+        return errors
+    needs_group = target.get("kind") != "ReplicationController"
+    return errors + _validate_version(path, target.get("apiVersion"), needs_group=needs_group)
+
+
+def _validate_reference(path: str, reference: Document) -> Errors:
     errors = named(f"{path}.kind", reference.get("kind"), names.path_segment)
-    errors += named(f"{path}.name", reference.get("name"), names.path_segment)
-    version = reference.get("apiVersion", "")
+    return errors + named(f"{path}.name", reference.get("name"), names.path_segment)
+
+
+def _validate_version(path: str, version: str | None, *, needs_group: bool) -> Errors:
+    version = version or ""
     if version.count("/") > 1:
         text = f"unexpected GroupVersion string: {version}"
-        errors.append(invalid(f"{path}.apiVersion", version, text))
-    elif needs_group and not version.rpartition("/")[0]:
-        errors.append(invalid(f"{path}.apiVersion", version, "apiVersion must specify API group"))
-    return errors
+        return [invalid(f"{path}.apiVersion", version, text)]
+    if needs_group and not version.rpartition("/")[0]:
+        return [invalid(f"{path}.apiVersion", version, "apiVersion must specify API group")]
+    return []
 
 
 # ---- behavior
@@ -145,7 +166,7 @@ def _validate_rules(path: str, rules: Document) -> Errors:
             text = f"must be less than or equal to {PERIOD_S_MAX}"
             errors.append(invalid(f"{where}.periodSeconds", period_s, text))
     if quantity_of(rules.get("tolerance")).value < 0:
-        text = "must be greater or equal to zero"
+        text = "must be greater than or equal to 0"
         errors.append(invalid(f"{path}.tolerance", rules["tolerance"], text))
     return errors
 
@@ -161,7 +182,8 @@ def source_of(metric_type: str) -> str:
     return metric_type[:1].lower() + metric_type[1:]
 
 
-def _validate_metric(path: str, metric: Document) -> Errors:
+def _validate_metric(path: str, metric: Document, *, checks_version: bool) -> Errors:
+    """checks_version: of the object that has the metric; the stored ones have right ones."""
     kind = metric.get("type", "")
     source = source_of(kind)
     present = [field for field in SOURCES if field in metric]
@@ -171,7 +193,8 @@ def _validate_metric(path: str, metric: Document) -> Errors:
     if kind not in _TYPES:
         errors.append(not_supported(f"{path}.type", kind, _TYPES))
     # If there are several, only one is checked.
-    errors += [error for field in present[:1] for error in SOURCES[field](f"{path}.{field}", metric[field])]
+    for field in present[:1]:
+        errors += SOURCES[field](f"{path}.{field}", metric[field], checks_version)
     if kind not in _TYPES:
         errors.append(not_supported(f"{path}.type", kind, _TYPES))  # Kubernetes says it again here.
     elif source not in present:
@@ -183,8 +206,11 @@ def _validate_metric(path: str, metric: Document) -> Errors:
     return errors
 
 
-def _validate_object(path: str, source: Document) -> Errors:
-    errors = _validate_reference(f"{path}.describedObject", source["describedObject"], needs_group=False)
+def _validate_object(path: str, source: Document, checks_version: bool) -> Errors:
+    described, where = source["describedObject"], f"{path}.describedObject"
+    errors = _validate_reference(where, described)
+    if checks_version:
+        errors += _validate_version(where, described.get("apiVersion"), needs_group=False)
     errors += _validate_identified(path, source)
     if not _has_any(source["target"], "value", "averageValue"):
         text = "must set either a target value or averageValue"
@@ -192,7 +218,7 @@ def _validate_object(path: str, source: Document) -> Errors:
     return errors
 
 
-def _validate_external(path: str, source: Document) -> Errors:
+def _validate_external(path: str, source: Document, checks_version: bool) -> Errors:
     errors, target = _validate_identified(path, source), source["target"]
     if not _has_any(target, "value", "averageValue"):
         text = "must set either a target value for metric or a per-pod target"
@@ -203,7 +229,7 @@ def _validate_external(path: str, source: Document) -> Errors:
     return errors
 
 
-def _validate_pods(path: str, source: Document) -> Errors:
+def _validate_pods(path: str, source: Document, checks_version: bool) -> Errors:
     errors = _validate_identified(path, source)
     if not _has_any(source["target"], "averageValue"):
         text = "must specify a positive target averageValue"
@@ -211,19 +237,19 @@ def _validate_pods(path: str, source: Document) -> Errors:
     return errors
 
 
-def _validate_resource(path: str, source: Document) -> Errors:
+def _validate_resource(path: str, source: Document, checks_version: bool) -> Errors:
     errors: Errors = []
     if not source.get("name"):
         errors.append(required(f"{path}.name", "must specify a resource name"))
     return errors + _validate_utilization(f"{path}.target", source["target"])
 
 
-def _validate_container_resource(path: str, source: Document) -> Errors:
+def _validate_container_resource(path: str, source: Document, checks_version: bool) -> Errors:
     errors: Errors = []
     if not source.get("name"):
         errors.append(required(f"{path}.name", "must specify a resource name"))
     else:
-        errors += named(f"{path}.name", source["name"], names.qualified_name)
+        errors += validate_container_resource_name(f"{path}.name", source["name"])
     if not source.get("container"):
         errors.append(required(f"{path}.container", "must specify a container"))
     else:
@@ -232,7 +258,7 @@ def _validate_container_resource(path: str, source: Document) -> Errors:
 
 
 # The fields that may describe a metric, and their checks.
-SOURCES: Final[Mapping[str, Callable[[str, Document], Errors]]] = MappingProxyType(
+SOURCES: Final[Mapping[str, Callable[[str, Document, bool], Errors]]] = MappingProxyType(
     {
         "object": _validate_object,
         "external": _validate_external,

@@ -43,7 +43,7 @@ def rules_of(name: str, *, kind: str = "ClusterRole", namespace: str = "") -> tu
 def problems(document: Document) -> list[Any]:
     match document["kind"]:
         case "ClusterRole":
-            return roles.validate_cluster_role(document)
+            return roles.validate_cluster_role(document, None)
         case "Role":
             return roles.validate_role(document)
         case "ClusterRoleBinding":

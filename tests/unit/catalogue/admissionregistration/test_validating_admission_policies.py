@@ -54,6 +54,16 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
         {"spec.validations.0.message": "a\nb"},
         ['spec.validations[0].message: Invalid value: "a\\nb": must not contain line breaks'],
     ),
+    "an empty text is no failure policy and no match policy": (
+        {"spec.failurePolicy": "", "spec.matchConstraints.matchPolicy": ""},
+        [
+            'spec.failurePolicy: Unsupported value: "": supported values: "Fail", "Ignore"',
+            (
+                'spec.matchConstraints.matchPolicy: Unsupported value: "": supported values: "Equivalent", '
+                '"Exact"'
+            ),
+        ],
+    ),
     "a reason is known": (
         {"spec.validations.0.reason": "Gone"},
         [
@@ -209,6 +219,11 @@ STORED: Final[dict[str, tuple[Changes, Changes, list[str]]]] = {
         {"spec.validations": [{"expression": "x"}, {"expression": "y"}]},
         {"spec.validations": [{"expression": "y"}]},
         [],
+    ),
+    "what is stored as something else is new": (
+        {"spec.validations": [{"expression": "x", "messageExpression": "'a'"}]},
+        {"spec.validations.0.expression": "'a'", "spec.validations.0.messageExpression": "x"},
+        ["spec.validations[0].expression", "spec.validations[0].messageExpression"],
     ),
     "variables give what is stored another meaning": (
         {

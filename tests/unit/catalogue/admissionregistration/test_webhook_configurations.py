@@ -103,7 +103,9 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
             )
         ],
     ),
-    "a service has a name": (at_service(name=""), [f"{_SERVICE}.name: Required value"]),
+    # As in Kubernetes, which exchanges the two.
+    "a service has a name": (at_service(name=""), [f"{_SERVICE}.namespace: Required value"]),
+    "a service has a namespace": (at_service(namespace=""), [f"{_SERVICE}.name: Required value"]),
     "a service's port is one": (
         at_service(port=70_000),
         [f"{_SERVICE}.port: Invalid value: 70000: port is not valid: must be between 1 and 65535, inclusive"],

@@ -13,7 +13,7 @@ import pytest
 
 from apiserver.catalogue.autoscaling.horizontal_pod_autoscalers import conversion as versions
 from apiserver.vocabulary import Document
-from tests.unit.catalogue.served_kinds import Changes, ServedKind
+from tests.unit.catalogue.served_kinds import Changes, ServedKind, changed
 
 V2: Final = ServedKind("horizontalpodautoscalers.autoscaling", version="v2")
 V1: Final = ServedKind("horizontalpodautoscalers.autoscaling")
@@ -74,7 +74,42 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
     ),
     "it never scales to nothing": (
         {"spec.minReplicas": 0},
-        ["spec.minReplicas: Invalid value: 0: must be greater than or equal to 1"],
+        [
+            "spec.minReplicas: Invalid value: 0: must be greater than or equal to 1",
+            (
+                "spec.metrics: Forbidden: must specify at least one Object or External metric to support "
+                "scaling to zero replicas"
+            ),
+        ],
+    ),
+    "there is one at most": (
+        {"spec.minReplicas": None, "spec.maxReplicas": -1},
+        [
+            "spec.maxReplicas: Invalid value: -1: must be greater than or equal to 1",
+            "spec.maxReplicas: Invalid value: -1: must be greater than or equal to `minReplicas`",
+        ],
+    ),
+    "policies that are empty are no default": (
+        {"spec.behavior": {"scaleUp": {"policies": []}}},
+        ["spec.behavior.scaleUp.policies: Required value: must specify at least one Policy"],
+    ),
+    "a container's resource has a known name": (
+        {
+            "spec.metrics": [
+                {
+                    "type": "ContainerResource",
+                    "containerResource": {
+                        "name": "foo",
+                        "container": "c",
+                        "target": _cpu(5)["resource"]["target"],
+                    },
+                }
+            ]
+        },
+        [
+            f'{_METRIC}.containerResource.name: Invalid value: "foo": must be a standard resource {rest}'
+            for rest in ("type or fully qualified", "for containers")
+        ],
     ),
     "what it scales is of a group": (
         {"spec.scaleTargetRef.apiVersion": "v1"},
@@ -162,6 +197,56 @@ def test_counts_of_a_status_are_not_negative() -> None:
     old = V2.created(AUTOSCALER).document
     (error,) = V2.updated(old, {"status.desiredReplicas": -1}, "status").errors
     assert error.field == "status.desiredReplicas"
+
+
+_OF_QUEUE: Final = {
+    "type": "External",
+    "external": {"metric": {"name": "queue"}, "target": {"type": "Value", "value": "1"}},
+}
+
+
+def test_the_gate_lets_autoscalers_scale_to_nothing_by_what_is_outside_of_pods() -> None:
+    """HPAScaleToZero, which is not on by default in any release; who has scaled to nothing may go on."""
+    gated = ServedKind("horizontalpodautoscalers.autoscaling", version="v2", gates=("HPAScaleToZero",))
+    to_zero: Changes = {"spec.minReplicas": 0, "spec.metrics": [_OF_QUEUE]}
+    document, errors = gated.created(AUTOSCALER, to_zero)
+    assert errors == []
+    assert V2.updated(document, {"spec.maxReplicas": 7}).errors == []
+    assert V2.created(AUTOSCALER, to_zero).texts == [
+        "spec.minReplicas: Invalid value: 0: must be greater than or equal to 1"
+    ]
+    assert gated.created(AUTOSCALER, {"spec.minReplicas": 0}).texts == [
+        (
+            "spec.metrics: Forbidden: must specify at least one Object or External metric to support scaling "
+            "to zero replicas"
+        )
+    ]
+
+
+def test_versions_that_are_stored_may_be_wrong() -> None:
+    """Of what is scaled, while version and kind stay; of what is measured, while there was a wrong one."""
+    described = {"kind": "K", "name": "n", "apiVersion": "a/b/c"}
+    of_object = {
+        "type": "Object",
+        "object": {
+            "metric": {"name": "m"},
+            "describedObject": described,
+            "target": {"type": "Value", "value": "1"},
+        },
+    }
+    document = V2.created(AUTOSCALER).document
+    stored = changed(document, {"spec.scaleTargetRef.apiVersion": "v1", "spec.metrics": [of_object]})
+    renamed = {"spec.scaleTargetRef.name": "e", "spec.metrics.0.object.metric.name": "o"}
+    assert V2.updated(stored, renamed).errors == []
+    assert V2.updated(stored, {"spec.scaleTargetRef.kind": "E"}).texts == [
+        'spec.scaleTargetRef.apiVersion: Invalid value: "v1": apiVersion must specify API group'
+    ]
+    assert V2.updated(document, {"spec.metrics": [of_object]}).texts == [
+        (
+            f'{_METRIC}.object.describedObject.apiVersion: Invalid value: "a/b/c": unexpected GroupVersion '
+            "string: a/b/c"
+        )
+    ]
 
 
 # ---- versions

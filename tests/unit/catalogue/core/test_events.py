@@ -67,7 +67,7 @@ def test_events(event: dict[str, Any], changes: Changes, texts: list[str]) -> No
 
 def test_a_new_one_is_reported_by_a_component_with_a_name() -> None:
     errors = EVENT.created(NEW, {"reportingComponent": ""}).errors
-    assert {error.field for error in errors} == {"reportingController"}
+    assert {error.field for error in errors} == {"reportingComponent"}
     assert errors[0].reason == "FieldValueRequired"
 
 

@@ -90,3 +90,12 @@ def test_an_immutable_secret_keeps_its_data() -> None:
     frozen = "Forbidden: field is immutable when `immutable` is set"
     assert SECRET.updated(old, {"stringData": {"a": "b"}}).texts == [f"data: {frozen}"]
     assert SECRET.updated(old, {"stringData": {"a": "a"}}).errors == []
+
+
+def test_a_pair_that_no_server_can_use_warns() -> None:
+    """Of type TLS alone. What is wrong with pairs: tests/unit/golang/test_tls_pairs.py."""
+    text = "tls: failed to find any PEM data in certificate input"
+    data = {"tls.crt": "", "tls.key": ""}
+    secret = least("Secret", type=f"{K8S}tls", data=data)
+    assert SECRET.strategy.warn(secret, None) == SECRET.strategy.warn(secret, secret) == [text]
+    assert SECRET.strategy.warn(least("Secret", type="Opaque", data=data), None) == []

@@ -162,3 +162,42 @@ def test_its_row_is_the_core_groups() -> None:
     assert (cells["Type"], cells["Reason"], cells["Message"]) == ("Normal", "Scheduled", "it runs")
     assert cells["Object"] == "pod/p"
     assert "note" in changed(EVENT.valid, {})  # showing it has not converted it
+
+
+_REFERENCE: Final = (
+    '{{"Kind":"{}","Namespace":"default","Name":"{}","UID":"","APIVersion":"","ResourceVersion":"",'
+    '"FieldPath":""}}'
+)
+# The path in the core group, the new value, and how the error shows it: as Go's structures have it.
+FIXED: Final[dict[str, tuple[str, Any, str]]] = {
+    "involvedObject": ("involvedObject.name", "q", _REFERENCE.format("Pod", "q")),
+    "message": ("message", None, '""'),
+    "source": ("source", {"host": "h"}, '{"Component":"","Host":"h"}'),
+    "count": ("count", 4, "4"),
+    "type": ("type", "Warning", '"Warning"'),
+    "action": ("action", "Bound", '"Bound"'),
+    "related": ("related", {"namespace": "default", "name": "r"}, _REFERENCE.format("", "r")),
+    "reportingController": ("reportingComponent", "example.com/d", '"example.com/d"'),
+    "reportingInstance": ("reportingInstance", "c-2", '"c-2"'),
+}
+
+
+@pytest.mark.parametrize(("path", "value", "shown"), FIXED.values(), ids=FIXED)
+def test_all_but_the_series_stays(path: str, value: Any, shown: str, request: pytest.FixtureRequest) -> None:
+    field = request.node.callspec.id
+    assert EVENT.update({path: value}).texts == [f"{field}: Invalid value: {shown}: field is immutable"]
+
+
+def test_a_reason_that_changes_is_told_twice() -> None:
+    """As in Kubernetes, whose list of fields has it twice."""
+    assert (
+        EVENT.update({"reason": "Bound"}).texts == ['reason: Invalid value: "Bound": field is immutable'] * 2
+    )
+
+
+def test_rules_of_an_update_come_after_those_of_any_event() -> None:
+    texts = EVENT.update({"reportingInstance": None}).texts
+    assert texts == [
+        "reportingInstance: Required value",
+        'reportingInstance: Invalid value: "": field is immutable',
+    ]

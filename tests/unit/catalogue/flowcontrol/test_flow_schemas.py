@@ -70,7 +70,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
         {"spec.distinguisherMethod": {"type": "ByName"}},
         [
             (
-                'spec.distinguisherMethod.type: Unsupported value: "ByName": supported values: '
+                'spec.distinguisherMethod.type: Unsupported value: {"Type":"ByName"}: supported values: '
                 '"ByNamespace", "ByUser"'
             )
         ],

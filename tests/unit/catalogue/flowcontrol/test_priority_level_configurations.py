@@ -28,7 +28,7 @@ _QUEUING: Final = f"{_LIMITED}.limitResponse.queuing"
 INVALID_LEVELS: Final[dict[str, tuple[Changes, list[str]]]] = {
     "only one level is exempt": (
         {"spec": {"type": "Exempt"}},
-        ["spec.type: Invalid value: \"Exempt\": type must be 'Exempt' if and only if name is 'exempt'"],
+        ["spec.type: Invalid value: \"Exempt\": must be 'Exempt' if and only if `name` is 'exempt'"],
     ),
     "a limited level says how": (
         {"spec.limited": None},

@@ -114,7 +114,8 @@ INVALID: Final[dict[str, tuple[str, Changes, list[str]]]] = {
                 "aggregationRule.clusterRoleSelectors[0].matchExpressions[0].operator: Invalid value: "
                 '"Is": not a '
                 "valid selector operator"
-            )
+            ),
+            "aggregationRule.clusterRoleSelectors[0]: Invalid value: null: invalid label selector.",
         ],
     ),
     "a cluster's binding grants a cluster's role": (
@@ -160,6 +161,22 @@ def test_a_binding_grants_one_role_for_ever(kind: str) -> None:
         )
     ]
     assert KINDS[kind].update({"metadata.labels": {"a": "b"}}).errors == []
+
+
+@pytest.mark.parametrize("kind", ["RoleBinding", "ClusterRoleBinding"])
+def test_what_is_wrong_with_a_role_comes_before_that_it_changes(kind: str) -> None:
+    texts = KINDS[kind].update({"roleRef.name": None, "roleRef.kind": "Robot"}).texts
+    assert [text.partition(": ")[0] for text in texts] == ["roleRef.kind", "roleRef.name", "roleRef"]
+
+
+def test_values_of_selectors_that_are_stored_may_be_wrong() -> None:
+    """As those of all selectors of labels; a role is never made with them."""
+    selector = {"matchExpressions": [{"key": "a", "operator": "In", "values": ["-"]}]}
+    wrong = {"aggregationRule": {"clusterRoleSelectors": [selector]}}
+    path = "aggregationRule.clusterRoleSelectors[0]"
+    of_selector = f"{path}: Invalid value: null: invalid label selector."
+    assert KINDS["ClusterRole"].create(wrong).texts[1:] == [of_selector]
+    assert KINDS["ClusterRole"].update({"metadata.labels": {"a": "b"}}, old=wrong).texts == [of_selector]
 
 
 def test_rows_of_bindings_tell_who() -> None:

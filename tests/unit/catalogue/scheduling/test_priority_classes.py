@@ -31,6 +31,10 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
         {"metadata.name": "system-cluster-critical", "value": 2_000_000_000, "globalDefault": True},
         [f"{_RESERVED}globalDefault of system-cluster-critical PriorityClass must be false"],
     ),
+    "preemption that is empty is none": (
+        {"preemptionPolicy": ""},
+        ["preemptionPolicy: Required value"],
+    ),
     "preemption is one of two": (
         {"preemptionPolicy": "Always"},
         ['preemptionPolicy: Unsupported value: "Always": supported values: "PreemptLowerPriority", "Never"'],
