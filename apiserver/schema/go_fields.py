@@ -12,19 +12,25 @@ k8s.io/apimachinery, k8s.io/apiextensions-apiserver and k8s.io/kube-aggregator. 
 had are kept, as a number is never given again, and those of 1.37 are there, too. `other_go_fields.json` has
 the same facts about the definitions that former releases had (`builtin`), and those that a later one adds.
 `tests/support/go_types.py` reads the same facts from a kubectl, and checks these.
+
+`enums.json` has the values of the types that are marked `+enum`, and the fields of these types.
 """
 
 from __future__ import annotations
 
 import pkgutil
+import re
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import orjson
 
 from apiserver.schema.extensions import KUBERNETES_VENDOR, with_vendor
+
+# A definition and the path of a field below it.
+_PLACE: Final = re.compile(r"(.+\.v[a-z0-9]+\.[A-Z]\w*)\.(.+)")
 
 
 class GoField(NamedTuple):
@@ -83,6 +89,28 @@ def fields_of(definition: str, vendor: str = KUBERNETES_VENDOR) -> Mapping[str, 
     for inlined in known.inlined:
         fields |= fields_of(inlined, vendor)
     return MappingProxyType(fields)
+
+
+@cache
+def enums_of(definition: str) -> Mapping[str, list[str]]:
+    """The values of each field whose Go type is an enumeration, as `restartPolicy` or `accessModes.items`.
+
+    They are those of the newest release, whatever a gate or a rule of the object makes of them.
+    """
+    return MappingProxyType(_enums().get(definition, {}))
+
+
+@cache
+def _enums() -> dict[str, dict[str, list[str]]]:
+    text = pkgutil.get_data(__package__, "enums.json")
+    assert text is not None
+    enums: dict[str, dict[str, list[str]]] = {}
+    for enum in orjson.loads(text):
+        for place in enum["fields"]:
+            found = _PLACE.fullmatch(place)
+            assert found is not None, place
+            enums.setdefault(found[1], {})[found[2]] = enum["values"]
+    return enums
 
 
 @cache

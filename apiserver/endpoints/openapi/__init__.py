@@ -11,8 +11,6 @@ kubectl reads them for the descriptions of fields (`explain`), for what the serv
     document_cache  builds documents on first use, in a thread, and caches them compressed
     endpoint        HTTP: negotiation, hashes, conditional requests
 
-Left out: documents of discovery itself (`/openapi/v3/apis/apps`), which no client is known to read;
-enumerations and defaults that are only in Kubernetes' Go sources.
 """
 
 from apiserver.endpoints.openapi.endpoint import OpenApi

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from apiserver.brand import Brand
-from apiserver.schema.go_fields import GoField, fields_of
+from apiserver.schema.go_fields import GoField, enums_of, fields_of
 from apiserver.vocabulary import Document, GroupVersion
 
 META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
@@ -49,6 +49,7 @@ _DECLARED: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
         f"{_CORE}ConfigMapProjection": _NAMES_OBJECT,
         f"{_CORE}ConfigMapVolumeSource": _NAMES_OBJECT,
         f"{_CORE}ContainerPort": {"protocol": "TCP"},
+        f"{_CORE}FileKeySelector": {"optional": False},
         f"{_CORE}GRPCAction": {"service": ""},
         f"{_CORE}ISCSIPersistentVolumeSource": {"iscsiInterface": "default"},
         f"{_CORE}ISCSIVolumeSource": {"iscsiInterface": "default"},
@@ -59,12 +60,17 @@ _DECLARED: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
             "user": "admin",
         },
         f"{_CORE}RBDVolumeSource": {"keyring": "/etc/ceph/keyring", "pool": "rbd", "user": "admin"},
+        f"{_CORE}ReplicationControllerSpec": {"minReadySeconds": 0, "replicas": 1},
         f"{_CORE}ScaleIOPersistentVolumeSource": {"fsType": "xfs", "storageMode": "ThinProvisioned"},
         f"{_CORE}ScaleIOVolumeSource": {"fsType": "xfs", "storageMode": "ThinProvisioned"},
         f"{_CORE}SecretEnvSource": _NAMES_OBJECT,
         f"{_CORE}SecretKeySelector": _NAMES_OBJECT,
         f"{_CORE}SecretProjection": _NAMES_OBJECT,
         f"{_CORE}ServicePort": {"protocol": "TCP"},
+        "io.k8s.api.autoscaling.v1.ScaleSpec": {"replicas": 0},
+        "io.k8s.api.resource.v1.DeviceToleration": {"operator": "Equal"},
+        "io.k8s.api.resource.v1beta1.DeviceToleration": {"operator": "Equal"},
+        "io.k8s.api.resource.v1beta2.DeviceToleration": {"operator": "Equal"},
     }
 )
 
@@ -108,6 +114,8 @@ class Components:
                 key: self._property(key, value, fields.get(key), declared)
                 for key, value in properties.items()
             }
+            for path, values in enums_of(name).items():
+                _add_enum(schema["properties"], path, values)
         key = self._brand.extension("group-version-kind")
         if key in schema and name in _EVERYWHERE:
             known = [kind for kind in schema[key] if (kind["group"], kind["version"]) in served]
@@ -146,18 +154,6 @@ class Components:
         if "properties" in target and not target.get("required"):
             schema["default"] = {}
 
-    def _element(self, node: Any) -> Any:
-        """Returns the schema of list items or map values, which are never absent."""
-        if not isinstance(node, dict):
-            return node
-        schema: Document = self._schema(node)
-        if "$ref" in node:
-            self._add_zero(schema, node)
-            return {"allOf": [{"$ref": schema.pop("$ref")}], **schema} if len(schema) > 1 else schema
-        if schema.get("type") in _ZEROS and schema.get("format") != "byte":
-            schema["default"] = _ZEROS[schema["type"]]
-        return schema
-
     def _schema(self, node: Document) -> Document:
         schema: Document = {}
         for key, value in node.items():
@@ -167,7 +163,7 @@ class Components:
                 # The definitions allow null everywhere; the server treats it as absent.
                 schema[key] = next(each for each in value if each != "null")
             elif key in ("items", "additionalProperties"):
-                schema[key] = self._element(value)
+                schema[key] = self._schema(value) if isinstance(value, dict) else value
             elif key == "oneOf":
                 schema[key] = [self._schema(each) for each in value]
             elif key == f"{_EXTENSION}group-version-kind":
@@ -186,6 +182,19 @@ class Components:
         if not group.endswith(_DOMAIN):
             return kind
         return {**kind, "group": self._brand.group(group.removesuffix(_DOMAIN))}
+
+
+def _add_enum(properties: Document, path: str, values: list[str]) -> None:
+    """Adds the values that a field may have, unless the definition is of a release without the field."""
+    node: Any = properties
+    for name in path.split("."):
+        node = node.get(name)
+        if node is None:
+            return
+    node["enum"] = values
+    if node.get("default", values[0]) not in values:
+        # Kubernetes leaves it, with which the document is not valid.
+        del node["default"]
 
 
 def _target(node: Document) -> str:

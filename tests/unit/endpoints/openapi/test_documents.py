@@ -27,6 +27,7 @@ from apiserver.endpoints.openapi.operations import Operations
 from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
 from apiserver.releases.emulation import DEFAULT_RELEASE
 from apiserver.schema.builtin import BuiltinSchemas
+from apiserver.schema.go_fields import enums_of
 from apiserver.schema.structural import Kind, Schema
 from apiserver.vocabulary import GroupVersion
 from apiserver.wire.media_types import JSON
@@ -256,10 +257,59 @@ def test_defaults(name: str, field: str, default: Any) -> None:
     assert schema(f"{V1}{name}")["properties"][field].get("default") == default
 
 
-def test_defaults_in_lists_and_maps() -> None:
-    assert schema(f"{V1}Container")["properties"]["args"]["items"] == {"type": "string", "default": ""}
-    labels = schema(f"{META}ObjectMeta")["properties"]["labels"]
-    assert labels["additionalProperties"] == {"type": "string", "default": ""}
+def test_items_and_values_have_no_default() -> None:
+    """As in 1.36: they are never absent."""
+    assert schema(f"{V1}Container")["properties"]["args"]["items"] == {"type": "string"}
+    assert schema(f"{META}ObjectMeta")["properties"]["labels"]["additionalProperties"] == {"type": "string"}
+    assert schema(f"{V1}Container")["properties"]["env"]["items"] == {
+        "$ref": f"#/components/schemas/{V1}EnvVar"
+    }
+
+
+ENUMS: Final[Mapping[str, tuple[str, str, list[str] | None]]] = {
+    "a field": ("PodSpec", "restartPolicy", ["Always", "Never", "OnFailure"]),
+    "a pointer": ("VolumeMount", "mountPropagation", ["Bidirectional", "HostToContainer", "None"]),
+    "one that may be empty": (
+        "HostPathVolumeSource",
+        "type",
+        [
+            *("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate"),
+            "Socket",
+        ],
+    ),
+    "items": ("ServiceSpec", "ipFamilies.items", ["", "IPv4", "IPv6"]),
+    "values": (
+        "PersistentVolumeClaimStatus",
+        "allocatedResourceStatuses.additionalProperties",
+        [
+            *("ControllerResizeInProgress", "ControllerResizeInfeasible"),
+            *("NodeResizeInProgress", "NodeResizeInfeasible", "NodeResizePending"),
+        ],
+    ),
+    "no enumeration, as other values are right, too": ("NodeCondition", "status", None),
+}
+
+
+@pytest.mark.parametrize(("name", "path", "values"), ENUMS.values(), ids=ENUMS)
+def test_enumerations(name: str, path: str, values: list[str] | None) -> None:
+    for schemas in (v3(CORE)["components"]["schemas"], v2()["definitions"]):
+        node = schemas[f"{V1}{name}"]["properties"]
+        for step in path.split("."):
+            node = node[step]
+        assert node.get("enum") == values
+
+
+def test_every_enumeration_is_of_a_field_that_there_is() -> None:
+    definitions = BuiltinSchemas((1, 36)).definitions()
+    count = 0
+    for name, definition in definitions.items():
+        for path in enums_of(name):
+            node = definition["properties"]
+            for step in path.split("."):
+                node = node[step]
+            assert "string" in node["type"]
+            count += 1
+    assert count > 100
 
 
 def test_how_lists_merge() -> None:
