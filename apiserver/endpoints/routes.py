@@ -294,7 +294,7 @@ class Routes:
                 await health.respond_one(call, check)
             case ["openapi", "v3", *rest]:
                 self._require_get(call)
-                if not await self._openapi.group_version(call, "/".join(rest)):
+                if not await self._openapi.v3(call, "/".join(rest)):
                     await self._no_such_path(call)
             case ["debug", "faults", *rest] if self._faults is not None:
                 await self._faults.respond(call, "/".join(rest))

@@ -8,6 +8,8 @@ is replaced, versions whose resources are the same keep their documents.
 A document that has changed is joined from parts, which are text: only those of custom resources that have
 changed are built anew. A thousand definitions of one group would otherwise be built for each change of one of
 them, and 70 MB of small objects left behind.
+
+The documents of the server's own paths (`apis/apps`, `version`) are small: they are built together.
 """
 
 from __future__ import annotations
@@ -168,16 +170,19 @@ class DocumentCache:
         self._schemas = schemas
         self._operations = operations
         self._versions: dict[GroupVersion, _CachedDocument] = {}
+        self._pages: dict[str, _CachedDocument] = {}
+        self._page_groups: frozenset[str] = frozenset()
         self._v3_parts, self._v2_parts = _PartCache(), _PartCache()
         self._remote_parts = RemoteParts()
         self._building = asyncio.Lock()
 
     async def digests(self, table: ResourceTable) -> Mapping[str, str]:
-        """Returns the digest of the v3 document of each group version, by its name (`apis/apps/v1`)."""
+        """Returns the digest of each v3 document, by its name (`apis/apps/v1`, `apis/apps`, `version`)."""
         if not self._is_current(table):
             async with self._building:
                 await compute_in_thread(self._build_versions, table)
-        return {version_key(each): self._versions[each].digest for each in table.group_versions}
+        versions = {version_key(each): self._versions[each].digest for each in table.group_versions}
+        return versions | {name: page.digest for name, page in self._pages.items()}
 
     async def v3(self, table: ResourceTable, group_version: GroupVersion, form: str) -> CompressedDocument:
         """Returns the document of a group version that the table serves. form: a media type."""
@@ -187,6 +192,14 @@ class DocumentCache:
             if cached is None or cached.source != cache_keys(resources):
                 cached = await compute_in_thread(self._build_version, group_version, resources)
             return await _in_form(cached, form, gnostic.to_v3)
+
+    async def v3_page(self, table: ResourceTable, name: str, form: str) -> CompressedDocument | None:
+        """Returns the document of a path that is no group version (`apis/apps`, `version`), if it has one."""
+        async with self._building:
+            if not self._has_pages(table):
+                await compute_in_thread(self._build_pages, table)
+            cached = self._pages.get(name)
+            return None if cached is None else await _in_form(cached, form, gnostic.to_v3)
 
     async def v2(
         self, table: ResourceTable, form: str, others: Sequence[OpenApiPart] = ()
@@ -203,9 +216,14 @@ class DocumentCache:
 
     def _is_current(self, table: ResourceTable) -> bool:
         versions = table.group_versions
-        return self._versions.keys() == versions.keys() and all(
-            cached.source == cache_keys(versions[each]) for each, cached in self._versions.items()
+        return (
+            self._versions.keys() == versions.keys()
+            and all(cached.source == cache_keys(versions[each]) for each, cached in self._versions.items())
+            and self._has_pages(table)
         )
+
+    def _has_pages(self, table: ResourceTable) -> bool:
+        return bool(self._pages) and self._page_groups == _fixed_groups(table)
 
     # ---- in a thread
 
@@ -216,10 +234,20 @@ class DocumentCache:
         for gone in self._versions.keys() - table.group_versions.keys():
             del self._versions[gone]
         self._v3_parts.keep_only(table.group_versions)
+        self._build_pages(table)
         for group_version, resources in table.group_versions.items():
             cached = self._versions.get(group_version)
             if cached is None or cached.source != cache_keys(resources):
                 self._build_version(group_version, resources)
+
+    def _build_pages(self, table: ResourceTable) -> None:
+        if not self._has_pages(table):
+            groups = _fixed_groups(table)
+            self._pages = {
+                name: _compressed(None, orjson.dumps(document))
+                for name, document in self._documents().v3_pages(groups).items()
+            }
+            self._page_groups = groups
 
     def _build_version(
         self, group_version: GroupVersion, resources: tuple[ServedResource, ...]
@@ -262,6 +290,15 @@ class DocumentCache:
 
 
 _EMPTY: Final = DocumentPart({}, {})
+
+
+def _fixed_groups(table: ResourceTable) -> frozenset[str]:
+    """Returns the built-in groups. As in Kubernetes, those of definitions have no document of their own."""
+    return frozenset(
+        group_version.group
+        for group_version, resources in table.group_versions.items()
+        if not _are_custom(resources)
+    )
 
 
 def _are_custom(resources: Iterable[ServedResource]) -> bool:

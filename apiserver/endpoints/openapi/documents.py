@@ -97,6 +97,17 @@ class Documents:
             schemas |= part.schemas
         return v3_document(DocumentPart(paths, schemas), self._release)
 
+    def v3_pages(self, groups: Iterable[str]) -> dict[str, Document]:
+        """Returns the documents of the server's own paths and of built-in groups, by these paths."""
+        return {
+            path: v3_document(self._page_part(path, item, definition), self._release)
+            for path, item, definition in self._operations.of_pages(groups)
+        }
+
+    def _page_part(self, path: str, item: Document, definition: str) -> DocumentPart:
+        schemas = Components(self._definitions, self._brand).schemas([definition], frozenset({_META_V1}))
+        return DocumentPart({f"/{path}/": item}, schemas)
+
     def shared_definitions(self, resources: Iterable[ServedResource]) -> frozenset[str]:
         """Returns the names of the definitions that some resources need, apart from those in their parts."""
         return frozenset(name for name in _definition_names(resources) if name in self._definitions)
@@ -117,9 +128,16 @@ class Documents:
         return DocumentPart(self._paths(resource), self._own_schemas(resource, is_v2=False))
 
     def v2_all(self, versions: Mapping[GroupVersion, Iterable[ServedResource]]) -> DocumentPart:
-        """Returns the part of some group versions in v2, with all that their schemas refer to."""
+        """Returns the part of all built-in group versions in v2, with all that their schemas refer to.
+
+        The paths of the server itself and of groups are in it.
+        """
         paths: Document = {}
         definitions: Document = {}
+        for page in self._operations.of_pages(sorted({each.group for each in versions})):
+            part = self._page_part(*page)
+            paths |= _paths_v2(part.paths)
+            definitions |= {name: _schema_v2(schema) for name, schema in part.schemas.items()}
         for group_version, each in versions.items():
             resources = tuple(each)
             names = self.shared_definitions(resources)

@@ -85,17 +85,21 @@ class OpenApi:
             # kube-apiserver sets no type; Go's HTTP server detects it as text.
             await send(call, 200, body, TEXT, {"ETag": etag})
 
-    async def group_version(self, call: ApiCall, key: str) -> bool:
-        """Serve /openapi/v3/{api/v1 or apis/group/version}; False if there is no such version."""
+    async def v3(self, call: ApiCall, key: str) -> bool:
+        """Serve /openapi/v3/{key}, as `apis/apps/v1` or `version`; False if there is no such document."""
         table = self._served.current
         group_version = _find_version(key, table.group_versions)
-        if group_version is None:
-            return False
         form = _negotiated(call, _V3_FORMS)
+        if group_version is not None:
+            document = await self._documents.v3(table, group_version, form or JSON)
+        else:
+            page = await self._documents.v3_page(table, key, form or JSON)
+            if page is None:
+                return False
+            document = page
         if form is None:
             await _not_acceptable(call)
             return True
-        document = await self._documents.v3(table, group_version, form)
         requested_hash = call.query.get("hash", [""])[0]
         if requested_hash and requested_hash != document.digest:
             headers = {"Location": _url(key, document.digest), "Vary": _VARY}

@@ -47,6 +47,46 @@ _METHODS: Final = {
 }
 
 
+class _Page(NamedTuple):
+    """A path of the server itself that answers a GET.
+
+    operation_id, tag: of its operation. media_type: of what it answers, if not of all kinds.
+    definition: of what it answers; a text if there is none.
+    """
+
+    about: str
+    operation_id: str
+    tag: str
+    definition: str = ""
+    media_type: str = ""
+
+
+# By paths without the slash in front.
+_PAGES: Final[Mapping[str, _Page]] = {
+    ".well-known/openid-configuration": _Page(
+        "get service account issuer OpenID configuration, also known as the 'OIDC discovery doc'",
+        "getServiceAccountIssuerOpenIDConfiguration",
+        "WellKnown",
+        media_type="application/json",
+    ),
+    "api": _Page("get available API versions", "getCoreAPIVersions", "core", f"{META}APIVersions"),
+    "apis": _Page("get available API versions", "getAPIVersions", "apis", f"{META}APIGroupList"),
+    "openid/v1/jwks": _Page(
+        "get service account issuer OpenID JSON Web Key Set (contains public token verification keys)",
+        "getServiceAccountIssuerOpenIDKeyset",
+        "openid",
+        media_type="application/jwk-set+json",
+    ),
+    "version": _Page(
+        "get the version information for this server",
+        "getCodeVersion",
+        "version",
+        "io.k8s.apimachinery.pkg.version.Info",
+        "application/json",
+    ),
+}
+
+
 class Operations:
     """Builds the paths of resources.
 
@@ -76,6 +116,32 @@ class Operations:
             "responses": self._responses({"200": "OK"}, f"{META}APIResourceList"),
         }
         return f"{root(group_version)}/", {"get": operation}
+
+    def of_pages(self, groups: Iterable[str]) -> Iterator[tuple[str, Document, str]]:
+        """Yields the paths of the server itself and of groups, each with its item and its definition.
+
+        groups: the built-in ones. A path that answers with text has an empty definition.
+        """
+        pages = dict(_PAGES)
+        for group in groups:
+            if group:
+                words = _camel(self._short_group(group))
+                operation_id, tag = f"get{words}APIGroup", f"{words[:1].lower()}{words[1:]}"
+                pages[f"apis/{group}"] = _Page(
+                    "get information of a group", operation_id, tag, f"{META}APIGroup"
+                )
+        for path, page in sorted(pages.items()):
+            schema = reference(page.definition) if page.definition else {"type": "string"}
+            responses = self._responses({"200": "OK"}, page.definition)
+            if page.media_type:
+                responses["200"]["content"] = {page.media_type: {"schema": schema}}
+            operation = {
+                "description": page.about,
+                "operationId": page.operation_id,
+                "tags": [page.tag],
+                "responses": responses,
+            }
+            yield path, {"get": operation}, page.definition
 
     def of_resource(self, resource: ServedResource) -> Iterator[tuple[str, Document]]:
         """Yields the paths of a resource, with the operations on each."""
@@ -269,15 +335,15 @@ class Operations:
 
     def _words(self, group_version: GroupVersion) -> str:
         """Returns a group version as it is in operation ids, like `RbacAuthorizationV1`."""
-        return _camel(self._short_group(group_version)) + _camel(group_version.version)
+        return _camel(self._short_group(group_version.group)) + _camel(group_version.version)
 
     def _tags(self, group_version: GroupVersion) -> list[str]:
         """Returns the tags of operations, like `rbacAuthorization_v1`."""
-        group = _camel(self._short_group(group_version))
+        group = _camel(self._short_group(group_version.group))
         return [f"{group[:1].lower()}{group[1:]}_{group_version.version}"]
 
-    def _short_group(self, group_version: GroupVersion) -> str:
-        return group_version.group.removesuffix(f".{self._brand.group_domain}") or "core"
+    def _short_group(self, group: str) -> str:
+        return group.removesuffix(f".{self._brand.group_domain}") or "core"
 
 
 def root(group_version: GroupVersion) -> str:

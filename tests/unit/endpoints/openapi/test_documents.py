@@ -220,6 +220,49 @@ def test_i20_parameters_have_the_texts_of_the_options(name: str) -> None:
         assert parameters[name]["description"] == text
 
 
+# ---- documents that are of no version
+
+GROUP: Final = f"{META}APIGroup"
+PAGES: Final[Mapping[str, tuple[str, str, str, list[str]]]] = {
+    "/.well-known/openid-configuration/": (
+        "getServiceAccountIssuerOpenIDConfiguration",
+        "WellKnown",
+        "",
+        [JSON],
+    ),
+    "/openid/v1/jwks/": ("getServiceAccountIssuerOpenIDKeyset", "openid", "", ["application/jwk-set+json"]),
+    "/version/": ("getCodeVersion", "version", "io.k8s.apimachinery.pkg.version.Info", [JSON]),
+    "/api/": ("getCoreAPIVersions", "core", f"{META}APIVersions", [JSON, "application/yaml"]),
+    "/apis/": ("getAPIVersions", "apis", f"{META}APIGroupList", [JSON, "application/yaml"]),
+    "/apis/apps/": ("getAppsAPIGroup", "apps", GROUP, [JSON, "application/yaml"]),
+    "/apis/flowcontrol.apiserver.k8s.io/": (
+        "getFlowcontrolApiserverAPIGroup",
+        "flowcontrolApiserver",
+        GROUP,
+        [JSON, "application/yaml"],
+    ),
+}
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_i20_paths_of_the_server_and_of_groups_have_documents(path: str) -> None:
+    documents = Documents(SCHEMAS.definitions(), KUBERNETES, operations(KUBERNETES), DEFAULT_RELEASE)
+    pages = documents.v3_pages({each.group for each in builtins(KUBERNETES).group_versions})
+    operation_id, tag, definition, types = PAGES[path]
+    document = pages[path.strip("/")]
+    assert document["paths"].keys() == {path}
+    operation = document["paths"][path]["get"]
+    assert (operation["operationId"], operation["tags"]) == (operation_id, [tag])
+    content = operation["responses"]["200"]["content"]
+    assert list(content) == types
+    if definition:
+        assert content[types[0]]["schema"] == {"$ref": f"#/components/schemas/{definition}"}
+        assert definition in document["components"]["schemas"]
+    else:
+        assert content[types[0]]["schema"] == {"type": "string"}
+    assert v2()["paths"][path]["get"]["operationId"] == operation_id
+
+
 # ---- schemas
 
 
@@ -414,11 +457,13 @@ async def test_a_version_is_added_and_removed() -> None:
     cache, table = document_cache(), ResourceTable(tuple(builtins(KUBERNETES).group_versions[APPS]))
     widget = replace_group("stable.example.com")
     more = table.with_resources([widget])
-    assert list(await cache.digests(table)) == ["apis/apps/v1"]
-    digests = await cache.digests(more)
-    assert list(digests) == ["apis/apps/v1", "apis/stable.example.com/v1"]
+    digests = await cache.digests(table)
+    assert [name for name in digests if name.startswith("apis/")] == ["apis/apps/v1", "apis/apps"]
+    before, digests = digests, await cache.digests(more)
+    assert digests.keys() - before.keys() == {"apis/stable.example.com/v1", "apis/stable.example.com"}
+    assert before.items() <= digests.items()
     assert b"com.example.stable.v1.Widget" in decompress((await cache.v2(more, JSON)).compressed)
-    assert await cache.digests(table) == {"apis/apps/v1": digests["apis/apps/v1"]}
+    assert await cache.digests(table) == before
     assert b"com.example.stable.v1.Widget" not in decompress((await cache.v2(table, JSON)).compressed)
 
 
