@@ -43,6 +43,7 @@ def _work(parts: Parts, later: asyncio.Event | None) -> Iterator[tuple[str, Coro
     """Yields what runs, with the name of its task."""
     config, core = parts.core.config, parts.core
     yield "watch-cache", core.registry.cache.run()
+    yield parts.informers.name, _wait_for_cache(parts)
     yield "bootstrap-hooks", _bootstrap(parts, has_been_done=later is not None)
     definitions_hook, definitions = parts.definitions
     yield "definitions", definitions.run(definitions_hook.done)
@@ -88,6 +89,11 @@ def _work(parts: Parts, later: asyncio.Event | None) -> Iterator[tuple[str, Coro
             yield "encryption-configuration", parts.encryption.follow_file()
     for upkeep in _upkeep(parts):
         yield upkeep.name, _run_upkeep(upkeep, later)
+
+
+async def _wait_for_cache(parts: Parts) -> None:
+    await parts.core.registry.cache.wait_until_filled()
+    parts.informers.done()
 
 
 def _upkeep(parts: Parts) -> Iterator[_Upkeep]:

@@ -117,6 +117,7 @@ class Parts:
     replicas: Replicas | None
     registration: ApiServiceRegistration | None
     aggregation: Aggregation
+    informers: PostStartHook
     definitions: tuple[PostStartHook, DefinitionController]
     controllers: ControllerManager
     limits: RequestLimits
@@ -140,7 +141,7 @@ def build_parts(
     """Raises CannotStart."""
     config, brand, registry, metrics = core.config, core.brand, core.registry, core.metrics
     aggregation, audit, caller_with = outbound.aggregation, outbound.audit, outbound.caller_with
-    # In the order in which health endpoints list them.
+    informers_hook = health.add_post_start_hook("generic-apiserver-start-informers")
     definitions_hook = health.add_post_start_hook("crd-informer-synced")
     table = core.served.current
     bootstrap: list[BootstrapHook | RbacBootstrapHook] = [
@@ -233,6 +234,7 @@ def build_parts(
         replicas=replicas,
         registration=build_registration(core),
         aggregation=aggregation,
+        informers=informers_hook,
         definitions=(definitions_hook, definitions),
         controllers=build_controller_manager(
             core,

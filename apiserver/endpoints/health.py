@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from apiserver.endpoints.api_call import ApiCall
@@ -23,6 +23,50 @@ log = logging.getLogger(__name__)
 
 # A probe gives up after some seconds; a response that names the check that hangs is better than none.
 CHECK_TIMEOUT_S: Final = 4.0
+
+# The order of kube-apiserver 1.36; checks that it does not have come before the last one.
+_ORDER: Final = (
+    *("ping", "log", "etcd", "kms-providers", "storage", "etcd-readiness", "informer-sync", "watch-cache"),
+    *(
+        f"poststarthook/{name}"
+        for name in (
+            *("start-apiserver-admission-initializer", "generic-apiserver-start-informers"),
+            *("priority-and-fairness-config-consumer", "priority-and-fairness-filter"),
+            *("storage-object-count-tracker-hook", "start-apiextensions-informers"),
+            *("start-apiextensions-controllers", "crd-informer-synced", "start-system-namespaces-controller"),
+            *("start-cluster-authentication-info-controller", "storage-readiness"),
+            *("start-legacy-token-tracking-controller", "start-service-ip-repair-controllers"),
+            *("rbac/bootstrap-roles", "scheduling/bootstrap-system-priority-classes"),
+            *("priority-and-fairness-config-producer", "bootstrap-controller"),
+            *("start-kubernetes-service-cidr-controller", "start-kube-aggregator-informers"),
+            *(
+                "apiservice-status-local-available-controller",
+                "apiservice-status-remote-available-controller",
+            ),
+            *("apiservice-registration-controller", "apiservice-wait-for-first-sync"),
+            *("apiservice-discovery-controller", "kube-apiserver-autoregistration"),
+        )
+    ),
+    "autoregister-completion",
+    *(f"poststarthook/apiservice-{name}-controller" for name in ("openapi", "openapiv3")),
+    *("fault-injection", "shutdown"),
+)
+_RANKS: Final = {name: rank for rank, name in enumerate(_ORDER)}
+# Kubernetes' hooks whose work is done by one of ours.
+_DONE_BY: Final[Mapping[str, Sequence[str]]] = {
+    "apiservice-registration-controller": (
+        *("start-kube-aggregator-informers", "apiservice-status-local-available-controller"),
+        *("apiservice-status-remote-available-controller", "apiservice-wait-for-first-sync"),
+        *("apiservice-discovery-controller", "kube-apiserver-autoregistration"),
+        *("apiservice-openapi-controller", "apiservice-openapiv3-controller"),
+    ),
+    "crd-informer-synced": ("start-apiextensions-informers", "start-apiextensions-controllers"),
+    "generic-apiserver-start-informers": (
+        *("start-apiserver-admission-initializer", "storage-object-count-tracker-hook"),
+        *("storage-readiness", "start-legacy-token-tracking-controller"),
+    ),
+    "priority-and-fairness-config-consumer": ("priority-and-fairness-filter",),
+}
 
 
 class Unhealthy(Exception):
@@ -99,13 +143,21 @@ class Health:
             self.kms = SharedCheck(self.kms)
 
     def add_post_start_hook(self, name: str) -> PostStartHook:
-        """Register work that has to be done before the server is ready."""
+        """Register work that has to be done before the server is ready.
+
+        Kubernetes' other names of the same work are checks, too.
+        """
         hook = PostStartHook(f"poststarthook/{name}")
         self.hooks.append(hook)
+        self.hooks += (replace(hook, name=f"poststarthook/{other}") for other in _DONE_BY.get(name, ()))
         return hook
 
     def checks(self, endpoint: str) -> Mapping[str, HealthCheck]:
-        """Returns the checks of an endpoint (livez, readyz or healthz) by name."""
+        """Returns the checks of an endpoint (livez, readyz or healthz) by name, in Kubernetes' order."""
+        checks = self._checks(endpoint)
+        return {name: checks[name] for name in sorted(checks, key=_RANKS.__getitem__)}
+
+    def _checks(self, endpoint: str) -> dict[str, HealthCheck]:
         checks: dict[str, HealthCheck] = {"ping": _fine, "log": _fine}
         if endpoint == "livez":
             # An unreachable store is no reason to restart the server; that would not bring it back. Who
@@ -114,14 +166,15 @@ class Health:
             if self.kms is not None:
                 checks["kms-providers"] = _fine if self.live_without_store else self.kms
             checks |= {hook.name: self._within_grace(hook) for hook in self.hooks}
+            checks["autoregister-completion"] = _fine
             return checks
-        # Kubernetes' name beside our own.
+        # Kubernetes' names beside our own.
         checks |= {"etcd": self.storage, "storage": self.storage}
         if self.kms is not None:
             checks["kms-providers"] = self.kms
         if endpoint == "readyz":
             checks["etcd-readiness"] = self.storage
-            checks["watch-cache"] = self.cache
+            checks |= {"informer-sync": self.cache, "watch-cache": self.cache}
         checks |= {hook.name: hook.check for hook in self.hooks}
         checks["autoregister-completion"] = _fine
         if endpoint == "readyz" and self.faults is not None:
