@@ -851,6 +851,10 @@ def test_kubernetes(server: ApiServer, echo: int) -> None:
         assert "no address is named for it" in forwarding.error(81)
         connection.close()
         other.close()
+        for thread in threading.enumerate():
+            if thread.name.startswith("Kubernetes port forward proxy"):
+                thread.join(WITHIN_S)
+        forwarding.websocket.shutdown()  # which it leaves open if the server is first to close it
 
 
 def test_lightkube(server: ApiServer) -> None:
