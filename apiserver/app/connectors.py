@@ -67,7 +67,8 @@ def build_connectors(core: Core, forwarder: Forwarder, authorize: AuthorizationC
     )
     if config.gates.is_on("AuthorizePodWebsocketUpgradeCreatePermission"):
         streams = for_creators(authorize, streams)
-    proxies = proxy_connectors(registry, forwarder, kubelets, slices, label)
+    endpoints = partial(served.hub, "", "endpoints")
+    proxies = proxy_connectors(registry, forwarder, kubelets, slices, endpoints, label)
     return Connectors({**proxies, **streams}, watched, expirations)
 
 

@@ -427,17 +427,23 @@ def test_services_without_endpoints(api: Api, core: str) -> None:
     create_service(api, core, {"name": "web", "port": 80})
     missing = api.get(f"{core}/services/t:web/proxy/x")
     assert (missing.status, missing.message) == (404, 'services "t" not found')
+    unknown = api.get(f"{core}/services/s:web/proxy/x")
+    assert (unknown.status, unknown.message) == (404, 'services "s" not found'), "it has no Endpoints"
+    assert unknown.json["details"] == {"name": "s", "kind": "services"}
+
+    def check(messages: dict[str, str]) -> None:
+        for name, message in messages.items():
+            refused = api.get(f"{core}/services/{name}/proxy/x")
+            assert (refused.status, refused.reason) == (503, "ServiceUnavailable")
+            assert refused.message == message
+
+    api.post(f"{core}/endpoints", {"metadata": {"name": "s"}}).ok()
+    empty = 'no endpoints available for service "s"'
+    check(dict.fromkeys(("s:web", "s:80", "s", "http:s:"), empty))
     create_slice(api, core, "one", {"addresses": ["10.1.1.1"], "conditions": {"ready": False}}, web=1)
-    for name, message in {
-        "s:web": 'no endpoints available for service "s"',
-        "s:80": 'no endpoints available for service "s"',
-        "s": 'no endpoints available for service "s"',
-        "s:other": 'no endpoints available for service "s"',
-        "s:81": 'no service port 81 found for service "s"',
-    }.items():
-        refused = api.get(f"{core}/services/{name}/proxy/x")
-        assert (refused.status, refused.reason) == (503, "ServiceUnavailable")
-        assert refused.message == message
+    names = ("s:web", "s:80", "s", "s:other", "http:s:web")
+    check({name: f'no endpoints available for service "{name}"' for name in names})
+    check({"s:81": 'no service port 81 found for service "s"'})
     assert api.get(f"{core}/services/a:b:c:d/proxy/x").message == 'invalid service request "a:b:c:d"'
 
 

@@ -16,6 +16,7 @@ from apiserver.meta import names, object_meta
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.validation.defaults import setting
 from apiserver.vocabulary import Document
 
 
@@ -30,7 +31,10 @@ def builtin_type(brand: Brand) -> BuiltinType:
         is_namespaced=False,
         short_names=("ns",),
         # Whoever writes a namespace owns the label, as anything that is set by default.
-        defaults={f"{CORE}Namespace": partial(_set_name_label, label=label)},
+        defaults={
+            f"{CORE}Namespace": partial(_set_name_label, label=label),
+            f"{CORE}NamespaceStatus": setting(phase="Active"),
+        },
         verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
         subresources=(
             status_subresource(validate_namespace_status),

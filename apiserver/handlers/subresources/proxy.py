@@ -11,10 +11,11 @@ import functools
 import random
 import ssl
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple, TypeVar
 
 from apiserver.endpoints.api_call import ApiCall
-from apiserver.errors import BadRequest
+from apiserver.errors import ApiError, BadRequest, NotFound
 from apiserver.handlers.subresources.connect import Connector
 from apiserver.handlers.subresources.kubelets import Kubelets
 from apiserver.meta.options import ListOptions
@@ -81,11 +82,15 @@ def proxy_connectors(
     forwarder: Forwarder,
     kubelets: Kubelets,
     slices: Callable[[], ServedResource | None],
+    endpoints: Callable[[], ServedResource | None],
     service_label: str,
 ) -> Mapping[str, Connector]:
-    """slices: returns the resource EndpointSlices. service_label: by which they name their Service."""
+    """slices, endpoints: return the resources EndpointSlices and Endpoints.
+
+    service_label: by which EndpointSlices name their Service.
+    """
     context = insecure_context()
-    services = _Services(registry, slices, service_label)
+    services = _Services(registry, slices, endpoints, service_label)
 
     def target(call: ApiCall, backend: Backend) -> Target:
         info = call.info
@@ -191,28 +196,50 @@ class _Services:
     """Finds the endpoints of Services."""
 
     def __init__(
-        self, registry: Registry, slices: Callable[[], ServedResource | None], service_label: str
+        self,
+        registry: Registry,
+        slices: Callable[[], ServedResource | None],
+        endpoints: Callable[[], ServedResource | None],
+        service_label: str,
     ) -> None:
         self._registry = registry
         self._slices = slices
+        self._endpoints = endpoints
         self._service_label = service_label
 
     async def endpoint(self, call: ApiCall, name: str, port_name: str) -> tuple[str, int]:
         """Returns address and port of an endpoint of a Service that is ready, any one of them.
 
-        Raises NoBackend, BadRequest.
+        Raises NotFound, NoBackend, BadRequest.
         """
         read = functools.partial(_ready_endpoints, port_name=port_name)
+        slices = await self._slices_of(call.info.namespace, name)
         endpoints = [
-            endpoint
-            async for each in in_turns(await self._slices_of(call.info.namespace, name))
-            for endpoint in await call.offload.read(each, read)
+            endpoint async for each in in_turns(slices) for endpoint in await call.offload.read(each, read)
         ]
         if not endpoints:
-            raise NoBackend(f'no endpoints available for service "{name}"')
+            raise await self._nothing_ready(call, name, slices)
         host, port = random.choice(endpoints)  # noqa: S311  to spread requests
         _require_proxyable(host)
         return host, port
+
+    async def _nothing_ready(self, call: ApiCall, name: str, slices: Sequence[StoredObject]) -> ApiError:
+        """Returns the error for a Service without an endpoint that is ready.
+
+        It tells, as in Kubernetes, whether there is no object Endpoints, whether that is empty, and whether
+        nothing in it is ready or has the port.
+        """
+        assert call.resource is not None
+        found, resource = [*slices], self._endpoints()
+        if resource is not None:
+            with suppress(NotFound):
+                found.append(await self._registry.get(resource, call.info.namespace, name, MOST_RECENT))
+        if not found:
+            return NotFound(call.resource.group_resource, name)
+        async for each in in_turns(found):
+            if await call.offload.read(each, _has_endpoints):
+                return NoBackend(f'no endpoints available for service "{call.info.name}"')
+        return NoBackend(f'no endpoints available for service "{name}"')
 
     async def _slices_of(self, namespace: str, service: str) -> Sequence[StoredObject]:
         resource = self._slices()
@@ -221,6 +248,11 @@ class _Services:
         query = {"labelSelector": [f"{self._service_label}={service}"]}
         options = ListOptions.for_list(query, resource.known_fields, "")
         return (await self._registry.list(resource, namespace, options)).objects
+
+
+def _has_endpoints(described: Document) -> bool:
+    """Returns whether there is anything in an EndpointSlice, or in Endpoints."""
+    return bool(described.get("endpoints") or described.get("subsets"))
 
 
 def _ready_endpoints(described: Document, port_name: str) -> list[tuple[str, int]]:

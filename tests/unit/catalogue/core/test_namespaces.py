@@ -63,3 +63,10 @@ PHASES: Final[dict[str, tuple[str, Changes, list[str]]]] = {
 def test_the_phase_follows_the_deletion(deleted: str, changes: Changes, texts: list[str]) -> None:
     when = {"metadata.deletionTimestamp": deleted} if deleted else {}
     assert NAMESPACE.updated(ACTIVE, {**when, **changes}, "status").texts == texts
+
+
+@pytest.mark.parametrize("status", [{}, {"phase": ""}, {"phase": None}], ids=["empty", "no text", "null"])
+def test_a_status_without_a_phase_is_active(status: Changes) -> None:
+    """The default of the typed status: any write to it has one."""
+    updated = NAMESPACE.updated(ACTIVE, {"status": dict(status)}, "status")
+    assert (updated.document["status"], updated.texts) == ({"phase": "Active"}, [])
