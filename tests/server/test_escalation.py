@@ -369,12 +369,22 @@ def test_a_change_of_subjects_is_checked(api: Api, caller: Caller) -> None:
     assert caller.send("PATCH", path, to_me, type="merge").status == 200
 
 
-@pytest.mark.parametrize("kind", ["Role", "ClusterRole"])
-def test_a_role_is_there_before_it_is_bound(caller: Caller, kind: str) -> None:
+MISSING: Final = (
+    ("rolebindings", "Role"),
+    ("rolebindings", "ClusterRole"),
+    ("clusterrolebindings", "ClusterRole"),
+)
+
+
+@pytest.mark.parametrize(("resource", "kind"), MISSING)
+def test_a_role_is_there_before_it_is_bound(caller: Caller, resource: str, kind: str) -> None:
+    """The answer names the resource of the request, as in Kubernetes."""
     caller.holds()
-    answer = caller.send("POST", f"{caller.here}/rolebindings", binding("b", kind, "none-such"))
-    assert (answer.status, answer.message) == (404, f'{kind.lower()}s.{GROUP} "none-such" not found')
-    assert answer.json["details"] == {"name": "none-such", "group": GROUP, "kind": f"{kind.lower()}s"}
+    caller.holds_everywhere()
+    where = caller.here if resource == "rolebindings" else ROOT
+    answer = caller.send("POST", f"{where}/{resource}", binding("b", kind, "none-such"))
+    assert (answer.status, answer.message) == (404, f'{resource}.{GROUP} "none-such" not found')
+    assert answer.json["details"] == {"name": "none-such", "group": GROUP, "kind": resource}
 
 
 def test_a_role_can_be_bound_as_soon_as_it_is_there(caller: Caller) -> None:

@@ -273,7 +273,7 @@ BAD_BINDINGS: Final[dict[str, tuple[dict[str, Any], int, str]]] = {
     "the pod before this one": (
         {"metadata": {"name": "p", "uid": "11111111-2222-3333-4444-555555555555"}, "target": {"name": "n"}},
         409,
-        "Precondition failed",
+        'fulfilled on pods "p": Precondition failed',
     ),
     "an older version of the pod": (
         {"metadata": {"name": "p", "resourceVersion": "1"}, "target": {"name": "n"}},

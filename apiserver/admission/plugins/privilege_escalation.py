@@ -110,7 +110,8 @@ class PrivilegeEscalationCheck(Plugin):
         # A cached role may be older than the one that is granted.
         found = await lister.get_live(name, attributes.namespace if kind == ROLE else "")
         if found is None:
-            raise NotFound(lister.group_resource, name)
+            # Kubernetes' stores name the resource of the request.
+            raise NotFound(attributes.resource.group_resource, name)
         await self._require_held(attributes, new, await self._offload.read(found, parse_rules))
 
     def _kinds(self, attributes: AdmissionAttributes) -> Sequence[str]:

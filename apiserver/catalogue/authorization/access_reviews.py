@@ -30,7 +30,8 @@ def validate_review(document: Document) -> Errors:
 def validate_local_review(document: Document) -> Errors:
     meta, spec = document["metadata"], document["spec"]
     errors = _validate_subject(spec)
-    errors += _validate_meta({key: value for key, value in meta.items() if key != "namespace"})
+    if meta.keys() - {"namespace"}:
+        errors.append(invalid("metadata", meta, "must be empty except for namespace"))
     resource, other = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if resource is not None and resource.get("namespace", "") != meta.get("namespace", ""):
         text = "must match metadata.namespace"

@@ -73,7 +73,8 @@ def binding_handlers(
             _require_assignable(pod)
             for field, label in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
                 if meta.get(field) and meta[field] != pod["metadata"][field]:
-                    raise _conflict(
+                    raise Conflict(
+                        pods.group_resource,
                         name,
                         f"Precondition failed: {label} in precondition: {meta[field]}, "
                         f"{label} in object meta: {pod['metadata'][field]}",

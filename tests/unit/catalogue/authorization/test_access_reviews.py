@@ -104,6 +104,11 @@ OF_OTHERS: Final[dict[str, Case]] = {
 }
 LOCAL: Final[dict[str, Case]] = {
     "in its namespace": ({"namespace": "ns"}, {"resourceAttributes": RESOURCE, "user": "bob"}, []),
+    "with a name": (
+        {"namespace": "ns", "name": "a"},
+        {"resourceAttributes": RESOURCE, "user": "bob"},
+        [("metadata", 'Invalid value: {"namespace":"ns","name":"a"}: must be empty except for namespace')],
+    ),
     "about another namespace": (
         {"namespace": "other"},
         {"resourceAttributes": RESOURCE, "user": "bob"},
