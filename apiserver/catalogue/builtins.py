@@ -42,6 +42,7 @@ from apiserver.catalogue import (
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
 from apiserver.catalogue.gated_fields import disabled_by, without_disabled_fields
+from apiserver.catalogue.metadata_checks import with_metadata_checks
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.catalogue.type_versions import TypeVersions, api_version_of, full_group, life_of
 from apiserver.cel.compatibility_version import CompatibilityVersion
@@ -168,7 +169,9 @@ class Catalogue(StoredKinds):
         is_disabled = disabled_by(states)
         versions = TypeVersions(types, brand, release)
         self._types = tuple(
-            without_disabled_fields(each, versions.hub_of(each).definition, is_disabled) for each in types
+            with_metadata_checks(without_disabled_fields(each, hub.definition, is_disabled), hub)
+            for each in types
+            for hub in (versions.hub_of(each),)
         )
         self._by_version = {(api_version_of(each, brand), each.kind): each for each in reversed(self._types)}
         self._folders = frozenset(

@@ -24,8 +24,6 @@ from apiserver.vocabulary import Document
 Scalar = TypeVar("Scalar", int, str)
 
 _INT32_MAX: Final = (1 << 31) - 1
-# Metadata is checked twice more for built-in types, by their own code. See `UpdateStrategy`.
-OBJECT_CHECKS: Final = 2
 
 
 def _keep_all_but_status(new: Document, old: Document) -> None:
@@ -93,7 +91,6 @@ class CustomResourceStrategies:
                 validate=self._validate_update,
                 expressions=self._evaluate,
                 compares_old=self._compares_old,
-                object_checks=OBJECT_CHECKS,
             ),
             warn=self._warn,
             has_generation=True,
@@ -112,7 +109,6 @@ class CustomResourceStrategies:
             validate=self._validate_status,
             expressions=self._evaluate,
             compares_old=self._compares_old,
-            object_checks=OBJECT_CHECKS,
         )
 
     def _compares_old(self) -> bool:

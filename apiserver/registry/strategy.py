@@ -75,13 +75,14 @@ class UpdateStrategy(NamedTuple):
     resets, writes: the paths of what this endpoint leaves as it is, or of all that it writes; see
         `apply.endpoint_fields`. resets: None for the status, if that has an endpoint of its own.
     change_checks, object_checks: how often Kubernetes checks the change of the metadata, and the metadata
-        itself, in its generic code and again in the type's own. An answer repeats each cause as often.
+        itself, in its generic code and again in the type's own. An answer repeats each cause as often, and
+        those of labels, annotations and owners with both.
     """
 
     prepare: Callable[[Document, Document], None] = _nothing
     validate: Callable[[Document, Document], list[FieldError]] = _no_errors
     change_checks: int = 2
-    object_checks: int = 4
+    object_checks: int = 1
     stamp: Callable[[WriteContext, Document, Document], None] | None = None
     validate_write: Callable[[WriteContext, Document, Document], list[FieldError]] | None = None
     expressions: ExpressionRules | None = None

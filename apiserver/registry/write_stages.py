@@ -147,8 +147,7 @@ def validate_update(
     if rules.expressions is not None:
         own = rules.expressions(new, old, own.errors, is_bounded)
     errors: Sequence[FieldError] = [
-        *object_meta.validate_update(meta, old_meta) * rules.change_checks,
-        *_of_metadata(meta, resource) * rules.object_checks,
+        *_of_changed_metadata(meta, old_meta, resource, rules),
         *own.errors,
         *(strategy.validate(new) if rules.checks_object else ()),
         *(strategy.validate_ratcheting(new, old) if request.update is None else ()),
@@ -331,6 +330,32 @@ def _of_metadata(meta: Document, resource: ServedResource) -> list[FieldError]:
         name_rule=strategy.name_rule,
         allows_unqualified_finalizers=strategy.allows_unqualified_finalizers,
     )
+
+
+# Fields of metadata that are checked with it, and once more with each check of a change of it.
+_CHECKED_WITH_CHANGES: Final = ("metadata.labels", "metadata.annotations", "metadata.ownerReferences")
+# Whether finalizers have a domain is not asked by the generic code.
+_FINALIZER: Final = "metadata.finalizers["
+
+
+def _of_changed_metadata(
+    meta: Document, old: Document, resource: ServedResource, rules: UpdateStrategy
+) -> list[FieldError]:
+    """What is wrong with changed metadata, each as often as Kubernetes finds it. See `UpdateStrategy`."""
+    found, of_change = _of_metadata(meta, resource), object_meta.validate_update(meta, old)
+    if not found and not of_change:
+        return []
+    strict = [error for error in found if error.field.startswith(_FINALIZER)]
+    of_object = [error for error in found if not error.field.startswith(_FINALIZER)]
+    of_change += [error for error in found if error.field.startswith(_CHECKED_WITH_CHANGES)]
+    errors: list[FieldError] = []
+    for turn in range(max(rules.object_checks, rules.change_checks)):
+        # The first turn is the generic code.
+        if turn < rules.object_checks:
+            errors += of_object + (strict if turn else [])
+        if turn < rules.change_checks:
+            errors += of_change + (strict if turn else [])
+    return errors
 
 
 def _differs(new: Document, old: Document, besides: frozenset[str]) -> bool:

@@ -42,7 +42,6 @@ def builtin_type(
             warn=checks.warn,
             has_generation=True,
             is_costly=True,  # There may be hundreds of rules to compile.
-            allows_unqualified_finalizers=True,
             blockers=definition_strategy.blockers,
             mark_deleted=definition_strategy.mark_deleted(brand),
             has_dependents=False,

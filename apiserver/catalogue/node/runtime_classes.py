@@ -52,6 +52,7 @@ def validate_runtime_class(document: Document, old: Document | None) -> Errors:
 
 
 _TOLERATION_KEY: Final = ("key", "operator", "value", "effect")
+_IN_GO: Final = ("Key", "Operator", "Value", "Effect", "TolerationSeconds")
 
 
 def _tolerations(path: str, tolerations: Sequence[Document]) -> Errors:
@@ -61,7 +62,8 @@ def _tolerations(path: str, tolerations: Sequence[Document]) -> Errors:
     for index, toleration in enumerate(tolerations):
         identity = tuple(toleration.get(field, "") for field in _TOLERATION_KEY)
         if identity in seen:
-            errors.append(duplicate(f"{path}[{index}]", toleration))
+            shown = dict(zip(_IN_GO, (*identity, toleration.get("tolerationSeconds")), strict=True))
+            errors.append(duplicate(f"{path}[{index}]", shown))
         seen.add(identity)
     return errors
 

@@ -155,9 +155,9 @@ _COUNTED_IN_BYTES: Final = ("memory", "ephemeral-storage")
 def _fractions(path: str, owner: Document, *fields: str) -> list[str]:
     """Warns of fractions in the amounts of these fields."""
     found: list[str] = []
-    for field in fields:
-        amounts = owner.get(field) or {}
-        for name in _COUNTED_IN_BYTES:
+    for name in _COUNTED_IN_BYTES:
+        for field in fields:
+            amounts = owner.get(field) or {}
             if name in amounts and not _is_whole(value := amounts[name]):
                 shown = f"{path}.{field}[{name}]"
                 found.append(f"{shown}: fractional byte value {quote(value)} is invalid, must be an integer")

@@ -70,3 +70,27 @@ def test_a_stored_object_may_keep_breaking_a_rule_that_ratchets() -> None:
 
 def test_a_subresource_with_rules_of_its_own_leaves_such_rules_out() -> None:
     assert not is_refused(new=True, old=False, update=UpdateStrategy())
+
+
+_LABEL: Final = "metadata.labels"
+_FINALIZER: Final = "metadata.finalizers"
+_STRICT: Final = "metadata.finalizers[0]"
+# How often the object and its change are checked, and the fields of the causes in their order.
+REPEATED: Final[dict[tuple[int, int], list[str]]] = {
+    (1, 2): [_LABEL, _FINALIZER, _LABEL, _LABEL, _STRICT],
+    (2, 1): [_LABEL, _FINALIZER, _LABEL, _LABEL, _FINALIZER, _STRICT],
+    (1, 1): [_LABEL, _FINALIZER, _LABEL],
+    (1, 0): [_LABEL, _FINALIZER],
+}
+
+
+@pytest.mark.parametrize(("checks", "fields"), REPEATED.items(), ids=map(str, REPEATED))
+def test_causes_of_metadata_are_repeated_as_kubernetes_repeats_them(
+    checks: tuple[int, int], fields: list[str]
+) -> None:
+    update = UpdateStrategy(object_checks=checks[0], change_checks=checks[1])
+    wrong = {"metadata": {**META, "labels": {"a": "-"}, "finalizers": ["-"]}, "odd": False}
+    stored = {"metadata": dict(META), "odd": False}
+    request = replace(REQUEST, update=update)
+    found = validate_update(request, wrong, stored, NOW, is_unchanged=False, is_bounded=True)
+    assert [error.field for error in found.errors] == fields

@@ -36,7 +36,12 @@ def test_invalid(changes: Changes, texts: list[str]) -> None:
 FIXED: Final[dict[str, tuple[Changes, list[str]]]] = {
     "tolerations, if they are right": (
         {"scheduling": {"tolerations": [EVICTED, EVICTED]}},
-        ['scheduling.tolerations[1]: Duplicate value: {"key":"k","operator":"Exists","effect":"NoExecute"}'],
+        [
+            (
+                'scheduling.tolerations[1]: Duplicate value: {"Key":"k","Operator":"Exists","Value":"",'
+                '"Effect":"NoExecute","TolerationSeconds":null}'
+            )
+        ],
     ),
     "a handler": ({"handler": "kata"}, ['handler: Invalid value: "kata": field is immutable']),
 }

@@ -71,13 +71,27 @@ WARNINGS: Final[dict[str, tuple[Document, Document, list[tuple[str, str]]]]] = {
             )
         ],
     ),
-    "half a byte": (
+    "half a byte, of memory first": (
         {},
-        {"containers": [container(resources={"requests": {"memory": "500m"}})]},
+        {
+            "containers": [
+                container(
+                    resources={
+                        "limits": {"ephemeral-storage": "1500m"},
+                        "requests": {"ephemeral-storage": "500m", "memory": "500m"},
+                    }
+                )
+            ]
+        },
         [
             (
-                "spec.containers[0].resources.requests[memory]",
-                'fractional byte value "500m" is invalid, must be an integer',
+                f"spec.containers[0].resources.{amount}",
+                f'fractional byte value "{value}" is invalid, must be an integer',
+            )
+            for amount, value in (
+                ("requests[memory]", "500m"),
+                ("limits[ephemeral-storage]", "1500m"),
+                ("requests[ephemeral-storage]", "500m"),
             )
         ],
     ),

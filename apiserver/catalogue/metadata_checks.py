@@ -1,0 +1,139 @@
+"""How often Kubernetes checks the metadata of each built-in type: an answer repeats each cause as often.
+
+Its generic code checks metadata and the change of it on every update, and most types do either again. Types
+whose own code does not, or does it with the rules of all API servers only, take finalizers without a domain.
+Source: pkg/registry/*/strategy.go and pkg/apis/*/validation, the calls of ValidateObjectMeta and
+ValidateObjectMetaUpdate (release 1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.registry.served_resource import Subresource
+from apiserver.registry.strategy import UpdateStrategy
+
+
+class MetadataChecks(NamedTuple):
+    """How often updates of a type, or of a subresource, check the metadata, and the change of it."""
+
+    of_object: int = 1
+    of_change: int = 2
+
+
+_DEFAULT: Final = MetadataChecks()
+_BOTH_TWICE: Final = MetadataChecks(2, 2)
+_OBJECT_TWICE: Final = MetadataChecks(2, 1)
+_ONCE: Final = MetadataChecks(1, 1)
+_THRICE: Final = MetadataChecks(3, 2)
+
+# By group and resource, as types have them, or else by those of the hub version; a subresource follows.
+_CHECKS: Final[Mapping[str, MetadataChecks]] = {
+    **dict.fromkeys(
+        (
+            "/configmaps",
+            "/endpoints",
+            "/namespaces",
+            "/nodes",
+            "/persistentvolumeclaims",
+            "/pods",
+            "/secrets",
+            "/serviceaccounts",
+            "apiregistration./apiservices",
+            "batch/jobs",
+            "certificates./certificatesigningrequests",
+            "certificates./certificatesigningrequests/approval",
+            "certificates./certificatesigningrequests/status",
+            "certificates./clustertrustbundles",
+            "networking./ingressclasses",
+            "networking./ingresses",
+            "networking./ipaddresses",
+            "node./runtimeclasses",
+            "rbac.authorization./clusterrolebindings",
+            "rbac.authorization./clusterroles",
+            "rbac.authorization./rolebindings",
+            "rbac.authorization./roles",
+            "resource./deviceclasses",
+            "resource./resourceclaimtemplates",
+            "storage./csistoragecapacities",
+            "storage./storageclasses",
+            "storage./volumeattributesclasses",
+            "storagemigration./storageversionmigrations",
+        ),
+        _BOTH_TWICE,
+    ),
+    **dict.fromkeys(
+        (
+            "/limitranges",
+            "admissionregistration./mutatingadmissionpolicies",
+            "admissionregistration./mutatingadmissionpolicybindings",
+            "admissionregistration./mutatingwebhookconfigurations",
+            "admissionregistration./validatingadmissionpolicies",
+            "admissionregistration./validatingadmissionpolicybindings",
+            "admissionregistration./validatingwebhookconfigurations",
+            "discovery./endpointslices",
+            "flowcontrol.apiserver./flowschemas",
+            "flowcontrol.apiserver./prioritylevelconfigurations",
+            "storage./csinodes",
+            "storage./volumeattachments",
+        ),
+        _OBJECT_TWICE,
+    ),
+    **dict.fromkeys(
+        (
+            "/events",
+            "admissionregistration./validatingadmissionpolicies/status",
+            "batch/cronjobs/status",
+            "internal.apiserver./storageversions",
+            "internal.apiserver./storageversions/status",
+            "policy/poddisruptionbudgets",
+            "policy/poddisruptionbudgets/status",
+        ),
+        _ONCE,
+    ),
+    "/persistentvolumes": MetadataChecks(3, 1),
+    # Stored as the core group's, but with checks of its own.
+    "events./events": _DEFAULT,
+    "apps/controllerrevisions": _THRICE,
+    "resource./resourceclaims": _THRICE,
+}
+# Types whose finalizers need no domain: groups, and resources of others.
+_ANY_FINALIZERS: Final = frozenset(
+    {
+        "/events",
+        "admissionregistration.",
+        "apiextensions.",
+        "apiregistration.",
+        "coordination.",
+        "node.",
+        "policy/poddisruptionbudgets",
+    }
+)
+
+
+def with_metadata_checks(builtin: BuiltinType, hub: BuiltinType) -> BuiltinType:
+    """Returns a type that checks metadata as often, and as strictly, as Kubernetes. hub: its hub version."""
+    key, strategy = f"{hub.group}/{hub.resource}", builtin.strategy
+    own = f"{builtin.group}/{builtin.resource}"
+    return replace(
+        builtin,
+        strategy=strategy._replace(
+            update=_counted(strategy.update, own if own in _CHECKS else key),
+            allows_unqualified_finalizers=hub.group in _ANY_FINALIZERS or key in _ANY_FINALIZERS,
+        ),
+        subresources=tuple(_subresource(each, f"{key}/{each.name}") for each in builtin.subresources),
+    )
+
+
+def _counted(update: UpdateStrategy, key: str) -> UpdateStrategy:
+    checks = _CHECKS.get(key, _DEFAULT)
+    return update._replace(object_checks=checks.of_object, change_checks=checks.of_change)
+
+
+def _subresource(subresource: Subresource, key: str) -> Subresource:
+    if subresource.update is None:
+        return subresource
+    return subresource._replace(update=_counted(subresource.update, key))
