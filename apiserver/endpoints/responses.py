@@ -458,7 +458,7 @@ def _forwarded_head(call: ApiCall, status: int, lines: Sequence[tuple[bytes, byt
     return b"".join(head)
 
 
-# All warnings of an answer have so much room; when it is used up they are cut, then left out.
+# All warnings of an answer have so much room: if they do not fit they are cut, then left out.
 # Source: k8s.io/apiserver, pkg/endpoints/filters/warning.go.
 WARNINGS_LENGTH_MAX: Final = 4 * 1024
 WARNING_CUT_LENGTH: Final = 256
@@ -470,16 +470,25 @@ def warning_values(texts: Sequence[str]) -> Iterable[bytes]:
     """Yields the values of the Warning headers of an answer.
 
     As in Kubernetes, empty texts, and those with control characters, are left out: tabs and line ends, too.
+    If the others do not fit, all of them are cut, from the first.
     """
-    room = WARNINGS_LENGTH_MAX
-    for text in dict.fromkeys(texts):  # each is told once
-        if not text or _UNTOLD.search(text):
-            continue
-        told = text if len(text) <= room else text[:WARNING_CUT_LENGTH]
-        if len(told) > room:
-            return
-        room -= len(told)
-        yield _warning(told)
+    different = [text for text in dict.fromkeys(texts) if text]  # each is told once
+    told = [text for text in different if not _UNTOLD.search(text)]
+    if sum(map(len, told)) > WARNINGS_LENGTH_MAX:
+        cut = (text[:WARNING_CUT_LENGTH] for text in different)
+        told = _fitting(text for text in cut if not _UNTOLD.search(text))
+    return map(_warning, told)
+
+
+def _fitting(texts: Iterable[str]) -> list[str]:
+    """Returns the texts up to the one with which the room is used up."""
+    fitting, length = [], 0
+    for text in texts:
+        fitting.append(text)
+        length += len(text)
+        if length >= WARNINGS_LENGTH_MAX:
+            break
+    return fitting
 
 
 def _warning(text: str) -> bytes:

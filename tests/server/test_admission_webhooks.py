@@ -238,6 +238,30 @@ def test_deletions_are_asked_about(api: Api, webhook: Webhook, namespace: str, k
     assert [each["request"].get("name") for _, each in webhook.asked] == ["a", None]
 
 
+REFUSALS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "what lists have": (
+        {"resourceVersion": "5", "continue": "c", "remainingItemCount": 0, "selfLink": "/x"},
+        {"selfLink": "/x", "resourceVersion": "5", "continue": "c", "remainingItemCount": 0},
+    ),
+    "what is empty": ({"resourceVersion": "", "continue": None}, {}),
+    "what objects have": ({"name": "a", "labels": {"a": "b"}}, {}),
+}
+
+
+@pytest.mark.parametrize("kind", ["Mutating", "Validating"])
+@pytest.mark.parametrize(("sent", "told"), REFUSALS.values(), ids=REFUSALS)
+def test_a_refusal_has_this_of_the_metadata_of_the_webhooks_status(
+    api: Api, webhook: Webhook, namespace: str, kind: str, sent: dict[str, Any], told: dict[str, Any]
+) -> None:
+    async def replying(_: str, review: Review) -> Reply:
+        return answer(review, allowed=False, status={"metadata": sent, "message": "no"})
+
+    webhook.replying = replying
+    configure(api, namespace, webhook.hook(namespace), kind=kind)
+    refused = api.post(config_maps(namespace), config_map())
+    assert (refused.status, refused.json["metadata"]) == (400, told)
+
+
 def test_a_deletion_cannot_be_changed(api: Api, webhook: Webhook, namespace: str) -> None:
     path = config_maps(namespace)
     api.post(path, config_map()).ok()

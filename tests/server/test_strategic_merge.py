@@ -55,6 +55,13 @@ def test_lists_are_merged_by_their_keys(api: Api, deployment: str) -> None:
     assert (patched["image"], patched["env"]) == ("i", [{"name": "B", "value": "3"}])
 
 
+def test_an_item_without_its_merge_key_is_invalid(api: Api, deployment: str) -> None:
+    """kube-apiserver answers 500 here: README says so."""
+    refused = api.patch(deployment, of_container(env=[{"value": "3"}]), STRATEGIC)
+    assert (refused.status, refused.reason) == (422, "Invalid")
+    assert "map: map[value:3] does not contain declared merge key: name" in refused.message
+
+
 def test_a_patch_that_changes_nothing_writes_nothing(api: Api, deployment: str) -> None:
     before = api.get(deployment).ok()
     for patch in ({}, None, of_container(), before):

@@ -28,6 +28,14 @@ CAUSES_MAX: Final = 1_000
 
 _STRING: Final = Schema(Kind.STRING, "string")
 _INT32: Final = Schema(Kind.INTEGER, "int32", bits=32)
+_LIST_META: Final = Schema(
+    Kind.STRUCT,
+    "v1.ListMeta",
+    fields={
+        **dict.fromkeys(("selfLink", "resourceVersion", "continue"), _STRING),
+        "remainingItemCount": Schema(Kind.INTEGER, "int64"),
+    },
+)
 _CAUSE: Final = Schema(
     Kind.STRUCT, "v1.StatusCause", fields=dict.fromkeys(("reason", "message", "field"), _STRING)
 )
@@ -45,7 +53,12 @@ _CHECK_STATUS: Final = SchemaCompiler().compile(
     Schema(
         Kind.STRUCT,
         "v1.Status",
-        fields={**dict.fromkeys(("message", "reason"), _STRING), "details": _DETAILS, "code": _INT32},
+        fields={
+            "metadata": _LIST_META,
+            **dict.fromkeys(("message", "reason"), _STRING),
+            "details": _DETAILS,
+            "code": _INT32,
+        },
     )
 )
 

@@ -50,6 +50,7 @@ _NO_VERSION: Final = (
 )
 _ADMISSION_GROUP: Final = "admission"
 _REGISTRATION_GROUP: Final = "admissionregistration"
+_LIST_META: Final = ("selfLink", "resourceVersion", "continue", "remainingItemCount")
 _EXEMPT: Final = frozenset(
     {
         "validatingwebhookconfigurations",
@@ -63,7 +64,7 @@ _EXEMPT: Final = frozenset(
 
 
 class AdmissionDenied(ApiError):
-    """A webhook has refused a write. Its Status is the webhook's."""
+    """A webhook has refused a write. Its Status is the webhook's, with what lists have of metadata."""
 
     def __init__(self, webhook: str, result: Document) -> None:
         reason = result.get("reason", "")
@@ -76,6 +77,8 @@ class AdmissionDenied(ApiError):
             details=details,
             retry_after_s=retry_after_s if retry_after_s > 0 else None,
         )
+        meta = result.get("metadata") or {}
+        self.list_meta = {field: meta[field] for field in _LIST_META if meta.get(field) not in ("", None)}
         self.code = code if 400 <= code <= 599 else 400
         self.reason = reason
 

@@ -35,8 +35,22 @@ def test_which_warnings_are_told(texts: Sequence[str], told: Sequence[str]) -> N
     assert [*warning_values(texts)] == [f'299 - "{each}"'.encode() for each in told]
 
 
-def test_what_is_not_told_takes_no_room() -> None:
-    long = "x" * WARNINGS_LENGTH_MAX
-    assert len([*warning_values([f"{long}\n", long])]) == 1
-    cut = [*warning_values(["a", long])]
-    assert cut[1] == b'299 - "%b"' % (b"x" * WARNING_CUT_LENGTH)
+X: Final = "x" * 3000
+Y: Final = "y" * 3000
+CUT: Final = WARNING_CUT_LENGTH
+LONG: Final[dict[str, tuple[Sequence[str], Sequence[str]]]] = {
+    "one that just fits": (["x" * WARNINGS_LENGTH_MAX], ["x" * WARNINGS_LENGTH_MAX]),
+    "two of which each would fit": ([X, Y], [X[:CUT], Y[:CUT]]),
+    "one is not told, and takes no room": ([f"{X}\n", Y], [Y]),
+    "it is told where only what is left of it counts": ([f"{X}\n", X, Y], [X[:CUT], X[:CUT], Y[:CUT]]),
+    "short ones stay as they are": (["a", X, Y, "b"], ["a", X[:CUT], Y[:CUT], "b"]),
+    "those after the last for which there is room": (
+        [f"{number:02}{X}" for number in range(20)],
+        [f"{number:02}{X}"[:CUT] for number in range(16)],
+    ),
+}
+
+
+@pytest.mark.parametrize(("texts", "told"), LONG.values(), ids=LONG)
+def test_if_warnings_do_not_fit_all_are_cut(texts: Sequence[str], told: Sequence[str]) -> None:
+    assert [*warning_values(texts)] == [f'299 - "{each}"'.encode() for each in told]

@@ -37,9 +37,13 @@ def test_an_answer() -> None:
 
 def test_of_a_status_counts_what_clients_know() -> None:
     causes = [{"message": "m", "other": 1}] * (CAUSES_MAX + 1)
-    status = {"code": 418, "metadata": 1, "details": {"causes": causes, "kind": None}}
-    found = told(review(status=status)).result
-    assert found == {"code": 418, "details": {"causes": [{"message": "m"}] * CAUSES_MAX}}
+    metadata = {"name": "a", "resourceVersion": "5"}
+    status = {"code": 418, "metadata": metadata, "details": {"causes": causes, "kind": None}, "other": 1}
+    assert told(review(status=status)).result == {
+        "code": 418,
+        "metadata": {"resourceVersion": "5"},
+        "details": {"causes": [{"message": "m"}] * CAUSES_MAX},
+    }
 
 
 def test_what_is_absent_is_no() -> None:
@@ -72,6 +76,7 @@ INVALID: dict[str, tuple[Any, bool, str]] = {
     "a status that is a text": (review(status="no"), True, "response.status is not an object"),
     "a message that is a number": (review(status={"message": 1}), True, "response.status: json: cannot"),
     "a code that is too large": (review(status={"code": 1 << 31}), True, "response.status: json: cannot"),
+    "metadata that is a number": (review(status={"metadata": 1}), True, "response.status: json: cannot"),
     "details that are a text": (review(status={"details": "no"}), True, "response.status: json: cannot"),
     "causes that are numbers": (
         review(status={"details": {"causes": [1]}}),

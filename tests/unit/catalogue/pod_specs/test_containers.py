@@ -229,6 +229,7 @@ CONTAINERS: Final[dict[str, tuple[Document, list[Expected]]]] = {
             (f"{C}.resizePolicy", "Required", ""),
         ],
     ),
+    "privileged, as if --allow-privileged=true were given": ({"securityContext": {"privileged": True}}, []),
     "security": (
         {
             "securityContext": {
