@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
+from apiserver.golang.formatting import HTML_ESCAPES
 from apiserver.golang.quoting import go_quote
 
 # Longer values are truncated, since messages go into logs and terminals.
@@ -142,13 +143,7 @@ def quote(value: object) -> str:
         text = orjson.dumps(value).decode()
     except TypeError:  # too deep
         return "{...}"
-    return truncated(text[: VALUE_LENGTH_MAX + 1].translate(_HTML))
-
-
-# Go escapes JSON for HTML.
-_HTML: Final = str.maketrans(
-    {"<": r"\u003c", ">": r"\u003e", "&": r"\u0026", "\u2028": r"\u2028", "\u2029": r"\u2029"}
-)
+    return truncated(text[: VALUE_LENGTH_MAX + 1].translate(HTML_ESCAPES))
 
 
 def truncated(text: str) -> str:

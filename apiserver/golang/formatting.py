@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any, Final
 
+import orjson
+
 # Longer or deeper values are truncated, since messages go into logs and terminals.
 TEXT_LENGTH_MAX: Final = 8_192
 TEXT_DEPTH_MAX: Final = 50
@@ -39,6 +41,17 @@ def go_type(value: Any) -> str:
             return "[]interface {}"
         case _:
             return "map[string]interface {}"
+
+
+# Go's JSON is safe to be put into HTML.
+HTML_ESCAPES: Final = str.maketrans(
+    {"<": r"\u003c", ">": r"\u003e", "&": r"\u0026", "\u2028": r"\u2028", "\u2029": r"\u2029"}
+)
+
+
+def go_json(value: Any) -> str:
+    """A value as JSON, as Go's encoder writes it. The order of fields is the caller's."""
+    return orjson.dumps(value).decode().translate(HTML_ESCAPES)
 
 
 def go_struct_fields(value: Any) -> Any:

@@ -9,8 +9,6 @@ from collections.abc import Container, Iterator
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-import orjson
-
 from apiserver.apiextensions.schema_rules.compilation import (
     SELF,
     CompilationResult,
@@ -23,8 +21,10 @@ from apiserver.cel.compatibility_version import ExpressionVersions
 from apiserver.cel.functions import UNBOUNDED
 from apiserver.cel.types import Type
 from apiserver.field_errors import FieldError, forbidden, invalid
+from apiserver.golang.formatting import go_json
 from apiserver.schema.custom.json_schema import JSONSchema, all_schemas
 from apiserver.schema.extensions import Extensions
+from apiserver.vocabulary import Document
 
 # The greatest estimated cost of one rule, for all values that it is evaluated for, and of all rules together.
 RULE_COST_MAX: Final = 10_000_000
@@ -228,18 +228,12 @@ def _over_budget(what: str, cost: int, limit: int) -> str:
 
 
 def _refused(field: str, rule: Rule, detail: str) -> FieldError:
-    return FieldError(field, "FieldValueInvalid", f"Invalid value: {_as_go_json(rule)}: {detail}")
+    return FieldError(field, "FieldValueInvalid", f"Invalid value: {go_json(_in_go(rule))}: {detail}")
 
 
-# Go's JSON is safe to be put into HTML.
-_HTML: Final = str.maketrans(
-    {"<": r"\u003c", ">": r"\u003e", "&": r"\u0026", "\u2028": r"\u2028", "\u2029": r"\u2029"}
-)
-
-
-def _as_go_json(rule: Rule) -> str:
-    """Returns a rule as Go shows the struct of it."""
-    shown = {
+def _in_go(rule: Rule) -> Document:
+    """Returns a rule as the struct of it in Go."""
+    return {
         "Rule": rule.rule,
         "Message": rule.message,
         "MessageExpression": rule.message_expression,
@@ -247,4 +241,3 @@ def _as_go_json(rule: Rule) -> str:
         "FieldPath": rule.field_path,
         "OptionalOldSelf": rule.optional_old_self,
     }
-    return orjson.dumps(shown).decode().translate(_HTML)

@@ -155,8 +155,8 @@ def _nodes(spec: Document) -> Errors:
         errors += [invalid("spec.nodeName", name, problem) for problem in names.dns_subdomain(name)]
     if (selector := spec.get("nodeSelector")) is not None:
         errors += validate_node_selector("spec.nodeSelector", selector)
-        terms = selector.get("nodeSelectorTerms") or []
-        if len(terms) != 1:
+        terms = selector.get("nodeSelectorTerms")
+        if len(terms or ()) != 1:
             path = "spec.nodeSelector.nodeSelectorTerms"
             errors.append(invalid(path, terms, "must have exactly one node selector term"))
     errors += [

@@ -11,8 +11,6 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-import orjson
-
 from apiserver.catalogue.autoscaling.horizontal_pod_autoscalers.validation import (
     EMPTY_STATUS,
     complete_metrics,
@@ -28,6 +26,7 @@ from apiserver.catalogue.common.annotation_values import (
     quantity,
     text,
 )
+from apiserver.golang.formatting import go_json
 from apiserver.meta import timestamps
 from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
@@ -64,14 +63,19 @@ def to_v1(document: Document) -> None:
         METRICS: [_flat(metric, _SPECS) for metric in others],
         CURRENT_METRICS: [_flat(metric, _STATUSES) for metric in current],
         BEHAVIOR: behavior and _flat_behavior(behavior),
-        CONDITIONS: conditions,
+        CONDITIONS: [_ordered(condition, _CONDITION) for condition in conditions],
     }
-    _annotate(document, {name: orjson.dumps(value).decode() for name, value in hidden.items() if value})
+    _annotate(document, {name: go_json(value) for name, value in hidden.items() if value})
     document["spec"], document["status"] = shown_spec, shown_status
 
 
 def _only(value: Document, fields: tuple[str, ...]) -> Document:
     return {field: value[field] for field in fields if value.get(field) is not None}
+
+
+def _ordered(value: Document, fields: tuple[str, ...]) -> Document:
+    """Returns a structure of these fields in the order that they have in Go, as annotations show it."""
+    return {field: value[field] for field in fields if field in value}
 
 
 def _is_cpu(metric: Document) -> bool:
@@ -165,6 +169,9 @@ def _selector(value: Any) -> Document:
     return read | ({"matchExpressions": requirements} if requirements else {})
 
 
+_CONDITION: Final = ("type", "status", "lastTransitionTime", "reason", "message", "observedGeneration")
+
+
 def _conditions(value: Any) -> list[Document]:
     read = []
     for condition in list_of(value):
@@ -185,23 +192,40 @@ def _conditions(value: Any) -> list[Document]:
 # ---- metrics
 
 
+def _ordered_reference(reference: Document) -> Document:
+    return _ordered(reference, ("kind", "name", "apiVersion"))
+
+
+def _ordered_selector(selector: Document) -> Document:
+    shown = _ordered(selector, ("matchLabels", "matchExpressions"))
+    if labels := shown.get("matchLabels"):
+        shown["matchLabels"] = dict(sorted(labels.items()))
+    if requirements := shown.get("matchExpressions"):
+        shown["matchExpressions"] = [_ordered(each, ("key", "operator", "values")) for each in requirements]
+    return shown
+
+
 class _Part(NamedTuple):
     """A field of a metric's source.
 
     name: in v1. path: in v2. read: checks and completes it. empty: shown in v1 where it is absent.
+    order: puts what is in it into Go's order.
     """
 
     name: str
     path: tuple[str, ...]
     read: Callable[[Any], Any]
     empty: Any = None
+    order: Callable[[Any], Any] | None = None
 
 
 _Sources = Mapping[str, tuple[_Part, ...]]
 
 _METRIC: Final = _Part("metricName", ("metric", "name"), text, "")
-_SELECTOR: Final = _Part("selector", ("metric", "selector"), _selector)
-_DESCRIBED: Final = _Part("target", ("describedObject",), _reference, {"kind": "", "name": ""})
+_SELECTOR: Final = _Part("selector", ("metric", "selector"), _selector, order=_ordered_selector)
+_DESCRIBED: Final = _Part(
+    "target", ("describedObject",), _reference, {"kind": "", "name": ""}, _ordered_reference
+)
 _RESOURCE: Final = _Part("name", ("name",), text, "")
 _CONTAINER: Final = _Part("container", ("container",), text, "")
 _TARGET_RESOURCE: Final = (
@@ -257,7 +281,7 @@ def _flat(metric: Document, sources: _Sources) -> Document:
     shown: Document = {"type": metric.get("type", "")}
     for source, parts in sources.items():
         if source in metric:
-            values = {part.name: at(metric[source], *part.path) for part in parts}
+            values = {part.name: _shown(part, at(metric[source], *part.path)) for part in parts}
             empty = {part.name: copy.copy(part.empty) for part in parts if part.empty is not None}
             shown[source] = {
                 name: value if value is not None else empty[name]
@@ -265,6 +289,10 @@ def _flat(metric: Document, sources: _Sources) -> Document:
                 if value is not None or name in empty
             }
     return shown
+
+
+def _shown(part: _Part, value: Any) -> Any:
+    return value if value is None or part.order is None else part.order(value)
 
 
 def flat_metrics(metrics: list[Document], *, are_current: bool = False) -> list[Document]:
@@ -345,7 +373,7 @@ _POLICY: Final = {
 
 def behavior_text(behavior: Document) -> str:
     """Returns what stands in the annotation of older versions."""
-    return orjson.dumps(_flat_behavior(behavior)).decode()
+    return go_json(_flat_behavior(behavior))
 
 
 def behavior_of_text(annotation: str | None) -> Document | None:

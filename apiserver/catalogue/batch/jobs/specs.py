@@ -205,7 +205,7 @@ def _validate_exit_codes(path: str, requirement: Document, containers: Collectio
         errors.append(invalid(f"{path}.containerName", container, text))
     values_path = f"{path}.values"
     if not values:
-        errors.append(invalid(values_path, values, "at least one value is required"))
+        errors.append(invalid(values_path, requirement.get("values"), "at least one value is required"))
     elif len(values) > EXIT_CODES_MAX:
         return [*errors, too_many(values_path, len(values), EXIT_CODES_MAX)]
     seen: set[int] = set()

@@ -379,3 +379,35 @@ def test_rows_are_the_same_in_both_versions() -> None:
         "Replicas": 0,
         "Age": "60s",
     }
+
+
+def test_annotations_of_v1_have_the_order_and_the_escapes_of_gos_encoder() -> None:
+    """So that clients who compare texts see no change. The values are those of a kube-apiserver 1.36."""
+    selector = {
+        "matchExpressions": [{"values": ["q", "p"], "operator": "In", "key": "z"}],
+        "matchLabels": {"b": "1", "a": "2"},
+    }
+    metric = {
+        "type": "Object",
+        "object": {
+            "describedObject": {"name": "n", "apiVersion": "a/v1", "kind": "K"},
+            "metric": {"selector": selector, "name": "m"},
+            "target": {"value": "2k", "type": "Value"},
+        },
+    }
+    conditions = [
+        {"message": "a <b> & c", "status": "True", "type": "A", "lastTransitionTime": None, "reason": "r"}
+    ]
+    document = V2.created(AUTOSCALER, {"spec.metrics": [metric]}).document
+    document["status"]["conditions"] = conditions
+    versions.to_v1(document)
+    annotations = document["metadata"]["annotations"]
+    assert annotations[versions.METRICS] == (
+        '[{"type":"Object","object":{"target":{"kind":"K","name":"n","apiVersion":"a/v1"},"metricName":"m",'
+        '"targetValue":"2k","selector":{"matchLabels":{"a":"2","b":"1"},"matchExpressions":[{"key":"z",'
+        '"operator":"In","values":["q","p"]}]}}}]'
+    )
+    assert annotations[versions.CONDITIONS] == (
+        '[{"type":"A","status":"True","lastTransitionTime":null,"reason":"r",'
+        '"message":"a \\u003cb\\u003e \\u0026 c"}]'
+    )
