@@ -24,6 +24,8 @@ from apiserver.vocabulary import Document
 PRINTED_BYTES_MAX: Final = 1024 * 1024
 # A log is made anew for each request.
 LINES_MAX: Final = 10_000
+# Of a command, whose steps need not write anything.
+STEPS_MAX: Final = 50_000
 SECOND_NS: Final = 1_000_000_000
 _NOT_STARTED: Final = {
     "ErrImagePull": "image can't be pulled",
@@ -156,7 +158,9 @@ def printed_lines(program: Program, clock: VirtualClock) -> list[Line]:
     pending: dict[int, bytes] = {}
     try:
         step = next(program)
-        while printed < PRINTED_BYTES_MAX and len(found) < LINES_MAX:
+        for _ in range(STEPS_MAX):
+            if printed >= PRINTED_BYTES_MAX or len(found) >= LINES_MAX:
+                break
             match step:
                 case Output(stream, data):
                     printed += len(data)

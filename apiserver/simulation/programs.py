@@ -23,6 +23,8 @@ NOT_FOUND: Final = 127
 LINE_BYTES_MAX: Final = 16 * 1024
 # The directories of a container that has nothing else.
 _ROOT: Final = ("bin", "dev", "etc", "home", "lib", "proc", "root", "run", "sys", "tmp", "usr", "var")
+# The last second that a date can have.
+_LAST_S: Final = 253_402_300_799.0
 _SLEEP_UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 _DATE: Final = "%a %b %e %H:%M:%S UTC %Y"
 
@@ -230,7 +232,7 @@ def _date(arguments: Sequence[str], environment: Environment, _: Stdin) -> Progr
         return None
 
     def told() -> Program:
-        now = datetime.fromtimestamp(environment.clock(), UTC)
+        now = datetime.fromtimestamp(min(environment.clock(), _LAST_S), UTC)
         text = first + "".join(_DATE_FORMATS[each[0]](now) + each[1:] for each in rest)
         yield Output(STDOUT, f"{text}\n".encode())
         return 0

@@ -35,6 +35,8 @@ _DEPTH_MAX: Final = 5
 # A script is looked through before it runs, each command in the whole table.
 SCRIPT_LENGTH_MAX: Final = LINE_BYTES_MAX
 COMMANDS_MAX: Final = 100
+# The same of all scripts in a script together: variables may have scripts that run each other many times.
+ALL_COMMANDS_MAX: Final = 500
 # What the variables of a command may have, as a kernel bounds its arguments.
 EXPANDED_LENGTH_MAX: Final = 128 * 1024
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -95,6 +97,8 @@ class _Shell:
     def __init__(self, environment: Environment, stdin: Stdin) -> None:
         self._environment = environment
         self._stdin = stdin
+        # How many commands may still be looked through before the next one runs.
+        self._left = ALL_COMMANDS_MAX
 
     def start(self, words: Sequence[str], depth: int = 0) -> Program:
         """Returns the program of a command. depth: of the scripts that it is in. Raises NotUnderstood."""
@@ -113,6 +117,9 @@ class _Shell:
         if depth == _DEPTH_MAX:
             raise NotUnderstood
         commands = parse(script)
+        self._left -= len(commands)
+        if self._left < 0:
+            raise NotUnderstood
         for each in commands:
             self._require_understood(each, depth + 1)
         return self._script(commands, stops="e" in words[1], depth=depth + 1)
@@ -143,16 +150,21 @@ class _Shell:
         """Runs commands in a row, and returns the last exit code, and whether the shell is left.
 
         status: the exit code of what ran before. stops: at the first failure that nobody asks about.
-        Raises NotUnderstood when it comes to a command that is not.
+        A command may be unknown only here: its words may have the exit code of the one before.
         """
         for number, each in enumerate(commands):
             if (each.connector == "&&" and status) or (each.connector == "||" and not status):
                 continue
             yield Pause(0.0)
-            words = self._expanded(each.words, status)
-            if words[:1] == ["exit"]:
-                return _exit_code(words, status), True
-            status = yield from self._program(each, words, depth)
+            self._left = ALL_COMMANDS_MAX
+            try:
+                words = self._expanded(each.words, status)
+                if words[:1] == ["exit"]:
+                    return _exit_code(words, status), True
+                program = self._program(each, words, depth)
+            except NotUnderstood:
+                program = _redirected(_not_found(each.text), each.streams)
+            status = yield from program
             is_asked = number + 1 < len(commands) and commands[number + 1].connector in ("&&", "||")
             if status and stops and not is_asked:
                 return status, True
@@ -181,11 +193,10 @@ class _Shell:
         if line.strip() and (listed := self._listed((line.strip(),), line)) is not None:
             return (yield from listed_program(listed, self._stdin)), False
         try:
-            return (yield from self._run(parse(line), status))
+            commands = parse(line)
         except NotUnderstood:
-            shown = line.strip()[:_SHOWN_LENGTH_MAX]
-            yield Output(STDERR, f"sh: {shown}: not found\n".encode("utf-8", "surrogateescape"))
-            return NOT_FOUND, False
+            return (yield from _not_found(line.strip())), False
+        return (yield from self._run(commands, status))
 
     def _expanded(self, words: Sequence[Word], status: int) -> list[str]:
         """Returns words with the values of their variables. What is not quoted falls apart at blanks.
@@ -218,6 +229,13 @@ class _Shell:
             if not is_empty:
                 expanded += fields
         return expanded
+
+
+def _not_found(text: str) -> Program:
+    """text: of a command that nobody knows."""
+    shown = text[:_SHOWN_LENGTH_MAX]
+    yield Output(STDERR, f"sh: {shown}: not found\n".encode("utf-8", "surrogateescape"))
+    return NOT_FOUND
 
 
 def _redirected(program: Program, streams: Mapping[int, int | None]) -> Program:

@@ -111,7 +111,9 @@ async def forward_channels(channels: Channels, ports: Sequence[int], pod_ports: 
                 client.arrived.get_nowait()  # Nobody waits for room any more.
 
     async def forward_all() -> None:
-        await asyncio.gather(*map(forward, range(len(ports))))
+        async with asyncio.TaskGroup() as tasks:
+            for number in range(len(ports)):
+                tasks.create_task(forward(number))
 
     async def receive() -> None:
         while True:
@@ -120,12 +122,14 @@ async def forward_channels(channels: Channels, ports: Sequence[int], pod_ports: 
             if data and not is_error and 0 <= number < len(clients) and not clients[number].is_over:
                 await clients[number].arrived.put(data)
 
-    with contextlib.suppress(ClientGone, OSError):
+    try:
         for number, port in enumerate(ports):
             begin = port.to_bytes(2, "little")
             await channels.send(2 * number, begin)
             await channels.send(2 * number + 1, begin)
         await first_of(forward_all(), receive())
+    except* (ClientGone, OSError):
+        pass
 
 
 # ---- over SPDY

@@ -183,7 +183,7 @@ class Session:
             self._changed.clear()
             await self._changed.wait()
         data = self._inputs.popleft()
-        self._unread -= len(data)
+        self._unread -= _size(data)
         self._has_room.set()
         return data
 
@@ -224,7 +224,13 @@ class Session:
             await self._has_room.wait()
         if data and self._inputs and 0 < len(self._inputs[-1]) < PIECE_BYTES:
             self._inputs[-1] += data
+            self._unread += len(data)
         else:
             self._inputs.append(data)
-        self._unread += len(data)
+            self._unread += _size(data)
         self._changed.set()
+
+
+def _size(data: bytes) -> int:
+    """Returns what an input counts. The end of the input is one, too: ^D may be typed without end."""
+    return max(1, len(data))

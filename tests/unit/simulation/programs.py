@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from apiserver.simulation import shell
@@ -39,10 +39,11 @@ def run(
     *,
     commands: Sequence[dict[str, Any]] = (),
     is_terminal: bool = False,
+    variables: Mapping[str, str] = VARIABLES,
 ) -> End | None:
     """Runs a command to its end; None if it is not understood. inputs: then its input has ended."""
     table = read_commands(list(commands)) if commands else ()
-    environment = Environment(VARIABLES, table, lambda: NOW_S, is_terminal)
+    environment = Environment(variables, table, lambda: NOW_S, is_terminal)
     program = shell.start(words, environment, Stdin(is_terminal=is_terminal))
     if program is None:
         return None

@@ -13,6 +13,7 @@ import pytest
 from apiserver.meta import timestamps
 from apiserver.simulation.logs import (
     SECOND_NS,
+    STEPS_MAX,
     Line,
     LogOptions,
     LogReader,
@@ -25,7 +26,7 @@ from apiserver.simulation.logs import (
     run_of,
     written_lines,
 )
-from apiserver.simulation.programs import STDERR, STDOUT, Environment, Stdin
+from apiserver.simulation.programs import STDERR, STDOUT, Environment, Pause, Program, Stdin
 from apiserver.simulation.shell import start
 from apiserver.vocabulary import Document
 from tests.unit.simulation.pods import NOW_S, pod
@@ -134,6 +135,24 @@ def test_the_lines_that_a_command_prints() -> None:
         Line(2.0, STDOUT, b"1700000002\n"),
         Line(2.0, STDOUT, b"d"),
     ]
+
+
+def test_a_command_that_prints_nothing_ends() -> None:
+    def idle() -> Program:
+        while True:
+            yield Pause(1.0)
+
+    clock = VirtualClock(NOW_S)
+    assert printed_lines(idle(), clock) == []
+    assert clock.now == NOW_S + STEPS_MAX
+
+
+def test_no_date_is_later_than_the_last() -> None:
+    clock = VirtualClock(NOW_S)
+    program = start(["sh", "-c", "date +%Y"], Environment({}, (), clock), Stdin())
+    assert program is not None
+    clock.now = 1e12
+    assert printed_lines(program, clock) == [Line(0.0, STDOUT, b"9999\n")]
 
 
 # ---- which run

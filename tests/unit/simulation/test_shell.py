@@ -115,6 +115,12 @@ def test_a_script_that_is_too_large_is_not_understood(script: str) -> None:
     assert run(["sh", "-c", script]) is None
 
 
+def test_scripts_that_run_each_other_many_times_are_not_understood() -> None:
+    variables = {"A": 'sh -c "$B";' * COMMANDS_MAX, "B": 'sh -c "$C";' * COMMANDS_MAX, "C": "true"}
+    assert run(["sh", "-c", 'sh -c "$A"'], variables=variables) is None
+    assert run(["sh", "-c", 'sh -c "$C";' * COMMANDS_MAX], variables=variables) == End(0)
+
+
 def test_options_that_a_shell_has_not() -> None:
     assert run(["sh", "/script"]) is None
     assert run(["sh", "-x", "-c", "true"]) is None
@@ -124,11 +130,16 @@ TABLE: Final = (
     {"command": "uptime", "stdout": "up\n", "exitCode": 2},
     {"command": "if [ -s /x ]; then cat /x; fi", "stdout": "{}"},
     {"command": "kill *", "exitCode": 1},
+    {"command": "report 0"},
 )
 IN_SCRIPTS: Final = {
     "one of several": ("uptime; echo $?", End(0, b"up\n2\n")),
     "the whole": ("if [ -s /x ]; then cat /x; fi", End(0, b"{}")),
     "of what the shell does not understand": ("kill -2 $(pgrep sh)", End(1)),
+    "not known with this exit code": (
+        "report $?; false; report $?; echo $?; false; report $? 2>/dev/null",
+        End(127, b"127\n", b"sh: report $?: not found\n"),
+    ),
 }
 
 
@@ -148,7 +159,8 @@ TYPED: Final = {
         [b"nothing\n", b"a | b\n", b"echo $?\n"],
         End(0, b"127\n", b"sh: nothing: not found\nsh: a | b: not found\n"),
     ),
-    "what comes before that": ([b"echo a; nothing\n"], End(127, b"a\n", b"sh: echo a; nothing: not found\n")),
+    "what comes before that": ([b"echo a; nothing\n"], End(127, b"a\n", b"sh: nothing: not found\n")),
+    "what comes after that": ([b"nothing; echo a\n"], End(0, b"a\n", b"sh: nothing: not found\n")),
     "a line of the table": ([b"if [ -s /x ]; then cat /x; fi\n", b"uptime\n", b"exit\n"], End(2, b"{}up\n")),
     "input of a command": ([b"cat\nb\n", b"c\n"], End(0, b"b\nc\n")),
     "empty lines": ([b"\n \n"], End(0)),
