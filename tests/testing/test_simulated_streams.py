@@ -90,6 +90,10 @@ def await_phase(server: ApiServer, phase: str) -> None:
     server.wait_for("Pod", "p", "default", until=lambda it: it["status"].get("phase") == phase)
 
 
+def _restarts(pod: dict[str, Any]) -> int:
+    return sum(each["restartCount"] for each in pod["status"].get("containerStatuses", ()))
+
+
 def log(server: ApiServer, query: str = "") -> tuple[int, str]:
     """Returns the status and the text of a log, or what a refusal says."""
     code, answer = server.request("GET", f"{PODS}/p/log?{query}")
@@ -151,7 +155,11 @@ def test_logs_of_the_runs_of_a_container(tmp_path: Path) -> None:
         'stages: [{times: 1, phase: Failed, log: "no database\\n"}, {phase: Running, log: "ready\\n"}]'
     )
     with ApiServer(flags=["--simulate-nodes=1", f"--simulate-stages={stages}"]) as server:
-        run_pod(server)
+        add_pod(server)
+        # Its first run may be ready for a moment before it fails.
+        server.wait_for(
+            "Pod", "p", "default", until=lambda it: _restarts(it) > 0 and is_condition_true(it, "Ready")
+        )
         assert log(server) == (200, "ready\n")
         assert log(server, "previous=true") == (200, "no database\n")
 
