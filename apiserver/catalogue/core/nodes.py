@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from apiserver.catalogue import subresources
 from apiserver.catalogue.builtin_type import CORE, DEFAULT_GATES, BuiltinType, field_text, status_subresource
-from apiserver.catalogue.common.annotation_values import Unreadable, list_of, object_of, read
+from apiserver.catalogue.common.annotation_values import Unreadable, list_of, object_of, read, text
 from apiserver.catalogue.pod_specs.resource_requirements import validate_amount
 from apiserver.catalogue.pod_specs.scheduling import TAINT_EFFECTS
 from apiserver.features.gates import FeatureGates
@@ -57,6 +57,7 @@ def builtin_type(gates: FeatureGates = DEFAULT_GATES) -> BuiltinType:
 
 _NOT_READY: Final = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 _TAINTS: Final = "scheduler.alpha.kubernetes.io/taints"
+_TAINT_FIELDS: Final = ("key", "value", "effect", "timeAdded")
 _AVOIDED_PODS: Final = "scheduler.alpha.kubernetes.io/preferAvoidPods"
 _POD_CIDRS_KEPT: Final = 'node updates may not change podCIDR except from "" to valid'
 _PROVIDER_KEPT: Final = 'node updates may not change providerID except from "" to valid'
@@ -119,20 +120,26 @@ def _annotations(document: Document) -> Errors:
     """Checks what nodes had in annotations before they had fields for it."""
     annotations, path = at(document, "metadata", "annotations") or {}, "metadata.annotations"
     errors: Errors = []
-    if text := annotations.get(_TAINTS):
+    if annotation := annotations.get(_TAINTS):
         try:
-            taints = [object_of(each) for each in read(text, list_of)]
+            taints = [_taint(each) for each in read(annotation, list_of)]
         except Unreadable:
             return [invalid(path, _TAINTS, "must be the JSON of a list of taints")]
         errors += _taints(f"{path}.{_TAINTS}", taints)
-    if text := annotations.get(_AVOIDED_PODS):
+    if annotation := annotations.get(_AVOIDED_PODS):
         try:
-            avoided = read(text, object_of).get("preferAvoidPods") or []
+            avoided = read(annotation, object_of).get("preferAvoidPods") or []
             for index, each in enumerate(map(object_of, list_of(avoided))):
                 errors += _avoided_pods(f"{path}.{_AVOIDED_PODS}[{index}]", each)
         except Unreadable:
             errors.append(invalid(f"{path}.AvoidPods", _AVOIDED_PODS, "must be the JSON of AvoidPods"))
     return errors
+
+
+def _taint(value: Any) -> Document:
+    """Returns a taint with those of its fields that are set, all of them text. Raises Unreadable."""
+    found = object_of(value)
+    return {field: text(found[field]) for field in _TAINT_FIELDS if found.get(field) is not None}
 
 
 def _avoided_pods(path: str, entry: Document) -> Errors:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from apiserver.catalogue.pod_specs import resource_requirements
@@ -39,8 +40,8 @@ _MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
 class PodContext(NamedTuple):
     """What a container's rules need to know of its pod.
 
-    volumes: those that are valid, by name; all_volumes: those that are not, too. claims: the names of its
-    resource claims. system: its operating system, if it has said so.
+    volumes: those that are valid, by name; all_volumes: all, by name. claims: the names of its resource
+    claims. system: its operating system, if it has said so.
     has_containers: false for a PodPreset: privileges are checked in the pods that it is put into.
     """
 
@@ -50,7 +51,7 @@ class PodContext(NamedTuple):
     grace_s: int | None
     restart_policy: str
     has_host_users: bool
-    all_volumes: Iterable[Document] = ()
+    all_volumes: Mapping[str, Document] = MappingProxyType({})
     system: str | None = None
     has_containers: bool = True
 
@@ -366,17 +367,16 @@ def _value_from(path: str, source: Document, value: str, pod: PodContext) -> Err
     return errors
 
 
-def _file_key(path: str, reference: Document, volumes: Iterable[Document]) -> Errors:
+def _file_key(path: str, reference: Document, volumes: Mapping[str, Document]) -> Errors:
     """Checks where a variable is in a file: in a volume that the pod has for itself."""
     errors = named(f"{path}.key", reference.get("key"), relaxed_env_name)
     name = reference.get("volumeName", "")
     errors += named(f"{path}.volumeName", name, names.dns_label)
     file = reference.get("path")
     errors += validate_no_backsteps(f"{path}.path", file) if file else [required(f"{path}.path")]
-    found = [volume for volume in volumes if volume.get("name", "") == name]
-    if not found:
+    if (volume := volumes.get(name)) is None:
         errors.append(not_found(f"{path}.volumeName", name))
-    elif found[-1].get("emptyDir") is None:
+    elif volume.get("emptyDir") is None:
         errors.append(invalid(f"{path}.volumeName", name, "referenced volume must be of type emptyDir"))
     return errors
 

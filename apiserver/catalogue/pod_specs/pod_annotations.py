@@ -6,7 +6,7 @@ Source: pkg/apis/core/validation, ValidatePodSpecificAnnotations and what calls 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
@@ -79,7 +79,7 @@ _OF_TOLERATIONS: Final = {
 def _tolerations(path: str, text: str, options: PodValidationOptions) -> Errors:
     """Checks tolerations in JSON, which pods had before there was a field for them."""
     try:
-        tolerations = [_toleration(each) for each in orjson.loads(text) or ()]
+        tolerations = [_toleration(each) for each in _list(orjson.loads(text), "core.Toleration")]
     except orjson.JSONDecodeError as error:
         return [invalid(path, TOLERATIONS, syntax_error(error, text.encode("utf-8", "replace")))]
     except TypeError as error:
@@ -88,8 +88,17 @@ def _tolerations(path: str, text: str, options: PodValidationOptions) -> Errors:
     return validate_tolerations(where, tolerations, has_comparisons=options.toleration_comparisons)
 
 
+def _list(value: Any, item: str) -> Sequence[Any]:
+    """Returns the items of a list; none for null. item: their type in Go. Raises TypeError."""
+    if not isinstance(value, list | None):
+        raise TypeError(f"json: cannot unmarshal {json_type(value)} into Go value of type []{item}")
+    return value or ()
+
+
 def _toleration(value: Any) -> Document:
-    """Returns a toleration with the fields that it has. Raises TypeError."""
+    """Returns a toleration with the fields that it has; none for null. Raises TypeError."""
+    if value is None:
+        return {}
     if not isinstance(value, dict):
         raise TypeError(f"json: cannot unmarshal {json_type(value)} into Go value of type core.Toleration")
     found = {

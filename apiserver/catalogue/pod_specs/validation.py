@@ -92,7 +92,7 @@ def spec_errors(path: str, spec: Document, pod: PodIdentity | None, options: Pod
         grace_s=spec.get("terminationGracePeriodSeconds"),
         restart_policy=spec.get("restartPolicy", ""),
         has_host_users=spec.get("hostUsers", True),
-        all_volumes=spec.get("volumes") or (),
+        all_volumes={volume.get("name", ""): volume for volume in spec.get("volumes") or ()},
         system=spec["os"].get("name") if "os" in spec else None,
     )
     if "resourceClaims" in spec:

@@ -94,7 +94,7 @@ def _validate_change(new: Document, old: Document) -> Errors:
 
 
 # Each of a thousand equal terms has an error for each one before it.
-_DUPLICATES_MAX: Final = 100
+_ERRORS_MAX: Final = 100
 
 
 def _topologies(document: Document) -> Errors:
@@ -119,8 +119,10 @@ def _topologies(document: Document) -> Errors:
             demands[key] = frozenset(values)
         identity = frozenset(demands.items())
         repeated = duplicate(f"{where}.matchLabelExpressions", "")
-        errors += [repeated] * min(seen[identity], _DUPLICATES_MAX)
+        errors += [repeated] * min(seen[identity], _ERRORS_MAX)
         seen[identity] += 1
+        if len(errors) >= _ERRORS_MAX:
+            break
     return errors
 
 

@@ -6,6 +6,7 @@ Source: pkg/registry/core/pod, strategy.go, and pkg/apis/core/validation, Valida
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from collections.abc import Collection
 from typing import Final
 
 from apiserver.catalogue.core.pods.rules import PodRules
@@ -76,8 +77,7 @@ def validate_pod_status(rules: PodRules, new: Document, old: Document) -> Errors
     errors += _claim_statuses(status, spec)
     if "extendedResourceClaimStatus" in status:
         errors += _extended_resources("status.extendedResourceClaimStatus", status, spec)
-    for where, each in items(status, "nodeAllocatableResourceClaimStatuses", "status"):
-        errors += _node_allocatable(where, each, status, spec)
+    errors += _node_allocatable_claims(status, spec)
     addresses = AddressChecks(not rules.specs.options.unusual_addresses)
     errors += _addresses("podIPs", status, old_status, addresses)
     host_ips = status.get("hostIPs") or []
@@ -163,12 +163,22 @@ def _extended_resources(path: str, status: Document, spec: Document) -> Errors:
     return errors + named(f"{path}.resourceClaimName", claim.get("resourceClaimName"), names.dns_subdomain)
 
 
-def _node_allocatable(path: str, each: Document, status: Document, spec: Document) -> Errors:
-    """Checks which of a node's own resources a pod gets by a claim."""
-    name, resources = each.get("resourceClaimName", ""), each.get("resources") or {}
-    known = {claim.get("resourceClaimName") for claim in spec.get("resourceClaims") or ()} | {
-        claim.get("resourceClaimName") for claim in status.get("resourceClaimStatuses") or ()
+def _node_allocatable_claims(status: Document, spec: Document) -> Errors:
+    known = {
+        claim.get("resourceClaimName")
+        for claims in (spec.get("resourceClaims"), status.get("resourceClaimStatuses"))
+        for claim in claims or ()
     }
+    return [
+        error
+        for where, each in items(status, "nodeAllocatableResourceClaimStatuses", "status")
+        for error in _node_allocatable(where, each, known)
+    ]
+
+
+def _node_allocatable(path: str, each: Document, known: Collection[str | None]) -> Errors:
+    """Checks which of a node's own resources a pod gets by a claim. known: the names of its claims."""
+    name, resources = each.get("resourceClaimName", ""), each.get("resources") or {}
     errors = [] if name else [required(f"{path}.resourceClaimName", "must not be empty")]
     if name not in known:
         errors.append(invalid(f"{path}.resourceClaimName", name, "no mapping found in pod reference"))
@@ -266,9 +276,10 @@ _HEALTH_MESSAGE_BYTES_MAX: Final = 1024
 def _allocated(path: str, status: Document, container: Document | None) -> Errors:
     """Checks the health of what a container has been allocated. container: None if the spec lacks it."""
     errors: Errors = []
+    claims = _claims_of(container or {})
     for where, resource in items(status, "allocatedResourcesStatus", path):
         name = resource.get("name", "")
-        if container is not None and (text := _not_asked_for(name, container)):
+        if container is not None and (text := _not_asked_for(name, container, claims)):
             errors.append(invalid(f"{where}.name", name, text))
         seen: set[str] = set()
         for place, each in items(resource, "resources", where):
@@ -285,16 +296,19 @@ def _allocated(path: str, status: Document, container: Document | None) -> Error
     return errors
 
 
-def _not_asked_for(name: str, container: Document) -> str:
-    """Returns what is wrong with the name of an allocated resource; empty if the container asks for it."""
-    resources = container.get("resources") or {}
-    if not name.startswith("claim:"):
-        is_known = name in (resources.get("requests") or ())
-        return "" if is_known else "must match one of the container's resource requests"
-    claims = {
+def _claims_of(container: Document) -> Collection[str]:
+    """Returns the resource claims of a container as its status names them."""
+    return {
         f"claim:{claim.get('name', '')}" + (f"/{claim['request']}" if claim.get("request") else "")
-        for claim in resources.get("claims") or ()
+        for claim in at(container, "resources", "claims") or ()
     }
+
+
+def _not_asked_for(name: str, container: Document, claims: Collection[str]) -> str:
+    """Returns what is wrong with the name of an allocated resource; empty if the container asks for it."""
+    if not name.startswith("claim:"):
+        is_known = name in (at(container, "resources", "requests") or ())
+        return "" if is_known else "must match one of the container's resource requests"
     if name in claims:
         return ""
     return (

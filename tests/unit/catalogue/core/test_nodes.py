@@ -60,6 +60,17 @@ def at(document: Document, path: str) -> Any:
 
 _CIDR: Final = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 
+TAINTS: Final = "scheduler.alpha.kubernetes.io/taints"
+
+
+def annotated(taints: str) -> Changes:
+    return {"metadata.annotations": {TAINTS: taints}}
+
+
+NO_TAINTS: Final = (
+    'metadata.annotations: Invalid value: "scheduler.alpha.kubernetes.io/taints": must be the JSON of a list'
+)
+
 INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
     "a good one": ({}, []),
     "an effect is one of three": (
@@ -89,6 +100,21 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
                 "taints must be unique by key and effect pair"
             )
         ],
+    ),
+    "a taint in an annotation is checked": (
+        annotated('[{"key": "k", "effect": "X"}]'),
+        [f'metadata.annotations.{TAINTS}[0].effect: Unsupported value: "X": supported values: '],
+    ),
+    "a taint in an annotation has text for its key": (annotated('[{"key": 5}]'), [NO_TAINTS]),
+    "a taint in an annotation has text for its effect": (
+        annotated('[{"key": "k", "effect": []}]'),
+        [NO_TAINTS],
+    ),
+    "a taint in an annotation is an object": (annotated("[null]"), [NO_TAINTS]),
+    "taints in an annotation are a list": (annotated("5"), [NO_TAINTS]),
+    "a taint in an annotation may have more fields": (
+        annotated('[{"key": "k", "value": null, "effect": "NoExecute", "more": 5}]'),
+        [],
     ),
     "amounts are not negative": (
         {"status.capacity": {"cpu": "-1"}, "status.allocatable": {"cpu": "1"}},

@@ -351,6 +351,37 @@ ANNOTATIONS: Final[dict[str, tuple[Document, list[Expected]]]] = {
         {_TOLERATIONS: "[1]"},
         [("metadata.annotations", "Invalid", "json: cannot unmarshal number into Go value of type")],
     ),
+    "tolerations that are no list": (
+        {_TOLERATIONS: '{"key": "a"}'},
+        [
+            (
+                "metadata.annotations",
+                "Invalid",
+                "cannot unmarshal object into Go value of type []core.Toleration",
+            )
+        ],
+    ),
+    "tolerations that are a number": (
+        {_TOLERATIONS: "0"},
+        [
+            (
+                "metadata.annotations",
+                "Invalid",
+                "cannot unmarshal number into Go value of type []core.Toleration",
+            )
+        ],
+    ),
+    "no tolerations": ({_TOLERATIONS: "null"}, []),
+    "a toleration that is null": (
+        {_TOLERATIONS: "[null]"},
+        [
+            (
+                f"metadata.annotations.{_TOLERATIONS}[0].operator",
+                "Invalid",
+                "operator must be Exists when `key`",
+            )
+        ],
+    ),
     "tolerations that are wrong": (
         {_TOLERATIONS: '[{"Key": "a b", "operator": "Exists"}]'},
         [(f"metadata.annotations.{_TOLERATIONS}[0].key", "Invalid", "name part must consist of")],
