@@ -136,7 +136,7 @@ def without_nulls(value: Any) -> Any:
 def exactly_one(path: str, document: Document, fields: Sequence[str]) -> Errors:
     """One of some fields is set: the object at `path` is a union of them."""
     every = ", ".join(f"`{each}`" for each in fields)
-    told = [f"`{each}`" for each in fields if document.get(each) is not None]
+    told = [each for each in fields if document.get(each) is not None]
     if not told:
         return [invalid(path, "", f"must specify one of: {every}")]
     if len(told) > 1:

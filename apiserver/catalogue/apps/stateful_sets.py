@@ -152,7 +152,11 @@ def _validate_strategy(strategy: Document) -> Errors:
         case "OnDelete":
             if rolling is not None:
                 text = "only allowed for updateStrategy 'RollingUpdate'"
-                return [invalid(f"{path}.rollingUpdate", go_struct_fields(rolling), text)]
+                shown = {
+                    "Partition": rolling.get("partition") or 0,
+                    "MaxUnavailable": rolling.get("maxUnavailable"),
+                }
+                return [invalid(f"{path}.rollingUpdate", shown, text)]
             return []
         case "RollingUpdate":
             return _validate_rolling(f"{path}.rollingUpdate", rolling) if rolling is not None else []

@@ -15,7 +15,6 @@ from apiserver.catalogue.removed_versions.current_types import CurrentTypes
 from apiserver.catalogue.storagemigration.storage_version_migrations import (
     GROUP,
     RESOURCE,
-    validate_migration,
     validate_migration_update,
 )
 from apiserver.field_errors import Errors, required
@@ -54,10 +53,11 @@ def _rename(document: Document, fields: Mapping[str, str]) -> None:
 
 
 def _validate(document: Document) -> Errors:
-    errors = validate_migration(document)
-    if not at(document, "spec", "resource", "version"):
-        errors.append(required("spec.resource.version", "version is required"))
-    return errors
+    return [
+        required(f"spec.resource.{field}", f"{field} is required")
+        for field in ("resource", "version")
+        if not at(document, "spec", "resource", field)
+    ]
 
 
 def _validate_update(new: Document, old: Document) -> Errors:

@@ -79,23 +79,25 @@ def validate_controller(document: Document) -> Errors:
 def _count(document: Document) -> Errors:
     path, count = f"spec.{_TEMPLATES}", len(at(document, "spec", _TEMPLATES) or ())
     if not count:
-        return [required(path, "must have at least one item")]
+        return [required(path)]
     return [too_many(path, count, _TEMPLATES_MAX)] if count > _TEMPLATES_MAX else []
 
 
 def _templates(document: Document) -> Errors:
     if len(at(document, "spec", _TEMPLATES) or ()) > _TEMPLATES_MAX:
         return []
+    duplicates: Errors = []
     errors: Errors = []
     seen: set[str] = set()
     for where, template in items(document.get("spec", {}), _TEMPLATES, "spec"):
-        name = template.get("name", "")
+        name, policy = template.get("name", ""), template.get("schedulingPolicy") or {}
         errors += named(f"{where}.name", name, names.dns_label)
         if name in seen:
-            errors.append(duplicate(where, name))
+            shown = {"name": name, "schedulingPolicy": policy, "schedulingConstraints": None}
+            duplicates.append(duplicate(where, shown))
         seen.add(name)
-        errors += validate_policy(f"{where}.schedulingPolicy", template.get("schedulingPolicy") or {})
-    return errors
+        errors += validate_policy(f"{where}.schedulingPolicy", policy)
+    return duplicates + errors
 
 
 # ---- v1alpha1

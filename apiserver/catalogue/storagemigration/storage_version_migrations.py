@@ -11,9 +11,9 @@ from typing import Final
 
 from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_without_metadata
 from apiserver.field_errors import Errors, invalid, required
-from apiserver.meta import table
+from apiserver.meta import names, table
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
-from apiserver.validation.checks import IMMUTABLE
+from apiserver.validation.checks import IMMUTABLE, named
 from apiserver.validation.conditions import validate_conditions
 from apiserver.validation.documents import at
 from apiserver.vocabulary import Document
@@ -49,9 +49,13 @@ def builtin_type() -> BuiltinType:
 
 
 def validate_migration(document: Document) -> Errors:
-    if at(document, "spec", "resource", "resource"):
-        return []
-    return [required("spec.resource.resource", "resource is required")]
+    """Checks the names of a group and a resource as those of an APIService and a definition."""
+    path, target = "spec.resource", at(document, "spec", "resource") or {}
+    if resource := target.get("resource"):
+        errors = named(f"{path}.resource", resource, names.dns1035_label)
+    else:
+        errors = [required(f"{path}.resource", "resource is required to be set")]
+    return errors + named(f"{path}.group", target.get("group"), names.dns_subdomain, is_required=False)
 
 
 def validate_migration_update(

@@ -19,7 +19,6 @@ from apiserver.field_errors import (
     too_long,
     too_many,
 )
-from apiserver.golang.formatting import go_struct_fields
 from apiserver.meta import names
 from apiserver.validation.checks import non_negative, one_of
 from apiserver.validation.documents import at, items, join
@@ -224,7 +223,11 @@ def _validate_exit_codes(path: str, requirement: Document, containers: Collectio
 def _validate_success_policy(path: str, spec: Document) -> Errors:
     policy = spec["successPolicy"]
     if spec.get("completionMode") != "Indexed":
-        return [invalid(path, go_struct_fields(policy), "requires indexed completion mode")]
+        shown = [
+            {"SucceededIndexes": rule.get("succeededIndexes"), "SucceededCount": rule.get("succeededCount")}
+            for rule in policy.get("rules") or ()
+        ]
+        return [invalid(path, {"Rules": shown}, "requires indexed completion mode")]
     rules, path = policy.get("rules") or [], f"{path}.rules"
     errors: Errors = []
     if not rules:

@@ -292,7 +292,7 @@ INVALID: Final[dict[str, tuple[str, Changes, list[str]]]] = {
         {"spec.updateStrategy": {"type": "OnDelete", "rollingUpdate": {"partition": 1}}},
         [
             (
-                'spec.updateStrategy.rollingUpdate: Invalid value: {"Partition":1}: '
+                'spec.updateStrategy.rollingUpdate: Invalid value: {"Partition":1,"MaxUnavailable":null}: '
                 "only allowed for updateStrategy 'RollingUpdate'"
             )
         ],

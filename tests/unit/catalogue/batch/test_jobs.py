@@ -170,7 +170,12 @@ INVALID_JOBS: Final[dict[str, tuple[Changes, list[str]]]] = {
     ),
     "a job succeeds early only by its indexes": (
         {"spec.successPolicy.rules": [{"succeededCount": 1}]},
-        ['spec.successPolicy: Invalid value: {"Rules":[{"SucceededCount":1}]}: requires indexed completion'],
+        [
+            (
+                'spec.successPolicy: Invalid value: {"Rules":[{"SucceededIndexes":null,"SucceededCount":1}]}'
+                ": requires indexed completion"
+            )
+        ],
     ),
     "indexes that count are there": (
         {**INDEXED, "spec.successPolicy.rules": [{"succeededIndexes": "0-9"}]},

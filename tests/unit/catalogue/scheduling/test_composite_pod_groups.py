@@ -39,7 +39,7 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
     "no policy": ({POLICY: {}}, [f'{POLICY}: Invalid value: "": must specify one of: `basic`, `gang`']),
     "two policies": (
         {f"{POLICY}.basic": {}},
-        [f'{POLICY}: Invalid value: "{{`basic`, `gang`}}": must specify exactly one of: `basic`, `gang`'],
+        [f'{POLICY}: Invalid value: "{{basic, gang}}": must specify exactly one of: `basic`, `gang`'],
     ),
     "no number of groups": (
         {f"{POLICY}.gang": {}},

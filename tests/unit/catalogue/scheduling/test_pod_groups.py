@@ -47,7 +47,7 @@ INVALID: Final[dict[str, tuple[OldKind, Changes, list[str]]]] = {
     "two policies": (
         POD_GROUP,
         {f"{POLICY}.basic": {}},
-        [f'{POLICY}: Invalid value: "{{`basic`, `gang`}}": must specify exactly one of: `basic`'],
+        [f'{POLICY}: Invalid value: "{{basic, gang}}": must specify exactly one of: `basic`'],
     ),
     "no number of pods": (
         POD_GROUP,
@@ -75,7 +75,7 @@ INVALID: Final[dict[str, tuple[OldKind, Changes, list[str]]]] = {
     "no templates": (
         WORKLOAD,
         {"spec.podGroupTemplates": []},
-        ["spec.podGroupTemplates: Required value: must have at least one item"],
+        ["spec.podGroupTemplates: Required value"],
     ),
     "too many templates": (
         WORKLOAD,
@@ -85,7 +85,12 @@ INVALID: Final[dict[str, tuple[OldKind, Changes, list[str]]]] = {
     "a template twice": (
         WORKLOAD,
         {"spec.podGroupTemplates": [TEMPLATE, TEMPLATE]},
-        ['spec.podGroupTemplates[1]: Duplicate value: "workers"'],
+        [
+            (
+                'spec.podGroupTemplates[1]: Duplicate value: {"name":"workers",'
+                '"schedulingPolicy":{"gang":{"minCount":3}},"schedulingConstraints":null}'
+            )
+        ],
     ),
     "a template without anything": (
         WORKLOAD,

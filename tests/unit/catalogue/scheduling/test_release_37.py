@@ -64,7 +64,7 @@ INVALID: Final[dict[str, tuple[OldKind, Changes, list[str]]]] = {
     "two modes": (
         POD_GROUP,
         {"spec.disruptionMode": {"single": {}, "all": {}}},
-        ['spec.disruptionMode: Invalid value: "{`single`, `all`}": must specify exactly one of: `single`'],
+        ['spec.disruptionMode: Invalid value: "{single, all}": must specify exactly one of: `single`'],
     ),
     "a priority that is too high": (
         POD_GROUP,
@@ -397,7 +397,7 @@ TREE_CHANGES: Final[dict[str, tuple[Changes, list[str]]]] = {
         {TEMPLATES: [{**TEMPLATE, "name": "plain"}]},
         [
             f"{TEMPLATES}[0]: Forbidden: item may not be added",
-            'spec: Invalid value: "{`podGroupTemplates`, `compositePodGroupTemplates`}": must specify exa',
+            'spec: Invalid value: "{podGroupTemplates, compositePodGroupTemplates}": must specify exa',
         ],
     ),
 }

@@ -24,7 +24,12 @@ def migration(**resource: str) -> Document:
 def test_it_names_a_resource() -> None:
     assert validate_migration(migration(group="", resource="secrets")) == []
     (error,) = validate_migration(migration(group="apps", resource=""))
-    assert str(error) == "spec.resource.resource: Required value: resource is required"
+    assert str(error) == "spec.resource.resource: Required value: resource is required to be set"
+
+
+def test_it_names_what_may_be_a_resource() -> None:
+    errors = validate_migration(migration(group="A_", resource="a/b"))
+    assert [error.field for error in errors] == ["spec.resource.resource", "spec.resource.group"]
 
 
 def test_the_resource_stays() -> None:
