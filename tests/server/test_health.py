@@ -76,9 +76,11 @@ def test_healthy(api: Api, endpoint: str) -> None:
 
 
 @each_endpoint
-@pytest.mark.parametrize("query", ["verbose", "verbose=true", "verbose=1", "verbose="])
+@pytest.mark.parametrize(
+    "query", ["verbose", "verbose=true", "verbose=1", "verbose=", "verbose=0", "verbose=false"]
+)
 def test_verbose(api: Api, endpoint: str, query: str) -> None:
-    """Rows N03, N06: a line for each check."""
+    """Rows N03, N06: a line for each check, whatever is said of `verbose`, as in Kubernetes."""
     answer = api.get(f"/{endpoint}?{query}")
     assert (answer.status, answer.body.decode()) == (200, report(endpoint))
 
