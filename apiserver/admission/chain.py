@@ -1,9 +1,10 @@
 """Runs admission plugins, which may change or refuse writes.
 
 Mutating admission comes first, validating admission once the resource's own rules have been applied; both
-call plugins in their order, and time them. Checks are part of these rules, which need more than the object;
-no plugin that can be disabled has any. Which plugins handle a write depends on its resource, subresource
-and operation alone, and is cached: where there are none, admission costs a lookup and a microsecond.
+call plugins in their order, and time them. Plugins that cannot be disabled may also check: they add errors to
+those of the resource's own rules, where these depend on more than the object. Which plugins handle a write
+depends on its resource, subresource and operation alone, and is cached: where there are none, admission costs
+a lookup and a microsecond.
 Source: k8s.io/apiserver, pkg/admission.
 """
 

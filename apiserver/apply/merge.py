@@ -150,9 +150,10 @@ def _element(item: Any, type_def: TypeDef, index: int) -> str:
 # ---- pruning
 
 
-# An apply removes what its manager owned before and does not apply any more, in three steps on the whole
-# object: without all of the manager's fields; with those again that somebody owns; and, of what is lacking
-# then, without the manager's alone. So what nobody owns stays if it is not inside of what goes.
+# An apply removes what its manager owned before and no longer applies. It takes three steps, each on the
+# whole object: remove all fields of the manager; add back those that any manager owns; and add back all that
+# the first step removed beside the manager's own fields. So a field without an owner stays, unless it is
+# inside of one that is removed.
 
 
 def without_fields(whole: Document, fields: FieldSet, type_def: TypeDef, *, left: Any = None) -> Document:

@@ -309,7 +309,7 @@ def _reconciled(managed: ManagedFields, version: TypeVersion) -> ManagedFields:
 # ---- apply
 
 
-# Of metadata, what nobody applies or gives up. A webhook converts nothing without it.
+# The metadata that no manager applies or gives up. A webhook cannot convert an object without it.
 _IDENTITY: Final[FieldSet] = {
     "f:metadata": dict.fromkeys(
         ("f:creationTimestamp", "f:generation", "f:name", "f:namespace", "f:resourceVersion", "f:uid"), LEAF

@@ -3,7 +3,7 @@
 The fields and their gates are in gated_fields.txt. The rule is the same for all kinds: the server removes a
 field of a feature that is off from what a client sends, unless the stored object already uses the feature.
 Then the field may also change, so that objects survive a gate that was on for a while. Source: api_changes.md
-of the guide for Kubernetes' contributors, "Alpha, Beta, and Stable Versions", and the files that the table
+of the Kubernetes contributor guide, "Alpha, Beta, and Stable Versions", and the files that the table
 names.
 """
 

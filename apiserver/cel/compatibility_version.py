@@ -43,8 +43,8 @@ class CompatibilityVersion(NamedTuple):
     def has(self, since: Release, gate: str = "") -> bool:
         """Tells whether new expressions may use a part of the language.
 
-        since: the release that has brought it. gate: it alone decides, if there is one: whoever turns on an
-        alpha feature wants its library, though an older server has not got it.
+        since: the release that introduced it. gate: if there is one, it alone decides: users who enable an
+        alpha feature want its library even if an older server does not have it.
         """
         return gate in self.gates if gate else since <= self.release
 

@@ -6,9 +6,8 @@ outcome: mostly the object conforms, and then reads copy bytes as they do for bu
 or is converted, its view is cached beside it as long as the cache has room.
 
 The order is Kubernetes': a stored object is pruned and defaulted by the schema of its own version, converted,
-and pruned by that of the client's version, whose defaults nobody has sent and nobody stored. What is written
-has the defaults of the version that it was sent in; it is converted, and pruned by the schema of the storage
-version.
+and pruned by that of the client's version, without its defaults. What is written has the defaults of the
+version that it was sent in; it is converted, and pruned by the schema of the storage version.
 Source: k8s.io/apiextensions-apiserver, pkg/apiserver/customresource_handler.go.
 """
 

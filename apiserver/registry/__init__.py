@@ -17,7 +17,7 @@
     findings          what a validation found: errors, warnings, or that it takes too long for the event loop
     declarative_validation  compares what checks find with what the declared rules of a type find
     field_managers    who owns which fields after a write
-    owner_conversions  what a webhook has to convert before owners in other versions can be told
+    owner_conversions  what a webhook has to convert to find the owners of fields in other versions
     delete_path       runs deletions
     deletion          the rules of deletions: finalizers, grace periods, when an object may go
     allocations       values that one object has and no other may have, as cluster IPs

@@ -1,7 +1,7 @@
-"""Conversions by a webhook, for whoever tells the owners of fields in several versions. Row F30.
+"""Conversions by a webhook that are needed to find the owners of fields in several versions. Row F30.
 
-Owners are told by pure functions, perhaps in a thread. Where these need a document that only a webhook can
-convert, they raise `ConversionsNeeded`, and are called again once it has been converted.
+Pure functions find the owners, perhaps in a thread. Where they need a document that only a webhook can
+convert, they raise `ConversionsNeeded`, and are called again once the webhook has converted it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from apiserver.registry.size_class import size_class, size_class_of_document
 from apiserver.registry.version_codec import BesideLoop
 from apiserver.vocabulary import Document
 
-# How often one write asks. Beyond that, versions differ in their name alone.
+# How often one write may ask a webhook. After that, versions are taken to differ in their name alone.
 ROUNDS_MAX: Final = 32
 
 # A document as JSON, and the apiVersion that it is converted to.

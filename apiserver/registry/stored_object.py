@@ -455,7 +455,7 @@ class ObjectDecoder:
         prefix, kind = self._prefix, known.kind
         if kind is not None:
             return not key.startswith(kind.folder, len(prefix))
-        # A version of a built-in type that cannot be read is told as such.
+        # A version of a built-in type that cannot be read has an error of its own.
         return known.other is None and self._kinds.is_builtin((resource_of(prefix, key) or "")[len(prefix) :])
 
     def forget_versions(self) -> None:

@@ -68,8 +68,8 @@ class UpdateStrategy(NamedTuple):
     expressions: the rules of the type's schema that are expressions.
     compares_old: whether they compare new values with old ones (transition rules): they may refuse also what
         does not change.
-    checks_object: whether the object as a whole is checked, too (`Strategy.validate`), and warned about. Of
-        statuses it is not: who reports what is may not know how to mend what is wished for.
+    checks_object: whether the object as a whole is checked, too (`Strategy.validate`), and warned about. A
+        status update does not check it: its writer may be unable to correct the spec.
     warn: (new, old): what the client should know of the change, if the object is not checked.
     raises_generation: whether a change counts in metadata.generation, if the type has that.
     resets, writes: the paths of what this endpoint leaves as it is, or of all that it writes; see

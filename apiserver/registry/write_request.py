@@ -35,7 +35,7 @@ class Admission(Protocol):
         ...
 
     async def check(self, new: Document, old: Document | None) -> Sequence[FieldError]:
-        """Return what is wrong with what is about to be written that its own rules cannot tell."""
+        """Return the errors in what is about to be written that depend on more than the object itself."""
         ...
 
     async def validate(self, new: Document | None, old: Document | None) -> Sequence[str]:

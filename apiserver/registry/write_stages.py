@@ -90,7 +90,7 @@ def validate_create(request: WriteRequest, document: Document, is_bounded: bool)
     ]
     if strategy.declared is not None:
         errors = strategy.declared(errors, document, None)
-    # Last, as in Kubernetes: the rules of the kind tell more.
+    # Last, as in Kubernetes: the rules of the kind are more specific.
     errors = errors or object_meta.validate_path_segments(document["metadata"])
     if errors:
         return Findings(errors)
@@ -244,7 +244,7 @@ def own(draft: Draft, new: Document, old: Document | None, manage_fields: Manage
 
 
 def check_mutated(request: WriteRequest, new: Document, old: Document | None) -> None:
-    """Require that admission has not moved an object, and put it where it is to be if that is not said.
+    """Require that admission has not moved an object, and set its namespace if that is missing.
 
     Raises BadRequest, MutatedVersion.
     """

@@ -1,8 +1,8 @@
 """Compiles a schema to a check of the types in a stored document, which Go's decoder would refuse.
 
-It is for values that somebody else may have put into the store. Unlike `compile`, which makes documents of
-clients what is stored, it prunes nothing, sets no defaults and leaves out what a decoder passes over: unknown
-fields and null. So it takes a tenth of the time, which counts where all that is in a store is read.
+It is for values that another program may have written to the store. Unlike `compile`, which turns documents
+of clients into what is stored, it prunes nothing, sets no defaults, and skips what a decoder skips: unknown
+fields and null. So it takes a tenth of the time, which matters when the whole store is read.
 """
 
 from __future__ import annotations

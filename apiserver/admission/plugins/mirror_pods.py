@@ -1,4 +1,4 @@
-"""What mirror pods refer to: they may refer to nothing, since their nodes could read it.
+"""Finds the API objects that a mirror pod refers to. It must refer to none: its node could read them.
 
 Source: kubernetes, pkg/api/pod/util.go (HasAPIObjectReference).
 """

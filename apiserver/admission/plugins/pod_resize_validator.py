@@ -23,7 +23,7 @@ from apiserver.vocabulary import Document, GroupResource
 _SYSTEM_LABEL: Final = "kubernetes.io/os"
 _NO_CAPACITY: Final = "NodeCapacity"
 _UNSUPPORTED: Final = "UnsupportedPlatform"
-# What is looked at, and the scale of the units in which it is told.
+# The resources that are compared, and the scale of the units in which errors show them.
 _SCALES: Final = MappingProxyType({"cpu": 1_000, "memory": 1})
 _NOTHING: Final = dict.fromkeys(_SCALES, Quantity(Decimal()))
 

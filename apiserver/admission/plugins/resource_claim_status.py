@@ -1,8 +1,8 @@
 """Restricts who may change which part of a ResourceClaim's status.
 
-An allocation and its consumers are the scheduler's, and the state of a device is its driver's: permission for
-the status alone is not enough. These are not plugins that can be disabled; Kubernetes checks in the storage
-of the type, if the gate DRAResourceClaimGranularStatusAuthorization is on.
+The scheduler writes the allocation and its consumers, and a driver the state of its devices: permission for
+the status alone is not enough. This check cannot be disabled like a plugin, since Kubernetes has it in the
+storage of the type. It depends on the gate DRAResourceClaimGranularStatusAuthorization.
 Source: k8s.io/kubernetes, pkg/registry/resource/authorization.go (release 1.36).
 """
 

@@ -114,7 +114,7 @@ class ResourceQuota(Plugin):
         evaluator, now = QuotaEvaluator(attributes.resource.group_resource, self._brand), self._clock()
 
         def usage(quota: Document) -> dict[str, str] | None:
-            # What a volume has got by now is no wish that could be refused.
+            # A status reports what a volume has: it is charged, but cannot be refused.
             is_limited = subresource != "status"
             return usage_after_write(quota, evaluator, new, old, now, is_limited=is_limited)
 

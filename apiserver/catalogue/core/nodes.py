@@ -94,7 +94,7 @@ def prepare_node_create(document: Document) -> None:
 
 
 def validate_node(document: Document, old: Document | None, *, addresses: AddressChecks) -> Errors:
-    """Checks a node. What the check of a change finds, too, is told twice: Kubernetes does both."""
+    """Checks a node. Errors that the check of a change finds, too, are repeated, as in Kubernetes."""
     spec = document.get("spec") or {}
     errors = _annotations(document) + _taints("metadata.taints", spec.get("taints") or ())
     errors += _resources(document)

@@ -41,7 +41,7 @@ class PodContext(NamedTuple):
     """What a container's rules need to know of its pod.
 
     volumes: those that are valid, by name; all_volumes: all, by name. claims: the names of its resource
-    claims. system: its operating system, if it has said so.
+    claims. system: its operating system, if it names one.
     has_containers: false for a PodPreset: privileges are checked in the pods that it is put into.
     """
 

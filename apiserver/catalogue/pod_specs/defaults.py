@@ -87,7 +87,7 @@ def _volume(volume: Document) -> None:
 
 # ---- Pods
 
-# What init containers were before they had a field: no kubelet is to find it.
+# Annotations that held init containers before there was a field. They are dropped: kubelets would read them.
 _OF_INIT_CONTAINERS: Final = frozenset(
     f"pod.{stage}.kubernetes.io/init-{what}"
     for stage in ("alpha", "beta")

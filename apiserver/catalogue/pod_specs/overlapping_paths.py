@@ -14,8 +14,8 @@ from apiserver.vocabulary import Document
 # The path of a file, the name of its kind of source, and its source.
 _File: TypeAlias = tuple[str, str, Document]
 
-# Thousands of files may have one path, and each two of them would be told.
-_PAIRS_TOLD_MAX: Final = 32
+# Thousands of files may have the same path, and each pair of them is a warning.
+_PAIRS_SHOWN_MAX: Final = 32
 # What has files by the keys of an object: its name, and the field that names the object in a volume.
 _KEYED: Final = {
     "configMap": ("ConfigMap", "name"),
@@ -100,8 +100,8 @@ def _overlaps(files: list[_File]) -> list[tuple[_File, _File]]:
     for path, index in ordered:
         while around and not path.startswith(around[-1][0]):
             around.pop()
-        pairs += [(max(index, other), min(index, other)) for _, other in around[:_PAIRS_TOLD_MAX]]
+        pairs += [(max(index, other), min(index, other)) for _, other in around[:_PAIRS_SHOWN_MAX]]
         around.append((path, index))
-        if len(pairs) >= _PAIRS_TOLD_MAX:
+        if len(pairs) >= _PAIRS_SHOWN_MAX:
             break
-    return [(files[later], files[earlier]) for later, earlier in sorted(pairs)[:_PAIRS_TOLD_MAX]]
+    return [(files[later], files[earlier]) for later, earlier in sorted(pairs)[:_PAIRS_SHOWN_MAX]]

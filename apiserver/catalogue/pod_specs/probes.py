@@ -18,7 +18,7 @@ class LifecycleContext(NamedTuple):
     """What lifecycle handlers depend on.
 
     grace_s: how long the pod takes to end. may_be_zero: whether a sleep may take no time. system: that of
-    the pod, if it has said so.
+    the pod, if it names one.
     """
 
     grace_s: int | None
@@ -93,7 +93,7 @@ def validate_lifecycle(path: str, lifecycle: Document, context: LifecycleContext
 def _stop_signal(path: str, signal: str, system: str | None) -> Errors:
     if system is None:
         return [forbidden(path, "may not be set for containers with empty `spec.os.name`")]
-    supported = _SIGNALS.get(system, (signal,))  # Another system is told of elsewhere.
+    supported = _SIGNALS.get(system, (signal,))  # Other systems are refused elsewhere.
     return [] if signal in supported else [not_supported(path, signal, supported)]
 
 

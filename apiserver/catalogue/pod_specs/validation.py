@@ -37,7 +37,7 @@ _SECONDS_MAX: Final = (1 << 31) - 1
 
 
 class PodIdentity(NamedTuple):
-    """The pod of a spec. name: empty if it has none yet. is_static: a kubelet has made it of a file."""
+    """The pod of a spec. name: empty if it has none yet. is_static: a kubelet created it from a file."""
 
     name: str
     is_static: bool

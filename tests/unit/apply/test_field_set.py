@@ -219,7 +219,7 @@ METADATA: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize(("meta", "text"), METADATA.values(), ids=METADATA)
-def test_metadata_of_a_wrong_type_is_refused_though_nobody_owns_it(meta: Any, text: str) -> None:
+def test_metadata_of_a_wrong_type_is_refused_even_without_owners(meta: Any, text: str) -> None:
     with pytest.raises(SchemaMismatch) as refused:
         to_field_set(thing_of() | {"metadata": meta}, TYPE_DEF)
     assert str(refused.value) == text

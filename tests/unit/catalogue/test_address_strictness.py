@@ -204,7 +204,7 @@ def test_what_is_stored_may_stay(place: Place, text: str, problem: str) -> None:
 
 
 @pytest.mark.parametrize("place", [*IPS.values(), *CIDRS.values()], ids=[*IPS, *CIDRS])
-def test_what_is_right_is_taken(place: Place) -> None:
+def test_valid_addresses_are_accepted(place: Place) -> None:
     is_range = place in CIDRS.values()
     assert written(place, "10.0.0.0/16" if is_range else "10.0.2.3") == []
 
@@ -225,7 +225,7 @@ WARNED: Final = {
 
 
 @pytest.mark.parametrize(("name", "warning"), WARNED.items(), ids=WARNED)
-def test_unusual_spellings_are_warned_of(name: str, warning: tuple[str, str]) -> None:
+def test_unusual_spellings_cause_warnings(name: str, warning: tuple[str, str]) -> None:
     place = (IPS | CIDRS)[name]
     path, what = warning
     text, canonical = ("FD00::/64", "fd00::/64") if name in CIDRS else ("FD00::1", "fd00::1")

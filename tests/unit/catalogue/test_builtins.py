@@ -279,7 +279,7 @@ ANSWERED_BY_DELETE: Final = {
 
 
 @each_resource
-def test_what_a_put_needs_and_may_create_and_a_delete_answers(resource: ServedResource) -> None:
+def test_unconditional_updates_create_on_update_and_answers_to_deletes(resource: ServedResource) -> None:
     """Rows A03, L02, G04: kind by kind as in Kubernetes, in all versions."""
     strategy, kind = resource.strategy, resource.kind
     assert strategy.allows_unconditional_update is (kind not in CONDITIONAL)

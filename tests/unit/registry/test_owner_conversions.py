@@ -81,7 +81,7 @@ async def test_one_conversion_is_asked_for_where_it_is_needed() -> None:
         conversions.convert(document(2), to=resource(two), by_name=by_name)
 
 
-async def test_a_webhook_is_not_told_of_owners() -> None:
+async def test_a_webhook_does_not_get_managed_fields() -> None:
     two = _Version("v2")
     conversions = OwnerConversions(is_required=True)
     owned = document()
@@ -93,7 +93,7 @@ async def test_a_webhook_is_not_told_of_owners() -> None:
     assert owned["metadata"]["managedFields"] == [{"manager": "a"}]
 
 
-async def test_a_failure_is_told_if_the_conversion_is_required() -> None:
+async def test_a_failed_conversion_is_reported_if_it_is_required() -> None:
     two = _Version("v2", fails=True)
     with pytest.raises(ConversionsNeeded) as needed:
         OwnerConversions(is_required=True).require([document()], [resource(two)])
@@ -112,7 +112,7 @@ async def test_after_a_failure_versions_differ_in_their_name_alone() -> None:
     assert len(two.codec.asked) == 1
 
 
-async def test_one_write_asks_only_so_often() -> None:
+async def test_the_number_of_conversions_for_one_write_is_bounded() -> None:
     two = _Version("v2")
     conversions = OwnerConversions(is_required=True)
     for number in range(owner_conversions.ROUNDS_MAX + 1):

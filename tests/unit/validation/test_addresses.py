@@ -131,7 +131,7 @@ def test_ranges(text: str, case: Case) -> None:
     assert [warning.endswith(case.warning) for warning in found] == [True] * bool(case.warning)
 
 
-def test_a_range_may_have_two_things_to_be_warned_of() -> None:
+def test_a_range_may_cause_two_warnings() -> None:
     assert cidr_warnings("p", "010.9.8.0/16") == [
         (
             'p: CIDR value "010.9.8.0/16" is ambiguous in this context '

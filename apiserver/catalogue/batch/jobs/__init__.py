@@ -263,7 +263,9 @@ def _validate_template_update(rules: JobRules, spec: Document, old: Document) ->
     template, before = spec["template"], old["spec"]["template"]
     is_suspended, status = bool(old["spec"].get("suspend")), old.get("status") or {}
     has_started = bool(status.get("startTime"))
-    is_idle = is_suspended and not status.get("active") and (not has_started or _is_said_suspended(status))
+    is_idle = (
+        is_suspended and not status.get("active") and (not has_started or _has_suspended_condition(status))
+    )
     if is_idle if rules.has_free_scheduling else is_suspended and not has_started:
         before = _with_scheduling_of(template, before)
     if is_idle and rules.has_free_resources:
@@ -273,7 +275,7 @@ def _validate_template_update(rules: JobRules, spec: Document, old: Document) ->
     return immutable("spec.template", template, before)
 
 
-def _is_said_suspended(status: Document) -> bool:
+def _has_suspended_condition(status: Document) -> bool:
     return any(
         condition.get("type") == "Suspended" and condition.get("status") == "True"
         for condition in status.get("conditions") or ()

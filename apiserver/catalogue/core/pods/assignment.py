@@ -10,9 +10,9 @@ from apiserver.vocabulary import Document
 
 
 def assign_node(pod: Document, node: str, now: str, *, clears_nomination: bool) -> None:
-    """Assign a pod to a node, and tell so in its status. now: as documents have it.
+    """Assign a pod to a node, and record that in its status. now: as documents have it.
 
-    clears_nomination: the pod is not nominated for any node any more
+    clears_nomination: the pod is no longer nominated for a node
     (ClearingNominatedNodeNameAfterBinding).
     """
     pod["spec"]["nodeName"] = node

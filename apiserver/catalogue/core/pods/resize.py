@@ -23,7 +23,7 @@ _ONLY: Final = "only cpu and memory resources"
 
 
 def prepare_resize(rules: PodRules, new: Document, old: Document) -> None:
-    """Takes over resources. If there are other containers than before, validation will tell."""
+    """Takes over resources. If the containers are not the same as before, validation reports it."""
     spec, old_spec = new.get("spec") or {}, old["spec"]
     if any(len(spec.get(field) or ()) != len(old_spec.get(field) or ()) for field in _CONTAINERS):
         return

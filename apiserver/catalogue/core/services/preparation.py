@@ -94,7 +94,7 @@ def prepare_service_update(new: Document, old: Document, *, families: Families) 
 
 
 def _drop_internal_traffic_policy(spec: Document) -> None:
-    """Drops a policy that is valid, and that a name has no use for: Kubernetes does when it is read."""
+    """Drops a valid internal traffic policy of an ExternalName service. Kubernetes drops it on reads."""
     if spec.get("type") == "ExternalName" and spec.get("internalTrafficPolicy") in TRAFFIC_POLICIES:
         del spec["internalTrafficPolicy"]
 

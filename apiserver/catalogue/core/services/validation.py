@@ -69,8 +69,8 @@ def validate_service(
 ) -> Errors:
     """Checks a service, whose ports and addresses may still have to be allocated.
 
-    old: the one that is stored, whose addresses may stay. What is wrong with cluster IPs and their families
-    is told alone: Kubernetes allocates before it validates.
+    old: the one that is stored, whose addresses may stay. Errors in cluster IPs and their families are the
+    only ones that are reported: Kubernetes allocates before it validates.
     """
     spec, before = document.get("spec") or {}, (old or {}).get("spec") or {}
     annotations = document["metadata"].get("annotations") or {}

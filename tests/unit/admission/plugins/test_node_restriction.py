@@ -118,7 +118,7 @@ UNKNOWN: Final = {
 
 
 @pytest.mark.parametrize(("spec", "why"), UNKNOWN.values(), ids=UNKNOWN)
-def test_what_is_not_known_may_refer_to_anything(spec: dict[str, Any], why: str) -> None:
+def test_unknown_volumes_may_refer_to_any_object(spec: dict[str, Any], why: str) -> None:
     with pytest.raises(UnknownVolume) as raised:
         next(api_references(spec), None)
     assert str(raised.value) == why

@@ -424,7 +424,7 @@ MOVES: Final[dict[str, tuple[GroupResource, dict[str, Any], str, Any, Any, str]]
 
 
 @pytest.mark.parametrize(("resource", "spec", "name", "old", "new", "charged"), MOVES.values(), ids=MOVES)
-def test_an_object_that_comes_into_a_scope_is_charged_as_new(
+def test_an_update_that_enters_the_scope_of_a_quota_is_charged_like_a_create(
     resource: GroupResource, spec: dict[str, Any], name: str, old: Any, new: Any, charged: str
 ) -> None:
     there = quota({name: "100Gi"}, **spec)
@@ -614,7 +614,7 @@ def test_what_is_limited_needs_a_quota(
         require_covered(LIMITED, quotas, evaluator(resource), change)
 
 
-def test_an_update_that_comes_into_the_scope_of_a_quota_is_looked_at_as_a_new_object() -> None:
+def test_an_update_that_enters_the_scope_of_a_quota_is_checked_like_a_create() -> None:
     """Where a quota covers it before and after, only what it uses more is."""
     limited = (LimitedResource(PODS, names=("requests.cpu",)),)
     into, around = quota({"pods": "5"}, scopes=["Terminating"]), quota({"pods": "5"})

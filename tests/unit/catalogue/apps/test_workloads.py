@@ -134,7 +134,7 @@ def test_templates_of_claims_are_claims_until_they_are_stored() -> None:
     assert [error.field for error in kind.updated(old, {"spec.volumeClaimTemplates": []}).errors] == ["spec"]
 
 
-def test_a_stateful_set_that_was_stored_wrong_may_be_updated_otherwise() -> None:
+def test_an_invalid_stored_stateful_set_may_be_updated() -> None:
     kind = KINDS["StatefulSet"]
     changes: Changes = {"spec.template.spec.containers": [], "spec.serviceName": "Not.a_label"}
     old, errors = kind.created(least("StatefulSet"), changes)
@@ -145,7 +145,7 @@ def test_a_stateful_set_that_was_stored_wrong_may_be_updated_otherwise() -> None
     ]
 
 
-def test_fractions_of_bytes_in_templates_of_claims_are_warned_of() -> None:
+def test_fractions_of_bytes_in_claim_templates_cause_warnings() -> None:
     kind = KINDS["StatefulSet"]
     claim = {
         "metadata": {"name": "a"},
@@ -158,7 +158,7 @@ def test_fractions_of_bytes_in_templates_of_claims_are_warned_of() -> None:
 
 
 @pytest.mark.parametrize(("minor", "unavailable"), [(34, None), (35, 1), (36, None), (37, 1)])
-def test_as_many_pods_of_a_stateful_set_are_unavailable_as_the_release_says(
+def test_max_unavailable_of_a_stateful_set_has_the_default_of_the_release(
     minor: int, unavailable: int | None
 ) -> None:
     kind = ServedKind("statefulsets.apps", minor=minor)
@@ -339,7 +339,9 @@ UNAVAILABLE: Final[dict[str, tuple[int | str, list[str]]]] = {
 
 
 @pytest.mark.parametrize(("unavailable", "texts"), UNAVAILABLE.values(), ids=UNAVAILABLE)
-def test_unavailable_pods_of_a_stateful_set_are_a_feature(unavailable: int | str, texts: list[str]) -> None:
+def test_max_unavailable_of_a_stateful_set_depends_on_its_gate(
+    unavailable: int | str, texts: list[str]
+) -> None:
     changes = {"spec.updateStrategy.rollingUpdate": {"maxUnavailable": unavailable}}
     kind = ServedKind("statefulsets.apps", gates=("MaxUnavailableStatefulSet",))
     document, errors = kind.created(least("StatefulSet"), changes)

@@ -205,7 +205,7 @@ _OF_QUEUE: Final = {
 }
 
 
-def test_the_gate_lets_autoscalers_scale_to_nothing_by_what_is_outside_of_pods() -> None:
+def test_autoscalers_scale_to_zero_by_external_metrics_if_the_gate_is_on() -> None:
     """HPAScaleToZero, which is not on by default in any release; who has scaled to nothing may go on."""
     gated = ServedKind("horizontalpodautoscalers.autoscaling", version="v2", gates=("HPAScaleToZero",))
     to_zero: Changes = {"spec.minReplicas": 0, "spec.metrics": [_OF_QUEUE]}
@@ -223,7 +223,7 @@ def test_the_gate_lets_autoscalers_scale_to_nothing_by_what_is_outside_of_pods()
     ]
 
 
-def test_versions_that_are_stored_may_be_wrong() -> None:
+def test_a_stored_api_version_may_be_invalid() -> None:
     """Of what is scaled, while version and kind stay; of what is measured, while there was a wrong one."""
     described = {"kind": "K", "name": "n", "apiVersion": "a/b/c"}
     of_object = {

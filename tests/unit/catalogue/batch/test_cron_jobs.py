@@ -73,7 +73,7 @@ def test_cron_jobs_are_completed_and_their_jobs_are_not() -> None:
     assert spec["jobTemplate"]["spec"].keys() == {"template"}
 
 
-def test_time_zones_in_schedules_that_are_stored_stay() -> None:
+def test_a_stored_schedule_may_keep_its_time_zone() -> None:
     old = CRON_JOBS.created(CRON_JOB).document
     old["spec"] |= {"schedule": "TZ=Europe/Berlin * * * * *", "timeZone": "Gone/Away"}
     assert CRON_JOBS.updated(old, {"spec.suspend": True, "spec.timeZone": None}).errors == []

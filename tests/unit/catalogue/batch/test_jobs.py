@@ -354,13 +354,13 @@ def test_statuses_of_jobs(before: Changes, status: Changes, fields: list[str]) -
     assert [error.field for error in JOBS.updated(old, {"status": status}, "status").errors] == fields
 
 
-def test_a_suspended_job_of_which_nothing_is_wanted_ends_without_a_start() -> None:
+def test_a_suspended_job_without_completions_ends_without_a_start_time() -> None:
     old = JOBS.created(JOB, {"spec.suspend": True, "spec.completions": 0}).document
     status = {"conditions": _held("Complete", "SuccessCriteriaMet"), "completionTime": ENDED}
     assert JOBS.updated(old, {"status": status}, "status").errors == []
 
 
-def test_before_others_could_write_it_hardly_anything_of_a_status_was_checked() -> None:
+def test_without_job_managed_by_few_fields_of_a_job_status_are_checked() -> None:
     older = ServedKind("jobs.batch", minor=29)
     old = older.created(JOB).document
     status = {"conditions": _held("Complete", "Failed"), "active": 1, "completedIndexes": "x"}
@@ -368,7 +368,7 @@ def test_before_others_could_write_it_hardly_anything_of_a_status_was_checked() 
 
 
 @pytest.mark.parametrize("minor", [27, 28, 29, 30])
-def test_any_job_may_meet_its_criteria_where_others_may_not_write_its_status(minor: int) -> None:
+def test_success_criteria_of_jobs_without_a_success_policy(minor: int) -> None:
     """Up to 1.28 the condition has no meaning; later it tells that the Job ends."""
     older = ServedKind("jobs.batch", minor=minor)
     old = older.created(JOB).document

@@ -133,7 +133,7 @@ def test_attributes_that_were_applied_are_not_taken_away(name: str | None) -> No
     ]
 
 
-def test_a_stored_claim_that_is_wrong_in_what_was_not_checked_once_may_change() -> None:
+def test_a_stored_claim_that_breaks_a_newer_rule_may_change() -> None:
     old = bound()
     selector = {"matchExpressions": [{"key": "a", "operator": "In", "values": ["_wrong_"]}]}
     old["spec"] |= {"selector": selector, "dataSource": {"apiGroup": "Wrong!", "kind": "A", "name": "a"}}

@@ -167,7 +167,7 @@ def test_changes_of_volumes(changes: Changes, texts: list[str]) -> None:
     assert all(map(str.startswith, found, texts)), found
 
 
-def test_nodes_that_have_a_volume_may_change_by_the_gate() -> None:
+def test_the_node_affinity_of_a_volume_may_change_if_the_gate_is_on() -> None:
     movable = ServedKind("persistentvolumes", gates=("MutablePVNodeAffinity",))
     old = movable.created(PV, {"spec.nodeAffinity": terms(BETA)}).document
     assert movable.updated(old, {"spec.nodeAffinity": terms("other")}).errors == []

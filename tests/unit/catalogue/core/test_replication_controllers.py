@@ -86,7 +86,7 @@ def test_a_name_that_makes_no_host_names_is_warned_of_once() -> None:
     assert CONTROLLER.strategy.warn(document, document) == []
 
 
-def test_updates_are_warned_about_the_template_that_they_replace() -> None:
+def test_an_update_warns_about_the_template_that_it_replaces() -> None:
     warn = CONTROLLER.strategy.warn
     grace = {"spec.template.spec.terminationGracePeriodSeconds": -1}
     bad = {**CONTROLLER.created(RC, grace).document, "metadata": {"name": "a", "generation": 1}}

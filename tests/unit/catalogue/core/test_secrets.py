@@ -92,7 +92,7 @@ def test_an_immutable_secret_keeps_its_data() -> None:
     assert SECRET.updated(old, {"stringData": {"a": "a"}}).errors == []
 
 
-def test_a_pair_that_no_server_can_use_warns() -> None:
+def test_an_unusable_key_pair_causes_a_warning() -> None:
     """Of type TLS alone. What is wrong with pairs: tests/unit/golang/test_tls_pairs.py."""
     text = "tls: failed to find any PEM data in certificate input"
     data = {"tls.crt": "", "tls.key": ""}

@@ -188,7 +188,7 @@ def test_all_but_the_series_stays(path: str, value: Any, shown: str, request: py
     assert EVENT.update({path: value}).texts == [f"{field}: Invalid value: {shown}: field is immutable"]
 
 
-def test_a_reason_that_changes_is_told_twice() -> None:
+def test_a_changed_reason_is_reported_twice() -> None:
     """As in Kubernetes, whose list of fields has it twice."""
     assert (
         EVENT.update({"reason": "Bound"}).texts == ['reason: Invalid value: "Bound": field is immutable'] * 2

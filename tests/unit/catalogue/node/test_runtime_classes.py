@@ -52,7 +52,7 @@ def test_what_stays(changes: Changes, texts: list[str]) -> None:
     assert RUNTIME_CLASS.update(changes).texts == texts
 
 
-def test_deprecated_labels_of_nodes_are_warned_of() -> None:
+def test_deprecated_node_labels_cause_warnings() -> None:
     document = RUNTIME_CLASS.create({"scheduling": {"nodeSelector": {"beta.kubernetes.io/os": "a"}}}).document
     assert RUNTIME_CLASS.strategy.warn(document, None) == [
         'scheduling.nodeSelector: deprecated since v1.14; use "kubernetes.io/os" instead'

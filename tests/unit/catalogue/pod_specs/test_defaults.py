@@ -219,7 +219,7 @@ def test_addresses(status: Document, expected: Document) -> None:
     assert pod(status=status)["status"].items() >= expected.items()
 
 
-def test_no_amount_of_a_status_or_an_overhead_is_finer_than_a_thousandth() -> None:
+def test_amounts_in_statuses_and_overheads_are_rounded_up_to_thousandths() -> None:
     fine, rounded = {"cpu": "1500u"}, {"cpu": "2m"}
     reported = {"name": "c", "allocatedResources": fine, "resources": {"limits": fine}}
     status = {"allocatedResources": fine, "resources": {"requests": fine}, "containerStatuses": [reported]}

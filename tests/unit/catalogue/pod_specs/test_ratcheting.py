@@ -119,7 +119,7 @@ def test_an_invalid_cost_of_deletion_may_stay() -> None:
     assert validate_pod(rules(PodDeletionCost=False).specs, bad) == []
 
 
-def test_what_is_missing_of_a_variable_is_told_by_what_may_be_there() -> None:
+def test_the_error_of_an_empty_variable_source_lists_the_sources_of_the_release() -> None:
     """Files with variables are named while their gate is on, and where the stored pod has one."""
     wrong = pod(**FILES)
     wrong["spec"]["containers"][0]["env"].append({"name": "B", "valueFrom": {}})

@@ -164,12 +164,12 @@ def test_a_binding_grants_one_role_for_ever(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["RoleBinding", "ClusterRoleBinding"])
-def test_what_is_wrong_with_a_role_comes_before_that_it_changes(kind: str) -> None:
+def test_errors_in_a_role_reference_come_before_its_immutability(kind: str) -> None:
     texts = KINDS[kind].update({"roleRef.name": None, "roleRef.kind": "Robot"}).texts
     assert [text.partition(": ")[0] for text in texts] == ["roleRef.kind", "roleRef.name", "roleRef"]
 
 
-def test_values_of_selectors_that_are_stored_may_be_wrong() -> None:
+def test_a_stored_selector_may_keep_invalid_values() -> None:
     """As those of all selectors of labels; a role is never made with them."""
     selector = {"matchExpressions": [{"key": "a", "operator": "In", "values": ["-"]}]}
     wrong = {"aggregationRule": {"clusterRoleSelectors": [selector]}}

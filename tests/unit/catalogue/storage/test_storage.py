@@ -238,7 +238,7 @@ def test_drivers_come_and_go() -> None:
     assert KINDS["CSINode"].update({"spec.drivers": [{"name": "new", "nodeID": "n"}]}).errors == []
 
 
-def test_how_many_volumes_a_driver_takes_may_change_since_the_gate_is_on() -> None:
+def test_the_allocatable_count_of_a_driver_may_change_if_the_gate_is_on() -> None:
     changes: Changes = {"spec.drivers.0.allocatable": {"count": 3}}
     assert KINDS["CSINode"].update(changes).errors == []
     older = ServedKind(f"csinodes.{GROUP}", {"spec": NODE_SPEC}, minor=33)
@@ -294,7 +294,7 @@ def test_warnings(kind: str, changes: Changes, texts: list[str]) -> None:
     assert sorted(served.strategy.warn(document, None)) == sorted(texts)
 
 
-def test_tokens_are_warned_of_when_they_change_and_the_gate_is_on() -> None:
+def test_new_token_requests_cause_a_warning_if_the_gate_is_on() -> None:
     driver = KINDS["CSIDriver"]
     old = driver.create({"spec.tokenRequests": TOKENS}).document
     new = driver.updated(old, {"metadata.labels": {"a": "b"}}).document

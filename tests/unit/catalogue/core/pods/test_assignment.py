@@ -26,7 +26,9 @@ SCHEDULED = {"type": "PodScheduled", "status": "True", "lastProbeTime": None}
     [(None, NOW), (GATED, NOW), (GATED | {"status": "True"}, BEFORE)],
     ids=["never tried", "gated", "scheduled before"],
 )
-def test_nothing_is_left_of_why_it_was_not_scheduled(old: dict[str, object] | None, since: str) -> None:
+def test_a_binding_replaces_the_reason_why_a_pod_was_not_scheduled(
+    old: dict[str, object] | None, since: str
+) -> None:
     document = pod(status={"conditions": [old]} if old else {})
     assign_node(document, "n", NOW, clears_nomination=True)
     assert document["spec"]["nodeName"] == "n"
@@ -34,7 +36,7 @@ def test_nothing_is_left_of_why_it_was_not_scheduled(old: dict[str, object] | No
 
 
 @pytest.mark.parametrize("clears", [True, False])
-def test_a_nomination_is_over(clears: bool) -> None:
+def test_a_binding_clears_the_nomination_if_the_gate_is_on(clears: bool) -> None:
     """Since 1.35: ClearingNominatedNodeNameAfterBinding."""
     document = pod(status={"nominatedNodeName": "m"})
     assign_node(document, "n", NOW, clears_nomination=clears)

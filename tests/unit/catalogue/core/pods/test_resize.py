@@ -131,7 +131,7 @@ def test_sizes(old: Document, new: Document, expected: list[Expected]) -> None:
     assert agrees(errors, expected), shown(errors)
 
 
-def test_this_door_is_for_sizes_only() -> None:
+def test_resize_changes_nothing_but_resources() -> None:
     stored = pod(status={"phase": "Running"}, **sized())
     after = pod(nodeName="n", **sized(cpu="2"))
     after["spec"]["containers"][0]["image"] = "other"

@@ -161,7 +161,7 @@ def test_no_container_restarts_by_rules_while_their_gate_is_off() -> None:
     assert validate_status(without, after, before) == []
 
 
-def test_who_is_not_in_the_spec_is_not_restarted() -> None:
+def test_a_container_that_is_not_in_the_spec_is_not_restarted() -> None:
     other = {"containerStatuses": [ended(1) | {"name": "x"}]}
     before, after = pod(status=other), pod(status={"containerStatuses": [RUNNING | {"name": "x"}]})
     assert agrees(validate_pod_status(after, before), AGAIN)
@@ -316,7 +316,7 @@ def test_annotations_are_checked_with_a_status() -> None:
     assert agrees(errors, [(where, "Invalid", "must be a valid seccomp profile")]), shown(errors)
 
 
-def test_a_nomination_stays_and_goes() -> None:
+def test_a_nomination_may_stay_and_may_be_removed() -> None:
     bound = pod(nodeName="n", status={"nominatedNodeName": "other"})
     assert validate_pod_status(bound, bound) == []
     assert validate_pod_status(pod(nodeName="n"), bound) == []

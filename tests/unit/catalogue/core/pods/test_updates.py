@@ -156,7 +156,7 @@ def test_a_difference_is_short() -> None:
 
 
 @pytest.mark.parametrize("none", [None, []], ids=["null", "empty"])
-def test_pods_of_no_containers(none: Any) -> None:
+def test_pods_without_containers(none: Any) -> None:
     """Nobody can create one; should one be there, it can be updated, for what that is worth."""
     before, after = pod(containers=none), pod(containers=none)
     after["spec"]["nodeName"] = "n"

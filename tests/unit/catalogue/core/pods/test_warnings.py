@@ -213,14 +213,14 @@ def test_warnings_of_templates_have_paths_of_their_own() -> None:
     )
 
 
-def test_templates_are_warned_of_whenever_their_object_has_another_generation() -> None:
+def test_warnings_about_templates_are_repeated_when_the_generation_changes() -> None:
     warn = with_template_warnings(RULES.specs, "template")
     template: Document = {"spec": {"containers": [], "imagePullSecrets": [{}]}}
     first, again, second = ({"metadata": {"generation": n}, "template": template} for n in (1, 1, 2))
     assert [len(warn(new, old)) for new, old in ((first, None), (again, first), (second, first))] == [1, 0, 1]
 
 
-def test_git_repos_are_only_deprecated_while_their_driver_is_on() -> None:
+def test_the_warning_about_git_repos_depends_on_their_gate() -> None:
     document = pod(volumes=[{"name": "v", "gitRepo": {"repository": "r"}}])
     of_32 = pod_rules(gates_of(32, ()))
     assert warnings.warn_pod(of_32, document, None) == ["spec.volumes[0].gitRepo: deprecated in v1.11"]
