@@ -472,6 +472,8 @@ def warning_values(texts: Sequence[str]) -> Iterable[bytes]:
     As in Kubernetes, empty texts, and those with control characters, are left out: tabs and line ends, too.
     If the others do not fit, all of them are cut, from the first.
     """
+    if not texts:
+        return ()
     different = [text for text in dict.fromkeys(texts) if text]  # each is told once
     told = [text for text in different if not _UNTOLD.search(text)]
     if sum(map(len, told)) > WARNINGS_LENGTH_MAX:
