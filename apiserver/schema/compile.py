@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from apiserver.field_errors import field_below, item_below
 from apiserver.golang.formatting import json_type
+from apiserver.golang.times import InvalidTime, parse_time
 from apiserver.golang.whole_numbers import is_whole, make_whole
 from apiserver.meta.quantity import InvalidQuantity, canonical_quantity, quantity_text
 from apiserver.schema.go_fields import GoField, fields_of
@@ -537,7 +538,6 @@ def _bytes(schema: Schema) -> _Walk:
 def _time(timespec: str) -> Callable[[Schema], _Walk]:
     """timespec: `seconds`, which drops fractions, or `microseconds`, which requires them."""
     is_micro = timespec == "microseconds"
-    layout = "2006-01-02T15:04:05.000000Z07:00" if is_micro else "2006-01-02T15:04:05Z07:00"
     is_rfc3339 = (_RFC3339_MICRO if is_micro else _RFC3339).fullmatch
 
     def compiled(schema: Schema) -> _Walk:
@@ -551,8 +551,7 @@ def _time(timespec: str) -> Callable[[Schema], _Walk]:
                     raise ValueError(value)
                 time = datetime.fromisoformat(value).astimezone(UTC)
             except (ValueError, OverflowError):
-                quoted = f'"{value}"'
-                raise _Malformed(f'parsing time {quoted} as "{layout}": cannot parse {quoted}') from None
+                time = _lenient_time(value, is_micro=is_micro)
             return time.isoformat(timespec=timespec).replace("+00:00", "Z")
 
         return walk
@@ -560,8 +559,16 @@ def _time(timespec: str) -> Callable[[Schema], _Walk]:
     return compiled
 
 
+def _lenient_time(text: str, *, is_micro: bool) -> datetime:
+    """Returns a time in one of the other forms that Kubernetes takes. Raises _Malformed."""
+    try:
+        return parse_time(text, is_micro=is_micro)
+    except InvalidTime as error:
+        raise _Malformed(str(error)) from None
+
+
 _DATE_TIME: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d"
-_ZONE: Final = r"(?:Z|[+-]\d\d:\d\d)"
+_ZONE: Final = r"(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)"
 _RFC3339: Final = re.compile(rf"{_DATE_TIME}(?:\.\d{{1,9}})?{_ZONE}", re.ASCII)
 _RFC3339_MICRO: Final = re.compile(rf"{_DATE_TIME}\.\d{{6}}{_ZONE}", re.ASCII)
 # Only days that every month has; others are checked by the calendar.

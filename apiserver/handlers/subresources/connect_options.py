@@ -15,6 +15,7 @@ from apiserver.endpoints.api_call import ApiCall
 from apiserver.errors import BadRequest, Invalid
 from apiserver.field_errors import Errors
 from apiserver.golang.quoting import go_quote
+from apiserver.golang.times import InvalidTime, parse_time
 from apiserver.meta import timestamps
 from apiserver.meta.options import is_true
 from apiserver.registry.served_resource import ServedResource
@@ -130,11 +131,10 @@ def read_log_options(query: Query, pod: str, *, splits_streams: bool = False) ->
 
 def _time(text: str) -> str:
     """Returns a time in UTC, to the second. Raises BadRequest."""
-    seconds = timestamps.from_text(text)
-    if seconds is None:
-        layout = "2006-01-02T15:04:05Z07:00"
-        raise BadRequest(f'parsing time {go_quote(text)} as "{layout}": cannot parse {go_quote(text)}')
-    return timestamps.to_text(int(seconds))
+    try:
+        return timestamps.to_text(int(parse_time(text).timestamp()))
+    except InvalidTime as error:
+        raise BadRequest(str(error)) from None
 
 
 def _validate_log_options(options: Document) -> Errors:

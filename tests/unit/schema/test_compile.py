@@ -421,7 +421,7 @@ NO_TIMES: Final = {
     "no such day of this month": "2024-02-30T00:00:00Z",
     "no such day of this year": "2023-02-29T00:00:00Z",
     "no such hour": "2024-01-01T24:00:00Z",
-    "no such zone": "2024-01-01T00:00:00+24:00",
+    "no such zone": "2024-01-01T00:00:00+25:00",
     "digits of another script": "\N{FULLWIDTH DIGIT TWO}024-01-01T00:00:00Z",
     "something behind": "2024-01-01T00:00:00Z\n",
     "before the first year, in UTC": "0001-01-01T00:00:00+05:00",
