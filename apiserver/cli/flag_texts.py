@@ -18,7 +18,7 @@ from apiserver.deviations import KUBERNETES
 from apiserver.golang.durations import duration_text
 
 _CLASSIFIED: Final = "CLASSIFIED"
-_USER_INFO: Final = re.compile(r"//[^/@\s\]]*@")
+_USER_INFO: Final = re.compile(r"//[^/?#\s\],]*@")
 # Of flags that have no field in Config.
 _OF_OTHERS: Final[Mapping[str, Callable[[Config], Any]]] = MappingProxyType(
     {

@@ -15,6 +15,7 @@ from urllib.parse import unquote_plus
 from apiserver.errors import (
     REJECTED,
     ApiError,
+    ApplyConflict,
     BadRequest,
     Invalid,
     NotFound,
@@ -56,7 +57,9 @@ class Shown:
             self.recorded = _without_values(error, kind, name)
         else:
             self.to_client = error
-            self.recorded = _rejected(error) if isinstance(error, BadRequest) else error
+            # Fields in a conflict may be items of a set, whose paths are their values.
+            has_values = isinstance(error, BadRequest | ApplyConflict)
+            self.recorded = _rejected(error) if has_values else error
         if self.to_client is not error:
             self.to_client.warnings = [] if has_copied else error.warnings
 

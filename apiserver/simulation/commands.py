@@ -111,7 +111,7 @@ def _command(value: object) -> Command:
     if not isinstance(value, dict):
         raise InvalidStage((), "must be a mapping")
     if "command" not in value:
-        raise InvalidStage((), "needs a command")
+        raise InvalidStage((), "must have a command")
     fields: dict[str, Any] = {}
     for name, content in value.items():
         if name not in _FIELDS:
@@ -129,7 +129,7 @@ def _command(value: object) -> Command:
 
 def _words(value: object) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Returns the words of a command, and its patterns, of which one has nothing."""
-    problem = f"must be a text or a list of texts, of 1 to {COMMAND_LENGTH_MAX} characters"
+    problem = f"must be a string or a list of strings, with 1 to {COMMAND_LENGTH_MAX} characters"
     listed: list[Any] = value if isinstance(value, list) else [value]
     if not all(isinstance(each, str) for each in listed):
         raise InvalidStage((), problem)

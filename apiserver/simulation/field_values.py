@@ -53,7 +53,7 @@ def one_of(known: tuple[str, ...]) -> Callable[[object], str]:
 def whole(low: int, high: int) -> Callable[[object], int]:
     def read(value: object) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-            raise InvalidStage((), f"must be a whole number from {low} to {high}, not {_shown(value)}")
+            raise InvalidStage((), f"must be an integer from {low} to {high}, not {_shown(value)}")
         return value
 
     return read
@@ -68,7 +68,7 @@ def truth(value: object) -> bool:
 def text(length_max: int) -> Callable[[object], str]:
     def read(value: object) -> str:
         if not isinstance(value, str) or len(value) > length_max:
-            raise InvalidStage((), f"must be a text of at most {length_max} characters")
+            raise InvalidStage((), f"must be a string of at most {length_max} characters")
         return value
 
     return read

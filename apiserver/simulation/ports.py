@@ -36,7 +36,7 @@ def read_ports(value: object) -> Mapping[int, Address]:
     for key, text in value.items():
         port = _port(str(key)) if isinstance(key, str | int) and not isinstance(key, bool) else None
         if port is None or port in found:
-            raise InvalidStage((f"{key!s:.100}",), f"must be a port from 1 to {PORT_MAX}, and only once")
+            raise InvalidStage((f"{key!s:.100}",), f"must be a port from 1 to {PORT_MAX}, given only once")
         try:
             found[port] = _address(text)
         except InvalidStage as error:

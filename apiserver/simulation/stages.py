@@ -408,7 +408,7 @@ def _contradiction(stage: Stage, given: Container[str]) -> tuple[str, str] | Non
     if not stage.ready and "ready_delay_s" in given:
         return "readyDelay", "what is never ready has none"
     if "log_interval_s" in given and not stage.has_log:
-        return "logInterval", "there is no log"
+        return "logInterval", "requires log or logStderr"
     if stage.ends and stage.times is None and not (stage.restart_delay_s or stage.duration_s):
         return "restartDelay", "must not be 0 for all runs if they take no time: restarts would never cease"
     return None

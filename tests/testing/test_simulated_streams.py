@@ -233,12 +233,12 @@ WAITING: Final = {"phase": "Pending", "reason": "ImagePullBackOff"}
 TWO: Final = {"containers": [{"name": "c", "image": "i"}, {"name": "d", "image": "i"}]}
 SEVERAL: Final = "a container name must be specified for pod p, choose one of: [c d]"
 UNKNOWN: Final = (
-    'container c is simulated, and does not know the command "uptime -p": it is listed neither in the '
-    "annotation simulate.apiserver/commands nor under commands of a stage"
+    'container c is simulated and does not know the command "uptime -p": neither the '
+    "annotation simulate.apiserver/commands nor commands of a stage list it"
 )
 NO_PORT: Final = (
-    "pod p is simulated, and cannot forward port 80: no address is named for it in the annotation "
-    "simulate.apiserver/ports, or under ports of a stage"
+    "pod p is simulated and cannot forward port 80: neither the annotation simulate.apiserver/ports "
+    "nor ports of a stage has an address for it"
 )
 BAD: Final = {"commands": "uptime"}
 BAD_TEXT: Final = "metadata.annotations[simulate.apiserver/commands]: must be JSON: unexpected character"
@@ -733,7 +733,7 @@ def test_ports_over_channels(server: ApiServer, echo: int, protocol: str) -> Non
         assert errors[3].startswith(b"error forwarding port 81 to pod p, uid ")
         assert errors[3].endswith(b"connect: connection refused")
         assert b"error forwarding port 82 to pod p, uid " in errors[5]
-        assert b"no address is named for it" in errors[5]
+        assert b"has an address for it" in errors[5]
         for data in (b"hello", b"x" * 300_000):
             client.send(0, data)
             assert client.read(len(data), channel=0) == data.upper()
@@ -856,7 +856,7 @@ def test_kubernetes(server: ApiServer, echo: int) -> None:
         other = forwarding.socket(81)
         other.setblocking(True)
         assert other.recv(1_024) == b""
-        assert "no address is named for it" in forwarding.error(81)
+        assert "has an address for it" in forwarding.error(81)
         connection.close()
         other.close()
         for thread in threading.enumerate():

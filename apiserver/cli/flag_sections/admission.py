@@ -56,7 +56,7 @@ FLAGS: Final[Sequence[Flag]] = (
         "cidrs",
         flag_values.cidrs,
         "Addresses at which no webhook is called, comma separated, whatever name or URL its configuration "
-        "has: those where clouds hand out a machine's credentials. IPv6 addresses count as the IPv4 "
-        "addresses in them, unspecified ones as loopback. Empty for none.",
+        "has: those where clouds hand out a machine's credentials. An IPv6 address that "
+        "embeds an IPv4 address is treated as both, and an unspecified address as loopback. Empty for none.",
     ),
 )

@@ -15,8 +15,9 @@ FLAGS: Final[Sequence[Flag]] = (
         "cidrs",
         flag_values.cidrs,
         "Addresses to which no request is forwarded, comma separated, whatever Service, pod or node has "
-        "them: those where clouds hand out a machine's credentials. Kubelets are no exception. IPv6 "
-        "addresses count as the IPv4 addresses in them, unspecified ones as loopback. Empty for none.",
+        "them: those where clouds hand out a machine's credentials. Kubelets are no exception. An IPv6 "
+        "address that embeds an IPv4 address is treated as both, and an unspecified address as loopback. "
+        "Empty for none.",
     ),
     Flag(
         "--kubelet-certificate-authority",

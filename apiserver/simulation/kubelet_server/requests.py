@@ -25,7 +25,7 @@ from apiserver.validation.checks import PORT_MAX
 # Connections of one session to ports at the same time: each has two streams.
 CONNECTIONS_MAX: Final = 100
 NO_ADDRESS: Final = (
-    "no address is named for it in the annotation simulate.apiserver/ports, or under ports of a stage"
+    "neither the annotation simulate.apiserver/ports nor ports of a stage has an address for it"
 )
 PROTOCOL_HEADER: Final = "X-Stream-Protocol-Version"
 _STREAMS: Final = {"input": "stdin", "output": "stdout", "error": "stderr"}
@@ -96,7 +96,7 @@ def ports_of(query: MultiMapping[str]) -> list[int]:
 
 def no_address(pod: str, ports: Sequence[int]) -> BadRequest:
     which = f"port {', '.join(map(str, ports))}" if ports else "any port"
-    return BadRequest(f"pod {pod} is simulated, and cannot forward {which}: {NO_ADDRESS}")
+    return BadRequest(f"pod {pod} is simulated and cannot forward {which}: {NO_ADDRESS}")
 
 
 def asks_for_websocket(request: web.BaseRequest) -> bool:
@@ -137,8 +137,8 @@ def streams_of(query: Mapping[str, str], *, tty: bool) -> list[str]:
 def unknown_command(container: str, words: Sequence[str]) -> BadRequest:
     shown = go_quote(" ".join(words)[:_SHOWN_LENGTH_MAX])
     return BadRequest(
-        f"container {container} is simulated, and does not know the command {shown}: it is listed neither in "
-        "the annotation simulate.apiserver/commands nor under commands of a stage"
+        f"container {container} is simulated and does not know the command {shown}: neither the "
+        "annotation simulate.apiserver/commands nor commands of a stage list it"
     )
 
 

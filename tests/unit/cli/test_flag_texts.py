@@ -41,6 +41,11 @@ GIVEN: Final = {
         "etcd-servers",
         "[https://CLASSIFIED@a.example.com:2379,https://b.example.com]",
     ),
+    "a password with an at sign": (
+        "--etcd-servers=https://me:sec@ret@a.example.com:2379,https://you:secret@b.example.com",
+        "etcd-servers",
+        "[https://CLASSIFIED@a.example.com:2379,https://CLASSIFIED@b.example.com]",
+    ),
 }
 
 

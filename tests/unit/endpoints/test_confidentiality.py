@@ -11,6 +11,7 @@ from apiserver.endpoints.confidentiality import Shown, redacted_uri
 from apiserver.errors import (
     REJECTED,
     ApiError,
+    ApplyConflict,
     BadRequest,
     Conflict,
     Forbidden,
@@ -73,6 +74,13 @@ SHOWN: Final[dict[str, tuple[ApiError, bool, bool, bool]]] = {
     "a field that was copied": (invalid("metadata.labels"), True, True, True),
     "an apply that does not fit": (UnmergeablePatch(f"got {MARK}"), False, True, True),
     "a body that is none": (BadRequest(f"({MARK} ...)"), False, False, True),
+    "an item of a set that another manager owns": (
+        ApplyConflict(
+            f'conflict with "m": .spec.tags[v:"{MARK}"]',
+            [{"reason": "FieldManagerConflict", "field": f'.spec.tags[v:"{MARK}"]'}],
+        ),
+        *(False, False, True),
+    ),
     "a kind that was copied": (
         Invalid(GroupKind("", MARK), "s", [field_errors.invalid("kind", MARK, "")]),
         *(True, True, True),

@@ -32,7 +32,7 @@ BAD_TABLES: Final[dict[str, tuple[Any, str]]] = {
     "port zero": ({0: "a:1"}, "0: must be a port"),
     "a large port": ({"65536": "a:1"}, "65536: must be a port"),
     "a truth value": ({True: "a:1"}, "True: must be a port"),
-    "a port twice": ({80: "a:1", "80": "b:1"}, "80: must be a port from 1 to 65535, and only once"),
+    "a port twice": ({80: "a:1", "80": "b:1"}, "80: must be a port from 1 to 65535, given only once"),
     "no text": ({80: 8080}, "[80]: must be an address with a port"),
     "no port of the address": ({80: "127.0.0.1"}, "[80]: must be an address with a port"),
     "no address": ({80: ":8080"}, "[80]: must be an address with a port"),

@@ -77,9 +77,9 @@ BAD_FILES: Final = {
     "a truth value as duration": ("stages: [{duration: true}]", "stages[0].duration: must be a duration"),
     "an exit code": (
         "stages: [{exitCode: 256}]",
-        "stages[0].exitCode: must be a whole number from 0 to 255, not 256",
+        "stages[0].exitCode: must be an integer from 0 to 255, not 256",
     ),
-    "no times at all": ("stages: [{times: 0}]", "stages[0].times: must be a whole number from 1"),
+    "no times at all": ("stages: [{times: 0}]", "stages[0].times: must be an integer from 1"),
     "a log of many lines": (
         "stages:\n- log: |\n" + "    a\n" * 10_001,
         "stages[0].log: must have at most 10000 lines",
@@ -87,7 +87,7 @@ BAD_FILES: Final = {
     "no truth": ("stages: [{ready: maybe}]", "stages[0].ready: must be true or false, not 'maybe'"),
     "a long message": (
         f"stages: [{{message: {'x' * 2000}}}]",
-        "stages[0].message: must be a text of at most",
+        "stages[0].message: must be a string of at most",
     ),
     "a field whose name is no text": ("stages: [{1: 2}]", "stages[0].1: unknown field"),
     "an unknown match": ("stages: [{match: {names: [a]}}]", "stages[0].match.names: unknown field; known"),
@@ -134,7 +134,7 @@ CONTRADICTIONS: Final = {
     ),
     "ready, and never started": ("{phase: Pending, ready: true}", "ready: a run that stays Pending has none"),
     "ready later, and never": ("{ready: false, readyDelay: 1s}", "readyDelay: what is never ready has none"),
-    "an interval of nothing": ("{logInterval: 1s}", "logInterval: there is no log"),
+    "an interval of nothing": ("{logInterval: 1s}", "logInterval: requires log or logStderr"),
     "the log of what never starts": ("{phase: Pending, log: a}", "log: a run that stays Pending has none"),
     "restarts without any delay": (
         "{phase: Failed, restartDelay: 0}",
@@ -283,15 +283,15 @@ BAD_ANNOTATIONS: Final = {
     "unknown": ({"exitcode": "1"}, "metadata.annotations[simulate.apiserver/exitcode]: unknown; known are "),
     "no number": (
         {"exit-code": "one"},
-        "metadata.annotations[simulate.apiserver/exit-code]: must be a whole",
+        "metadata.annotations[simulate.apiserver/exit-code]: must be an integer",
     ),
     "of one container": (
         {"exit-code.main": "one"},
-        "metadata.annotations[simulate.apiserver/exit-code.main]: must be a whole",
+        "metadata.annotations[simulate.apiserver/exit-code.main]: must be an integer",
     ),
     "a contradiction of one container": (
         {"log-interval.main": "1s"},
-        "metadata.annotations[simulate.apiserver/log-interval.main]: there is no log",
+        "metadata.annotations[simulate.apiserver/log-interval.main]: requires log or logStderr",
     ),
     "no JSON": (
         {"commands": "uptime"},
@@ -299,7 +299,7 @@ BAD_ANNOTATIONS: Final = {
     ),
     "a bad table": (
         {"commands": '[{"command": "a", "exitCode": 300}]'},
-        "metadata.annotations[simulate.apiserver/commands][0].exitCode: must be a whole number",
+        "metadata.annotations[simulate.apiserver/commands][0].exitCode: must be an integer",
     ),
     "containers of a container": (
         {"containers.main": "a"},
