@@ -18,7 +18,6 @@ from apiserver.catalogue.pod_specs.templates import (
 from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
 from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, forbidden, invalid
-from apiserver.golang.formatting import go_struct_fields
 from apiserver.meta import names
 from apiserver.meta.table import AGE, Column, columns
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
@@ -146,22 +145,23 @@ def _validate_spec(
     return errors + workloads.validate_always_restarts(template, kind="StatefulSet")
 
 
+def _in_go(rolling: Document) -> Document:
+    """Returns a rolling update as Kubernetes' structure of it."""
+    return {"Partition": rolling.get("partition") or 0, "MaxUnavailable": rolling.get("maxUnavailable")}
+
+
 def _validate_strategy(strategy: Document) -> Errors:
     path, rolling = "spec.updateStrategy", strategy.get("rollingUpdate")
     match strategy.get("type"):
         case "OnDelete":
             if rolling is not None:
                 text = "only allowed for updateStrategy 'RollingUpdate'"
-                shown = {
-                    "Partition": rolling.get("partition") or 0,
-                    "MaxUnavailable": rolling.get("maxUnavailable"),
-                }
-                return [invalid(f"{path}.rollingUpdate", shown, text)]
+                return [invalid(f"{path}.rollingUpdate", _in_go(rolling), text)]
             return []
         case "RollingUpdate":
             return _validate_rolling(f"{path}.rollingUpdate", rolling) if rolling is not None else []
         case _:
-            shown = go_struct_fields({"type": "", "rollingUpdate": None} | strategy)
+            shown = {"Type": strategy.get("type", ""), "RollingUpdate": rolling and _in_go(rolling)}
             return [invalid(path, shown, "must be 'RollingUpdate' or 'OnDelete'")]
 
 

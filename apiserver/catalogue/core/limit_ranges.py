@@ -5,6 +5,7 @@ Source: pkg/apis/core/v1/defaults.go, and pkg/apis/core/validation, ValidateLimi
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -35,8 +36,19 @@ def builtin_type() -> BuiltinType:
         f"{CORE}LimitRange",
         short_names=("limits",),
         defaults=DEFAULTS,
-        strategy=Strategy(validate=validate_limit_range, allows_create_on_update=True),
+        strategy=Strategy(
+            prepare_create=prepare_limit_range,
+            validate=validate_limit_range,
+            allows_create_on_update=True,
+        ),
     )
+
+
+def prepare_limit_range(document: Document) -> None:
+    """Names one that has no name: it need not be found again."""
+    meta = document["metadata"]
+    if not meta.get("name"):
+        meta["name"] = str(uuid.uuid4())
 
 
 _TYPES: Final = ("Pod", "Container", "PersistentVolumeClaim")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any, Final
 
 import pytest
@@ -134,3 +135,14 @@ def test_limits_that_are_wrong(items: list[dict[str, Any]], texts: list[str]) ->
 def test_changes_follow_the_same_rules() -> None:
     old = RANGE.created(limits(of(max="1Gi"))).document
     assert len(RANGE.updated(old, {"spec.limits": [of(min="2Gi", max="1Gi")]}).errors) == 3
+
+
+@pytest.mark.parametrize("meta", [{}, {"name": ""}])
+def test_one_without_a_name_gets_one(meta: dict[str, str]) -> None:
+    document = {"metadata": dict(meta)}
+    RANGE.strategy.prepare_create(document)
+    assert uuid.UUID(document["metadata"]["name"]).version == 4
+
+
+def test_a_name_stays() -> None:
+    assert RANGE.create().document["metadata"]["name"] == "a"
