@@ -116,6 +116,9 @@ def _service(spec: Document) -> Errors:
             errors.append(invalid(tls_path, True, text))
         return errors
     errors += [required(f"spec.service.{field}") for field in ("namespace", "name") if not service.get(field)]
+    if not 1 <= (port := service.get("port", 443)) <= 65_535:
+        text = "port is not valid: must be between 1 and 65535, inclusive"
+        errors.append(invalid("spec.service.port", port, text))
     if skips_tls and bundle:
         errors.append(invalid(tls_path, True, "may not be true if caBundle is present"))
     return errors

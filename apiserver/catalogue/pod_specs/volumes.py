@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
+from apiserver.catalogue.common.claim_metadata import validate_claim_metadata
 from apiserver.catalogue.common.claim_specs import validate_claim_spec
 from apiserver.catalogue.common.signer_names import (
     POD_CERTIFICATE_S_MIN,
@@ -30,7 +31,7 @@ from apiserver.field_errors import (
     required,
     too_long,
 )
-from apiserver.meta import names, object_meta
+from apiserver.meta import names
 from apiserver.validation.checks import in_range, named, one_of, quantity_of
 from apiserver.validation.documents import at, items
 from apiserver.validation.label_selectors import label_selector
@@ -524,26 +525,13 @@ _PATHS_OF_PROJECTION: Final = {"clusterTrustBundle": ("path",), "podCertificate"
 
 # ---- claims made from a template
 
-_NOT_IN_TEMPLATES: Final = (
-    *("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion", "generation"),
-    *("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"),
-    *("ownerReferences", "finalizers", "managedFields"),
-)
-
 
 def _ephemeral(path: str, source: Document) -> Errors:
     template = source.get("volumeClaimTemplate")
     where = f"{path}.volumeClaimTemplate"
     if template is None:
         return [required(where)]
-    meta = template.get("metadata") or {}
-    errors = object_meta.validate_annotations(meta.get("annotations"), f"{where}.metadata.annotations")
-    errors += object_meta.validate_labels(meta.get("labels"), f"{where}.metadata.labels")
-    errors += [
-        forbidden(f"{where}.metadata.{'uID' if field == 'uid' else field}", "cannot be set")
-        for field in _NOT_IN_TEMPLATES
-        if meta.get(field) not in (None, "", [])
-    ]
+    errors = validate_claim_metadata(f"{where}.metadata", template.get("metadata") or {})
     return errors + validate_claim_spec(f"{where}.spec", template.get("spec") or {})
 
 

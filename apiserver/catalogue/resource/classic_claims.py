@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_without_metadata
+from apiserver.catalogue.common.claim_metadata import validate_claim_metadata
 from apiserver.catalogue.pod_specs.scheduling import validate_node_selector
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
 from apiserver.catalogue.resource.device_requests import validate_items
-from apiserver.catalogue.resource.resource_claim_templates import validate_template_metadata
 from apiserver.catalogue.resource.resource_claims import claim_state, validate_consumer
 from apiserver.field_errors import Errors, duplicate, forbidden, invalid, longer_than, required
 from apiserver.meta import names
@@ -120,7 +120,8 @@ def _no_other_spec(new: Document, old: Document) -> Errors:
 
 def _validate_template(document: Document) -> Errors:
     template = document.get("spec", {})
-    return validate_template_metadata(template) + _claim_spec("spec.spec", template.get("spec", {}))
+    errors = validate_claim_metadata("spec.metadata", template.get("metadata") or {})
+    return errors + _claim_spec("spec.spec", template.get("spec", {}))
 
 
 def _claim_spec(path: str, spec: Document) -> Errors:

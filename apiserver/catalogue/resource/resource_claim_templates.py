@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.catalogue.common.claim_metadata import validate_claim_metadata
 from apiserver.catalogue.resource.device_requests import DEFAULTS, claim_selectors, validate_claim_spec
 from apiserver.catalogue.resource.device_selectors import selector_rules
 from apiserver.cel.compatibility_version import CompatibilityVersion
-from apiserver.field_errors import Errors, invalid
-from apiserver.meta import names, object_meta
+from apiserver.field_errors import Errors
 from apiserver.meta.table import AGE, columns
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.validation.checks import immutable
@@ -40,18 +40,8 @@ def builtin_type(compatibility: CompatibilityVersion) -> BuiltinType:
 
 def validate_template_create(document: Document) -> Errors:
     template = document.get("spec", {})
-    return validate_template_metadata(template) + validate_claim_spec("spec.spec", template.get("spec", {}))
-
-
-def validate_template_metadata(template: Document) -> Errors:
-    """Checks labels and annotations of the claims that a template makes."""
-    meta = template.get("metadata") or {}
-    errors = object_meta.validate_labels(meta.get("labels"), "spec.metadata.labels")
-    return errors + [
-        invalid("spec.metadata.annotations", key, problem)
-        for key in meta.get("annotations") or ()
-        for problem in names.qualified_name(key.lower())
-    ]
+    errors = validate_claim_metadata("spec.metadata", template.get("metadata") or {})
+    return errors + validate_claim_spec("spec.spec", template.get("spec", {}))
 
 
 def validate_template_update(new: Document, old: Document) -> Errors:

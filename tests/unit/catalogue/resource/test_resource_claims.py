@@ -328,3 +328,30 @@ STATES: Final[dict[str, tuple[Changes, str]]] = {
 @pytest.mark.parametrize(("changes", "state"), STATES.values(), ids=STATES)
 def test_rows(changes: Changes, state: str) -> None:
     assert CLAIM.cells(changes)["State"] == state
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "shown"),
+    [
+        ("name", "a", "name"),
+        ("generateName", "a-", "generateName"),
+        ("namespace", "a", "namespace"),
+        ("uid", "u", "uID"),
+        ("resourceVersion", "1", "resourceVersion"),
+        ("generation", 1, "generation"),
+        ("deletionGracePeriodSeconds", 0, "deletionGracePeriodSeconds"),
+        ("finalizers", ["a/b"], "finalizers"),
+        (
+            "ownerReferences",
+            [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}],
+            "ownerReferences",
+        ),
+    ],
+)
+def test_claims_of_a_template_have_labels_and_annotations_alone(field: str, value: Any, shown: str) -> None:
+    changes = {"spec.metadata": {"labels": {"a": "b"}, "annotations": {"c": "d"}, field: value}}
+    assert TEMPLATE.create(changes).texts == [f"spec.metadata.{shown}: Forbidden: cannot be set"]
+
+
+def test_no_generation_is_none_in_a_template() -> None:
+    assert TEMPLATE.create({"spec.metadata": {"generation": 0, "name": ""}}).errors == []
