@@ -1,4 +1,4 @@
-"""Directories that nobody else can look into, whatever the umask."""
+"""Makes directories that only their owner can access, whatever the umask."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ PRIVATE: Final = 0o700
 def make_directory(path: Path, mode: int = PRIVATE) -> None:
     """Make a directory, and those above it that are missing. Raises OSError.
 
-    Directories that are there stay as they are. `Path.mkdir` gives `mode` to the last one only, and lets the
-    umask decide about those above it: who may write to one of them may replace what is below.
+    Existing directories are not changed. `Path.mkdir` gives `mode` only to the last one and leaves the mode
+    of its parents to the umask, but a user who can write to a parent can replace what is below it.
     """
     missing = [path]
     while not missing[-1].parent.exists():

@@ -1,6 +1,6 @@
-"""The values that flags have, as text: what /flagz tells.
+"""The values of flags as text, for /flagz.
 
-Lists, maps and durations are written as Go's flags write them. Names and passwords in URLs are left out.
+Lists, maps and durations are written as Go's flags write them. User names and passwords in URLs are redacted.
 Source: k8s.io/apiserver, pkg/server/flagz/flagreader.go; github.com/spf13/pflag.
 """
 

@@ -1,9 +1,9 @@
-"""What errors say, and audit events tell, about objects that hold secrets.
+"""Removes secret values from errors and audit events about objects that hold secrets.
 
-Those are Secrets, and all that is encrypted at rest. Clients see what they have sent themselves, as anywhere;
-they do not see the object that a patch does not fit, nor what a JSON patch copies from one field to another.
-Audit events, which others read, quote no values at all, at whatever level: of what is wrong they tell the
-field, and the kind of error. Nor do they tell the values of parameters of a URL that are credentials.
+Those objects are Secrets, and objects that are encrypted at rest. Errors may contain what the client has
+sent, but neither the object that a patch cannot be applied to nor values that a JSON patch copies between
+fields. Audit events have other readers, so their statuses contain no values, at any level: they report the
+field and the reason of each error. URL parameters that are credentials are redacted in them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""/statusz and /flagz: what this server is, and the flags that it runs with, for people and for programs.
+"""/statusz and /flagz: the state of this server, and the values of its flags.
 
-Without an Accept header they are text for people, whose separators change, so that no program relies on it;
-with `application/json;g=config.k8s.io;v=v1beta1;as=Statusz`, or YAML or CBOR, an object of a version. Any
-method may ask, if it is authorized: nothing changes.
+By default they respond with text, whose separators vary so that no program relies on it. With
+`application/json;g=config.k8s.io;v=v1beta1;as=Statusz`, or with YAML or CBOR, they respond with a versioned
+object. Any HTTP method is allowed, as nothing changes.
 Source: k8s.io/apiserver, pkg/server/{statusz,flagz} (release 1.36).
 """
 

@@ -1,4 +1,4 @@
-"""Tells what is wrong with a certificate and its key, in the words of Go's crypto/tls, X509KeyPair."""
+"""Checks a certificate and its key as Go's tls.X509KeyPair does, with the same error texts."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _mismatch(certificate: bytes, key: bytes) -> str:
     except UNREADABLE:
         return "x509: malformed certificate"
     try:
-        # Whether its primes are some is for those who use it.
+        # Whether the factors of an RSA key are prime is not checked here.
         private = load_der_private_key(key, password=None, unsafe_skip_rsa_key_validation=True)
     except UNREADABLE:
         return "tls: failed to parse private key"

@@ -1,4 +1,4 @@
-"""Refuses answers whose lines do not end as they should: others would see other headers in them.
+"""Rejects responses with malformed line ends in the head, in which two parsers may see different headers.
 
 aiohttp takes a bare line feed for the end of a header, as Go does, where RFC 9112 (2.2) has a carriage return
 and a line feed. A proxy that looks at an answer before this server may take what follows for a part of the

@@ -14,9 +14,9 @@
     scheduler        binds pods
     kubelet          runs the pods of all nodes
     kubelet_server   their logs, shells and ports
-    container_answers    what a container answers: of its stages, and of its own spec
-    logs             what a run has written by now, and what of it is asked for
-    programs, shell  the few commands that are understood
+    container_answers    the logs, commands and ports of a container, from its stages and its spec
+    logs             what a run has written so far, and which part of it a request selects
+    programs, shell  the few commands that are implemented
     workloads        controllers of Deployments, Jobs and the like
 
 What they guarantee: clients see what a cluster would show them, in its order: a pod is bound, starts, is
@@ -28,7 +28,7 @@ Why this shape: what decides is pure and takes the time as an argument; the rest
 ways. They write as the users that the real components are, so that webhooks, quotas, defaults and owners of
 fields are what a cluster has. And they keep the objects that they follow, decoded: there are few in a test.
 
-What answers for logs, shells and ports is no controller, and keeps nothing: each server has it.
+The server of logs, shells and ports is not a controller and has no state: every API server has one.
 
 Left out: images, and commands beyond a few; preemption, affinity among pods, topology spread, volumes; probes
 and lifecycle hooks, of which nobody could run anything; evictions for taints and pressure.

@@ -1,7 +1,7 @@
 """The commands that simulated containers answer: a table in a stage or an annotation. Pure.
 
     commands:
-    - command: uptime                  # a text in which * stands for any characters
+    - command: uptime                  # a string in which * matches any characters
       stdout: "up 3 days\\n"
     - command: [psql, -c, SELECT 1]    # or a list of words, as they are
       stderr: "no server\\n"
@@ -10,8 +10,8 @@
     - command: "tar *xmf - *"
       readsStdin: true                 # it runs until its input ends
 
-A text is compared with the words of a command, joined by blanks; of a script of `sh -c` with the script, too,
-and with each command in it, and with lines that are typed into a shell.
+A string matches the words of a command, joined by spaces. It also matches the script of `sh -c`, each command
+in a script, and a line that is typed into a shell.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     ports: {80: "127.0.0.1:8080", 5432: "[::1]:5432"}
 
-Whoever may create pods chooses these addresses, as of the endpoints of a Service: `--proxy-deny-cidrs` says
-which are never connected to.
+Users who can create pods choose these addresses, as users who can create EndpointSlices do. The server never
+connects to those in `--proxy-deny-cidrs`.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ services of clouds answer whoever reaches their link-local addresses, and are de
 (`--webhook-deny-cidrs`). Names are resolved first, and the connection goes to the very address that was
 checked: a name that stands for another address a moment later wins nothing.
 
-An address is denied if anything that it means is: IPv6 addresses of several forms have an IPv4 address in
-them, and the unspecified addresses, which name no machine, lead to the one that connects to them.
+An address is denied if any address that it leads to is denied: several forms of IPv6 addresses embed an IPv4
+address, and a connection to an unspecified address (`0.0.0.0`, `::`) goes to the machine itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What becomes of a pod, while its log is followed."""
+"""Watches a pod while its log is followed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from storage.watch_cache import Scope
 
 
 class FollowedPod:
-    """document: as it is now; None if it is gone, another one has its name, or it is not known any more."""
+    """document: the pod as it is now; None if it was deleted or replaced, or if its state is unknown."""
 
     def __init__(self, uid: str) -> None:
         self.document: Document | None = None
@@ -41,7 +41,7 @@ class FollowedPod:
         self.put(None if notification.new is None else notification.new.document())
 
     def lose(self) -> None:
-        """The watch has ended: what becomes of it is not known."""
+        """Handle the end of the watch: the state of the pod is unknown from now on."""
         self.put(None)
 
 

@@ -1,4 +1,4 @@
-"""Connections to the ports of a simulated pod: they go to the addresses that its stages name.
+"""Forwards connections to the ports of a simulated pod to the addresses in its stages.
 
 Source: k8s.io/cri-streaming, pkg/streaming/portforward (httpstream.go, websocket.go).
 """

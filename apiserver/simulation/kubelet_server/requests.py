@@ -1,7 +1,7 @@
-"""What requests to kubelets ask for, and how they are refused.
+"""Parses requests to kubelets, and makes the responses that reject them.
 
-The API server has checked the options of its clients; those of requests that it only forwards may be
-anything.
+The API server has validated the options of `log`, `exec`, `attach` and `portforward`; requests to
+`nodes/proxy` are forwarded as they are.
 Source: k8s.io/kubernetes, pkg/kubelet/server/server.go; k8s.io/cri-streaming, pkg/streaming/remotecommand and
 pkg/streaming/portforward.
 """

@@ -1,4 +1,4 @@
-"""Sessions of `exec` and `attach`: a program runs, and a client has its output and its input."""
+"""Sessions of `exec` and `attach`: runs a program, and connects its input and output to a client."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from apiserver.simulation.programs import INTERRUPTED, STDOUT, Interrupted, Outp
 from apiserver.vocabulary import Document
 from storage.turns import Turn
 
-# Of its input, what the program has not read; then the client is not read on.
+# Input that the program has not read. Beyond that, nothing more is read from the client.
 UNREAD_BYTES_MAX: Final = 256 * 1024
-# Of smaller pieces, which may be a byte each, some are put together.
+# Smaller pieces of input, which may be single bytes, are joined.
 PIECE_BYTES: Final = 4_096
-# A kubelet's, for a session that is idle. That a client has left is not noticed while it is not read on.
+# A kubelet's idle timeout. While nothing is read from a client, its departure is not noticed.
 SESSION_S_MAX: Final = 4 * 3_600.0
 # How long the client may take for what it has not read when the program ends.
 FINISH_WITHIN_S: Final = 10.0
