@@ -238,6 +238,10 @@ class QueueSet:
         request.started_at = now - request.started_at  # for how long it has executed
         self.seats_in_use -= request.seats
         if self._is_busy:
+            if request.queue is not None:
+                # It keeps seats only once, after its end: `resume` charges that again.
+                request.queue.next_start -= request.estimate.final_seats * request.estimate.lingers_s
+                request.queue.bound()
             self._give_back(request, now)
         request.queue = None
 
@@ -253,7 +257,11 @@ class QueueSet:
         if self._is_busy:
             self._pass_time(now)
             if request.flow.hand and self.rules.queues:
-                self._charge(self._choose(request.flow.hand), request)
+                queue = self._choose(request.flow.hand)
+                self._charge(queue, request)
+                # `_settle` counts from `started_at` on, and the time before the pause has been charged.
+                queue.next_start -= request.estimate.seats * (now - max(request.started_at, self._busy_since))
+                queue.bound()
         self.executing[request] = None
         self.seats_in_use += request.seats
         self._note_demand()

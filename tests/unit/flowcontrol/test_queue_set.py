@@ -15,6 +15,7 @@ from apiserver.flowcontrol.queue_set import (
     CONCURRENCY_LIMIT,
     FLOW_SHARE,
     QUEUE_FULL,
+    SERVICE_S,
     TIME_OUT,
     QueuedFlow,
     QueueRules,
@@ -164,6 +165,30 @@ def test_seats_are_kept_for_a_moment_after_a_write_that_many_watch() -> None:
     assert waiting.is_waiting
     level.leave(write, 1.005)
     assert not waiting.is_waiting
+
+
+PAUSES: Final = {"no pause": 0, "a pause": 1, "two pauses": 2}
+
+
+@pytest.mark.parametrize("pauses", PAUSES.values(), ids=PAUSES)
+def test_a_request_is_charged_once_for_what_it_takes_however_often_it_waits_for_webhooks(pauses: int) -> None:
+    rules = QueueRules(queues=1, length_max=9)
+    level, alice = queue_set(2, rules), flow("alice", rules)
+    asking = request(alice, WorkEstimate(1, 1, 0.5))
+    assert level.arrive(asking, 0.0) == ""
+    others = [arrived(level, alice) for _ in range(6)]
+    now = 0.0
+    for _ in range(pauses):
+        now += 1.0
+        level.pause(asking, now)
+        now += 1.0
+        level.resume(asking, now)
+    level.finish(asking, now + 3.0 - pauses)
+    level.leave(asking, now + 4.0)
+    begun = sum(not each.is_waiting for each in others)
+    starts = level.next_starts()
+    assert starts is not None
+    assert starts[0][0] == pytest.approx(begun * SERVICE_S + 3.0 + 0.5)
 
 
 def test_a_request_that_waits_for_a_webhook_leaves_its_seats_to_others() -> None:
