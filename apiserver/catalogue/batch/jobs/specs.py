@@ -223,9 +223,10 @@ def _validate_exit_codes(path: str, requirement: Document, containers: Collectio
 def _validate_success_policy(path: str, spec: Document) -> Errors:
     policy = spec["successPolicy"]
     if spec.get("completionMode") != "Indexed":
-        shown = [
+        rules = policy.get("rules")
+        shown = rules and [
             {"SucceededIndexes": rule.get("succeededIndexes"), "SucceededCount": rule.get("succeededCount")}
-            for rule in policy.get("rules") or ()
+            for rule in rules
         ]
         return [invalid(path, {"Rules": shown}, "requires indexed completion mode")]
     rules, path = policy.get("rules") or [], f"{path}.rules"

@@ -168,6 +168,10 @@ INVALID_JOBS: Final[dict[str, tuple[Changes, list[str]]]] = {
             f"{_RULES}[0].onExitCodes.values: Invalid value: [3,0,3]: must be ordered",
         ],
     ),
+    "also without rules": (
+        {"spec.successPolicy": {}},
+        ['spec.successPolicy: Invalid value: {"Rules":null}: requires indexed completion mode'],
+    ),
     "a job succeeds early only by its indexes": (
         {"spec.successPolicy.rules": [{"succeededCount": 1}]},
         [
