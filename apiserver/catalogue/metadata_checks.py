@@ -28,7 +28,6 @@ _DEFAULT: Final = MetadataChecks()
 _BOTH_TWICE: Final = MetadataChecks(2, 2)
 _OBJECT_TWICE: Final = MetadataChecks(2, 1)
 _ONCE: Final = MetadataChecks(1, 1)
-_THRICE: Final = MetadataChecks(3, 2)
 
 # By group and resource, as types have them, or else by those of the hub version; a subresource follows.
 _CHECKS: Final[Mapping[str, MetadataChecks]] = {
@@ -43,6 +42,7 @@ _CHECKS: Final[Mapping[str, MetadataChecks]] = {
             "/secrets",
             "/serviceaccounts",
             "apiregistration./apiservices",
+            "apps/controllerrevisions",
             "batch/jobs",
             "certificates./certificatesigningrequests",
             "certificates./certificatesigningrequests/approval",
@@ -57,6 +57,7 @@ _CHECKS: Final[Mapping[str, MetadataChecks]] = {
             "rbac.authorization./rolebindings",
             "rbac.authorization./roles",
             "resource./deviceclasses",
+            "resource./resourceclaims",
             "resource./resourceclaimtemplates",
             "storage./csistoragecapacities",
             "storage./storageclasses",
@@ -97,8 +98,6 @@ _CHECKS: Final[Mapping[str, MetadataChecks]] = {
     "/persistentvolumes": MetadataChecks(3, 1),
     # Stored as the core group's, but with checks of its own.
     "events./events": _DEFAULT,
-    "apps/controllerrevisions": _THRICE,
-    "resource./resourceclaims": _THRICE,
 }
 # Types whose finalizers need no domain: groups, and resources of others.
 _ANY_FINALIZERS: Final = frozenset(
@@ -118,11 +117,12 @@ def with_metadata_checks(builtin: BuiltinType, hub: BuiltinType) -> BuiltinType:
     """Returns a type that checks metadata as often, and as strictly, as Kubernetes. hub: its hub version."""
     key, strategy = f"{hub.group}/{hub.resource}", builtin.strategy
     own = f"{builtin.group}/{builtin.resource}"
+    checked = own if own in _CHECKS else key
     return replace(
         builtin,
         strategy=strategy._replace(
-            update=_counted(strategy.update, own if own in _CHECKS else key),
-            allows_unqualified_finalizers=hub.group in _ANY_FINALIZERS or key in _ANY_FINALIZERS,
+            update=_counted(strategy.update, checked),
+            allows_unqualified_finalizers=hub.group in _ANY_FINALIZERS or checked in _ANY_FINALIZERS,
         ),
         subresources=tuple(_subresource(each, f"{key}/{each.name}") for each in builtin.subresources),
     )

@@ -94,8 +94,8 @@ def new_namespace(name: str, brand: Brand) -> Document:
 
 def validate_namespace(document: Document) -> Errors:
     errors: Errors = []
-    for index, name in enumerate(document.get("spec", {}).get("finalizers") or ()):
-        where = f"spec.finalizers[{index}]"
+    where = "spec.finalizers"
+    for name in document.get("spec", {}).get("finalizers") or ():
         errors += [invalid(where, name, problem) for problem in names.qualified_name(name)]
         errors += object_meta.validate_finalizer_name(name, where)
     return errors

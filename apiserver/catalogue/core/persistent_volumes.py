@@ -39,7 +39,7 @@ from apiserver.validation.checks import (
     one_of,
     quantity_of,
 )
-from apiserver.validation.defaults import in_turn, rounding, setting
+from apiserver.validation.defaults import rounding, setting
 from apiserver.validation.documents import at, items
 from apiserver.vocabulary import Document
 
@@ -80,14 +80,14 @@ STORAGE_CLASS_WARNING: Final = 'deprecated since v1.8; use "storageClassName" at
 
 def _default_volume(volume: Document) -> None:
     setting(phase="Pending")(volume["status"])
+    # Not those of a spec in a VolumeAttachment.
+    setting(persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem")(volume["spec"])
 
 
 DEFAULTS: Final[Mapping[str, Default]] = MappingProxyType(
     {
         f"{CORE}PersistentVolume": _default_volume,
-        f"{CORE}PersistentVolumeSpec": in_turn(
-            setting(persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem"), rounding("capacity")
-        ),
+        f"{CORE}PersistentVolumeSpec": rounding("capacity"),
         f"{CORE}ISCSIPersistentVolumeSource": setting(iscsiInterface="default"),
         f"{CORE}RBDPersistentVolumeSource": setting(pool="rbd", user="admin", keyring="/etc/ceph/keyring"),
         f"{CORE}ScaleIOPersistentVolumeSource": setting(storageMode="ThinProvisioned", fsType="xfs"),
@@ -337,7 +337,10 @@ def validate_inline_volume(path: str, spec: Document) -> Errors:
     errors: Errors = []
     context = "in the context of inline volumes"
     not_here = f"may not be specified {context}"
-    errors += [forbidden(f"{path}.{each}", not_here) for each in ("claimRef", "capacity") if spec.get(each)]
+    if spec.get("claimRef") is not None:
+        errors.append(forbidden(f"{path}.claimRef", not_here))
+    if spec.get("capacity"):
+        errors.append(forbidden(f"{path}.capacity", not_here))
     if spec.get("csi") is None:
         errors.append(required(f"{path}.csi", f"has to be specified {context}"))
     modes, policy = spec.get("accessModes") or (), spec.get("persistentVolumeReclaimPolicy")
@@ -394,7 +397,7 @@ def _attributes_class(path: str, spec: Document) -> Errors:
 def _capacity(path: str, capacity: Mapping[str, Any]) -> Errors:
     errors = [] if capacity else [required(path)]
     if capacity.keys() != {"storage"}:
-        errors.append(not_supported(path, dict(capacity), ["storage"]))
+        errors.append(not_supported(path, dict(sorted(capacity.items())) or None, ["storage"]))
     for name, value in capacity.items():
         errors += validate_quantity(f"{path}[{name}]", value) + validate_positive(f"{path}[{name}]", value)
     return errors

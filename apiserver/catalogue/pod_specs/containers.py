@@ -84,7 +84,8 @@ def validate_init_containers(path: str, spec: Document, pod: PodContext) -> Erro
         policy = container.get("restartPolicy")
         if policy is not None or "restartPolicyRules" in container:
             errors += validate_init_restart_policy(where, container, pod.options)
-        errors += _unique_name(where, container, seen)
+        if container.get("name"):
+            errors += _unique_name(where, container, seen)
         # They run one after the other: ports are in nobody's way but their own.
         if "ports" in container:
             errors += _host_ports(f"{path}.initContainers", [container])

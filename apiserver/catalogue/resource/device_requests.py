@@ -230,14 +230,14 @@ def validate_pool_name(path: str, name: str) -> Errors:
 
 
 def validate_attribute_name(path: str, name: str) -> Errors:
-    """Checks a name like `identifier` or `domain/identifier`."""
+    """Checks a name like `identifier` or `domain/identifier`. As in Kubernetes, it may have more slashes."""
     if len(name) <= _ID_BYTES_MAX and _is_c_identifier(name):
         return []  # as nearly all are
     domain, slash, identifier = name.partition("/")
     if not slash:
         return _identifier(path, name)
     if "/" in identifier:
-        return [invalid(path, name, "must not contain more than one slash")]
+        return []
     errors = validate_csi_driver_name(path, domain) if domain else []
     if not domain:
         errors.append(invalid(path, "", "the domain must not be empty"))

@@ -45,4 +45,5 @@ def validate_template_create(document: Document) -> Errors:
 
 
 def validate_template_update(new: Document, old: Document) -> Errors:
-    return immutable("spec", new.get("spec"), old.get("spec"))
+    """Checks the whole template once more, as Kubernetes does, though it cannot change."""
+    return validate_template_create(new) + immutable("spec", new.get("spec"), old.get("spec"))

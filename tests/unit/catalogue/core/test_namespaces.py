@@ -22,7 +22,7 @@ def test_a_finalizer_is_a_standard_one_or_has_a_domain() -> None:
     created = NAMESPACE.created(least("Namespace", spec={"finalizers": ["x", "example.com/y"]}))
     assert created.texts == [
         (
-            'spec.finalizers[0]: Invalid value: "x": name is neither a standard finalizer name nor '
+            'spec.finalizers: Invalid value: "x": name is neither a standard finalizer name nor '
             "is it fully "
             "qualified"
         )

@@ -49,8 +49,12 @@ VOLUMES: Final[dict[str, tuple[Changes, list[str]]]] = {
         {"spec.capacity": None},
         [
             "spec.capacity: Required value",
-            'spec.capacity: Unsupported value: {}: supported values: "storage"',
+            'spec.capacity: Unsupported value: null: supported values: "storage"',
         ],
+    ),
+    "and no other": (
+        {"spec.capacity": {"storage": "1", "b": "1", "a": "1"}},
+        ['spec.capacity: Unsupported value: {"a":"1","b":"1","storage":"1"}: supported values: "storage"'],
     ),
     "that is one": (
         {"spec.capacity": {"storage": "0"}},

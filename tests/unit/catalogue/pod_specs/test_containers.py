@@ -278,6 +278,10 @@ LISTS: Final[dict[str, tuple[Document, list[Expected]]]] = {
         {"initContainers": [container()]},
         [("spec.initContainers[0].name", "Duplicate", '"c"')],
     ),
+    "init containers without names": (
+        {"initContainers": [container(name=""), container(name="")]},
+        [("spec.initContainers[0].name", "Required", ""), ("spec.initContainers[1].name", "Required", "")],
+    ),
     "init containers are not asked": (
         {"initContainers": [container(name="i", readinessProbe=PROBE, lifecycle={})]},
         [

@@ -128,11 +128,11 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
         ],
     ),
     "an attribute has a name": (
-        {"spec.devices.constraints": [{"distinctAttribute": "a.b/c/d"}]},
+        {"spec.devices.constraints": [{"distinctAttribute": "a"}, {"distinctAttribute": "a.b/c/d"}]},
         [
             (
-                'spec.devices.constraints[0].distinctAttribute: Invalid value: "a.b/c/d": must not contain '
-                "more than one slash"
+                'spec.devices.constraints[0].distinctAttribute: Invalid value: "a": a fully qualified name '
+                "must be a domain and a name separated by a slash"
             )
         ],
     ),
@@ -186,7 +186,10 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
 def test_claims_that_are_wrong(changes: Changes, texts: list[str]) -> None:
     assert CLAIM.create(changes).texts == texts
     in_template = {path.replace("spec.", "spec.spec.", 1): value for path, value in changes.items()}
-    assert TEMPLATE.create(in_template).texts == [text.replace("spec.", "spec.spec.", 1) for text in texts]
+    of_template = [text.replace("spec.", "spec.spec.", 1) for text in texts]
+    assert TEMPLATE.create(in_template).texts == of_template
+    # An update checks the whole template again, though it cannot change.
+    assert TEMPLATE.update(in_template).texts[: len(texts)] == of_template
 
 
 def test_alternatives_are_referred_to_by_two_names() -> None:

@@ -131,8 +131,17 @@ INVALID: Final[dict[str, tuple[str, Changes, list[str]]]] = {
     ),
     "an inline volume is one of a driver": (
         "VolumeAttachment",
-        {"spec.source": {"inlineVolumeSpec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "a"}}},
+        {
+            "spec.source": {
+                "inlineVolumeSpec": {
+                    "accessModes": ["ReadWriteOnce"],
+                    "storageClassName": "a",
+                    "claimRef": {},
+                }
+            }
+        },
         [
+            f"{INLINE}.claimRef: Forbidden: may not be specified in the context of inline volumes",
             f"{INLINE}.csi: Required value: has to be specified in the context of inline volumes",
             f"{INLINE}: Required value: must specify a volume type",
             f"{INLINE}.storageClassName: Forbidden: may not be specified in the context of inline volumes",
@@ -341,3 +350,18 @@ ROWS: Final[dict[str, tuple[str, Changes, dict[str, Any]]]] = {
 @pytest.mark.parametrize(("kind", "changes", "cells"), ROWS.values(), ids=ROWS)
 def test_rows(kind: str, changes: Changes, cells: dict[str, Any]) -> None:
     assert cells.items() <= KINDS[kind].cells(changes).items()
+
+
+def test_an_inline_volume_does_not_have_the_defaults_of_a_persistent_volume() -> None:
+    source: dict[str, Any] = {
+        "csi": {"driver": "d", "volumeHandle": "h"},
+        "iscsi": {"iqn": "i", "lun": 0, "targetPortal": "t"},
+    }
+    inline = {"spec": {"attacher": "a", "nodeName": "n", "source": {"inlineVolumeSpec": source}}}
+    attachment = KINDS["VolumeAttachment"]
+    found = attachment.completed({**attachment.valid, **inline})["spec"]["source"]["inlineVolumeSpec"]
+    assert found == {**source, "iscsi": {**source["iscsi"], "iscsiInterface": "default"}}
+    volume = ServedKind("persistentvolumes").completed(
+        {**attachment.valid, "kind": "PersistentVolume", "spec": {}}
+    )
+    assert volume["spec"] == {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"}
