@@ -184,7 +184,8 @@ class WebhookClient:
 def _redirected(url: str, location: str, channel: Channel) -> tuple[str, Channel]:
     """Returns where a redirection leads to, and how that is called. Raises CallFailed.
 
-    Another server is shown no credentials, and none is called without TLS if the first one was with it.
+    Headers with credentials are not sent to another server. A client certificate is presented to it, as by
+    Go's client. After a server with TLS, none is called without it.
     """
     before = URL(url)
     try:
