@@ -580,9 +580,8 @@ _UTC: Final = re.compile(
 def _quantity(schema: Schema) -> _Walk:
     def walk(value: Any, report: Report) -> Any:
         if type(value) is not str:
-            if type(value) not in (int, float):
-                raise Mismatch(value, schema)
-            value = quantity_text(value)
+            # Go parses the JSON of a quantity, whatever its type.
+            value = quantity_text(value) if type(value) in (int, float) else ""
         try:
             return canonical_quantity(value)
         except InvalidQuantity as error:

@@ -24,6 +24,7 @@ _PERCENT_TEXT: Final = (
 )
 # More digits make a number that is as much out of range as this many.
 _DIGITS_MAX: Final = 18
+_NUMBER: Final = re.compile(r"(?P<sign>[+-])?(?P<digits>[0-9]+)(?(sign)|%?)", re.ASCII).fullmatch
 
 
 def validate_int_or_percent(path: str, value: int | str | None) -> Errors:
@@ -41,11 +42,13 @@ def validate_percent_at_most_100(path: str, value: int | str | None) -> Errors:
 
 
 def int_or_percent_value(value: int | str | None) -> int:
-    """Returns the number itself, or the one before the percent sign; 0 if there is none."""
+    """Returns the number itself, or the one in a text, with a sign or a percent sign; 0 if there is none."""
     if not isinstance(value, str):
         return value or 0
-    digits = value.removesuffix("%").lstrip("0")[:_DIGITS_MAX]
-    return int(digits) if digits.isascii() and digits.isdigit() else 0
+    found = _NUMBER(value)
+    if found is None:
+        return 0
+    return int(f"{found['sign'] or ''}{found['digits'].lstrip('0')[:_DIGITS_MAX] or '0'}")
 
 
 # ---- selector and template

@@ -176,13 +176,13 @@ MISMATCHES: Final[dict[str, tuple[dict[str, Any], str]]] = {
             "ManagedFieldsEntry.metadata.managedFields.fieldsV1 of type v1.FieldsV1"
         ),
     ),
-    "a truth value for a quantity": (
-        container(resources={"limits": {"cpu": True}}),
-        (
-            "json: cannot unmarshal bool into Go struct field "
-            "ResourceRequirements.spec.containers.resources.limits of type resource.Quantity"
-        ),
-    ),
+    **{
+        f"{what} for a quantity": (
+            container(resources={"limits": {"cpu": value}}),
+            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+        )
+        for what, value in (("a truth value", True), ("an object", {"a": "1"}), ("a list", ["1"]))
+    },
     "a fraction for a port": (
         container(livenessProbe={"httpGet": {"port": 1.5}}),
         (

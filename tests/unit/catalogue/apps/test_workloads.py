@@ -10,6 +10,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.catalogue.apps.daemon_sets import TEMPLATE_GENERATION
+from apiserver.catalogue.common.workloads import int_or_percent_value
 from apiserver.vocabulary import Document
 from tests.unit.catalogue.served_kinds import Changes, ServedKind
 
@@ -511,3 +512,35 @@ def test_rows() -> None:
     revision = {"metadata": {"name": "r", "ownerReferences": [owner]}, "revision": 3}
     cells = KINDS["ControllerRevision"].row(revision)
     assert (cells["Controller"], cells["Revision"]) == ("daemonset.apps/d", 3)
+
+
+NUMBERS: Final = {
+    "0": 0,
+    "00": 0,
+    "007": 7,
+    "5%": 5,
+    "0%": 0,
+    "+5": 5,
+    "-1": -1,
+    "-0": 0,
+    "": 0,
+    "%": 0,
+    "x%": 0,
+    "-5%": 0,
+    "+5%": 0,
+    "1.5": 0,
+    "5 ": 0,
+    "\N{ARABIC-INDIC DIGIT ONE}": 0,
+}
+
+
+@pytest.mark.parametrize(("text", "number"), NUMBERS.items(), ids=ascii)
+def test_the_number_of_a_text(text: str, number: int) -> None:
+    assert int_or_percent_value(text) == number
+    assert int_or_percent_value("9" * 5_000) > 1 << 32
+
+
+def test_a_negative_text_for_unavailable_pods_counts_as_some() -> None:
+    rolling = {"maxUnavailable": "-1", "maxSurge": 1}
+    _, errors = KINDS["DaemonSet"].created(least("DaemonSet"), {"spec.updateStrategy.rollingUpdate": rolling})
+    assert "may not be set when maxUnavailable is non-zero" in "".join(map(str, errors))
