@@ -107,7 +107,8 @@ def validate_node(document: Document, old: Document | None, *, addresses: Addres
     if len(cidrs) > 1:
         found = [parse_cidr(each) for each in cidrs]
         if None in found:
-            wrong = f"invalid CIDR address: {cidrs[found.index(None)]}"
+            index = found.index(None)
+            wrong = f"invalid CIDR[{index}]: <nil> (invalid CIDR address: {cidrs[index]})"
             text = f"Internal error: invalid PodCIDRs. failed to check with dual stack with error:{wrong}"
             errors.append(FieldError("spec.podCIDRs", "InternalError", text))
         if len(cidrs) > 2 or len({each.ip.family for each in found if each is not None}) < 2:

@@ -19,6 +19,7 @@ from apiserver.catalogue.resource.devices import (
     validate_device,
 )
 from apiserver.field_errors import Errors, invalid, required
+from apiserver.golang.quoting import go_quote
 from apiserver.meta import names
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.strategy import Strategy, UpdateStrategy, WriteContext
@@ -43,6 +44,7 @@ def builtin_type() -> BuiltinType:
             returns_deleted=True,
             stamp_create=_date_taints,
             validate_create=validate_new_slice,
+            warn=warn_slice,
             update=UpdateStrategy(
                 validate=validate_slice_update,
                 stamp=lambda context, new, old: _date_taints(context, new),
@@ -171,3 +173,11 @@ def _nodes(spec: Document) -> Errors:
         text = f"{_ONE_PLACE}, but multiple fields are set"
         errors.append(invalid("spec", f"{{{', '.join(chosen)}}}", text))
     return errors
+
+
+def warn_slice(new: Document, old: Document | None) -> list[str]:
+    driver = new.get("spec", {}).get("driver", "")
+    if driver == driver.lower():
+        return []
+    text = f"driver names should be lowercase; {go_quote(driver)} contains uppercase characters"
+    return [f"spec.driver: {text}"]

@@ -128,6 +128,17 @@ INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
         {"spec.podCIDRs": ["10.0.0.0"]},
         [f'spec.podCIDRs[0]: Invalid value: "10.0.0.0": {_CIDR}'],
     ),
+    "two ranges are networks": (
+        {"spec.podCIDRs": ["10.0.0.0/24", "x"]},
+        [
+            f'spec.podCIDRs[1]: Invalid value: "x": {_CIDR}',
+            (
+                "spec.podCIDRs: Internal error: invalid PodCIDRs. failed to check with dual stack with error:"
+                "invalid CIDR[1]: <nil> (invalid CIDR address: x)"
+            ),
+            'spec.podCIDRs: Invalid value: ["10.0.0.0/24","x"]: may specify no more than one CIDR for each',
+        ],
+    ),
     "one of each family": (
         {"spec.podCIDRs": ["10.0.0.0/24", "10.0.0.0/24"]},
         [

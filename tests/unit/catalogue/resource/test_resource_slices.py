@@ -102,3 +102,11 @@ def test_whose_slice_it_is_stays() -> None:
         'spec.nodeName: Invalid value: "m": field is immutable',
     ]
     assert SLICE.update({"spec.devices": []}).errors == []
+
+
+@pytest.mark.parametrize(("driver", "warns"), [("d.example.com", False), ("D.example.com", True)])
+def test_names_of_drivers_should_be_lowercase(driver: str, warns: bool) -> None:
+    document = SLICE.create({"spec.driver": driver}).document
+    text = f'spec.driver: driver names should be lowercase; "{driver}" contains uppercase characters'
+    expected = [text] if warns else []
+    assert SLICE.strategy.warn(document, None) == SLICE.strategy.warn(document, document) == expected
