@@ -72,6 +72,12 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
 	$(INSTALL) --editable .
 	@touch $@
 
+# Once, the bytecode of all tests is written by one process, and not by every worker at the same time.
+$(VENV)/.installed-test: pyproject.toml | $(VENV)/bin/python
+	$(INSTALL) --editable ".[test]"
+	@-$(BIN)/python -m pytest --collect-only --quiet >/dev/null
+	@touch $@ $(VENV)/.installed
+
 $(VENV)/.installed-%: pyproject.toml | $(VENV)/bin/python
 	$(INSTALL) --editable ".[$*]"
 	@touch $@ $(VENV)/.installed

@@ -39,6 +39,8 @@ _SUBRESOURCE: Final = {**_ITEM, "POST": "create"}
 _FORWARDED_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", *_SUBRESOURCE})
 _ALL_NAMESPACES: Final = {"GET": "list"}
 _WATCH: Final = {"GET": "watch"}
+# They may keep many objects in memory, and so keep their seats while these are converted.
+_OF_MANY: Final = ("list", "watch", "deletecollection")
 # Source: k8s.io/apiserver, pkg/util/notfoundhandler.
 _SLIS: Final = "metrics/slis"
 _NOT_YET: Final = (
@@ -204,10 +206,10 @@ class Routes:
         if resource.goes_away:
             self._note_deprecated(call, resource)
         handle = self._handler_of(call, resource)
-        if not resource.codec.asks_webhook:
+        if not resource.codec.asks_webhook or call.info.verb in _OF_MANY:
             await handle(call)
             return
-        # Each step may wait for a conversion, and little else is done for it.
+        # Each step may wait for a conversion, and little else is done for one object.
         with call.elsewhere():
             await handle(call)
 

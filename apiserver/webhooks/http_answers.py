@@ -175,7 +175,7 @@ class AnswerReader:
                 case b"content-encoding":
                     self.encoding = value.lower().decode("latin-1")
                 case b"location":
-                    self.location = value.decode("utf-8", "replace")
+                    self.location = self.location or value.decode("utf-8", "replace")
                 case b"connection":
                     if b"close" in (each.strip() for each in value.lower().split(b",")):
                         self.keeps_open = False

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import ssl
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 from tests.support.api import Answer, Api
-from tests.support.eventually import until
+from tests.support.conversion_webhook import ConversionWebhook, answer_to
+from tests.support.definitions import define, definition, new_group, version
+from tests.support.eventually import WITHIN_S, until
 from tests.support.raw import raw_connection
 from tests.support.server_process import ServerProcess
+from tests.support.webhook_server import Review
 
 GROUP: Final = "/apis/flowcontrol.apiserver.k8s.io/v1"
 SCHEMAS: Final = f"{GROUP}/flowschemas"
@@ -98,24 +104,31 @@ def in_use(admin: Api) -> dict[str, tuple[int, int]]:
     return {row[0]: (int(row[4]), int(row[5])) for row in rows if row[0] in USERS}
 
 
+Begin = Callable[[str, Sequence[str]], list[ssl.SSLSocket]]
 Fill = Callable[[str, int], list[ssl.SSLSocket]]
 
 
 @pytest.fixture
-def fill(server: ServerProcess) -> Iterator[Fill]:
-    """Sends requests of a user that have their seats for seconds, each on a connection of its own."""
+def begin(server: ServerProcess) -> Iterator[Begin]:
+    """Sends requests of a user for some paths, each on a connection of its own."""
     with ExitStack() as stack:
 
-        def send(name: str, count: int) -> list[ssl.SSLSocket]:
-            connections = [stack.enter_context(raw_connection(server)) for _ in range(count)]
-            for connection in connections:
+        def send(name: str, paths: Sequence[str]) -> list[ssl.SSLSocket]:
+            connections = [stack.enter_context(raw_connection(server)) for _ in paths]
+            for connection, path in zip(connections, paths, strict=True):
                 connection.sendall(
-                    f"GET {FUTURE} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admin-token\r\n"
+                    f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer admin-token\r\n"
                     f"Impersonate-User: {name}\r\n\r\n".encode()
                 )
             return connections
 
         yield send
+
+
+@pytest.fixture
+def fill(begin: Begin) -> Fill:
+    """Sends requests of a user that have their seats for seconds."""
+    return lambda name, count: begin(name, [FUTURE] * count)
 
 
 def rejected(admin: Api, name: str) -> dict[str, int]:
@@ -157,6 +170,7 @@ def test_a_level_with_queues(admin: Api, fill: Fill) -> None:
 def test_a_level_without_queues(admin: Api, fill: Fill) -> None:
     """Watches have their seats only until they have begun, and forwarded requests have none."""
     uid = admin.get(f"{LEVELS}/refused").ok()["metadata"]["uid"]
+    before = rejected(admin, "refused").get("concurrency-limit", 0)
     with ExitStack() as stack:
         caller = {"Impersonate-User": "refused"}
         for _ in range(SEATS + 2):
@@ -169,7 +183,36 @@ def test_a_level_without_queues(admin: Api, fill: Fill) -> None:
         assert as_user(admin, "refused", "/readyz").status == 200
         assert as_user(admin, "queued").status == 200
         assert admin.get(CONFIG_MAPS).status == 200
-    assert rejected(admin, "refused") == {"concurrency-limit": 2}
+    assert rejected(admin, "refused") == {"concurrency-limit": before + 2}
+
+
+def test_what_a_webhook_converts(admin: Api, begin: Begin, tmp_path: Path) -> None:
+    """Requests for one object wait for it without seats; lists, which may keep much, have their seats."""
+    converting = threading.Event()
+
+    async def held(review: Review) -> Review | bytes:
+        await asyncio.to_thread(converting.wait, WITHIN_S)
+        return answer_to(review)
+
+    with ConversionWebhook(tmp_path) as webhook:
+        versions = (version("v1"), version("v2", storage=False))
+        defined = define(admin, definition(new_group(), *versions, conversion=webhook.conversion()))
+        objects = defined.objects(version="v2")
+        names = [f"a{number}" for number in range(SEATS + 1)]
+        for name in names:
+            defined.create(name).ok()
+        webhook.asked.clear()
+        webhook.converting = held
+        reads = begin("refused", [f"{objects}/{name}" for name in names])
+        until(lambda: len(webhook.asked) == len(names))
+        assert in_use(admin)["refused"] == (0, 0)
+        lists = begin("refused", [f"{objects}?limit={number + 1}" for number in range(SEATS)])
+        until(lambda: in_use(admin)["refused"] == (0, SEATS))
+        assert as_user(admin, "refused").status == 429
+        converting.set()
+        for connection in (*reads, *lists):
+            assert connection.recv(100).startswith(b"HTTP/1.1 200 ")
+        admin.delete(defined.path).ok()
 
 
 def test_a_level_without_shares_that_rejects_serves_nobody(admin: Api) -> None:
