@@ -41,7 +41,11 @@ def builtin_type(brand: Brand) -> BuiltinType:
             Subresource(
                 "finalize",
                 verbs=("update",),
-                update=UpdateStrategy(partial(prepare_namespace_finalize, label=label)),
+                update=UpdateStrategy(
+                    partial(prepare_namespace_finalize, label=label),
+                    validate_namespace_finalize,
+                    checks_object=False,
+                ),
             ),
         ),
         strategy=Strategy(
@@ -93,12 +97,27 @@ def new_namespace(name: str, brand: Brand) -> Document:
 
 
 def validate_namespace(document: Document) -> Errors:
-    errors: Errors = []
-    where = "spec.finalizers"
-    for name in document.get("spec", {}).get("finalizers") or ():
-        errors += [invalid(where, name, problem) for problem in names.qualified_name(name)]
-        errors += object_meta.validate_finalizer_name(name, where)
-    return errors
+    return [
+        error
+        for name in document.get("spec", {}).get("finalizers") or ()
+        for error in _validate_finalizer("spec.finalizers", name)
+    ]
+
+
+def validate_namespace_finalize(new: Document, old: Document) -> Errors:
+    """Checks the finalizers as `validate_namespace` does, and says which of them is wrong."""
+    return [
+        error
+        for index, name in enumerate(new.get("spec", {}).get("finalizers") or ())
+        for error in _validate_finalizer(f"spec.finalizers[{index}]", name)
+    ]
+
+
+def _validate_finalizer(path: str, name: str) -> Errors:
+    return [
+        *(invalid(path, name, problem) for problem in names.qualified_name(name)),
+        *object_meta.validate_finalizer_name(name, path),
+    ]
 
 
 def validate_namespace_status(new: Document, old: Document) -> Errors:

@@ -19,14 +19,12 @@ def test_a_namespace_begins_active_with_its_finalizer_and_its_label() -> None:
 
 
 def test_a_finalizer_is_a_standard_one_or_has_a_domain() -> None:
-    created = NAMESPACE.created(least("Namespace", spec={"finalizers": ["x", "example.com/y"]}))
-    assert created.texts == [
-        (
-            'spec.finalizers: Invalid value: "x": name is neither a standard finalizer name nor '
-            "is it fully "
-            "qualified"
-        )
-    ]
+    """Only where they alone are written, an error says which one it is."""
+    spec = {"finalizers": ["example.com/y", "x"]}
+    text = 'Invalid value: "x": name is neither a standard finalizer name nor is it fully qualified'
+    assert NAMESPACE.created(least("Namespace", spec=spec)).texts == [f"spec.finalizers: {text}"]
+    finalized = NAMESPACE.updated(ACTIVE, {"spec": spec}, "finalize")
+    assert finalized.texts == [f"spec.finalizers[1]: {text}"]
 
 
 def test_the_label_of_the_name_cannot_be_changed() -> None:
