@@ -385,6 +385,10 @@ class StoredKinds:
         return False
 
 
+# A server has some hundred built-in types.
+HEADS_MAX: Final = 4_096
+
+
 class _Known(NamedTuple):
     """What is known of a head. head: of the hub version. other: None for objects of that version."""
 
@@ -397,8 +401,7 @@ class ObjectDecoder:
     """Decodes stored values, as the watch cache does; objects with the same head share one bytes object.
 
     own_writes: values that are known to be objects of their kind; others are checked.
-    kinds: what is known of heads, asked once for each. Versions of types are few; those of custom types may
-    come and go, a few hundred bytes each.
+    kinds: what is known of heads, asked once for each of the latest `HEADS_MAX`: custom types come and go.
     prefix: of all keys.
     count_error: called with the key of each value that is no object, but not if it cannot be decrypted.
     Damaged values are logged here.
@@ -445,9 +448,10 @@ class ObjectDecoder:
     def _known(self, head: bytes) -> _Known:
         known = self._heads.get(head)
         if known is None:
+            if len(self._heads) >= HEADS_MAX:
+                self._heads.clear()
             other = self._kinds.other_version(head)
-            known = _Known(head, other, self._kinds.kind(head))
-            self._heads[head] = known
+            known = self._heads[head] = _Known(head, other, self._kinds.kind(head))
         return known
 
     def _is_misplaced(self, key: str, known: _Known) -> bool:

@@ -28,6 +28,9 @@ BOUNDED: Final = (
     "apiserver.endpoints.request_info.RequestInfo",
     "yarl.URL",
     "apiserver.vocabulary.GroupResource",
+    # What is known of the types of stored objects, `HEADS_MAX` of them.
+    "apiserver.registry.stored_object._Known",
+    "builtins.dict of apiserver.registry.stored_object.ObjectDecoder",
     # Which resources keys belong to, some thousands of them.
     "builtins.dict of builtins.cell of builtins.tuple of apiserver.metrics.storage.resources_of_keys",
 )

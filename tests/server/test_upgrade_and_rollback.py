@@ -207,13 +207,17 @@ def label(api: Api, written: set[Key], text: str) -> None:
 
 
 def without_label(document: Any) -> Any:
-    """An object without what changes with its label."""
+    """An object without what changes with its label, and without what only later releases add to it."""
     meta = {name: value for name, value in document["metadata"].items() if name not in CHANGED}
     labels = {name: value for name, value in meta.pop("labels", {}).items() if name != LABEL}
-    return {**document, "metadata": {**meta, **({"labels": labels} if labels else {})}}
+    kept = {**document, "metadata": {**meta, **({"labels": labels} if labels else {})}}
+    if isinstance(spec := document.get("spec"), dict):
+        kept["spec"] = {name: value for name, value in spec.items() if name not in DEFAULTED}
+    return kept
 
 
 LABEL: Final = "example.com/written-by"
+DEFAULTED: Final = ("podReplacementPolicy",)  # of Jobs
 CHANGED: Final = ("resourceVersion", "managedFields", "generation")  # the last one of EndpointSlices
 
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 SELF: Final = "self"
 OLD_SELF: Final = "oldSelf"
-_OLD_SELF_SINCE: Final = (1, 24)
 
 
 class Rule(NamedTuple):
@@ -96,11 +95,8 @@ class RuleCompiler:
     def __init__(self, self_type: Type) -> None:
         self._type = self_type
 
-    def _environment(self, rule: Rule, versions: ExpressionVersions | None) -> Environment:
+    def _environment(self, rule: Rule) -> Environment:
         """Returns what a rule may name. Old values may be missing only in rules that allow for it."""
-        version = None if versions is None else versions.version_of(rule.rule)
-        if version is not None and not version.has(_OLD_SELF_SINCE):
-            return kubernetes_environment({SELF: self._type})
         return self._with_optional_old if rule.optional_old_self else self._with_old
 
     @cached_property
@@ -115,7 +111,7 @@ class RuleCompiler:
         """versions: what expressions may use; None: everything, since they are stored."""
         if not rule.rule.strip():
             return CompilationResult(rule)
-        environment = self._environment(rule, versions)
+        environment = self._environment(rule)
         try:
             expression = _compiled(environment, rule.rule, _BOOL, versions)
         except _InvalidExpression as error:
