@@ -5,7 +5,7 @@ Rows D01-D19. Source: k8s.io/apiserver, pkg/endpoints/handlers/negotiation/negot
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -87,8 +87,8 @@ class Negotiator:
 
     targets: the kinds that clients can ask for instead of the object itself.
     media_types: the supported types, the preferred one first.
-    without_tables: those of them that have no Table.
-    only_metadata: those of them in which only metadata can be had (PartialObjectMetadata and its list).
+    unavailable: what cannot be had in some of them: media types and kinds of targets; an empty kind means
+        the object itself.
     is_routed: a router stands before, which does not understand `application/*`, and has an error of its own.
     stream_types: the media types of watches, where a list can be watched: the router's error names them, too.
     is_stream: the response is such a stream.
@@ -99,16 +99,14 @@ class Negotiator:
         targets: Sequence[Target],
         media_types: Sequence[str] = (JSON,),
         *,
-        without_tables: Sequence[str] = (),
-        only_metadata: Sequence[str] = (),
+        unavailable: Collection[tuple[str, str]] = (),
         is_routed: bool = True,
         stream_types: Sequence[str] = (),
         is_stream: bool = False,
     ) -> None:
         self._targets = frozenset(targets)
         self._media_types = tuple(media_types)
-        self._without_tables = frozenset(without_tables)
-        self._only_metadata = frozenset(only_metadata)
+        self._unavailable = frozenset(unavailable)
         self._is_routed = is_routed
         self._stream_types = tuple(stream_types)
         self._is_stream = is_stream
@@ -161,11 +159,9 @@ class Negotiator:
         if parameters.get("sv", SERVER_VERSION) != SERVER_VERSION:
             return False
         if parameters.keys().isdisjoint(("as", "g", "v")):
-            return media_type not in self._only_metadata
+            return (media_type, "") not in self._unavailable
         target = Target(*(parameters.get(name, "") for name in ("as", "g", "v")))
-        if target.kind == "Table" and media_type in self._without_tables:
-            return False
-        return target in self._targets
+        return target in self._targets and (media_type, target.kind) not in self._unavailable
 
 
 def _clauses(accept: str) -> list[_Clause]:

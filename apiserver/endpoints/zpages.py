@@ -92,7 +92,7 @@ def _handler(page: _Page, group: str, versions: list[str], *, has_cbor: bool) ->
     negotiator = Negotiator(
         [Target(page.kind, group, version) for version in versions],
         supported,
-        only_metadata=structured,
+        unavailable=[(media_type, "") for media_type in structured],
         is_routed=False,
     )
 

@@ -81,12 +81,12 @@ class Encoders:
         if negotiator is None:
             targets = object_targets(self._brand)
             types = supported_media_types(self._brand, has_cbor=self._has_cbor)
-            protobuf = (self._brand.protobuf_media_type,)
+            protobuf = self._brand.protobuf_media_type
+            kinds = ("Table",) if resource.has_protobuf else ("Table", "")
             negotiator = self._negotiators[likeness] = Negotiator(
                 [each for each in targets if resource.has_table or each.kind != "Table"],
                 types,
-                without_tables=protobuf,
-                only_metadata=() if resource.has_protobuf else protobuf,
+                unavailable=[(protobuf, kind) for kind in kinds],
                 is_routed=is_routed,
                 stream_types=stream_types(types) if lists else (),
                 is_stream=is_stream,

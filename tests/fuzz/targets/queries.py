@@ -178,7 +178,11 @@ def media_types(data: bytes) -> None:
 _BRAND: Final = Brand()
 _TYPES: Final = supported_media_types(_BRAND, has_cbor=True)
 _NEGOTIATORS: Final = (
-    Negotiator(object_targets(_BRAND), _TYPES, without_tables=_TYPES[2:], only_metadata=_TYPES[2:]),
+    Negotiator(
+        object_targets(_BRAND),
+        _TYPES,
+        unavailable=[(each, kind) for each in _TYPES[2:] for kind in ("", "Table")],
+    ),
     Negotiator(
         object_targets(_BRAND), _TYPES, is_routed=False, stream_types=stream_types(_TYPES), is_stream=True
     ),

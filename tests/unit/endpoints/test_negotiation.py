@@ -150,7 +150,7 @@ def test_unknown_types_and_unknown_kinds_have_different_errors(accept: str, mess
 
 def test_a_type_without_tables() -> None:
     """Row D14: protobuf has metadata alone, but no tables."""
-    negotiator = Negotiator(object_targets(BRAND), (JSON, PROTOBUF), without_tables=(PROTOBUF,))
+    negotiator = Negotiator(object_targets(BRAND), (JSON, PROTOBUF), unavailable=((PROTOBUF, "Table"),))
     assert negotiator.form_for(f"{PROTOBUF};{AS_PARTIAL}") == Form(PROTOBUF, "PartialObjectMetadata")
     assert negotiator.form_for(f"{PROTOBUF};{AS_TABLE}, application/json") == FULL
     with pytest.raises(NotAcceptable, match="only the following"):
@@ -159,7 +159,7 @@ def test_a_type_without_tables() -> None:
 
 def test_a_type_for_metadata_alone() -> None:
     """Rows D06, D14: custom resources have no messages in protobuf, but their metadata has."""
-    negotiator = Negotiator(object_targets(BRAND), (JSON, PROTOBUF), only_metadata=(PROTOBUF,))
+    negotiator = Negotiator(object_targets(BRAND), (JSON, PROTOBUF), unavailable=((PROTOBUF, ""),))
     assert negotiator.form_for(f"{PROTOBUF};{AS_PARTIAL}") == Form(PROTOBUF, "PartialObjectMetadata")
     assert negotiator.form_for(f"{PROTOBUF}, application/json;q=0.5") == FULL
     with pytest.raises(NotAcceptable, match="only the following"):
