@@ -103,16 +103,17 @@ def validate_stateful_set(rules: PodSpecRules, document: Document, old: Document
     if old is None:
         return _validate_spec(rules, spec, None)
     before = old["spec"]
-    # What no update can mend, or what a stored one has wrong, is not checked again.
-    is_wrong = bool(_validate_spec(rules, before, before))
-    errors = _validate_spec(rules, spec, before, has_valid_template=not is_wrong)
+    errors = _validate_spec(rules, spec, before)
+    if errors and _validate_spec(rules, before, before):
+        # Pods are not checked again if the stored spec is wrong.
+        errors = _validate_spec(rules, spec, before, checks_pods=False)
     return errors + _validate_change(spec, before)
 
 
 def _validate_spec(
-    rules: PodSpecRules, spec: Document, old: Document | None, *, has_valid_template: bool = True
+    rules: PodSpecRules, spec: Document, old: Document | None, *, checks_pods: bool = True
 ) -> Errors:
-    """Checks a spec. old: the stored one. has_valid_template: that one's pods are well-formed."""
+    """Checks a spec. old: the stored one, whose claims and service are not checked: they cannot change."""
     policy = spec["podManagementPolicy"]
     errors: Errors = []
     if policy not in ("OrderedReady", "Parallel"):
@@ -137,7 +138,7 @@ def _validate_spec(
     else:
         if selector != {}:
             errors += workloads.validate_selector_matches_template(spec)
-        if has_valid_template:
+        if checks_pods:
             old_template = at(old or {}, "template")
             errors += validate_template("spec.template", _pods_to_be(template, spec), rules, old_template)
         # Kubernetes checks these once more.

@@ -146,6 +146,25 @@ def test_an_invalid_stored_stateful_set_may_be_updated() -> None:
     ]
 
 
+WRONG_POD: Final[Changes] = {"spec.template.spec.dnsPolicy": "Other"}
+
+
+# What is wrong with a stored StatefulSet, and which fields an update with wrong pods is refused for.
+PODS_OF_STORED: Final[dict[str, tuple[Changes, list[str]]]] = {
+    "pods of a valid one are checked": ({}, ["spec.template.spec.dnsPolicy"]),
+    "those of one that is wrong elsewhere are not": ({"spec.replicas": -1}, []),
+    "wrong ones may stay": (WRONG_POD, []),
+}
+
+
+@pytest.mark.parametrize(("stored", "fields"), PODS_OF_STORED.values(), ids=PODS_OF_STORED)
+def test_the_pods_of_a_stored_stateful_set(stored: Changes, fields: list[str]) -> None:
+    kind = KINDS["StatefulSet"]
+    old = kind.created(least("StatefulSet"), stored).document
+    errors = kind.updated(old, {"spec.replicas": 3, **WRONG_POD}).errors
+    assert [error.field for error in errors] == fields
+
+
 def test_fractions_of_bytes_in_claim_templates_cause_warnings() -> None:
     kind = KINDS["StatefulSet"]
     claim = {
