@@ -159,7 +159,7 @@ class WebhookClient:
             if answer.encoding not in ("", "identity"):
                 raise CallFailed("the answer is compressed, which was not asked for")
         except (CallFailed, AnswerTooLong, MalformedAnswer, ConnectionBroken, TimeoutError) as error:
-            if not needs_body and 200 <= answer.status < 400:
+            if not needs_body and 200 <= answer.status < 300:
                 return Answer(answer.status, answer.content_type, b"")
             raise _failure(url, error) from None
         except (ConnectFailed, OSError, ValueError) as error:

@@ -263,6 +263,19 @@ async def test_redirections_that_lead_nowhere(location: str, message: str) -> No
         assert len(requests) == 1
 
 
+REFUSED: Final = {**NOWHERE, "itself": ("/call", "stopped after 1 redirects$")}
+
+
+@pytest.mark.parametrize(("location", "message"), REFUSED.values(), ids=REFUSED)
+async def test_who_needs_no_body_learns_why_a_redirection_is_not_followed(
+    location: str, message: str
+) -> None:
+    """As servers of audit events: only the body of a success may be lost."""
+    async with calling("198.51.100.0/24") as client, serving(leading({"/call": location})) as (url, _):
+        with pytest.raises(CallFailed, match=message):
+            await client.post(url, b"{}", CHANNEL, 30, needs_body=False)
+
+
 async def test_a_redirection_without_a_location_is_an_answer(client: WebhookClient) -> None:
     async with serving(leading({"/call": ""})) as (url, _):
         assert (await client.post(url, b"{}", CHANNEL, 30)).status == 307
