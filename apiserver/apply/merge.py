@@ -30,7 +30,7 @@ def merge(live: Document, applied: Document, type_def: TypeDef) -> Document:
     try:
         merged = _merge(live, applied, type_def)
     except RecursionError:
-        raise DocumentTooDeep("the object is nested too deeply") from None
+        raise DocumentTooDeep from None
     assert isinstance(merged, dict)
     return merged
 

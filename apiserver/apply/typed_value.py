@@ -62,6 +62,9 @@ def problems_text(problems: Sequence[SchemaMismatch]) -> str:
 class DocumentTooDeep(ValueError):
     """A document is nested more deeply than recursion goes."""
 
+    def __init__(self) -> None:
+        super().__init__("the object is nested too deeply")
+
 
 # ---- the field set of a document
 
@@ -82,7 +85,7 @@ def to_field_set(document: Document, type_def: TypeDef) -> FieldSet:
             make_whole(document)
             return _to_field_set(document, type_def)
     except RecursionError:
-        raise DocumentTooDeep("the object is nested too deeply") from None
+        raise DocumentTooDeep from None
 
 
 class _WholeFloat(Exception):
@@ -229,7 +232,7 @@ def prune_unknown(document: Document, type_def: TypeDef) -> list[UnknownField]:
     try:
         _prune_unknown(document, type_def, _Place("", ""), unknown)
     except RecursionError:
-        raise DocumentTooDeep("the object is nested too deeply") from None
+        raise DocumentTooDeep from None
     return unknown
 
 
@@ -304,7 +307,7 @@ def compare(old: Document, new: Document, type_def: TypeDef) -> Comparison:
     try:
         _compare(old, new, type_def, changed, removed)
     except (RecursionError, orjson.JSONEncodeError):
-        raise DocumentTooDeep("the object is nested too deeply") from None
+        raise DocumentTooDeep from None
     return Comparison(changed, removed)
 
 

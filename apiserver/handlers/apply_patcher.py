@@ -36,7 +36,7 @@ from apiserver.handlers.write_requests import as_new, draft_of
 from apiserver.meta.options import WriteOptions
 from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.stored_object import TOO_DEEP_TEXT, StoredObject
 from apiserver.registry.write_request import Draft
 from apiserver.schema.compile import TypeMismatch
 from apiserver.vocabulary import Document
@@ -296,7 +296,7 @@ class ApplyPatcher:
             # The merged document shares parts with the applied one, which another attempt needs unchanged.
             document: Document = orjson.loads(orjson.dumps(merged.document))
         except TypeError:
-            raise BadRequest("the object is nested too deeply") from None
+            raise BadRequest(TOO_DEEP_TEXT) from None
         if last_applied.annotation_of(document, self._manager.name) is not None:
             last_applied.set_annotation(document, self.configuration.document)
         if self._conversion is not None and live is not None:

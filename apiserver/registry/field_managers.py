@@ -21,6 +21,7 @@ from apiserver.errors import BadRequest, UnmergeablePatch
 from apiserver.meta import timestamps
 from apiserver.registry.owner_conversions import OwnerConversions
 from apiserver.registry.served_resource import ServedResource, ServedTable
+from apiserver.registry.stored_object import TOO_DEEP_TEXT
 from apiserver.registry.write_request import ManageFields, Writer
 from apiserver.schema.compile import SchemaCompiler, TypeMismatch, zero_document
 from apiserver.vocabulary import Document
@@ -318,5 +319,5 @@ def _copied(document: Document) -> Document:
     try:
         copied: Document = orjson.loads(orjson.dumps(document))
     except TypeError:
-        raise BadRequest("the object is nested too deeply") from None
+        raise BadRequest(TOO_DEEP_TEXT) from None
     return copied

@@ -14,6 +14,7 @@ import orjson
 from apiserver.errors import ApiError, BadRequest
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.size_class import size_class, size_class_of_document
+from apiserver.registry.stored_object import TOO_DEEP_TEXT
 from apiserver.registry.version_codec import BesideLoop
 from apiserver.vocabulary import Document
 
@@ -105,4 +106,4 @@ def _text(document: Document) -> bytes:
     try:
         return orjson.dumps(document)
     except TypeError:
-        raise BadRequest("the object is nested too deeply") from None
+        raise BadRequest(TOO_DEEP_TEXT) from None

@@ -12,6 +12,7 @@ from apiserver.registry import owner_conversions
 from apiserver.registry.offload import Offload
 from apiserver.registry.owner_conversions import ConversionsNeeded, OwnerConversions
 from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.stored_object import TOO_DEEP_TEXT
 
 Document = dict[str, Any]
 OFFLOAD: Final = Offload()
@@ -127,5 +128,5 @@ def test_what_is_nested_too_deeply_is_refused() -> None:
     spec: Any = 1
     for _ in range(2_000):
         spec = [spec]
-    with pytest.raises(BadRequest):
+    with pytest.raises(BadRequest, match=f"^{TOO_DEEP_TEXT}$"):
         OwnerConversions(is_required=True).require([document(spec)], [resource(_Version("v2"))])
