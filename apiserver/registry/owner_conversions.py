@@ -1,19 +1,20 @@
 """Conversions by a webhook that are needed to find the owners of fields in several versions. Row F30.
 
 Pure functions find the owners, perhaps in a thread. Where they need a document that only a webhook can
-convert, they raise `ConversionsNeeded`, and are called again once the webhook has converted it.
+convert, they raise `ConversionsNeeded`, and `run_converting` calls them again once the webhook has converted
+it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import Final, ParamSpec, TypeAlias, TypeVar
 
 import orjson
 
 from apiserver.errors import ApiError, BadRequest
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.size_class import size_class, size_class_of_document
+from apiserver.registry.size_class import SizeClass, size_class, size_class_of_document
 from apiserver.registry.stored_object import TOO_DEEP_TEXT
 from apiserver.registry.version_codec import BesideLoop
 from apiserver.vocabulary import Document
@@ -23,6 +24,8 @@ ROUNDS_MAX: Final = 32
 
 # A document as JSON, and the apiVersion that it is converted to.
 _Conversion: TypeAlias = tuple[bytes, str]
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 class ConversionsNeeded(Exception):
@@ -35,6 +38,20 @@ class ConversionsNeeded(Exception):
     async def make(self, offload: BesideLoop) -> None:
         """Have the documents converted. Raises ApiError if that fails, and is required."""
         await self._conversions.make(self._needed, offload)
+
+
+async def run_converting(
+    offload: BesideLoop, size: SizeClass, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
+) -> _T:
+    """Returns what `work` returns, which begins anew after each conversion that it needs.
+
+    Raises ApiError if a conversion fails that is required, and what `work` raises.
+    """
+    while True:
+        try:
+            return await offload.run_begun(size, work, *args, **kwargs)
+        except ConversionsNeeded as needed:
+            await needed.make(offload)
 
 
 class OwnerConversions:

@@ -28,7 +28,7 @@ from apiserver.registry.allocations import NO_EXTRA_WRITES, AllocationRefused, E
 from apiserver.registry.findings import Findings
 from apiserver.registry.object_keys import ObjectKeys
 from apiserver.registry.offload import Offload
-from apiserver.registry.owner_conversions import ConversionsNeeded
+from apiserver.registry.owner_conversions import run_converting
 from apiserver.registry.results import Written
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.size_class import SizeClass, size_class, size_class_of_document
@@ -102,12 +102,7 @@ class WritePath:
             document = await offload.run_begun(size, codec.to_hub, document)
         warnings = [*draft.warnings]
         try:
-            while True:
-                try:
-                    await offload.run_begun(size, write_stages.place, request, draft, document, manage_fields)
-                    break
-                except ConversionsNeeded as needed:
-                    await needed.make(offload)
+            await run_converting(offload, size, write_stages.place, request, draft, document, manage_fields)
             if request.admission is not None:
                 told, size = await self._mutated(request, request.admission, document, None, size)
                 warnings += told
@@ -306,12 +301,7 @@ class WritePath:
         """
         resource, admission, offload = request.resource, request.admission, self._offload_of(request)
         size = max(_size(request), size_class(len(hub.tail)))
-        while True:
-            try:
-                old, draft = await offload.run_begun(size, drafting)
-                break
-            except ConversionsNeeded as needed:
-                await needed.make(offload)
+        old, draft = await run_converting(offload, size, drafting)
         new, warnings, extra = draft.document, [*draft.warnings], NO_EXTRA_WRITES
         try:
             if admission is not None:

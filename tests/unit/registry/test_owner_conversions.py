@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final, cast
 
 import pytest
@@ -10,8 +11,9 @@ import pytest
 from apiserver.errors import BadRequest, ServiceUnavailable
 from apiserver.registry import owner_conversions
 from apiserver.registry.offload import Offload
-from apiserver.registry.owner_conversions import ConversionsNeeded, OwnerConversions
+from apiserver.registry.owner_conversions import ConversionsNeeded, OwnerConversions, run_converting
 from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.size_class import SizeClass
 from apiserver.registry.stored_object import TOO_DEEP_TEXT
 
 Document = dict[str, Any]
@@ -80,6 +82,30 @@ async def test_one_conversion_is_asked_for_where_it_is_needed() -> None:
     assert conversions.convert(document(), to=resource(two), by_name=by_name) == in_version("v2")
     with pytest.raises(ConversionsNeeded):
         conversions.convert(document(2), to=resource(two), by_name=by_name)
+
+
+async def test_work_begins_anew_until_it_has_all_conversions() -> None:
+    two = _Version("v2")
+    conversions = OwnerConversions(is_required=True)
+    began: list[int] = []
+
+    def work(count: int) -> list[Document]:
+        began.append(count)
+        return [
+            conversions.convert(document(number), to=resource(two), by_name=by_name)
+            for number in range(count)
+        ]
+
+    found = await run_converting(OFFLOAD, SizeClass.SMALL, work, 2)
+    assert found == [in_version("v2", 0), in_version("v2", 1)]
+    assert began == [2, 2, 2]
+
+
+async def test_work_ends_with_a_conversion_that_fails() -> None:
+    conversions = OwnerConversions(is_required=True)
+    work = partial(conversions.require, [document()], [resource(_Version("v2", fails=True))])
+    with pytest.raises(ServiceUnavailable, match="out of order"):
+        await run_converting(OFFLOAD, SizeClass.SMALL, work)
 
 
 async def test_a_webhook_does_not_get_managed_fields() -> None:
