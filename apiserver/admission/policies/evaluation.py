@@ -20,10 +20,11 @@ from apiserver.admission.policies.policy import Expression, ValidatingPolicy, Va
 from apiserver.cel.admission import PARAMS, VARIABLES
 from apiserver.cel.costs import PER_CALL_LIMIT
 from apiserver.cel.values import CostExceeded, EvaluationError
+from apiserver.meta.names import byte_length
 
-MESSAGE_LENGTH_MAX: Final = 5 * 1024
+MESSAGE_BYTES_MAX: Final = 5 * 1024
 # A longer annotation is cut.
-ANNOTATION_LENGTH_MAX: Final = 10 * 1024
+ANNOTATION_BYTES_MAX: Final = 10 * 1024
 
 
 class Denial(NamedTuple):
@@ -114,7 +115,7 @@ def evaluate(
         if error and policy.is_required:
             found.append(Denial(error, is_error=True, is_final=True))
         elif value:
-            annotations.append((key, value[:ANNOTATION_LENGTH_MAX]))
+            annotations.append((key, _cut(value)))
     if found or annotations or conditions is not None:
         return Evaluation(found, annotations, conditions)
     return _NOTHING
@@ -146,10 +147,17 @@ def _message(validation: Validation, known: Mapping[str, Any], budget: Budget) -
             text = budget.evaluate(expression, known)
         except (EvaluationError, CostExceeded):
             text = ""
-        text = text.strip() if isinstance(text, str) and len(text) <= MESSAGE_LENGTH_MAX else ""
-        if text and "\n" not in text:
+        text = text.strip() if isinstance(text, str) else ""
+        if text and "\n" not in text and byte_length(text) <= MESSAGE_BYTES_MAX:
             return text
     return validation.message or f"failed expression: {validation.expression.text}"
+
+
+def _cut(annotation: str) -> str:
+    """Returns the characters that fit. Kubernetes shows U+FFFD for the rest of the last one; we drop it."""
+    if byte_length(annotation) <= ANNOTATION_BYTES_MAX:
+        return annotation
+    return annotation.encode()[:ANNOTATION_BYTES_MAX].decode(errors="ignore")
 
 
 def _annotation(expression: Expression, known: Mapping[str, Any], budget: Budget) -> tuple[str, str]:

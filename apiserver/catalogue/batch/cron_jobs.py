@@ -16,7 +16,7 @@ from apiserver.catalogue.pod_specs.templates import pod_template_columns, with_t
 from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
 from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, invalid, not_supported, required
-from apiserver.meta import table
+from apiserver.meta import names, table
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.schema.compile import Default
@@ -99,7 +99,7 @@ def validate_cron_job(rules: PodSpecRules, document: Document, old: Document | N
     )
     errors += non_negative("spec.successfulJobsHistoryLimit", spec.get("successfulJobsHistoryLimit"))
     errors += non_negative("spec.failedJobsHistoryLimit", spec.get("failedJobsHistoryLimit"))
-    if old is None and len(name := document["metadata"].get("name", "")) > NAME_MAX:
+    if old is None and names.byte_length(name := document["metadata"].get("name", "")) > NAME_MAX:
         errors.append(invalid("metadata.name", name, f"must be no more than {NAME_MAX} characters"))
     return errors
 

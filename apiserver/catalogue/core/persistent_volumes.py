@@ -26,7 +26,6 @@ from apiserver.catalogue.pod_specs.scheduling import validate_node_selector
 from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.meta import names
-from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, columns, field_cell
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import STATUS, Strategy, UpdateStrategy, WriteContext, keep_status
@@ -184,19 +183,12 @@ def _storage_os(path: str, source: Document) -> Errors:
     return errors + _and_secret(path, source)
 
 
-_ISCSI_NAME_BYTES_MAX: Final = 64
-
-
 def _iscsi(name: str, path: str, source: Document) -> Errors:
-    """name: of the volume, which becomes part of a name on the target."""
+    """name: of the volume."""
     portal, initiator = source.get("targetPortal", ""), source.get("initiatorName")
     errors: Errors = [] if portal else [required(f"{path}.targetPortal")]
-    if initiator is not None and byte_length(f"{name}:{portal}") > _ISCSI_NAME_BYTES_MAX:
-        text = (
-            "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if "
-            "iscsi.initiatorName is specified."
-        )
-        errors.append(invalid(f"{path}.targetportal", portal, text))
+    if volumes.has_too_long_portal(name, source):
+        errors.append(invalid(f"{path}.targetportal", portal, volumes.ISCSI_TOO_LONG_TEXT))
     if not (iqn := source.get("iqn")):
         errors.append(required(f"{path}.iqn"))
     elif not volumes.is_iscsi_name(iqn):

@@ -267,7 +267,7 @@ def _host(path: str, host: str) -> Errors:
     if "*" not in host:
         return [invalid(path, host, problem) for problem in names.dns_subdomain(host)]
     errors: Errors = []
-    if len(host) > names.SUBDOMAIN_MAX:
+    if names.byte_length(host) > names.SUBDOMAIN_MAX:
         text = f"must be no more than {names.SUBDOMAIN_MAX} characters"
         errors.append(invalid(path, host, text))
     if not _is_wildcard(host):

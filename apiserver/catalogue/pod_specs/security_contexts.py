@@ -201,7 +201,7 @@ def validate_app_armor(path: str, profile: Document | None) -> Errors:
             errors.append(required(where, "must be set when AppArmor type is Localhost"))
         elif local != local.strip():
             errors.append(invalid(where, local, "must not be padded with whitespace"))
-        if local and len(local.encode()) > _PROFILE_LENGTH_MAX:
+        if local and names.byte_length(local) > _PROFILE_LENGTH_MAX:
             errors.append(too_long(where, _PROFILE_LENGTH_MAX))
     elif kind in _PROFILES:
         if local is not None:
@@ -216,8 +216,8 @@ def validate_app_armor(path: str, profile: Document | None) -> Errors:
 # ---- Windows
 
 _CREDENTIAL_KIB_MAX: Final = 64
-_DOMAIN_LENGTH_MAX: Final = 256
-_USER_LENGTH_MAX: Final = 104
+_DOMAIN_BYTES_MAX: Final = 256
+_USER_BYTES_MAX: Final = 104
 _has_control = re.compile(r"[\x00-\x1f\x7f]").search
 _is_netbios = re.compile(r'[^\\/:*?"<>|.][^\\/:*?"<>|]{0,14}').fullmatch
 _DNS_LABEL: Final = "[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
@@ -236,7 +236,7 @@ def _windows_options(path: str, options: Document | None) -> Errors:
         errors += [invalid(f"{where}Name", name, problem) for problem in names.dns_subdomain(name)]
     if spec == "":
         errors.append(invalid(where, spec, "gmsaCredentialSpec cannot be an empty string"))
-    elif spec is not None and len(spec.encode()) > _CREDENTIAL_KIB_MAX * 1024:
+    elif spec is not None and names.byte_length(spec) > _CREDENTIAL_KIB_MAX * 1024:
         text = f"gmsaCredentialSpec size must be under {_CREDENTIAL_KIB_MAX} KiB"
         errors.append(invalid(where, spec, text))
     user = options.get("runAsUserName")
@@ -256,12 +256,13 @@ def _user_problems(name: str) -> list[str]:
     if name.count("\\") > 1:
         return [" cannot contain more than one backslash"]
     domain, backslash, user = name.rpartition("\\")
+    domain_bytes, user_bytes = names.byte_length(domain), names.byte_length(user)
     checks = {
-        f"'s Domain length must be under {_DOMAIN_LENGTH_MAX} characters": len(domain) >= _DOMAIN_LENGTH_MAX,
+        f"'s Domain length must be under {_DOMAIN_BYTES_MAX} characters": domain_bytes >= _DOMAIN_BYTES_MAX,
         "'s Domain doesn't match the NetBios nor the DNS format": bool(backslash)
         and not (_is_netbios(domain) or _is_dns(domain)),
         "'s User cannot be empty": not user,
-        f"'s User length must not be longer than {_USER_LENGTH_MAX} characters": len(user) > _USER_LENGTH_MAX,
+        f"'s User length must not be longer than {_USER_BYTES_MAX} characters": user_bytes > _USER_BYTES_MAX,
         "'s User cannot contain only periods or spaces": bool(_is_dots(user)),
         "'s User cannot contain the following characters: \"/\\:;|=,+*?<>@[]": bool(_has_bad_character(user)),
     }

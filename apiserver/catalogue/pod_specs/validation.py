@@ -261,7 +261,7 @@ _is_domain = re.compile(_DOMAIN).fullmatch
 
 def _search_domain(name: str) -> list[str]:
     """Returns what is wrong with a DNS subdomain in which underscores are allowed."""
-    if len(name) > _DOMAIN_LENGTH_MAX:
+    if names.byte_length(name) > _DOMAIN_LENGTH_MAX:
         return [f"must be no more than {_DOMAIN_LENGTH_MAX} characters"]
     if _is_domain(name):
         return []
@@ -289,7 +289,7 @@ def _dns_config(path: str, spec: Document, options: PodValidationOptions) -> Err
     if len(searches) > _SEARCHES_MAX:
         text = f"must not have more than {_SEARCHES_MAX} search paths"
         errors.append(invalid(f"{path}.searches", searches, text))
-    if len(" ".join(searches)) > _SEARCH_LENGTH_MAX:
+    if names.byte_length(" ".join(searches)) > _SEARCH_LENGTH_MAX:
         text = (
             f"must not have more than {_SEARCH_LENGTH_MAX} characters (including spaces) in the search list"
         )

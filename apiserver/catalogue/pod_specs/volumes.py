@@ -54,6 +54,11 @@ _ISCSI_NAMES: Final = {
     "eui": re.compile("eui.[A-Za-z0-9]{16}"),
     "naa": re.compile("naa.[A-Za-z0-9]{32}"),
 }
+_ISCSI_NAME_BYTES_MAX: Final = 64
+ISCSI_TOO_LONG_TEXT: Final = (
+    f"Total length of <volume name>:<iscsi.targetPortal> must be under {_ISCSI_NAME_BYTES_MAX} characters if "
+    "iscsi.initiatorName is specified."
+)
 _MORE_THAN_ONE: Final = "may not specify more than 1 volume type"
 
 
@@ -112,8 +117,8 @@ def _source(path: str, volume: Document, owner: VolumeOwner) -> Errors:
                 errors += _image(f"{path}.{field}", source, owner.is_pod)
             elif field == "projected":
                 errors += _projected(f"{path}.{field}", source, owner.any_token_paths)
-        if field == "iscsi" and "initiatorName" in source:
-            errors += _portal_length(path, volume.get("name", ""), source)
+        if field == "iscsi" and has_too_long_portal(volume.get("name", ""), source):
+            errors.append(invalid(f"{path}.name", volume.get("name", ""), ISCSI_TOO_LONG_TEXT))
     if not found:
         errors.append(required(path, "must specify a volume type"))
     return errors
@@ -250,20 +255,16 @@ def is_iscsi_name(name: str) -> bool:
 
 
 def _iscsi_name(path: str, name: str) -> Errors:
-    shape = _ISCSI_NAMES.get(name[:3])
-    if shape is None:
-        return [invalid(path, name, "must be valid format starting with iqn, eui, or naa")]
-    return [] if shape.fullmatch(name) else [invalid(path, name, "must be valid format")]
-
-
-def _portal_length(path: str, name: str, source: Document) -> Errors:
-    if len(f"{name}:{source.get('targetPortal', '')}") <= 64:
+    if is_iscsi_name(name):
         return []
-    text = (
-        "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if "
-        "iscsi.initiatorName is specified."
-    )
-    return [invalid(f"{path}.name", name, text)]
+    prefixes = "" if name[:3] in _ISCSI_NAMES else " starting with iqn, eui, or naa"
+    return [invalid(path, name, f"must be valid format{prefixes}")]
+
+
+def has_too_long_portal(name: str, source: Document) -> bool:
+    """name: of the volume, which becomes part of a name on the target if the initiator is named."""
+    name = f"{name}:{source.get('targetPortal', '')}"
+    return source.get("initiatorName") is not None and names.byte_length(name) > _ISCSI_NAME_BYTES_MAX
 
 
 def validate_fc(path: str, source: Document) -> Errors:
@@ -303,7 +304,7 @@ def validate_quobyte(path: str, source: Document) -> Errors:
     errors: Errors = []
     if not registry:
         errors.append(required(f"{path}.registry", _PAIRS_TEXT))
-    elif len(source.get("tenant", "")) >= 65:
+    elif names.byte_length(source.get("tenant", "")) >= 65:
         errors.append(
             required(f"{path}.tenant", "must be a UUID and may not exceed a length of 64 characters")
         )
@@ -347,7 +348,7 @@ def _storage_os(path: str, source: Document) -> Errors:
 def validate_csi_driver_name(path: str, name: str) -> Errors:
     if not name:
         return [required(path)]
-    errors = [too_long(path, 63)] if len(name) > 63 else []
+    errors = [too_long(path, 63)] if names.byte_length(name) > 63 else []
     return errors + [invalid(path, name, problem) for problem in names.dns_subdomain(name.lower())]
 
 

@@ -249,7 +249,7 @@ def _validate_success_rule(path: str, rule: Document, completions: int) -> Error
         errors.append(required(path, text))
     if indexes is not None:
         where = f"{path}.succeededIndexes"
-        if len(indexes) > SUCCEEDED_INDEXES_BYTES_MAX:
+        if names.byte_length(indexes) > SUCCEEDED_INDEXES_BYTES_MAX:
             return [*errors, too_long(where, SUCCEEDED_INDEXES_BYTES_MAX)]
         try:
             total = sum(last - first + 1 for first, last in parse_indexes(indexes, completions))

@@ -325,4 +325,8 @@ def _image_digest(path: str, image: Document | None) -> Errors:
         return []
     where, reference = f"{path}.imageVolumeStatus.imageRef", image.get("imageRef", "")
     errors = [] if reference else [required(where, "imageRef must not be empty")]
-    return [*errors, too_long(where, _IMAGE_BYTES_MAX)] if len(reference) > _IMAGE_BYTES_MAX else errors
+    return (
+        [*errors, too_long(where, _IMAGE_BYTES_MAX)]
+        if names.byte_length(reference) > _IMAGE_BYTES_MAX
+        else errors
+    )

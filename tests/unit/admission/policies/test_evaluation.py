@@ -57,6 +57,14 @@ MESSAGES: dict[str, tuple[Document, list[str]]] = {
         {"expression": "false", "message": "no", "messageExpression": f"'{'x' * 5_121}'"},
         ["no"],
     ),
+    "bytes count": (
+        {"expression": "false", "message": "no", "messageExpression": f"'{'é' * 2_561}'"},
+        ["no"],
+    ),
+    "spaces around it do not": (
+        {"expression": "false", "message": "no", "messageExpression": f"'{'x' * 5_120}  '"},
+        ["x" * 5_120],
+    ),
     "an error": (
         {"expression": "object.none == 1"},
         ["expression 'object.none == 1' resulted in error: no such key: none"],
@@ -285,6 +293,7 @@ ANNOTATIONS: dict[str, tuple[str, list[tuple[str, str]]]] = {
     "a blank": ("' '", []),
     "what fails is no annotation": ("string(object.spec.none)", []),
     "one that is too long is cut": (f"'{'x' * 10_241}'", [("key", "x" * 10_240)]),
+    "to whole characters of so many bytes": (f"'x{'é' * 5_120}'", [("key", "x" + "é" * 5_119)]),
 }
 
 

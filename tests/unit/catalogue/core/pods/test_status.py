@@ -324,10 +324,17 @@ def test_a_nomination_may_stay_and_may_be_removed() -> None:
     assert validate_status(free, bound, pod(nodeName="n")) == []
 
 
-def test_digests_of_images_are_checked_where_they_are_kept() -> None:
-    image = {"volumeStatus": {"image": {"imageRef": ""}}, "name": "v", "mountPath": "/v"}
+IMAGE_REFERENCES: Final = {
+    "none": ("", ("Required", "imageRef must not be empty")),
+    "too many bytes": ("é" * 129, ("TooLong", "may not be more than 256 bytes")),
+}
+
+
+@pytest.mark.parametrize(("reference", "error"), IMAGE_REFERENCES.values(), ids=IMAGE_REFERENCES)
+def test_digests_of_images_are_checked_where_they_are_kept(reference: str, error: tuple[str, str]) -> None:
+    image = {"volumeStatus": {"image": {"imageRef": reference}}, "name": "v", "mountPath": "/v"}
     status = {"initContainerStatuses": [{"name": "c", "volumeMounts": [image]}]}
     where = "status.initContainerStatuses[0].volumeMounts[0].volumeStatus.imageVolumeStatus.imageRef"
     errors = validate_status(rules(ImageVolumeWithDigest=True), pod(status=status), pod())
-    assert agrees(errors, [(where, "Required", "imageRef must not be empty")])
+    assert agrees(errors, [(where, *error)])
     assert validate_pod_status(pod(status=status), pod()) == []
