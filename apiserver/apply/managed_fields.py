@@ -12,6 +12,7 @@ import orjson
 
 from apiserver.apply import field_set
 from apiserver.apply.field_set import FieldSet, InvalidFieldSet, union
+from apiserver.golang.times import ZERO_TIME
 from apiserver.vocabulary import Document
 
 APPLY: Final = "Apply"
@@ -67,7 +68,8 @@ def manager_or_user_agent(field_manager: str, user_agent: str) -> str:
 class ManagedFieldsEntry(NamedTuple):
     """The fields that one manager owns.
 
-    time: as documents have it, or empty. document: the entry as it was read; None if it has changed since.
+    time: as documents have it, or empty; `ZERO_TIME` where they have null.
+    document: the entry as it was read; None if it has changed since.
     """
 
     manager: FieldManager
@@ -92,7 +94,7 @@ class ManagedFieldsEntry(NamedTuple):
             "apiVersion": manager.api_version,
         }
         if self.time:
-            document["time"] = self.time
+            document["time"] = None if self.time == ZERO_TIME else self.time
         document |= {"fieldsType": "FieldsV1", "fieldsV1": field_set.ordered(self.fields)}
         if manager.subresource:
             document["subresource"] = manager.subresource
@@ -129,8 +131,9 @@ def decode(documents: Any, *, is_own: bool) -> ManagedFields:
             document.get("apiVersion", ""),
             document.get("subresource", ""),
         )
+        time = document.get("time", "")
         entry = ManagedFieldsEntry(
-            manager, fields, document.get("time") or "", None if is_parsed else document
+            manager, fields, ZERO_TIME if time is None else time, None if is_parsed else document
         )
         before = managed.get(manager.identity)
         if before is not None:

@@ -11,6 +11,9 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
+# Go's zero time is none: in JSON it is null.
+ZERO_TIME: Final = "0001-01-01T00:00:00Z"
+ZERO_MICRO_TIME: Final = "0001-01-01T00:00:00.000000Z"
 _SECONDS: Final = "2006-01-02T15:04:05Z07:00"
 _MICROSECONDS: Final = "2006-01-02T15:04:05.000000Z07:00"
 

@@ -137,7 +137,7 @@ def validate_update(meta: Document, old: Document) -> list[FieldError]:
     errors += [
         invalid(f"metadata.{field}", meta.get(field), "field is immutable")
         for field in ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
-        if meta.get(field) != old.get(field)
+        if meta.get(field) != old.get(field) or (field in meta) != (field in old)
     ]
     if meta.get("deletionGracePeriodSeconds") != old.get("deletionGracePeriodSeconds"):
         errors.append(

@@ -1,8 +1,9 @@
 """Compiles a schema to one walk over a document: it checks types, prunes, sets defaults and normalises.
 
 Normalised documents are as kube-apiserver encodes them, however a client wrote them: null is the same as
-absent; empty values are omitted or added as the Go type does (`schema.go_fields`); times are in UTC,
-quantities in their canonical form. Errors have the texts of Go's decoder, which people and scripts know.
+absent; empty values are omitted or added as the Go type does (`schema.go_fields`); times are in UTC, Go's
+zero time is null; quantities are in their canonical form. Errors have the texts of Go's decoder, which people
+and scripts know.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from apiserver.field_errors import field_below, item_below
 from apiserver.golang.formatting import json_type
-from apiserver.golang.times import InvalidTime, parse_time
+from apiserver.golang.times import ZERO_MICRO_TIME, ZERO_TIME, InvalidTime, parse_time
 from apiserver.golang.whole_numbers import is_whole, make_whole
 from apiserver.meta.quantity import InvalidQuantity, canonical_quantity, quantity_text
 from apiserver.schema.go_fields import GoField, fields_of
@@ -427,6 +428,8 @@ def _is_omitted_if_empty(name: str, field: Schema, struct: Schema, go_fields: Ma
         # Kubernetes stores objects in protobuf, which has no empty ones: they come back as null or not at
         # all.
         return not go_field.is_pointer and (struct.definition, name) not in _EMPTY_IS_SET
+    if field.kind is Kind.TIME:
+        return not go_field.is_pointer and struct.definition in _ENCODES_NOTHING_UNSET
     return field.kind in _OMITTED_IF_EMPTY and not go_field.is_pointer and not go_field.encodes_zero
 
 
@@ -539,20 +542,22 @@ def _time(timespec: str) -> Callable[[Schema], _Walk]:
     """timespec: `seconds`, which drops fractions, or `microseconds`, which requires them."""
     is_micro = timespec == "microseconds"
     is_rfc3339 = (_RFC3339_MICRO if is_micro else _RFC3339).fullmatch
+    zero = ZERO_MICRO_TIME if is_micro else ZERO_TIME
 
     def compiled(schema: Schema) -> _Walk:
         def walk(value: Any, report: Report) -> Any:
             if type(value) is not str:
                 raise Mismatch(value, schema)
             if not is_micro and _UTC.fullmatch(value):
-                return value  # in normal form
+                return None if value == zero else value  # in normal form
             try:
                 if not is_rfc3339(value):
                     raise ValueError(value)
                 time = datetime.fromisoformat(value).astimezone(UTC)
             except (ValueError, OverflowError):
                 time = _lenient_time(value, is_micro=is_micro)
-            return time.isoformat(timespec=timespec).replace("+00:00", "Z")
+            text = time.isoformat(timespec=timespec).replace("+00:00", "Z")
+            return None if text == zero else text
 
         return walk
 

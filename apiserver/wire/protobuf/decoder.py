@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias
 
+from apiserver.golang.times import ZERO_MICRO_TIME, ZERO_TIME
 from apiserver.schema.go_fields import GoField, go_struct
 from apiserver.schema.structural import Kind, Schema
 from apiserver.vocabulary import Document
@@ -126,6 +127,10 @@ class _Compiler:
             return {wire_type: item, BYTES: _packed_items(name, decode, wire_type)}
         if schema.kind in (Kind.STRUCT, Kind.EITHER):
             return {BYTES: _message(name, decode)}
+        if go_field.is_pointer and schema.kind in _ZERO_TIMES:
+            # A pointer to the zero time is not nil, and so not the same as none.
+            zero = _ZERO_TIMES[schema.kind]
+            return {wire_type: _single(name, lambda raw, progress: decode(raw, progress) or zero)}
         drops_zero = not go_field.is_pointer and not go_field.encodes_zero
         drops_zero &= schema.kind is not Kind.INT_OR_STRING  # an empty string is not the number 0
         return {wire_type: _nonzero(name, decode) if drops_zero else _single(name, decode)}
@@ -336,6 +341,7 @@ def _int_or_string(raw: bytes, progress: _Progress) -> int | str:
     return as_text(parts.get(3, b"")) if is_text else _integer(parts.get(2, 0), progress)
 
 
+_ZERO_TIMES: Final = {Kind.TIME: ZERO_TIME, Kind.MICRO_TIME: ZERO_MICRO_TIME}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMESTAMP: Final = {1: VARINT, 2: VARINT}
 

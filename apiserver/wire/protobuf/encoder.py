@@ -50,7 +50,7 @@ class MessageEncoder:
 class _Member(NamedTuple):
     """A field of a message.
 
-    name: its JSON name; empty for an inlined message, whose `write` gets the whole document.
+    name: its JSON name; empty for an inlined message and for a time, whose `write` gets the whole document.
     """
 
     number: int
@@ -89,7 +89,7 @@ class _Compiler:
         if known is None:
             raise LookupError(f"{definition} has no known protobuf fields")
         members = [
-            _Member(go_field.number, name, self._member(schema.fields[name], go_field))
+            self._member(name, schema.fields[name], go_field)
             for name, go_field in known.fields.items()
             if name in schema.fields
         ]
@@ -119,9 +119,12 @@ class _Compiler:
 
         return write
 
-    def _member(self, schema: Schema, go_field: GoField) -> _Write:
+    def _member(self, name: str, schema: Schema, go_field: GoField) -> _Member:
+        number = go_field.number
+        if schema.kind in (Kind.TIME, Kind.MICRO_TIME):
+            return _Member(number, "", _time_field(name, number))
         make = self._items_message if go_field.is_message else self._field
-        return make(schema, go_field.number)
+        return _Member(number, name, make(schema, number))
 
     def _field(self, schema: Schema, number: int) -> _Write:
         match schema.kind:
@@ -218,6 +221,17 @@ class _Compiler:
         return encode
 
 
+def _time_field(name: str, number: int) -> _Write:
+    """Encodes null, too: it is the zero time."""
+    field_key = key(number, BYTES)
+
+    def write(pieces: list[bytes], document: Document) -> None:
+        if name in document:
+            pieces.append(delimited(field_key, _time(document[name])))
+
+    return write
+
+
 _WIRE_TYPES: Final = {Kind.INTEGER: VARINT, Kind.BOOLEAN: VARINT, Kind.NUMBER: FIXED64}
 
 
@@ -251,8 +265,10 @@ def _int_or_string(value: Any) -> bytes:
     return b"\x08\x00\x10" + _integer(value) + b"\x1a\x00"
 
 
-def _time(value: str) -> bytes:
-    """Seconds and nanoseconds since 1970, both even if they are 0: a message without fields is no time."""
+def _time(value: str | None) -> bytes:
+    """Seconds and nanoseconds since 1970, both even if they are 0: without them it is the zero time."""
+    if value is None:
+        return b""
     time = datetime.fromisoformat(value)
     seconds = int(time.replace(microsecond=0).timestamp())
     return b"\x08" + varint(seconds) + b"\x10" + varint(time.microsecond * 1000)

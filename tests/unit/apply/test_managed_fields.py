@@ -25,6 +25,22 @@ def test_f03_the_older_field_name_is_decoded() -> None:
     assert encode(decode([entry], is_own=True))[0]["fieldsV1"] == data("k")
 
 
+TIMES: dict[str, dict[str, Any]] = {
+    "no time": {},
+    "the zero time": {"time": None},
+    "a time": {"time": "2024-01-01T00:00:00Z"},
+}
+
+
+@pytest.mark.parametrize("time", TIMES.values(), ids=TIMES)
+@pytest.mark.parametrize("is_own", [True, False])
+def test_the_time_of_an_entry_is_kept(time: dict[str, Any], *, is_own: bool) -> None:
+    entry = {"manager": "m", "operation": UPDATE, "apiVersion": "v1", "fieldsV1": data("k")}
+    (encoded,) = encode(decode([entry | time], is_own=is_own))
+    assert [encoded[field] for field in time] == [*time.values()]
+    assert ("time" in encoded) == bool(time)
+
+
 REFUSED: dict[str, dict[str, Any]] = {
     "another operation": {"operation": "Create"},
     "no operation": {"operation": ""},

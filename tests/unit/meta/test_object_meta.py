@@ -150,6 +150,11 @@ CHANGES: Final[dict[str, tuple[Meta, Meta, list[str]]]] = {
         OLD,
         [f'metadata.deletionTimestamp: Invalid value: "{NOW}": field is immutable'],
     ),
+    "a beginning that is the zero time": (
+        {**OLD, "deletionTimestamp": None},
+        OLD,
+        ["metadata.deletionTimestamp: Invalid value: null: field is immutable"],
+    ),
     "the grace period": (
         {**DYING, "deletionGracePeriodSeconds": 5},
         DYING,

@@ -32,6 +32,7 @@ def walk_of(definition: str) -> CompiledSchema:
 
 POD: Final = walk_of("api.core.v1.Pod")
 SECRET: Final = walk_of("api.core.v1.Secret")
+CONDITIONS: Final = walk_of("api.core.v1.PodStatus")
 LEASE: Final = walk_of("api.coordination.v1.Lease")
 CRD: Final = walk_of("apiextensions-apiserver.pkg.apis.apiextensions.v1.CustomResourceDefinition")
 
@@ -433,6 +434,46 @@ NO_TIMES: Final = {
 def test_invalid_times_are_refused(text: str) -> None:
     with pytest.raises(TypeMismatch, match="parsing time"):
         POD({"metadata": {"creationTimestamp": text}})
+
+
+ZERO_TIMES: Final = (
+    "0001-01-01T00:00:00Z",
+    "0001-01-01T00:00:00+00:00",
+    "0001-01-01T05:30:00+05:30",
+    "0001-01-01T00:00:00.5Z",
+    "0001-01-01T0:00:00,5Z",
+)
+ZERO_MICRO_TIMES: Final = ("0001-01-01T00:00:00.000000Z", "0001-01-01T01:00:00.000000+01:00")
+TIMES_AFTER_ZERO: Final = ("0001-01-01T00:00:01Z", "1970-01-01T00:00:00Z")
+
+
+@pytest.mark.parametrize("text", ZERO_TIMES)
+def test_the_zero_time_is_null(text: str) -> None:
+    document: dict[str, Any] = {
+        "metadata": {"creationTimestamp": text, "deletionTimestamp": text},
+        "status": {"startTime": text, "conditions": [{"lastProbeTime": text}]},
+    }
+    assert POD(document) == []
+    # Go omits a creation time that is zero. It shows other times, though they are marked as omitted if empty.
+    assert document["metadata"] == {"deletionTimestamp": None}
+    assert document["status"]["startTime"] is None
+    assert document["status"]["conditions"] == completed(CONDITIONS, {"conditions": [{}]})["conditions"]
+    budget = {"disruptedPods": {"a": text, "b": "1970-01-01T00:00:00Z"}}
+    walk_of("api.policy.v1.PodDisruptionBudgetStatus")(budget)
+    assert budget["disruptedPods"] == {"a": None, "b": "1970-01-01T00:00:00Z"}
+
+
+@pytest.mark.parametrize("text", ZERO_MICRO_TIMES)
+def test_the_zero_micro_time_is_null(text: str) -> None:
+    lease = {"spec": {"renewTime": text, "acquireTime": "0001-01-01T00:00:00.000001Z"}}
+    assert LEASE(lease) == []
+    assert lease["spec"] == {"renewTime": None, "acquireTime": "0001-01-01T00:00:00.000001Z"}
+
+
+@pytest.mark.parametrize("text", TIMES_AFTER_ZERO)
+def test_a_time_after_zero_is_a_time(text: str) -> None:
+    document = {"metadata": {"creationTimestamp": text}, "status": {"startTime": text}}
+    assert completed(POD, document).items() >= document.items()
 
 
 @pytest.mark.parametrize("text", ["2024-01-01T00:00:00Z", "2024-01-01T00:00:00.123Z"])

@@ -141,6 +141,17 @@ MESSAGES: Final[dict[str, tuple[str, bytes, dict[str, Any]]]] = {
         {"metadata": {"creationTimestamp": "1969-12-31T23:59:59Z"}},
     ),
     "the zero moment is none": ("core.v1.Pod", field(1, field(8, b"")), {"metadata": {}}),
+    "a pointer to it is not": ("core.v1.PodStatus", field(7, b""), {"startTime": "0001-01-01T00:00:00Z"}),
+    "nor if its seconds are there": (
+        "core.v1.PodStatus",
+        field(7, pb.time(-62_135_596_800)),
+        {"startTime": "0001-01-01T00:00:00Z"},
+    ),
+    "a pointer to the zero moment in microseconds": (
+        "coordination.v1.LeaseSpec",
+        field(4, b""),
+        {"renewTime": "0001-01-01T00:00:00.000000Z"},
+    ),
     "microseconds": (
         "coordination.v1.LeaseSpec",
         field(4, pb.time(1704067200, 1_000)),
@@ -438,6 +449,17 @@ WRITTEN: Final[dict[str, tuple[str, dict[str, Any], bytes]]] = {
         "core.v1.Volume",
         {"configMap": {"name": "c"}, "name": "v"},
         field(1, "v") + field(2, field(19, field(1, field(1, "c")))),
+    ),
+    "null is the zero moment": (
+        "core.v1.PodStatus",
+        {"startTime": None, "conditions": [{"type": "T", "lastProbeTime": None}]},
+        field(2, field(1, "T") + field(3, b"")) + field(7, b""),
+    ),
+    "in microseconds": ("coordination.v1.LeaseSpec", {"renewTime": None}, field(4, b"")),
+    "in a map": (
+        "policy.v1.PodDisruptionBudgetStatus",
+        {"disruptedPods": {"a": None}},
+        entry(2, "a", b""),
     ),
     "a moment": ("core.v1.PodStatus", {"startTime": "1970-01-01T00:00:00Z"}, field(7, pb.time(0))),
     "microseconds": (
