@@ -18,11 +18,11 @@ from typing import Final, NamedTuple
 
 from apiserver.aggregation.extension_client import ExtensionClient, ExtensionFailed, Question
 from apiserver.aggregation.remote_versions import AVAILABLE, RemoteVersion, RemoteVersions
-from apiserver.controllers.controller import Controller, Outcome, Requeue
-from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
+from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
+from apiserver.controller_runtime.undone_writes import UndoneWrites
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.kept_objects import cached
-from apiserver.controllers.undone_writes import UndoneWrites
-from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.errors import NotFound
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import find_condition, is_condition_true, set_condition

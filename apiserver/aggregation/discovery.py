@@ -24,8 +24,8 @@ from apiserver.aggregation.remote_versions import (
 )
 from apiserver.aggregation.resource_lists import NotDiscovery, aggregated_resources, listed_resources
 from apiserver.brand import Brand
-from apiserver.controllers.controller import Controller, Outcome, Requeue
-from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.registry.offload import Offload
 from apiserver.registry.size_class import size_class
 from apiserver.vocabulary import Document, GroupVersion

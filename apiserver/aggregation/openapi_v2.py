@@ -24,8 +24,8 @@ from apiserver.aggregation.remote_versions import (
     RemoteVersions,
     ServiceReference,
 )
-from apiserver.controllers.controller import Controller, Outcome, Requeue
-from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.registry.offload import Offload
 from apiserver.registry.size_class import SizeClass
 from apiserver.vocabulary import Document, GroupVersion

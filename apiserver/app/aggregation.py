@@ -15,8 +15,8 @@ from apiserver.aggregation.remote_versions import RemoteVersions
 from apiserver.apiextensions import definitions
 from apiserver.app.core import Core
 from apiserver.catalogue.apiregistration import local_api_services
+from apiserver.controller_runtime.controller import Runnable
 from apiserver.controllers.api_service_registration import ApiServiceRegistration
-from apiserver.controllers.controller import Runnable
 from apiserver.metrics.api_services import ApiServiceMetrics
 from apiserver.serving import pki
 from apiserver.serving.listening import CannotStart, front_proxy_certificate

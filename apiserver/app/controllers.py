@@ -19,6 +19,7 @@ from apiserver.authz.attributes import Authorizer
 from apiserver.catalogue.certificates import cluster_trust_bundles
 from apiserver.catalogue.storagemigration import storage_version_migrations
 from apiserver.cli.config import Config
+from apiserver.controller_runtime.controller import Runnable
 from apiserver.controllers import ttl_after_finished
 from apiserver.controllers.certificate_requests import requests as certificate_requests
 from apiserver.controllers.certificate_requests.approving import CertificateApproving
@@ -28,7 +29,6 @@ from apiserver.controllers.certificate_requests.requests import CertificateReque
 from apiserver.controllers.certificate_requests.signing import CertificateSigning
 from apiserver.controllers.cluster_role_aggregation import ClusterRoleAggregation
 from apiserver.controllers.cluster_trust_bundles import ClusterTrustBundlePublisher
-from apiserver.controllers.controller import Runnable
 from apiserver.controllers.controller_manager import ControllerManager, ControllerSpec
 from apiserver.controllers.disruption import controller as disruption
 from apiserver.controllers.disruption.controller import DisruptionController

@@ -1,8 +1,5 @@
 """Controllers: loops beside requests that bring stored objects to the state that they should have.
 
-    informer                   delivers the objects of a resource from the watch cache, and their changes
-    work_queue                 the keys to look at: each once, rate-limited, with back-off
-    controller                 the loop: take a key, reconcile it, retry it if that failed
     controller_manager         runs the controllers of a server, some only while it is the leader
     leader_election            which of the servers on a store that is, by a Lease
     namespaces                 deletes the contents of namespaces that are being deleted
@@ -25,7 +22,6 @@
     node_graph                 keeps the Node authorizer up to date, from when a node asks
     replicas                   the servers that share a store: whether they have the same keys, and releases
     event_recorder             the Events by which controllers tell what they have found
-    undone_writes              slows down writes that somebody undoes again and again
     api_service_registration   the APIServices of what is served here
     kubernetes_service         the Service `kubernetes` and its endpoints
     service_allocations        repairs what Services have been given: cluster IPs, node ports, IPAddresses
@@ -38,8 +34,7 @@
 
 What they guarantee: each step does no harm when it is repeated, or done by two servers at once, because it is
 an update or a deletion of an object as it was seen. So no step is lost or spoilt when a server dies, and it
-does not matter when a leader notices a moment too late that it is none. An object that cannot be reconciled
-stops neither the others nor the server.
+does not matter when a leader notices a moment too late that it is none.
 
 Who runs them: of the servers on one etcd, workers included, each runs those that do little, and that others
 must not wait for: which accounts a namespace has, what an aggregated role allows, whether a claim is still
@@ -50,13 +45,13 @@ and quotas do not shrink. The Lease is renewed every 2 s, the only write on an e
 anything. The embedded store is open in one process only, so that server is the leader, and there is no
 Lease.
 
-Why this shape: it is client-go's and controller-runtime's, because everybody who writes controllers knows it.
-Informers keep no copy of the objects: the watch cache has them already. Controllers write through `Registry`,
-past HTTP and admission; no user is behind them.
+What they are made of is in `controller_runtime`: informers, work queues and the loop. They write through
+`Registry`, past HTTP and admission; no user is behind them.
 
-To add one: write a class with a `queue` and `run` (`controller.Runnable`), add a `ControllerSpec` to
-`app.controllers.build_controllers`, and name it in `cli.flag_values.CONTROLLERS`. Whether it is `leader_only`
-is said above. `run` may be cancelled at any await; when the server leads again, a new object is built.
+To add one: write a class with a `queue` and `run` (`controller_runtime.controller.Runnable`), add a
+`ControllerSpec` to `app.controllers.build_controllers`, and name it in `cli.flag_values.CONTROLLERS`. Whether
+it is `leader_only` is said above. `run` may be cancelled at any await; when the server leads again, a new
+object is built.
 
 Left out: what kube-controller-manager does with workloads, since nothing runs them here. The controllers of
 CustomResourceDefinitions are in `custom_resources`: they decide what is served.

@@ -15,10 +15,10 @@ from typing import Final, NamedTuple
 
 from apiserver.authz.rbac.rules import CACHED_BYTES_MAX, CACHED_MAX, Malformed, PolicyRule, parse_rules
 from apiserver.brand import Brand
-from apiserver.controllers.controller import Controller, Cooldown, Outcome, Requeue
-from apiserver.controllers.informer import Informer, ListWatch
-from apiserver.controllers.undone_writes import UndoneWrites
-from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.controller_runtime.controller import Controller, Cooldown, Outcome, Requeue
+from apiserver.controller_runtime.informer import Informer, ListWatch
+from apiserver.controller_runtime.undone_writes import UndoneWrites
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.errors import ApiError, NotFound
 from apiserver.registry.offload import run_unqueued
 from apiserver.registry.served_resource import ServedResource, ServedTable

@@ -15,9 +15,9 @@ from typing import Final
 
 from apiserver.catalogue.certificates.cluster_trust_bundles import RESOURCE
 from apiserver.catalogue.common.signer_names import bundle_name_prefix
-from apiserver.controllers.controller import Controller, Outcome, Wrote
-from apiserver.controllers.informer import Informer, ListWatch, Notification
-from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.controller_runtime.controller import Controller, Outcome, Wrote
+from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.errors import AlreadyExists, Invalid, NotFound
 from apiserver.meta.options import DeleteOptions
 from apiserver.registry.delete_path import DeleteRequest

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from apiserver.controllers.controller import Runnable
+from apiserver.controller_runtime.controller import Runnable
 from apiserver.controllers.leader_election import LeaderElector
 from apiserver.metrics.work_queues import WorkQueueMetrics
 from apiserver.vocabulary import GroupResource

@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Final, Generic, Protocol, Self, TypeVar
 
-from apiserver.controllers.controller import Controller, Cooldown, Outcome, Requeue
-from apiserver.controllers.informer import Informer, InformerCallbacks, ListWatch, Notification
-from apiserver.controllers.undone_writes import UndoneWrites
-from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.controller_runtime.controller import Controller, Cooldown, Outcome, Requeue
+from apiserver.controller_runtime.informer import Informer, InformerCallbacks, ListWatch, Notification
+from apiserver.controller_runtime.undone_writes import UndoneWrites
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.errors import ApiError, NotFound
 from apiserver.flowcontrol.flow_control import FlowControl
 from apiserver.flowcontrol.flow_schemas import FlowSchema, Malformed

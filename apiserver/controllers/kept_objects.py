@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from apiserver.controllers.work_queue import Backoff
+from apiserver.controller_runtime.work_queue import Backoff
 from apiserver.errors import AlreadyExists, ApiError, NotFound
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry

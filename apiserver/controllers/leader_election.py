@@ -27,7 +27,7 @@ from functools import partial
 from typing import Any, Final, NamedTuple, Self, TypeVar
 
 from apiserver.brand import Brand
-from apiserver.controllers.informer import Informer, InformerCallbacks, ListWatch, Notification
+from apiserver.controller_runtime.informer import Informer, InformerCallbacks, ListWatch, Notification
 from apiserver.errors import NotFound
 from apiserver.meta import timestamps
 from apiserver.metrics.leader_election import ElectionStatus

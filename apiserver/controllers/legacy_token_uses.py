@@ -10,8 +10,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from apiserver.controllers.controller import Controller, Outcome
-from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.controller_runtime.controller import Controller, Outcome
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.errors import NotFound
 from apiserver.meta import timestamps
 from apiserver.metrics.authentication import AuthenticationMetrics

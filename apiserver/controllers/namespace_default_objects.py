@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from apiserver.controllers.controller import Controller, Outcome, Wrote
-from apiserver.controllers.informer import Informer, ListWatch, Notification
-from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.controller_runtime.controller import Controller, Outcome, Wrote
+from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.errors import AlreadyExists, Forbidden, NotFound
 from apiserver.registry.guard import Guard
 from apiserver.registry.served_resource import ServedResource, ServedTable

@@ -14,10 +14,10 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
-from apiserver.controllers.controller import Controller, Outcome, Requeue
-from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
+from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.namespace_conditions import PODS, Remaining
-from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.errors import ApiError, NotFound
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import set_condition

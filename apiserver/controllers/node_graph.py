@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from apiserver.authz.node.graph import NodeGraph
 from apiserver.authz.node.references import Reference, pod_references, volume_references
 from apiserver.brand import Brand
-from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
 from apiserver.metrics.node_graph import NodeGraphMetrics
 from apiserver.registry.offload import run_unqueued
 from apiserver.registry.served_resource import ResourceTable

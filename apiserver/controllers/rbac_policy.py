@@ -18,7 +18,7 @@ from apiserver.authz.rbac.policy import (
     parse,
 )
 from apiserver.authz.rbac.rules import CACHED_BYTES_MAX, CACHED_MAX, Malformed
-from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
 from apiserver.registry.offload import run_unqueued
 from apiserver.registry.served_resource import ResourceTable
 from apiserver.registry.size_class import size_class

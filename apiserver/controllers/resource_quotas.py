@@ -25,9 +25,9 @@ from apiserver.catalogue.core.resource_quotas.usage import (
     UsageCalculation,
     resources_without_quota,
 )
-from apiserver.controllers.controller import Controller, Cooldown, Outcome, Requeue
-from apiserver.controllers.informer import Informer, ListWatch, Notification
-from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.controller_runtime.controller import Controller, Cooldown, Outcome, Requeue
+from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.errors import Conflict, NotFound
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedResource, ServedTable

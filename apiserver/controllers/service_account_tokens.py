@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from apiserver.authn.service_account import ACCOUNT_NAME, ACCOUNT_UID, TOKEN_KEY, Reference
-from apiserver.controllers.controller import Controller, Outcome, Requeue, Wrote
-from apiserver.controllers.informer import Informer, ListWatch, Notification
-from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.controller_runtime.controller import Controller, Outcome, Requeue, Wrote
+from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.errors import Conflict, NotFound
 from apiserver.meta.options import DeleteOptions
 from apiserver.registry.delete_path import DeleteRequest

@@ -23,11 +23,11 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from apiserver.controllers.controller import Controller, Outcome
+from apiserver.controller_runtime.controller import Controller, Outcome
+from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.event_recorder import EventRecorder
-from apiserver.controllers.informer import Informer, ListWatch, Notification
 from apiserver.controllers.kept_objects import keep_forever
-from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.registry.allocations import Allocation, AllocationKeys, Allocator, Record
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry

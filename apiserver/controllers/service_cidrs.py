@@ -18,10 +18,10 @@ from typing import Final
 
 from apiserver.brand import Brand
 from apiserver.catalogue.core.services.allocation import FurtherNetworks
-from apiserver.controllers.controller import Controller, Outcome, Requeue
-from apiserver.controllers.informer import Informer, InformerCallbacks, ListWatch, Notification
+from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
+from apiserver.controller_runtime.informer import Informer, InformerCallbacks, ListWatch, Notification
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.kept_objects import KeptObject, cached, keep, keep_forever
-from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.errors import ApiError, NotFound
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import applied_condition, find_condition, is_condition_true, set_condition

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
 
-from apiserver.controllers.controller import Controller, Cooldown, Outcome
-from apiserver.controllers.informer import Informer, InformerCallbacks, ListWatch, Notification
-from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.controller_runtime.controller import Controller, Cooldown, Outcome
+from apiserver.controller_runtime.informer import Informer, InformerCallbacks, ListWatch, Notification
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.errors import ApiError, NotFound
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry

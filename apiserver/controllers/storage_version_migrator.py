@@ -21,10 +21,10 @@ from apiserver.catalogue.storagemigration.storage_version_migrations import (
     SUCCEEDED,
     has_condition,
 )
-from apiserver.controllers.controller import Controller, Outcome, Requeue
-from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
+from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.migrated_definitions import MigratedDefinitions
-from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.errors import ApiError, Conflict, NotFound
 from apiserver.meta import timestamps
 from apiserver.metrics.storage_migrations import StorageMigrationMetrics

@@ -19,9 +19,9 @@ import orjson
 from apiserver.apiextensions import definitions, status
 from apiserver.apiextensions.definition_conditions import ESTABLISHED, NAMES_ACCEPTED
 from apiserver.apiextensions.status import NamesInUse
-from apiserver.controllers.controller import Controller, Outcome
-from apiserver.controllers.informer import Informer, InformerCallbacks, ListWatch, Notification
-from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.controller_runtime.controller import Controller, Outcome
+from apiserver.controller_runtime.informer import Informer, InformerCallbacks, ListWatch, Notification
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.custom_resources.definition_finalizer import DefinitionFinalizer
 from apiserver.custom_resources.resources import CustomResourceFactory, DefinedResources
 from apiserver.errors import NotFound

@@ -17,8 +17,8 @@ from apiserver.apiextensions.definition_conditions import (
     set_definition_condition,
 )
 from apiserver.brand import Brand
-from apiserver.controllers.controller import Controller, Outcome, Requeue
-from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.errors import NotFound
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import is_condition_true

@@ -13,8 +13,8 @@ from typing import Any
 
 from apiserver.admission.chain import AdmissionAttributes, AdmissionChain, Operation
 from apiserver.brand import Brand
-from apiserver.controllers.informer import Informer, ListWatch
-from apiserver.controllers.work_queue import WorkQueue
+from apiserver.controller_runtime.informer import Informer, ListWatch
+from apiserver.controller_runtime.work_queue import WorkQueue
 from apiserver.meta.options import DeleteOptions, WriteOptions
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.field_managers import FieldManagers

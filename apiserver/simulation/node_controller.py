@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from apiserver.controllers.controller import Controller, Outcome, Requeue
-from apiserver.controllers.informer import Informer
-from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
+from apiserver.controller_runtime.informer import Informer
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.errors import AlreadyExists, NotFound
 from apiserver.meta import timestamps
 from apiserver.simulation.component import ClusterAccess, Component, Target

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
-from apiserver.controllers.informer import Notification
+from apiserver.controller_runtime.informer import Notification
 from apiserver.meta.owners import controller_of
 from apiserver.simulation.resources import Key
 from apiserver.vocabulary import Document

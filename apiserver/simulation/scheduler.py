@@ -9,10 +9,10 @@ from dataclasses import replace
 from typing import Final
 
 from apiserver.catalogue.core.pods.assignment import assign_node
-from apiserver.controllers.controller import Controller, Outcome, Requeue
+from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
+from apiserver.controller_runtime.informer import Informer
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.event_recorder import EventRecorder
-from apiserver.controllers.informer import Informer
-from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.errors import NotFound
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import find_condition, set_condition

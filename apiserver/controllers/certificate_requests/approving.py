@@ -17,6 +17,9 @@ from apiserver.catalogue.certificates.signers import (
     common_name,
     read_request,
 )
+from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
+from apiserver.controller_runtime.informer import Notification
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.certificate_requests.requests import (
     APPROVED,
     DENIED,
@@ -26,9 +29,6 @@ from apiserver.controllers.certificate_requests.requests import (
     status_of,
     with_condition,
 )
-from apiserver.controllers.controller import Controller, Outcome, Requeue
-from apiserver.controllers.informer import Notification
-from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.vocabulary import Document, UserInfo
 
 BACKOFF: Final = Backoff(base_s=0.2, max_s=1_000.0)

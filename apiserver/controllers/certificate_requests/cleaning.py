@@ -10,6 +10,9 @@ import binascii
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
+from apiserver.controller_runtime.informer import Notification
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.certificate_requests.requests import (
     APPROVED,
     DENIED,
@@ -17,9 +20,6 @@ from apiserver.controllers.certificate_requests.requests import (
     CertificateRequests,
     status_of,
 )
-from apiserver.controllers.controller import Controller, Outcome, Requeue
-from apiserver.controllers.informer import Notification
-from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.errors import Conflict, NotFound
 from apiserver.golang.pem import UNREADABLE
 from apiserver.golang.x509_parsing import parse_pem_certificate

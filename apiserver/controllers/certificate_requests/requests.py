@@ -7,7 +7,7 @@ import binascii
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
-from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
 from apiserver.errors import Conflict, NotFound
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry

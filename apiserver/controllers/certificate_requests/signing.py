@@ -13,6 +13,9 @@ from datetime import timedelta
 from typing import Final
 
 from apiserver.catalogue.certificates.signers import SIGNERS, NotForSigner, read_request
+from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
+from apiserver.controller_runtime.informer import Notification
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.certificate_requests.issuing import (
     Authority,
     UnusableAuthority,
@@ -29,9 +32,6 @@ from apiserver.controllers.certificate_requests.requests import (
     status_of,
     with_condition,
 )
-from apiserver.controllers.controller import Controller, Outcome, Requeue
-from apiserver.controllers.informer import Notification
-from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.vocabulary import Document
 
 log = logging.getLogger(__name__)

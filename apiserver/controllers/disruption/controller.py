@@ -10,7 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from apiserver.controllers.controller import Controller, Cooldown, Outcome, Requeue
+from apiserver.controller_runtime.controller import Controller, Cooldown, Outcome, Requeue
+from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.disruption.budgets import (
     BudgetedPod,
     expectation,
@@ -21,8 +23,6 @@ from apiserver.controllers.disruption.budgets import (
 )
 from apiserver.controllers.disruption.scales import WATCHED, NoScale, Scales
 from apiserver.controllers.event_recorder import EventRecorder
-from apiserver.controllers.informer import Informer, ListWatch, Notification
-from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.errors import ApiError, Conflict, NotFound
 from apiserver.meta import timestamps
 from apiserver.meta.selectors import TooManyTerms, label_selector_of

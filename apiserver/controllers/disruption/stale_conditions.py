@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from apiserver.controllers.controller import Controller, Outcome, Requeue
-from apiserver.controllers.informer import Informer, ListWatch, Notification
-from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
+from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.errors import NotFound
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import find_condition, set_condition

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
-from apiserver.controllers.controller import Controller, Outcome, Requeue
+from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
+from apiserver.controller_runtime.work_queue import WorkQueue
 from apiserver.controllers.garbage_collector import rules
 from apiserver.controllers.garbage_collector.graph import Owner
 from apiserver.controllers.garbage_collector.graph_builder import GraphBuilder, Seen
@@ -18,7 +19,6 @@ from apiserver.controllers.garbage_collector.owner_states import live_state
 from apiserver.controllers.garbage_collector.owners_elsewhere import key_of
 from apiserver.controllers.garbage_collector.resources import Place
 from apiserver.controllers.garbage_collector.rules import Collect, OwnerState, Release
-from apiserver.controllers.work_queue import WorkQueue
 from apiserver.errors import Conflict, NotFound
 from apiserver.meta.object_meta import FINALIZER_FOREGROUND
 from apiserver.meta.options import DeleteOptions

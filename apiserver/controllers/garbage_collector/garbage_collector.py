@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from apiserver.controller_runtime.work_queue import WorkQueue
 from apiserver.controllers.garbage_collector.collector import Collector
 from apiserver.controllers.garbage_collector.graph_builder import GraphBuilder
 from apiserver.controllers.garbage_collector.orphaning import Orphaning
-from apiserver.controllers.work_queue import WorkQueue
 from apiserver.metrics.work_queues import WorkQueueMetrics
 from apiserver.registry.store import Registry
 

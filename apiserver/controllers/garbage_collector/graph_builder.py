@@ -13,7 +13,9 @@ from functools import partial
 from time import monotonic
 from typing import Final, NamedTuple
 
-from apiserver.controllers.controller import Controller, Outcome
+from apiserver.controller_runtime.controller import Controller, Outcome
+from apiserver.controller_runtime.informer import Informer, InformerCallbacks, ListWatch, Notification
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.controllers.garbage_collector.graph import Changes, Graph, Named, Owner
 from apiserver.controllers.garbage_collector.object_owners import (
@@ -36,8 +38,6 @@ from apiserver.controllers.garbage_collector.owners_elsewhere import (
 )
 from apiserver.controllers.garbage_collector.resources import Place, Resources
 from apiserver.controllers.garbage_collector.rules import OwnerState
-from apiserver.controllers.informer import Informer, InformerCallbacks, ListWatch, Notification
-from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.metrics.garbage_collector import GarbageCollectorMetrics
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry

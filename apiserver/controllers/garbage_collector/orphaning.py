@@ -8,11 +8,11 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from apiserver.controllers.controller import Controller, Outcome, Requeue
+from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
+from apiserver.controller_runtime.work_queue import WorkQueue
 from apiserver.controllers.garbage_collector import rules
 from apiserver.controllers.garbage_collector.collector import change_metadata
 from apiserver.controllers.garbage_collector.graph_builder import GraphBuilder, Seen
-from apiserver.controllers.work_queue import WorkQueue
 from apiserver.errors import NotFound
 from apiserver.meta.object_meta import FINALIZER_ORPHAN
 from apiserver.registry.store import Registry

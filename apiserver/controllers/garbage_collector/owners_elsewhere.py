@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol, Self
 
-from apiserver.controllers.controller import Controller, Outcome, Requeue
+from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.garbage_collector.graph import Owner
 from apiserver.controllers.garbage_collector.object_owners import OwnerReference
 from apiserver.controllers.garbage_collector.rules import OwnerState
-from apiserver.controllers.work_queue import Backoff, WorkQueue
 
 BACKOFF: Final = Backoff(base_s=1.0, max_s=300.0)
 # kube-controller-manager hears of deletions at once: it watches what other servers have.

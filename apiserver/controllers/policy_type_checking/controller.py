@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.brand import Brand
-from apiserver.controllers.controller import Controller, Outcome, Requeue
-from apiserver.controllers.informer import Informer, ListWatch, Notification
+from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
+from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.policy_type_checking.type_checker import (
     WARNINGS_LENGTH_MAX,
     TypeChecker,
@@ -17,7 +18,6 @@ from apiserver.controllers.policy_type_checking.type_checker import (
     types_to_check,
     warning,
 )
-from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.errors import Conflict, NotFound
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedResource, ServedTable

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from apiserver.controllers.informer import Informer, InformerCallbacks, ListWatch, Notification
+from apiserver.controller_runtime.informer import Informer, InformerCallbacks, ListWatch, Notification
 from apiserver.errors import NotFound
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import Registry

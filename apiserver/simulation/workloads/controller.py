@@ -9,10 +9,10 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from apiserver.controllers.controller import Controller, Outcome, Requeue, Wrote
+from apiserver.controller_runtime.controller import Controller, Outcome, Requeue, Wrote
+from apiserver.controller_runtime.informer import Informer
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.event_recorder import EventRecorder
-from apiserver.controllers.informer import Informer
-from apiserver.controllers.work_queue import Backoff, WorkQueue
 from apiserver.errors import AlreadyExists, ApiError, Conflict, NotFound
 from apiserver.meta.owners import controller_of
 from apiserver.registry.size_class import SizeClass

@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
-from apiserver.controllers.controller import Runnable
+from apiserver.controller_runtime.controller import Runnable
+from apiserver.controller_runtime.undone_writes import FREE_MAX
 from apiserver.controllers.namespace_default_objects import (
     NamespaceDefaultObjects,
     default_service_account,
     root_ca_config_map,
 )
 from apiserver.controllers.namespaces import NamespaceController
-from apiserver.controllers.undone_writes import FREE_MAX
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry

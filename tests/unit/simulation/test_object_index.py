@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.controllers.informer import Notification
+from apiserver.controller_runtime.informer import Notification
 from apiserver.registry.stored_object import StoredObject, head_of, with_revision
 from apiserver.simulation.object_index import ObjectIndex
 from apiserver.vocabulary import Document

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.controllers.informer import Informer, ListWatch, Notification
-from apiserver.controllers.work_queue import WorkQueue
+from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
+from apiserver.controller_runtime.work_queue import WorkQueue
 from apiserver.meta.options import DeleteOptions
 from apiserver.meta.owners import controller_of
 from apiserver.registry.delete_path import DeleteRequest

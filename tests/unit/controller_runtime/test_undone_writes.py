@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from apiserver.controllers.undone_writes import BACKOFF, FORGET_S, FREE_MAX, KEYS_MAX, UndoneWrites
-from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.controller_runtime.undone_writes import BACKOFF, FORGET_S, FREE_MAX, KEYS_MAX, UndoneWrites
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from tests.unit.controllers.fake_clock import FakeClock
 
 

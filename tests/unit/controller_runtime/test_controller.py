@@ -10,8 +10,8 @@ from typing import Final
 
 import pytest
 
-from apiserver.controllers.controller import Controller, Cooldown, Outcome, Requeue
-from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.controller_runtime.controller import Controller, Cooldown, Outcome, Requeue
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.errors import BadRequest
 from apiserver.registry.stored_object import CorruptObject
 from storage.errors import StorageUnavailable

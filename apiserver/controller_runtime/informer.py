@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
-from apiserver.controllers.work_queue import Backoff
+from apiserver.controller_runtime.work_queue import Backoff
 from apiserver.registry.stored_object import CorruptObject, StoredObject
 from storage.errors import RevisionCompacted, StorageError
 from storage.keys import prefix_range

@@ -11,7 +11,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
-from apiserver.controllers.work_queue import Backoff, WorkQueue
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 
 log = logging.getLogger(__name__)
 

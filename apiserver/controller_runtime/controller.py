@@ -10,9 +10,9 @@ import logging
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from apiserver.controllers.informer import Informer
-from apiserver.controllers.undone_writes import UndoneWrites
-from apiserver.controllers.work_queue import ShutDown, WorkQueue
+from apiserver.controller_runtime.informer import Informer
+from apiserver.controller_runtime.undone_writes import UndoneWrites
+from apiserver.controller_runtime.work_queue import ShutDown, WorkQueue
 from apiserver.errors import ApiError
 from apiserver.metrics.work_queues import MeasuredQueue
 from storage.errors import StorageError

@@ -21,7 +21,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from apiserver.controllers.work_queue import Backoff, ShutDown, WorkQueue
+from apiserver.controller_runtime.work_queue import Backoff, ShutDown, WorkQueue
 from tests.support.eventually import WITHIN_S
 from tests.unit.controllers.fake_clock import FakeClock
 

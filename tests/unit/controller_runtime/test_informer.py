@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from apiserver.controllers.informer import Informer, InformerCallbacks, ListWatch, Notification
-from apiserver.controllers.work_queue import Backoff
+from apiserver.controller_runtime.informer import Informer, InformerCallbacks, ListWatch, Notification
+from apiserver.controller_runtime.work_queue import Backoff
 from apiserver.registry.stored_object import StoredObject
 from storage.embedded import EmbeddedStore
 from storage.errors import StorageUnavailable
