@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, Protocol
 
 import orjson
 
-from apiserver.audit.policy import Level
+from apiserver.audit.policy import AuditLevel
 from apiserver.audit.request_audit import RequestAudit
 from apiserver.errors import ApiError, BadRequest
 from apiserver.field_errors import FieldError
@@ -124,7 +124,7 @@ class AdmissionAttributes(NamedTuple):
         """See `Waiting`. It is entered where a plugin asks another server."""
         return nullcontext() if self.request is None else self.request.elsewhere()
 
-    def annotate(self, key: str, value: str, level: Level = Level.METADATA) -> None:
+    def annotate(self, key: str, value: str, level: AuditLevel = AuditLevel.METADATA) -> None:
         """Add an annotation to the record of the request, if there is one, and the key is valid.
 
         level: from which on it is recorded. The first annotation of a key counts.

@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from apiserver.aggregation.extension_client import ExtensionClient, ExtensionFailed, Question
+from apiserver.aggregation.extension_client import ExtensionClient, ExtensionFailed, ExtensionRequest
 from apiserver.aggregation.remote_versions import AVAILABLE, RemoteVersion, RemoteVersions
 from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
 from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
@@ -263,7 +263,7 @@ class AvailabilityController:
 
     async def _ask_once(self, version: RemoteVersion) -> None:
         """Raises ExtensionFailed. As in Kubernetes certificates do not matter: it is about reachability."""
-        question = Question(
+        question = ExtensionRequest(
             path=f"/apis/{version.group_version}", bytes_max=0, timeout_s=CHECK_WITHIN_S, verifies=False
         )
         answer = await self._client.ask(version, question)

@@ -15,7 +15,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from apiserver.aggregation.extension_client import Answer, ExtensionClient, ExtensionFailed, Question
+from apiserver.aggregation.extension_client import (
+    ExtensionClient,
+    ExtensionFailed,
+    ExtensionRequest,
+    ExtensionResponse,
+)
 from apiserver.aggregation.remote_versions import (
     DiscoveredVersion,
     RemoteVersion,
@@ -154,9 +159,9 @@ class DiscoveryController:
         except NotDiscovery:
             return {}
 
-    async def _get(self, version: RemoteVersion, path: str, headers: Mapping[str, str]) -> Answer:
+    async def _get(self, version: RemoteVersion, path: str, headers: Mapping[str, str]) -> ExtensionResponse:
         """Raises ExtensionFailed."""
-        question = Question(
+        question = ExtensionRequest(
             path=path,
             headers=tuple(headers.items()),
             bytes_max=DOCUMENT_BYTES_MAX,
@@ -164,7 +169,7 @@ class DiscoveryController:
         )
         return await self._client.ask(version, question)
 
-    async def _read(self, answer: Answer, read: Callable[[Any], T]) -> T:
+    async def _read(self, answer: ExtensionResponse, read: Callable[[Any], T]) -> T:
         """Returns what a document says. Raises NotDiscovery: it is no JSON, or has too many values."""
 
         def parse() -> T:

@@ -54,7 +54,7 @@ class Endpoint(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-class Answer(NamedTuple):
+class ExtensionResponse(NamedTuple):
     """url: that was asked. headers: names in lower case."""
 
     url: str
@@ -64,7 +64,7 @@ class Answer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class ExtensionRequest:
     """A request to an extension server.
 
     path: with the query. bytes_max: of the body of the answer; 0 if that is not wanted.
@@ -132,7 +132,7 @@ class ExtensionClient:
         """Returns how the servers of a version are verified. Raises UnusableBundle."""
         return await self._context(version.ca_bundle, verifies=version.verifies)
 
-    async def ask(self, version: RemoteVersion, question: Question) -> Answer:
+    async def ask(self, version: RemoteVersion, question: ExtensionRequest) -> ExtensionResponse:
         """Returns the answer to a question, asked as `system:kube-aggregator`. Raises ExtensionFailed."""
         try:
             async with asyncio.timeout(question.timeout_s):
@@ -148,8 +148,12 @@ class ExtensionClient:
             raise ExtensionFailed(f"{error}" or type(error).__name__) from None
 
     async def _ask(
-        self, service: ServiceReference, endpoint: Endpoint, context: ssl.SSLContext, question: Question
-    ) -> Answer:
+        self,
+        service: ServiceReference,
+        endpoint: Endpoint,
+        context: ssl.SSLContext,
+        question: ExtensionRequest,
+    ) -> ExtensionResponse:
         url = f"https://{endpoint.authority}{question.path}"
         failure = f'failing or missing response from {url}: {question.method.title()} "{url}": '
         headers = [*question.headers, (hdrs.ACCEPT_ENCODING, "identity"), *identity_headers(AGGREGATOR)]
@@ -167,7 +171,7 @@ class ExtensionClient:
             ) as response:
                 body = await _read(response, url, question.bytes_max) if question.bytes_max else b""
                 lower = {name.lower(): value for name, value in response.headers.items()}
-                return Answer(url, response.status, lower, body)
+                return ExtensionResponse(url, response.status, lower, body)
         except aiohttp.ServerDisconnectedError:
             raise ExtensionFailed(f"{failure}EOF") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:

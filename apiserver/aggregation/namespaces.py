@@ -11,9 +11,14 @@ from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import quote
 
-from apiserver.aggregation.extension_client import Answer, ExtensionClient, ExtensionFailed, Question
+from apiserver.aggregation.extension_client import (
+    ExtensionClient,
+    ExtensionFailed,
+    ExtensionRequest,
+    ExtensionResponse,
+)
 from apiserver.aggregation.remote_versions import RemoteVersion, RemoteVersions
-from apiserver.controllers.namespace_conditions import Remaining
+from apiserver.controllers.namespace_conditions import RemainingContent
 from apiserver.registry.offload import Offload
 from apiserver.registry.size_class import size_class
 from apiserver.vocabulary import Document, GroupResource
@@ -35,7 +40,7 @@ class RemoteNamespaces:
         self._client = client
         self._offload = offload
 
-    async def empty(self, namespace: str, remaining: Remaining) -> None:
+    async def empty(self, namespace: str, remaining: RemainingContent) -> None:
         table = self._remote.current
         for group_version, version in table.versions.items():
             discovered = table.discovered.get(group_version)
@@ -51,7 +56,7 @@ class RemoteNamespaces:
                 remaining.fail(str(error))
 
     async def _empty_of(
-        self, version: RemoteVersion, resource: Document, namespace: str, remaining: Remaining
+        self, version: RemoteVersion, resource: Document, namespace: str, remaining: RemainingContent
     ) -> None:
         """Raises ExtensionFailed."""
         name = GroupResource(version.group_version.group, resource["resource"])
@@ -70,7 +75,7 @@ class RemoteNamespaces:
 
     async def _delete(self, version: RemoteVersion, path: str) -> None:
         """Raises ExtensionFailed."""
-        question = Question(method="DELETE", path=path, bytes_max=0, timeout_s=ANSWER_WITHIN_S)
+        question = ExtensionRequest(method="DELETE", path=path, bytes_max=0, timeout_s=ANSWER_WITHIN_S)
         answer = await self._client.ask(version, question)
         if answer.status >= 300 and answer.status not in _ABSENT:
             raise ExtensionFailed(f"bad status from {answer.url}: {answer.status}")
@@ -79,7 +84,7 @@ class RemoteNamespaces:
         """Returns the metadata of some objects. Raises ExtensionFailed."""
         answer = await self._client.ask(
             version,
-            Question(
+            ExtensionRequest(
                 path=f"{path}?limit={LISTED_MAX}",
                 headers=(("Accept", "application/json"),),
                 bytes_max=LIST_BYTES_MAX,
@@ -97,7 +102,7 @@ class RemoteNamespaces:
             raise ExtensionFailed(f"{answer.url}: {error}") from None
 
 
-def _metadata(answer: Answer) -> Iterator[Document]:
+def _metadata(answer: ExtensionResponse) -> Iterator[Document]:
     """Raises ValueError."""
     document: Any = json_text.load(answer.body)
     items = document.get("items") if isinstance(document, dict) else None

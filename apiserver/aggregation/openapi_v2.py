@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import orjson
 
-from apiserver.aggregation.extension_client import ExtensionClient, ExtensionFailed, Question
+from apiserver.aggregation.extension_client import ExtensionClient, ExtensionFailed, ExtensionRequest
 from apiserver.aggregation.remote_versions import (
     OpenApiPart,
     RemoteVersion,
@@ -110,7 +110,7 @@ class OpenApiV2Controller:
             headers.append(("If-None-Match", known.etag))
         answer = await self._client.ask(
             version,
-            Question(
+            ExtensionRequest(
                 path="/openapi/v2",
                 headers=headers,
                 bytes_max=DOCUMENT_BYTES_MAX,

@@ -11,10 +11,15 @@ from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import quote
 
-from apiserver.aggregation.extension_client import Answer, ExtensionClient, ExtensionFailed, Question
+from apiserver.aggregation.extension_client import (
+    ExtensionClient,
+    ExtensionFailed,
+    ExtensionRequest,
+    ExtensionResponse,
+)
 from apiserver.aggregation.remote_versions import RemoteVersion, RemoteVersions
 from apiserver.brand import Brand
-from apiserver.controllers.garbage_collector.owners_elsewhere import NamedOwner
+from apiserver.controllers.garbage_collector.remote_owner_resolver import NamedOwner
 from apiserver.controllers.garbage_collector.rules import OwnerState
 from apiserver.meta import names
 from apiserver.meta.object_meta import FINALIZER_FOREGROUND
@@ -62,7 +67,7 @@ class RemoteOwners:
         folder = f"/namespaces/{quote(owner.namespace, safe='')}" if is_namespaced else ""
         name = quote(owner.name, safe="")
         path = f"/apis/{version.group_version}{folder}/{quote(resource['resource'], safe='')}/{name}"
-        question = Question(
+        question = ExtensionRequest(
             path=path, headers=self._headers, bytes_max=ANSWER_BYTES_MAX, timeout_s=ANSWER_WITHIN_S
         )
         try:
@@ -94,7 +99,7 @@ def _is_of_object(status: Document, name: str) -> bool:
     return (status.get("kind"), status.get("reason"), named) == ("Status", "NotFound", name)
 
 
-def state_in(answer: Answer, owner: NamedOwner) -> OwnerState:
+def state_in(answer: ExtensionResponse, owner: NamedOwner) -> OwnerState:
     """Returns what an answer says of an owner. Raises ValueError if it says nothing."""
     document: Any = json_text.load(answer.body)
     if not isinstance(document, dict):

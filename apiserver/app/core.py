@@ -86,7 +86,7 @@ class Core:
         return self.config.brand
 
 
-class Surroundings(NamedTuple):
+class CoreInputs(NamedTuple):
     """What there is of a server before its core."""
 
     offload: Offload
@@ -99,17 +99,17 @@ def build_core(
     config: Config,
     store: Storage,
     is_stale: IsStale | None,
-    surroundings: Surroundings,
+    inputs: CoreInputs,
 ) -> Core:
     """is_stale: see `ObjectStorage`."""
-    offload, metrics, serving = surroundings.offload, surroundings.metrics, surroundings.serving
-    brand, clock, loop = config.brand, surroundings.host.clock, asyncio.get_running_loop()
-    schemas = surroundings.host.shared.schemas(config.release.version, brand.vendor)
+    offload, metrics, serving = inputs.offload, inputs.metrics, inputs.serving
+    brand, clock, loop = config.brand, inputs.host.clock, asyncio.get_running_loop()
+    schemas = inputs.host.shared.schemas(config.release.version, brand.vendor)
     allocator = service_allocator(config)
     allocations = AllocationMetrics(
         AllocationKeys(config.etcd_prefix), allocator.all_networks, allocator.node_ports
     )
-    catalogue = surroundings.host.shared.catalogue(config).for_server(
+    catalogue = inputs.host.shared.catalogue(config).for_server(
         allocator,
         _declarative_validation(config.gates, metrics.validation)
         if config.gates.is_on("DeclarativeValidation")
@@ -132,7 +132,7 @@ def build_core(
     )
     field_managers = FieldManagers(served, config.deviations, clock.time)
     origins = AllowedOrigins(config.cors_allowed_origins)
-    faults = surroundings.host.faults
+    faults = inputs.host.faults
     if faults is None and config.enable_fault_injection:
         faults = FaultInjector(loop.time)
     return Core(
@@ -145,13 +145,13 @@ def build_core(
         meta_encoders=MetaV1Encoders(schemas.get),
         offload=offload,
         metrics=metrics,
-        memory_budget=MemoryBudget(_memory_limit_bytes(config, serving.worker, surroundings.host.shared)),
+        memory_budget=MemoryBudget(_memory_limit_bytes(config, serving.worker, inputs.host.shared)),
         serving=serving,
         decode=decode,
         catalogue=catalogue,
         allocations=allocations,
         forms=storage.forms,
-        history=surroundings.host.history,
+        history=inputs.host.history,
         faults=faults,
         origins=origins,
         streams=WatchStreams(metrics.requests, loop.time, origins, watches_max=config.max_watches)

@@ -13,7 +13,7 @@ from apiserver.custom_resources.conversion_webhooks import ConversionWebhook
 from apiserver.custom_resources.definition_controller import DefinitionController
 from apiserver.custom_resources.resources import CustomResourceFactory
 from apiserver.endpoints.representation.form_cache import FormCache
-from apiserver.metrics.resource_series import Standing
+from apiserver.metrics.resource_series import ServedState
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.webhooks.client import WebhookClient
 
@@ -59,8 +59,8 @@ def _forget_gone(core: Core, gone: Collection[ServedResource]) -> None:
     metrics, registry = core.metrics, core.registry
     for each in gone:
         name = (each.group_version, each.resource)
-        if metrics.served_names.of_version(name) is Standing.GONE:
+        if metrics.served_names.of_version(name) is ServedState.GONE:
             metrics.requests.forget(name)
-        if metrics.served_names.of_resource(each.stored_group_resource) is Standing.GONE:
+        if metrics.served_names.of_resource(each.stored_group_resource) is ServedState.GONE:
             metrics.storage.forget(each.stored_group_resource)
             registry.cache.retire(registry.prefix_of(each))

@@ -12,7 +12,7 @@ from apiserver.controllers.flow_control_configuration import FlowControlConfigur
 from apiserver.controllers.flow_control_objects import FlowControlObjects, maintained
 from apiserver.endpoints.priority_and_fairness import Fairness
 from apiserver.flowcontrol.flow_control import FlowControl
-from apiserver.flowcontrol.flow_schemas import FlowSchema, Target
+from apiserver.flowcontrol.flow_schemas import ClassifiedRequest, FlowSchema
 from apiserver.flowcontrol.priority_levels import LevelSpec
 from apiserver.flowcontrol.work_estimates import ResourceSize
 from apiserver.registry.object_sizes import ObjectSizes
@@ -39,7 +39,7 @@ def build_fairness(core: Core) -> Fairness | None:
     )
     sizes = ObjectSizes(core.registry.cache, monotonic)
 
-    def size_of(target: Target) -> ResourceSize | None:
+    def size_of(target: ClassifiedRequest) -> ResourceSize | None:
         resource = core.served.find(target.group, target.version, target.resource)
         return None if resource is None else ResourceSize(*sizes.of(core.registry.prefix_of(resource)))
 

@@ -33,7 +33,7 @@ from apiserver.endpoints.removal_rehearsal import RemovalRehearsal
 from apiserver.endpoints.representation import StatusEncoder
 from apiserver.endpoints.request_handler import request_handler
 from apiserver.endpoints.request_slots import SlotLimits
-from apiserver.endpoints.routes import Elsewhere, NonResourceEndpoints, ResourceHandlers, Routes
+from apiserver.endpoints.routes import AggregatedVersions, NonResourceEndpoints, ResourceHandlers, Routes
 from apiserver.endpoints.version import version_document
 from apiserver.endpoints.zpages import FLAGZ, STATUSZ, ZPages, ZPagesServer
 from apiserver.handlers.patch import ACCEPTED as PATCH_TYPES
@@ -119,22 +119,22 @@ def build_routes(
     core: Core,
     handlers: ResourceHandlers,
     endpoints: NonResourceEndpoints,
-    elsewhere: Elsewhere,
+    aggregated: AggregatedVersions,
     knows_everything: Callable[[], bool],
 ) -> Handler:
     """knows_everything: whether all stored definitions are served, and all APIServices known."""
     shedding = LoadShedding(core.memory_budget, core.registry.count)
-    routes = Routes(core.served, handlers, endpoints, elsewhere, knows_everything, shedding)
+    routes = Routes(core.served, handlers, endpoints, aggregated, knows_everything, shedding)
     if not core.config.emulate_removal_header:
         return routes
 
     def routes_of(served: ServedTable) -> Routes:
         documents = replace(
             endpoints,
-            discovery=_discovery(core, served, elsewhere.remote),
-            openapi=_openapi(core, served, elsewhere.remote),
+            discovery=_discovery(core, served, aggregated.remote),
+            openapi=_openapi(core, served, aggregated.remote),
         )
-        return Routes(served, handlers, documents, elsewhere, knows_everything, shedding)
+        return Routes(served, handlers, documents, aggregated, knows_everything, shedding)
 
     return RemovalRehearsal(routes, core.served, routes_of, core.config.release)
 

@@ -63,7 +63,7 @@ from apiserver.endpoints.connection import Server
 from apiserver.endpoints.health import Health, PostStartHook
 from apiserver.endpoints.middleware import Deadlines
 from apiserver.endpoints.priority_and_fairness import Fairness
-from apiserver.endpoints.routes import Elsewhere
+from apiserver.endpoints.routes import AggregatedVersions
 from apiserver.handlers.extension_servers import forward_handler
 from apiserver.metrics.storage_size import StorageSizeMetric
 from apiserver.reverse_proxy.forwarder import Forwarder
@@ -192,7 +192,7 @@ def build_parts(
         core,
         build_handlers(core, access, lifecycle, admission, connectors.by_name),
         endpoints,
-        Elsewhere(
+        AggregatedVersions(
             aggregation.remote,
             forward_handler(aggregation.remote, aggregation.client, outbound.forwarder),
         ),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from apiserver.cli.config import Config
 from apiserver.endpoints.connection import Server
-from apiserver.serving.endless_reads import RecordsTaken
+from apiserver.serving.endless_reads import RecordRead
 from apiserver.serving.listener import ConnectionLimits, Listener
 from apiserver.serving.listening import Sockets, bind, listen_error
 from apiserver.serving.serving_tls import ServingTls
@@ -26,7 +26,7 @@ class SecureServing:
         self._config = config
         self.worker = worker
         self._given = given
-        self.taking = RecordsTaken()
+        self.taking = RecordRead()
         self.sockets: Sockets = ()
         self.port = 0
         self.refuses_handshake: Callable[[], bool] | None = None

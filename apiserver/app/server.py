@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from apiserver.app import background
-from apiserver.app.core import Core, Surroundings, build_core
+from apiserver.app.core import Core, CoreInputs, build_core
 from apiserver.app.encryption import EncryptionAtRest
 from apiserver.app.host_process import HostProcess
 from apiserver.app.memory_keeper import MemoryKeeper
@@ -142,7 +142,7 @@ class App:
             make_core = partial(
                 build_core,
                 config,
-                surroundings=Surroundings(self._offload, metrics, self._serving, self._host),
+                inputs=CoreInputs(self._offload, metrics, self._serving, self._host),
             )
             if encryption is None:
                 core = make_core(observed, None)

@@ -165,7 +165,7 @@ def value_element(value: Any) -> str:
 # ---- order
 
 
-class Ordered(FieldSet):
+class OrderedFieldSet(FieldSet):
     """A set that is in the order in which Kubernetes writes it, at all levels."""
 
     __slots__ = ()
@@ -173,7 +173,7 @@ class Ordered(FieldSet):
 
 def ordered(fields: FieldSet) -> FieldSet:
     """The same set in the order in which Kubernetes writes it."""
-    if type(fields) is Ordered:
+    if type(fields) is OrderedFieldSet:
         return fields
     return {
         element: ordered(below) if (below := fields[element]) else LEAF for element in sorted_elements(fields)

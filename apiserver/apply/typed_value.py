@@ -13,7 +13,7 @@ from apiserver.apply.field_set import (
     ITSELF,
     LEAF,
     FieldSet,
-    Ordered,
+    OrderedFieldSet,
     element_text,
     sorted_elements,
 )
@@ -396,7 +396,7 @@ def may_be_object(value: Any) -> bool:
 
 def _inside(fields: FieldSet) -> FieldSet:
     """An ordered set without `.`."""
-    inside = Ordered(fields)
+    inside = OrderedFieldSet(fields)
     inside.pop(ITSELF, None)
     return inside
 
@@ -442,7 +442,7 @@ def _compare_items(
 
 def whole_field_set(value: Any, type_def: TypeDef) -> FieldSet:
     """The node, in order, for the path element of a value that is added or removed as a whole."""
-    return Ordered(_parts(value, type_def)) if value and not type_def.is_atomic else LEAF
+    return OrderedFieldSet(_parts(value, type_def)) if value and not type_def.is_atomic else LEAF
 
 
 def _parts(value: Any, type_def: TypeDef) -> FieldSet:

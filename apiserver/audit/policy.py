@@ -20,7 +20,7 @@ REMEMBERED_CHARACTERS_MAX: Final = 512
 _ALL: Final = "*"
 
 
-class Level(enum.IntEnum):
+class AuditLevel(enum.IntEnum):
     """How much is recorded of a request: each level has all of those before it."""
 
     NONE = 0
@@ -30,10 +30,10 @@ class Level(enum.IntEnum):
 
 
 LEVELS: Final = {
-    "None": Level.NONE,
-    "Metadata": Level.METADATA,
-    "Request": Level.REQUEST,
-    "RequestResponse": Level.REQUEST_RESPONSE,
+    "None": AuditLevel.NONE,
+    "Metadata": AuditLevel.METADATA,
+    "Request": AuditLevel.REQUEST,
+    "RequestResponse": AuditLevel.REQUEST_RESPONSE,
 }
 LEVEL_NAMES: Final = {level: name for name, level in LEVELS.items()}
 
@@ -47,7 +47,7 @@ PANIC: Final = Stage("Panic")
 STAGES: Final = (REQUEST_RECEIVED, RESPONSE_STARTED, RESPONSE_COMPLETE, PANIC)
 
 
-class Target(Protocol):
+class AuditedRequest(Protocol):
     """What a request is about. For a path of no resource only `verb` and `path` count."""
 
     @property
@@ -69,7 +69,7 @@ class Target(Protocol):
 class RequestConfig(NamedTuple):
     """How a request is recorded."""
 
-    level: Level
+    level: AuditLevel
     omitted_stages: frozenset[Stage] = frozenset()
     omits_managed_fields: bool = False
 
@@ -85,7 +85,7 @@ class GroupResources(NamedTuple):
     resources: tuple[str, ...] = ()
     resource_names: tuple[str, ...] = ()
 
-    def matches(self, target: Target, name: str) -> bool:
+    def matches(self, target: AuditedRequest, name: str) -> bool:
         if self.group not in (target.group, _ALL):
             return False
         if not self.resources:
@@ -111,7 +111,7 @@ class PolicyRule:
     namespaces: frozenset[str] = frozenset()
     non_resource_urls: tuple[str, ...] = ()
 
-    def matches(self, target: Target, user: UserInfo | None, name: str) -> bool:
+    def matches(self, target: AuditedRequest, user: UserInfo | None, name: str) -> bool:
         """user: None for one that is not known. name: of the object, if there is one."""
         if self.users and (user is None or user.name not in self.users):
             return False
@@ -127,7 +127,7 @@ class PolicyRule:
             )
         return True
 
-    def _matches_resource(self, target: Target, name: str) -> bool:
+    def _matches_resource(self, target: AuditedRequest, name: str) -> bool:
         if self.namespaces and target.namespace not in self.namespaces:
             return False
         return not self.resources or any(each.matches(target, name) for each in self.resources)
@@ -166,7 +166,7 @@ class Policy:
             user.groups if self._looks_at_groups else (),
         )
 
-    def config_of(self, target: Target, user: UserInfo | None, name: str) -> RequestConfig:
+    def config_of(self, target: AuditedRequest, user: UserInfo | None, name: str) -> RequestConfig:
         """user: who makes the request; None if that is not known. name: of the object, if there is one."""
         t = target
         key = (
@@ -184,7 +184,7 @@ class Policy:
                 self._known[key] = known
         return known
 
-    def _find(self, target: Target, user: UserInfo | None, name: str) -> RequestConfig:
+    def _find(self, target: AuditedRequest, user: UserInfo | None, name: str) -> RequestConfig:
         for rule in self.rules:
             if rule.matches(target, user, name):
                 return rule.config

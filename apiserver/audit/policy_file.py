@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 from apiserver.audit.policy import (
     LEVELS,
     STAGES,
+    AuditLevel,
     GroupResources,
-    Level,
     Policy,
     PolicyRule,
     RequestConfig,
@@ -44,7 +44,7 @@ def read_policy(content: bytes, brand: Brand) -> PolicyFile:
         rules = [_rule(each, stages, omits_managed_fields) for each in fields.objects("rules")]
     if not rules:
         raise InvalidConfiguration("rules: loaded illegal policy with 0 rules")
-    policy = Policy(rules, RequestConfig(Level.NONE, stages, omits_managed_fields))
+    policy = Policy(rules, RequestConfig(AuditLevel.NONE, stages, omits_managed_fields))
     if not ignored:
         return PolicyFile(policy)
     problems = ", ".join(ignored)

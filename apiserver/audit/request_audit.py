@@ -29,7 +29,7 @@ from apiserver.audit.policy import (
     REQUEST_RECEIVED,
     RESPONSE_COMPLETE,
     STAGES,
-    Level,
+    AuditLevel,
     RequestConfig,
     Stage,
 )
@@ -105,7 +105,7 @@ class AnnotationKeys(NamedTuple):
         )
 
 
-class Room:
+class ByteBudget:
     """What the objects of all responses may take that are being recorded. held: in bytes."""
 
     def __init__(self, bytes_max: int = RECORDED_BYTES_MAX) -> None:
@@ -160,7 +160,7 @@ class AuditTarget(NamedTuple):
         return cls(
             config,
             name,
-            config.level is not Level.NONE,
+            config.level is not AuditLevel.NONE,
             bool(config.omitted_stages),
             len(request) + len(referred) + _OTHERS_BYTES,
             reference,
@@ -172,11 +172,11 @@ class AuditTarget(NamedTuple):
         )
 
 
-class Recording:
+class RecordingContext:
     """What the records of all requests share. keys: of annotations that are the same everywhere."""
 
-    def __init__(self, keys: AnnotationKeys, room: Room | None = None) -> None:
-        self.keys, self.room = keys, room or Room()
+    def __init__(self, keys: AnnotationKeys, budget: ByteBudget | None = None) -> None:
+        self.keys, self.budget = keys, budget or ByteBudget()
         # By decision and reason. Nearly all requests have one of a few.
         self.annotations: dict[Decision, bytes] = {}
 
@@ -193,7 +193,7 @@ class Recording:
         return found
 
 
-class Details:
+class AuditDetails:
     """What most requests have nothing of: annotations, objects, failures."""
 
     __slots__ = (
@@ -242,7 +242,7 @@ class RequestAudit:
 
     __slots__ = (
         "_caller",
-        "_recording",
+        "_context",
         "_reference",
         "authenticated_at_ns",
         "code",
@@ -268,12 +268,12 @@ class RequestAudit:
     completed_at_ns: int
     code: int
 
-    def __init__(self, received_at_ns: int, recording: Recording) -> None:
-        self.received_at_ns, self._recording = received_at_ns, recording
-        self.level: Level | None = None
+    def __init__(self, received_at_ns: int, recording: RecordingContext) -> None:
+        self.received_at_ns, self._context = received_at_ns, recording
+        self.level: AuditLevel | None = None
         self.decision: Decision | None = None
         self.on_response_started: Callable[[int], None] | None = None
-        self.details: Details | None = None
+        self.details: AuditDetails | None = None
 
     def begin(self, audit_id: str, target: AuditTarget, caller: Caller) -> None:
         """The policy has been asked: from now on there may be events."""
@@ -283,18 +283,18 @@ class RequestAudit:
 
     @property
     def keys(self) -> AnnotationKeys:
-        return self._recording.keys
+        return self._context.keys
 
     @property
-    def _more(self) -> Details:
+    def _more(self) -> AuditDetails:
         """What only some requests have; from now on this one does."""
         if self.details is None:
-            self.details = Details()
+            self.details = AuditDetails()
         return self.details
 
     # ---- what becomes known
 
-    def annotate(self, key: str, value: str, level: Level = Level.METADATA) -> None:
+    def annotate(self, key: str, value: str, level: AuditLevel = AuditLevel.METADATA) -> None:
         """Add an annotation, if as much is recorded of the request. The first one of a key counts."""
         if self.level is not None and self.level < level:
             return
@@ -352,12 +352,12 @@ class RequestAudit:
     @property
     def wants_request(self) -> bool:
         """Whether the object in the request is recorded."""
-        return self.level is not None and self.level >= Level.REQUEST
+        return self.level is not None and self.level >= AuditLevel.REQUEST
 
     @property
     def wants_response(self) -> bool:
         """Whether the object in the response is recorded."""
-        return self.level is Level.REQUEST_RESPONSE
+        return self.level is AuditLevel.REQUEST_RESPONSE
 
     @property
     def omits_managed_fields(self) -> bool:
@@ -381,7 +381,7 @@ class RequestAudit:
         Returns False if the object is too large: then none of it is recorded.
         """
         size, more = len(piece), self._more
-        if more.taken + size > OBJECT_BYTES_MAX or not self._recording.room.take(size):
+        if more.taken + size > OBJECT_BYTES_MAX or not self._context.budget.take(size):
             self.forget_response()
             self.annotate(self.keys.truncated, "true")
             return False
@@ -401,7 +401,7 @@ class RequestAudit:
         """Give back the room that an object has taken. Its events are made, or it is not recorded."""
         more = self.details
         if more is not None and more.taken:
-            self._recording.room.held -= more.taken
+            self._context.budget.held -= more.taken
             more.taken = 0
             more.response_object = []
             more.has_response = False
@@ -440,7 +440,7 @@ class RequestAudit:
 
         It may be called later: of an answered request only what is in `details` may still change.
         """
-        target, caller, recording = self.target, self._caller, self._recording
+        target, caller, recording = self.target, self._caller, self._context
         assert self.decision is not None
         annotations = recording.annotations.get(self.decision) or recording.annotations_of(self.decision)
         # fmt: off
@@ -481,7 +481,7 @@ class RequestAudit:
         """Returns the annotations as JSON; empty if there are none."""
         more, decision = self.details, self.decision
         if more is None or not more.annotations:
-            return b"" if decision is None else self._recording.annotations_of(decision)
+            return b"" if decision is None else self._context.annotations_of(decision)
         if decision is not None:
             is_allowed, reason = decision
             self.annotate(self.keys.decision, _DECISIONS[is_allowed])

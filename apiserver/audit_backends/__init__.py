@@ -7,7 +7,7 @@
     log_file     the file: whole lines, rotated by size, for several processes at once
     rotated      the files that were rotated: their names, which are compressed, which are deleted
     webhook_backend  posts events to a server
-    losses       counts what is lost, and says so
+    dropped_events  counts what is lost, and says so
 
 Modes, as Kubernetes has them: in `batch` mode a request hands its events over and goes on. They wait in a
 buffer that is bounded in events and bytes; what finds no room is lost, which is counted, and said in the log

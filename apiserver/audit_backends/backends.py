@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final, Protocol
 
 from apiserver.audit.events import Event, Render, size_of, truncated
-from apiserver.audit_backends.losses import Losses
+from apiserver.audit_backends.dropped_events import DroppedEvents
 from apiserver.audit_backends.options import TruncateOptions
 from apiserver.metrics.audit import AuditMetrics
 
@@ -45,7 +45,7 @@ class TruncatingBackend:
     ) -> None:
         self._backend, self._annotation = backend, annotation
         self._size_max = options.max_event_size - _AROUND_BYTES
-        self._losses = Losses("truncate", metrics)
+        self._losses = DroppedEvents("truncate", metrics)
         self.keeps_order = backend.keeps_order
 
     def process(self, render: Render, size: int) -> Awaitable[bool] | None:

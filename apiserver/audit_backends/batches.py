@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 from apiserver.audit.events import Event, Render, size_of
-from apiserver.audit_backends.losses import Losses
+from apiserver.audit_backends.dropped_events import DroppedEvents
 from apiserver.audit_backends.options import DeliveryOptions
 
 # What waits and what is being sent, together: objects of requests and responses may be large.
@@ -47,7 +47,7 @@ class Batches:
         self,
         options: DeliveryOptions,
         deliver: Callable[[Sequence[Event]], Awaitable[None]],
-        losses: Losses,
+        losses: DroppedEvents,
         *,
         deliveries_max: int,
         batch_bytes_max: int,

@@ -17,8 +17,8 @@ import orjson
 
 from apiserver.audit.events import Event, Render, legacy_line, pieces_of, without_objects
 from apiserver.audit_backends.batches import HELD_BYTES_MAX, STOPPED, Batches
+from apiserver.audit_backends.dropped_events import DroppedEvents
 from apiserver.audit_backends.log_file import LogOutput
-from apiserver.audit_backends.losses import Losses
 from apiserver.audit_backends.options import BATCH, BLOCKING_STRICT, LEGACY, DeliveryOptions
 from apiserver.metrics.audit import AuditMetrics
 
@@ -96,7 +96,7 @@ class LogBackend:
     ) -> None:
         """flush_s: how long the last events may take when the server stops."""
         self._writer, self._flush_s = writer, flush_s
-        self._losses = Losses("log", metrics)
+        self._losses = DroppedEvents("log", metrics)
         self._head, self._is_legacy = head, line_format == LEGACY
         self._between = _END + head
         self._is_strict = delivery.mode == BLOCKING_STRICT
@@ -116,7 +116,7 @@ class LogBackend:
             self._batches = Batches(
                 delivery,
                 self._write,
-                Losses("buffered", metrics),
+                DroppedEvents("buffered", metrics),
                 deliveries_max=1,
                 batch_bytes_max=GROUP_BYTES_MAX,
             )

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from apiserver.audit.events import Event, Render, pieces_of
 from apiserver.audit_backends.batches import HELD_BYTES_MAX, STOPPED, Batches
-from apiserver.audit_backends.losses import Losses
+from apiserver.audit_backends.dropped_events import DroppedEvents
 from apiserver.audit_backends.options import BATCH, BLOCKING_STRICT, DeliveryOptions
 from apiserver.metrics.audit import AuditMetrics
 from apiserver.webhooks.errors import CallFailed
@@ -49,7 +49,7 @@ class WebhookBackend:
     ) -> None:
         """flush_s: how long the last events may take when the server stops."""
         self._server, self._head, self._flush_s = server, head, flush_s
-        self._losses = Losses("webhook", metrics)
+        self._losses = DroppedEvents("webhook", metrics)
         self._is_strict = delivery.mode == BLOCKING_STRICT
         self._loop = asyncio.get_running_loop()
         self._sending: set[asyncio.Task[bool]] = set()
@@ -62,7 +62,7 @@ class WebhookBackend:
             self._batches = Batches(
                 delivery,
                 self._deliver,
-                Losses("buffered", metrics),
+                DroppedEvents("buffered", metrics),
                 deliveries_max=CONCURRENT_SENDS_MAX,
                 batch_bytes_max=batch_bytes_max,
             )

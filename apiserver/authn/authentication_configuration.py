@@ -56,7 +56,7 @@ class Issuer(NamedTuple):
         return self.discovery_url or f"{self.url.removesuffix('/')}/.well-known/openid-configuration"
 
 
-class Mapping(NamedTuple):
+class ClaimMapping(NamedTuple):
     """Where a part of the user is: in a claim, behind a prefix, or what an expression makes of all claims."""
 
     claim: str = ""
@@ -68,7 +68,7 @@ class Mapping(NamedTuple):
         return bool(self.claim) or self.expression is not None
 
 
-class Rule(NamedTuple):
+class ValidationRule(NamedTuple):
     """A condition that must be true. message: what is told if it is not."""
 
     expression: ClaimExpression
@@ -83,13 +83,13 @@ class JwtAuthenticatorConfiguration(NamedTuple):
     """
 
     issuer: Issuer
-    username: Mapping
-    groups: Mapping = Mapping()
-    uid: Mapping = Mapping()
+    username: ClaimMapping
+    groups: ClaimMapping = ClaimMapping()
+    uid: ClaimMapping = ClaimMapping()
     extra: tuple[tuple[str, ClaimExpression], ...] = ()
     required_claims: tuple[tuple[str, str], ...] = ()
-    claim_rules: tuple[Rule, ...] = ()
-    user_rules: tuple[Rule, ...] = ()
+    claim_rules: tuple[ValidationRule, ...] = ()
+    user_rules: tuple[ValidationRule, ...] = ()
     algorithms: tuple[str, ...] = ("RS256",)
 
 
@@ -119,8 +119,8 @@ def parse(content: bytes, domain: str, disallowed_issuers: Collection[str]) -> A
 def of_flags(
     issuer: Issuer,
     *,
-    username: Mapping,
-    groups: Mapping,
+    username: ClaimMapping,
+    groups: ClaimMapping,
     required_claims: Sequence[tuple[str, str]],
     algorithms: Sequence[str],
     disallowed_issuers: Collection[str],
@@ -136,7 +136,7 @@ def of_flags(
     prefix = username.prefix
     if not prefix and username.claim != "email":
         prefix = f"{issuer.url}#"
-    name = Mapping(username.claim, "" if prefix == "-" else prefix)
+    name = ClaimMapping(username.claim, "" if prefix == "-" else prefix)
     authenticator = JwtAuthenticatorConfiguration(
         issuer,
         name,
@@ -272,9 +272,9 @@ class _Reader:
         self._errors += errors
         return Issuer(url, audiences, discovery_url, authorities)
 
-    def _claim_rules(self, fields: Fields) -> tuple[dict[str, str], tuple[Rule, ...]]:
+    def _claim_rules(self, fields: Fields) -> tuple[dict[str, str], tuple[ValidationRule, ...]]:
         required_claims: dict[str, str] = {}
-        rules: list[Rule] = []
+        rules: list[ValidationRule] = []
         seen: set[str] = set()
         for item in fields.objects("claimValidationRules"):
             with item:
@@ -299,12 +299,12 @@ class _Reader:
                 seen.add(expression)
                 compiled = self._compiled(item.at("expression"), expression, is_condition=True)
                 if compiled is not None:
-                    rules.append(Rule(compiled, message))
+                    rules.append(ValidationRule(compiled, message))
             else:
                 self._errors.append(required(item.path, "claim or expression is required"))
         return required_claims, tuple(rules)
 
-    def _prefixed(self, fields: Fields, *, is_required: bool) -> Mapping:
+    def _prefixed(self, fields: Fields, *, is_required: bool) -> ClaimMapping:
         with fields:
             claim, expression = fields.text("claim"), fields.text("expression")
             has_prefix, prefix = fields.has("prefix"), fields.text("prefix")
@@ -314,7 +314,7 @@ class _Reader:
             if has_prefix:
                 why = "may not be specified when expression is set"
                 self._errors.append(invalid(fields.at("prefix"), prefix, why))
-            return Mapping(expression=self._compiled(fields.at("expression"), expression))
+            return ClaimMapping(expression=self._compiled(fields.at("expression"), expression))
         elif claim:
             if not has_prefix:
                 why = (
@@ -322,19 +322,19 @@ class _Reader:
                     "prefixing"
                 )
                 self._errors.append(required(fields.at("prefix"), why))
-            return Mapping(claim, prefix)
+            return ClaimMapping(claim, prefix)
         elif is_required:
             self._errors.append(required(fields.path, "claim or expression is required"))
-        return Mapping()
+        return ClaimMapping()
 
-    def _uid(self, fields: Fields) -> Mapping:
+    def _uid(self, fields: Fields) -> ClaimMapping:
         with fields:
             claim, expression = fields.text("claim"), fields.text("expression")
         if claim and expression:
             self._errors.append(invalid(fields.path, "", "claim and expression can't both be set"))
         elif expression:
-            return Mapping(expression=self._compiled(fields.at("expression"), expression))
-        return Mapping(claim)
+            return ClaimMapping(expression=self._compiled(fields.at("expression"), expression))
+        return ClaimMapping(claim)
 
     def _extra(self, fields: Fields) -> Iterator[tuple[str, ClaimExpression]]:
         seen: set[str] = set()
@@ -353,7 +353,7 @@ class _Reader:
             if compiled is not None:
                 yield key, compiled
 
-    def _check_email(self, mappings: Fields, username: Mapping) -> None:
+    def _check_email(self, mappings: Fields, username: ClaimMapping) -> None:
         """Who has not shown that an address is theirs must not become its owner."""
         expression = username.expression
         if expression is not None and "email" in expression.claims and not self._names_email_verified:
@@ -364,7 +364,7 @@ class _Reader:
             )
             self._errors.append(invalid(mappings.at("username.expression"), expression.text, why))
 
-    def _user_rules(self, fields: Fields) -> Iterator[Rule]:
+    def _user_rules(self, fields: Fields) -> Iterator[ValidationRule]:
         seen: set[str] = set()
         for item in fields.objects("userValidationRules"):
             with item:
@@ -377,7 +377,7 @@ class _Reader:
                 seen.add(expression)
                 compiled = self._compiled(item.at("expression"), expression, USER, is_condition=True)
                 if compiled is not None:
-                    yield Rule(compiled, message)
+                    yield ValidationRule(compiled, message)
 
     def _compiled(
         self, path: str, text: str, variable: str = CLAIMS, *, is_condition: bool = False

@@ -12,7 +12,11 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
-from apiserver.authn.authentication_configuration import JwtAuthenticatorConfiguration, Mapping, Rule
+from apiserver.authn.authentication_configuration import (
+    ClaimMapping,
+    JwtAuthenticatorConfiguration,
+    ValidationRule,
+)
 from apiserver.authn.chain import authenticated
 from apiserver.authn.claim_expressions import ClaimExpression, CostBudget, EvaluationFailed
 from apiserver.errors import Unauthorized
@@ -81,7 +85,7 @@ def user_of(
     return UserInfo(user.name, user.groups, uid, tuple((k, tuple(v)) for k, v in sorted(extra.items())))
 
 
-def _username(mapping: Mapping, claims: Document, budget: CostBudget) -> str:
+def _username(mapping: ClaimMapping, claims: Document, budget: CostBudget) -> str:
     if mapping.expression is not None:
         why = "oidc: error evaluating username claim expression"
         name = _evaluated(mapping.expression, claims, budget, why)
@@ -102,7 +106,7 @@ def _username(mapping: Mapping, claims: Document, budget: CostBudget) -> str:
     return mapping.prefix + name
 
 
-def _groups(mapping: Mapping, claims: Document, budget: CostBudget) -> list[str]:
+def _groups(mapping: ClaimMapping, claims: Document, budget: CostBudget) -> list[str]:
     if mapping.expression is not None:
         why = "oidc: error evaluating group claim expression"
         return _texts(_evaluated(mapping.expression, claims, budget, why), why)
@@ -115,7 +119,7 @@ def _groups(mapping: Mapping, claims: Document, budget: CostBudget) -> list[str]
     return [mapping.prefix + group for group in groups]
 
 
-def _uid(mapping: Mapping, claims: Document, budget: CostBudget) -> str:
+def _uid(mapping: ClaimMapping, claims: Document, budget: CostBudget) -> str:
     if mapping.expression is None:
         return _text_claim(claims, mapping.claim, "uid claim") if mapping.claim else ""
     uid = _evaluated(mapping.expression, claims, budget, "oidc: error evaluating uid claim expression")
@@ -148,7 +152,7 @@ def _check_required(configuration: JwtAuthenticatorConfiguration, claims: Docume
             raise Unauthorized(f"oidc: required claim {claim} value does not match. Want = {value}")
 
 
-def _check(rule: Rule, value: Document, budget: CostBudget, why: str) -> None:
+def _check(rule: ValidationRule, value: Document, budget: CostBudget, why: str) -> None:
     if _evaluated(rule.expression, value, budget, why) is not True:
         raise Unauthorized(f"{why}: validation expression '{rule.expression.text}' failed: {rule.message}")
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, Protocol
 from apiserver.authn.authentication_configuration import AuthenticationConfiguration, Issuer
 from apiserver.authn.identity_provider import Fetch, IdentityProvider, KeyObserver
 from apiserver.authn.jwt_authenticators import JwtAuthenticator, JwtAuthenticators, LatencyObserver
-from apiserver.authn.token_cache import Answer
+from apiserver.authn.token_cache import TokenResult
 
 # How long the providers of a new configuration may take to be found before it is refused. kube-apiserver
 # waits as long.
@@ -56,7 +56,7 @@ class ConfiguredIssuers:
         }
         self._authenticators = self._with(configuration, self._providers)
 
-    async def look_up(self, token: str, audiences: Sequence[str]) -> Answer:
+    async def look_up(self, token: str, audiences: Sequence[str]) -> TokenResult:
         return await self._authenticators.look_up(token, audiences)
 
     async def run(self) -> None:

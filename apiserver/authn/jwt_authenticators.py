@@ -19,7 +19,7 @@ from apiserver.authn.claim_mapping import read_claims, user_of
 from apiserver.authn.identity_provider import IdentityProvider
 from apiserver.authn.json_web_keys import header_of, is_compact, verified
 from apiserver.authn.service_account import TOKEN_LENGTH_MAX
-from apiserver.authn.token_cache import Answer
+from apiserver.authn.token_cache import TokenResult
 from apiserver.errors import Unauthorized
 from apiserver.golang.quoting import go_quote
 from apiserver.vocabulary import Document, UserInfo
@@ -124,20 +124,20 @@ class JwtAuthenticators:
         }
         self._observer, self._audiences = observer, tuple(audiences)
 
-    async def look_up(self, token: str, audiences: Sequence[str]) -> Answer:
+    async def look_up(self, token: str, audiences: Sequence[str]) -> TokenResult:
         """Returns whose a token is; nobody's if it is of another issuer."""
         authenticator = self.all.get(claimed_issuer(token)) if self.all else None
         shared = tuple(each for each in audiences if each in self._audiences)
         if authenticator is None or not shared:
-            return Answer(None, is_kept=False)
+            return TokenResult(None, is_kept=False)
         issuer, began = authenticator.configuration.issuer.url, time.perf_counter()
         try:
             user, expires_at = await authenticator.authenticate(token)
         except Unauthorized as error:
             self._observer.authenticated(issuer, is_success=False, seconds=time.perf_counter() - began)
-            return Answer(None, error.why or error.message, is_kept=isinstance(error, _CostlyRefusal))
+            return TokenResult(None, error.why or error.message, is_kept=isinstance(error, _CostlyRefusal))
         self._observer.authenticated(issuer, is_success=True, seconds=time.perf_counter() - began)
-        return Answer(Identity(user, shared), expires_at=expires_at)
+        return TokenResult(Identity(user, shared), expires_at=expires_at)
 
 
 def claimed_issuer(token: str) -> str:

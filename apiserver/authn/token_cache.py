@@ -29,7 +29,7 @@ LOOKUP_S: Final = 30.0
 _KEY_BYTES: Final = 32
 
 
-class Answer(NamedTuple):
+class TokenResult(NamedTuple):
     """What is known of a token.
 
     identity: None if the token is not valid, for the reason `why`.
@@ -44,7 +44,7 @@ class Answer(NamedTuple):
 
 
 # (token, audiences) -> answer
-Lookup: TypeAlias = Callable[[str, Sequence[str]], Awaitable[Answer]]
+Lookup: TypeAlias = Callable[[str, Sequence[str]], Awaitable[TokenResult]]
 
 
 class CacheObserver(Protocol):
@@ -74,10 +74,10 @@ class TokenCache:
         self._ttl_s = {True: success_ttl_s, False: failure_ttl_s}
         self._secret = secrets.token_bytes(_KEY_BYTES)
         # Until when each answer counts; the last one at the end.
-        self._answers: OrderedDict[bytes, tuple[float, Answer]] = OrderedDict()
-        self._lookups: dict[bytes, asyncio.Task[Answer]] = {}
+        self._answers: OrderedDict[bytes, tuple[float, TokenResult]] = OrderedDict()
+        self._lookups: dict[bytes, asyncio.Task[TokenResult]] = {}
         # Also those whose answers are not to be remembered any more.
-        self._running: set[asyncio.Task[Answer]] = set()
+        self._running: set[asyncio.Task[TokenResult]] = set()
 
     async def __call__(self, token: str, audiences: Sequence[str]) -> Identity | None:
         """Returns whose a token is; None if nobody knows it, or it is too long to ask anybody.
@@ -112,7 +112,7 @@ class TokenCache:
             digest.update(encoded)
         return digest.digest()
 
-    async def _shared_lookup(self, key: bytes, token: str, audiences: Sequence[str]) -> Answer:
+    async def _shared_lookup(self, key: bytes, token: str, audiences: Sequence[str]) -> TokenResult:
         task = self._lookups.get(key)
         if task is None:
             if len(self._running) >= LOOKUPS_MAX:
@@ -124,16 +124,16 @@ class TokenCache:
         # Who is cancelled while waiting does not take it from the others.
         return await asyncio.shield(task)
 
-    async def _look_up(self, key: bytes, token: str, audiences: Sequence[str]) -> Answer:
-        answer: Answer | None = None
+    async def _look_up(self, key: bytes, token: str, audiences: Sequence[str]) -> TokenResult:
+        answer: TokenResult | None = None
         self._observer.fetch_began()
         try:
             async with asyncio.timeout(LOOKUP_S):
                 answer = await self._lookup(token, audiences)
         except TimeoutError:
-            answer = Answer(None, "context deadline exceeded", is_kept=False)
+            answer = TokenResult(None, "context deadline exceeded", is_kept=False)
         except ApiError as error:
-            answer = Answer(None, error.message, is_kept=False)
+            answer = TokenResult(None, error.message, is_kept=False)
         finally:
             is_current = self._lookups.get(key) is asyncio.current_task()
             if is_current:
@@ -143,7 +143,7 @@ class TokenCache:
             self._remember(key, answer)
         return answer
 
-    def _remember(self, key: bytes, answer: Answer) -> None:
+    def _remember(self, key: bytes, answer: TokenResult) -> None:
         now = self._clock()
         if answer.identity is not None and _length(answer.identity) > KEPT_LENGTH_MAX:
             return

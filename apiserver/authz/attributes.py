@@ -68,7 +68,7 @@ class Verdict(NamedTuple):
     error: str = ""
 
 
-class Undecided:
+class PendingDecision:
     """What an authorizer answers that has to ask somebody, or to wait, first."""
 
     __slots__ = ("_decide",)
@@ -86,7 +86,7 @@ class Undecided:
 
 
 # Nearly all answer at once, and must not take long.
-Authorizer: TypeAlias = Callable[[Attributes], Verdict | Undecided]
+Authorizer: TypeAlias = Callable[[Attributes], Verdict | PendingDecision]
 NO_OPINION: Final = Verdict(Decision.NO_OPINION)
 
 
@@ -124,15 +124,17 @@ class AuthorizationChain:
         self._steps = tuple(steps)
         self.generation += 1
 
-    def __call__(self, attributes: Attributes) -> Verdict | Undecided:
+    def __call__(self, attributes: Attributes) -> Verdict | PendingDecision:
         reasons: list[Verdict] = []
         steps = self._steps
         for number, (authorize, count) in enumerate(steps):
             answer = authorize(attributes)
             if answer is NO_OPINION:
                 continue
-            if answer.__class__ is Undecided:
-                return Undecided(partial(self._decide_from, steps[number:], answer, attributes, reasons))
+            if answer.__class__ is PendingDecision:
+                return PendingDecision(
+                    partial(self._decide_from, steps[number:], answer, attributes, reasons)
+                )
             assert isinstance(answer, Verdict)
             if _is_final(answer, count):
                 return answer
@@ -142,7 +144,7 @@ class AuthorizationChain:
     async def _decide_from(
         self,
         steps: Sequence[Step],
-        answer: Verdict | Undecided,
+        answer: Verdict | PendingDecision,
         attributes: Attributes,
         reasons: list[Verdict],
         deadline: float,

@@ -18,8 +18,8 @@ from apiserver.authz.attributes import (
     Authorizer,
     Decision,
     DecisionCount,
+    PendingDecision,
     Step,
-    Undecided,
     Verdict,
 )
 from apiserver.authz.configuration import (
@@ -163,7 +163,7 @@ def authorize_health(has_default_roles: Callable[[], bool]) -> Callable[[Attribu
     return authorize
 
 
-def _without_selectors(authorize: Authorizer, attributes: Attributes) -> Verdict | Undecided:
+def _without_selectors(authorize: Authorizer, attributes: Attributes) -> Verdict | PendingDecision:
     """Decides about a request as if it had no selectors."""
     return authorize(attributes._replace(field_selector="", label_selector=""))
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from apiserver.authz.attributes import ANY_VERSION, Attributes, Authorizer, Decision, Undecided, Verdict
+from apiserver.authz.attributes import ANY_VERSION, Attributes, Authorizer, Decision, PendingDecision, Verdict
 from apiserver.cel.library.authorizer import CheckAttributes, DecisionValue
 from apiserver.vocabulary import UserInfo
 
@@ -23,7 +23,7 @@ class DecisionNeeded(Exception):
     """
 
     def __init__(
-        self, known: dict[Attributes, Verdict], attributes: Attributes, undecided: Undecided
+        self, known: dict[Attributes, Verdict], attributes: Attributes, undecided: PendingDecision
     ) -> None:
         super().__init__(attributes.verb)
         self._known, self._attributes, self._undecided = known, attributes, undecided
@@ -72,7 +72,7 @@ class UserAuthorizer:
             label_selector=attributes.label_selector,
         )
         answer = self.known.get(asked) or self.authorize(asked)
-        if isinstance(answer, Undecided):
+        if isinstance(answer, PendingDecision):
             raise DecisionNeeded(self.known, asked, answer)
         return DecisionValue(answer.decision is Decision.ALLOW, answer.reason, answer.error or None)
 

@@ -61,10 +61,10 @@ class BuiltinType:
     field_refusal: str = ""
     feature_gates: tuple[str, ...] = ()
     optional_gates: tuple[str, ...] = ()
-    hub: Hub | None = None
+    hub: HubConversion | None = None
 
 
-class Hub(NamedTuple):
+class HubConversion(NamedTuple):
     """The version of a type for which its rules are written, if it is another one.
 
     group: as in `BuiltinType`. to_hub, from_hub: convert a document's content, in place; the caller sets

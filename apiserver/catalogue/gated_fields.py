@@ -60,7 +60,7 @@ _STEP: Final = re.compile(
 ).fullmatch
 
 
-class Step(NamedTuple):
+class PathStep(NamedTuple):
     """One step of a path. each: `[]`, `{}` or nothing. prune: the object goes if it is left empty.
 
     field, equals: the value counts only if it has that field, with that value. other: only if it is not this
@@ -85,10 +85,10 @@ class Step(NamedTuple):
         return found not in (None, "") if self.equals is None else found == self.equals
 
 
-_Path = tuple[Step, ...]
+_Path = tuple[PathStep, ...]
 
 
-class Rule(NamedTuple):
+class GatedFieldRule(NamedTuple):
     """Fields that go together. uses: the paths of which the stored object has one if the fields may stay."""
 
     gates: str
@@ -145,21 +145,23 @@ def definitions() -> Iterable[str]:
     return dict.fromkeys([*POD_SPECS, *(each for each in _lines() if each != _POD_SPEC)])
 
 
-def rules_of(definition: str, is_wanted: Callable[[str], bool] = lambda gates: True) -> tuple[Rule, ...]:
+def rules_of(
+    definition: str, is_wanted: Callable[[str], bool] = lambda gates: True
+) -> tuple[GatedFieldRule, ...]:
     """Returns the rules of a kind. is_wanted: tells by a rule's gates whether to return it."""
     in_spec = POD_SPECS.get(definition)
     found = _rules(_POD_SPEC, in_spec, is_wanted) if in_spec is not None else []
     return (*found, *_rules(definition, "", is_wanted))
 
 
-def _rules(section: str, prefix: str, is_wanted: Callable[[str], bool]) -> list[Rule]:
+def _rules(section: str, prefix: str, is_wanted: Callable[[str], bool]) -> list[GatedFieldRule]:
     rules = []
     for line in _lines().get(section, ()):
         gates, *words = line.split()
         if is_wanted(gates):
             end = words.index(_BY) if _BY in words else len(words)
             paths = tuple(_paths(words[:end], prefix))
-            rules.append(Rule(gates, paths, tuple(_paths(words[end + 1 :], prefix)) or paths))
+            rules.append(GatedFieldRule(gates, paths, tuple(_paths(words[end + 1 :], prefix)) or paths))
     return rules
 
 
@@ -178,11 +180,11 @@ def _paths(words: Sequence[str], prefix: str) -> Iterator[_Path]:
 
 
 @cache
-def _step(text: str) -> Step:
+def _step(text: str) -> PathStep:
     found = _STEP(text)
     assert found is not None, text
     name, each, prune, *conditions = found.groups()
-    return Step(name, each or "", prune is not None, *conditions)
+    return PathStep(name, each or "", prune is not None, *conditions)
 
 
 # ---- documents
@@ -235,22 +237,22 @@ class _Node(NamedTuple):
 
     name: str
     each: str
-    ends: list[tuple[Rule, Step]]
+    ends: list[tuple[GatedFieldRule, PathStep]]
     below: list[_Node]
 
 
 class DisabledFields:
     """The fields of one kind that go. One walk tells that a document has none of them, as nearly all do."""
 
-    def __init__(self, rules: Sequence[Rule]) -> None:
+    def __init__(self, rules: Sequence[GatedFieldRule]) -> None:
         """rules: those that are off."""
         self._rules, self._nodes = rules, list[_Node]()
         for rule in rules:
             for path in rule.paths:
                 self._add(rule, path)
 
-    def _add(self, rule: Rule, path: _Path) -> None:
-        nodes, ends = self._nodes, list[tuple[Rule, Step]]()
+    def _add(self, rule: GatedFieldRule, path: _Path) -> None:
+        nodes, ends = self._nodes, list[tuple[GatedFieldRule, PathStep]]()
         for step in path:
             node = next((n for n in nodes if (n.name, n.each) == (step.name, step.each)), None)
             if node is None:
@@ -260,14 +262,14 @@ class DisabledFields:
 
     def drop(self, new: Document, old: Document | None) -> None:
         """Removes the fields from a new document, but for those that the old one may keep."""
-        found: list[Rule] = []
+        found: list[GatedFieldRule] = []
         _find(new, self._nodes, found)
         for rule in self._rules:
             if rule in found:
                 rule.apply(new, old)
 
 
-def _find(value: Document, nodes: list[_Node], found: list[Rule]) -> None:
+def _find(value: Document, nodes: list[_Node], found: list[GatedFieldRule]) -> None:
     """Adds the rules of which a document has a field."""
     for name, each, ends, below in nodes:
         inner = value.get(name)

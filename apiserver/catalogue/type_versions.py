@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import overload
 
 from apiserver.brand import Brand
-from apiserver.catalogue.builtin_type import BuiltinType, Hub
+from apiserver.catalogue.builtin_type import BuiltinType, HubConversion
 from apiserver.registry.conversion_codec import HubVersion
 from apiserver.registry.served_resource import version_priority
 from apiserver.registry.storage_form import StorageForm
@@ -94,18 +94,22 @@ class TypeVersions:
         if hub is None:
             if self.stored_as(builtin) is builtin:
                 return None
-            hub = Hub(builtin.group, builtin.version, builtin.resource, builtin.kind, _as_it_is, _as_it_is)
+            hub = HubConversion(
+                builtin.group, builtin.version, builtin.resource, builtin.kind, _as_it_is, _as_it_is
+            )
         group_version = GroupVersion(full_group(hub.group, self._brand), hub.version)
         is_written = self.stored_as(builtin) is builtin
         return OtherVersion(head_of(str(group_version), hub.kind), hub.to_hub, is_written)
 
-    def _hub(self, builtin: BuiltinType) -> Hub | None:
+    def _hub(self, builtin: BuiltinType) -> HubConversion | None:
         if builtin.hub is not None:
             return builtin.hub
         first = self._first[builtin.group, builtin.resource]
         if first is builtin:
             return None
-        return first.hub or Hub(first.group, first.version, first.resource, first.kind, _as_it_is, _as_it_is)
+        return first.hub or HubConversion(
+            first.group, first.version, first.resource, first.kind, _as_it_is, _as_it_is
+        )
 
     def _family(self, builtin: BuiltinType) -> tuple[str, str]:
         hub = self._hub(builtin)

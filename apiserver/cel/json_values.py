@@ -10,7 +10,7 @@ import math
 from typing import Any, Final
 
 from apiserver.cel.library.timestamps import SECOND, format_timestamp
-from apiserver.cel.values import Duration, Message, Optional, Timestamp, UInt, type_name
+from apiserver.cel.values import Duration, Message, OptionalValue, Timestamp, UInt, type_name
 
 # What a value counts beside its text. It may be in a document many times, though it was made once.
 _VALUE_BYTES: Final = 8
@@ -62,7 +62,7 @@ class JsonValues:
             return [self._of(each, path) for each in value]
         if kind is Message:
             return self._message(value, path)
-        if kind is Optional:
+        if kind is OptionalValue:
             return self._of(value.value, path) if value.has_value else None
         return _scalar(value)
 

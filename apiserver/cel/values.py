@@ -9,7 +9,7 @@
 | map | dict, whose keys are str, int, UInt, or `map_key` of a bool |
 | object | the dict that the document has |
 | message | `Message` |
-| optional | `Optional` |
+| optional | `OptionalValue` |
 | type | `types.Type` |
 | opaque | an instance of a class with `cel_type: ClassVar[Type]` |
 
@@ -100,7 +100,7 @@ class MapList(list[Any]):
         return tuple(identity(item.get(key)) for key in self.keys)
 
 
-class Optional:
+class OptionalValue:
     __slots__ = ("_value", "has_value")
 
     def __init__(self, value: Any = None, *, has_value: bool = True) -> None:
@@ -114,7 +114,7 @@ class Optional:
         return self._value
 
 
-NONE: Final = Optional(has_value=False)
+NONE: Final = OptionalValue(has_value=False)
 
 
 class Message:
@@ -165,7 +165,7 @@ def type_of(value: Any) -> Type:
     known = _TYPES.get(type(value))
     if known is not None:
         return known
-    if isinstance(value, Optional):
+    if isinstance(value, OptionalValue):
         return _OPTIONAL
     if isinstance(value, Message):
         return value.type
@@ -234,8 +234,8 @@ def _equal(a: Any, b: Any, left: list[int]) -> bool:
         return _equal_lists(a, b, left)
     if isinstance(a, Type):
         return isinstance(b, Type) and a.kind == b.kind and a.name == b.name
-    if isinstance(a, Optional):
-        if not isinstance(b, Optional) or a.has_value != b.has_value:
+    if isinstance(a, OptionalValue):
+        if not isinstance(b, OptionalValue) or a.has_value != b.has_value:
             return False
         return not a.has_value or _equal(a.value, b.value, left)
     if isinstance(a, Message):

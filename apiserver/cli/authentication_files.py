@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from apiserver.authn import authentication_configuration
-from apiserver.authn.authentication_configuration import AuthenticationConfiguration, Issuer, Mapping
+from apiserver.authn.authentication_configuration import AuthenticationConfiguration, ClaimMapping, Issuer
 from apiserver.cli.config import AuthenticationFiles, Config
 from apiserver.cli.flags import UsageError
 from apiserver.webhooks.credentials import ClientCredentials
@@ -66,8 +66,8 @@ def _of_flags(config: Config) -> AuthenticationConfiguration:
                 (config.oidc_client_id,),
                 authorities=authorities.decode("utf-8", "replace"),
             ),
-            username=Mapping(config.oidc_username_claim, config.oidc_username_prefix),
-            groups=Mapping(config.oidc_groups_claim, config.oidc_groups_prefix),
+            username=ClaimMapping(config.oidc_username_claim, config.oidc_username_prefix),
+            groups=ClaimMapping(config.oidc_groups_claim, config.oidc_groups_prefix),
             required_claims=tuple(dict(config.oidc_required_claim).items()),
             algorithms=config.oidc_signing_algs,
             disallowed_issuers=config.service_account_issuer,

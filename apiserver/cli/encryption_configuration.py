@@ -26,7 +26,7 @@ from storage.encryption.configuration import (
     Kms,
     NoEncryption,
     Provider,
-    Rule,
+    ResourceProviders,
 )
 
 _KIND: Final = "EncryptionConfiguration"
@@ -99,7 +99,7 @@ class _Reader:
         self.errors: Errors = []
         self._kms_names: set[str] = set()
 
-    def rule(self, fields: Fields) -> Rule:
+    def rule(self, fields: Fields) -> ResourceProviders:
         with fields:
             resources = fields.texts("resources")
             path = fields.at("resources")
@@ -113,7 +113,9 @@ class _Reader:
             if not providers:
                 path = fields.at("providers")
                 self.errors.append(required(path, f"at least one {path} is required"))
-        return Rule(tuple(map(_group_resource, resources)), tuple(each for each in providers if each))
+        return ResourceProviders(
+            tuple(map(_group_resource, resources)), tuple(each for each in providers if each)
+        )
 
     def _provider(self, fields: Fields) -> Provider | None:
         with fields:
@@ -271,7 +273,7 @@ def _name_error(name: str) -> str:
     return ""
 
 
-def _check_masked(rules: Sequence[Rule]) -> None:
+def _check_masked(rules: Sequence[ResourceProviders]) -> None:
     """Raises InvalidConfiguration if a rule can have no effect, since one before it is for all."""
     earlier: set[tuple[str, str]] = set()
     for rule in rules:

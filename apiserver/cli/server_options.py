@@ -34,7 +34,7 @@ def default_kubeconfig() -> Path:
     return Path(named) if named else Path.home() / ".kube" / "config"
 
 
-class Target(NamedTuple):
+class ServerAccess(NamedTuple):
     """A server, and what it is shown. Source: k8s.io/client-go, tools/clientcmd.
 
     namespace: the context's; empty if it has none. source: where the credentials come from, for errors.
@@ -82,7 +82,7 @@ class ServerOptions:
             raise UsageError(f'--server: "{options.server}" is no URL with https')
         return options
 
-    def target(self) -> Target:
+    def target(self) -> ServerAccess:
         """Reads the kubeconfig. Raises OSError, InvalidConfiguration."""
         path = self.kubeconfig or self.otherwise
         content = self._content(path)
@@ -98,7 +98,7 @@ class ServerOptions:
             self.tls_server_name or cluster.tls_server_name,
         )
         require_https(path, cluster)
-        return Target(
+        return ServerAccess(
             cluster,
             credentials if own.are_none else own,
             namespace,

@@ -112,7 +112,7 @@ class Counts:
         return ", ".join(parts)
 
 
-class Answer(NamedTuple):
+class ServerResponse(NamedTuple):
     """What the server has answered. retry_after_s: 0 if it does not say."""
 
     status: int
@@ -129,7 +129,7 @@ class Answer(NamedTuple):
 
 
 # Sends a request: method, path and query, headers, body. Raises RewriteFailed if there is no answer.
-Send = Callable[[str, str, Mapping[str, str], bytes], Awaitable[Answer]]
+Send = Callable[[str, str, Mapping[str, str], bytes], Awaitable[ServerResponse]]
 
 
 class Rewriter:
@@ -332,14 +332,16 @@ class Rewriter:
 
     # ---- requests
 
-    async def _get(self, path: str) -> Answer:
+    async def _get(self, path: str) -> ServerResponse:
         """Raises RewriteFailed."""
         answer = await self._with_patience("GET", path, {}, b"")
         if answer.status != 200:
             raise RewriteFailed(f"{path}: {answer.why}")
         return answer
 
-    async def _with_patience(self, method: str, path: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    async def _with_patience(
+        self, method: str, path: str, headers: Mapping[str, str], body: bytes
+    ) -> ServerResponse:
         """Send a request; again, if the server is busy. Raises RewriteFailed if it does not respond."""
         wait_s = self._retry_first_s
         for attempt in range(1, ATTEMPTS_MAX + 1):
@@ -393,7 +395,7 @@ async def _server(path: Path) -> AsyncIterator[Send]:
     connector = aiohttp.TCPConnector(ssl=context, limit=CONCURRENT_WRITES)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
 
-        async def send(method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+        async def send(method: str, target: str, headers: Mapping[str, str], body: bytes) -> ServerResponse:
             try:
                 async with session.request(
                     method,
@@ -412,7 +414,7 @@ async def _server(path: Path) -> AsyncIterator[Send]:
                 document = {}
             retry_after = response.headers.get("Retry-After", "")
             seconds = float(retry_after) if retry_after.isdigit() else 0.0
-            return Answer(response.status, document if isinstance(document, dict) else {}, seconds)
+            return ServerResponse(response.status, document if isinstance(document, dict) else {}, seconds)
 
         yield send
 

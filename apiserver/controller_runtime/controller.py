@@ -47,13 +47,13 @@ class Cooldown(NamedTuple):
     cooldown_s: float
 
 
-class Wrote(NamedTuple):
+class Corrected(NamedTuple):
     """The object was not as it should be, and was written. content: stands for what it should be."""
 
     content: Hashable
 
 
-Outcome: TypeAlias = Requeue | Cooldown | Wrote | None
+Outcome: TypeAlias = Requeue | Cooldown | Corrected | None
 
 
 class Controller(Generic[K]):
@@ -137,7 +137,7 @@ class Controller(Generic[K]):
             self._queue.forget(key)
         if isinstance(outcome, Requeue) and outcome.after_s is not None:
             self._queue.add_after(key, outcome.after_s)
-        if isinstance(outcome, Wrote):
+        if isinstance(outcome, Corrected):
             return self._undone.cooldown_s(key, outcome.content)
         return 0.0 if outcome is None else outcome.cooldown_s
 

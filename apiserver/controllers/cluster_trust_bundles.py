@@ -15,7 +15,7 @@ from typing import Final
 
 from apiserver.catalogue.certificates.cluster_trust_bundles import RESOURCE
 from apiserver.catalogue.common.signer_names import bundle_name_prefix
-from apiserver.controller_runtime.controller import Controller, Outcome, Wrote
+from apiserver.controller_runtime.controller import Controller, Corrected, Outcome
 from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.errors import AlreadyExists, Invalid, NotFound
@@ -87,7 +87,7 @@ class ClusterTrustBundlePublisher:
             except NotFound:
                 continue
             is_written = True
-        return Wrote(name) if is_written else None
+        return Corrected(name) if is_written else None
 
     async def _ensure(self, name: str, bundle: str) -> bool:
         """Create or replace a bundle, and return whether that was necessary. Raises Invalid."""

@@ -45,7 +45,7 @@ _PRODUCER: Final = Writer("api-priority-and-fairness-config-producer-v1")
 AUTOUPDATE: Final = "apf.kubernetes.io/autoupdate-spec"
 
 
-class Maintained(NamedTuple):
+class MaintainedObjects(NamedTuple):
     """The objects of one resource. specs: by name. mandatory: the names of those that nobody may change."""
 
     resource: ServedResource
@@ -55,18 +55,18 @@ class Maintained(NamedTuple):
 
 def maintained(
     flow_schemas: ServedResource | None, priority_levels: ServedResource | None
-) -> Iterator[Maintained]:
+) -> Iterator[MaintainedObjects]:
     """Yields what is maintained of the resources that are served."""
     if flow_schemas is not None:
-        yield Maintained(flow_schemas, FLOW_SCHEMAS, frozenset(MANDATORY_FLOW_SCHEMAS))
+        yield MaintainedObjects(flow_schemas, FLOW_SCHEMAS, frozenset(MANDATORY_FLOW_SCHEMAS))
     if priority_levels is not None:
-        yield Maintained(priority_levels, PRIORITY_LEVELS, frozenset(MANDATORY_PRIORITY_LEVELS))
+        yield MaintainedObjects(priority_levels, PRIORITY_LEVELS, frozenset(MANDATORY_PRIORITY_LEVELS))
 
 
 class FlowControlObjects:
     """Keeps the objects of each of some resources."""
 
-    def __init__(self, registry: Registry, resources: tuple[Maintained, ...]) -> None:
+    def __init__(self, registry: Registry, resources: tuple[MaintainedObjects, ...]) -> None:
         self._registry = registry
         self._resources = resources
 

@@ -31,7 +31,7 @@ from apiserver.controller_runtime.informer import Informer, InformerCallbacks, L
 from apiserver.errors import NotFound
 from apiserver.meta import timestamps
 from apiserver.metrics.leader_election import ElectionStatus
-from apiserver.registry.results import Written
+from apiserver.registry.results import WriteResult
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
@@ -342,7 +342,7 @@ class LeaderElector:
         # Unless it was seen what others have written since.
         self._see(record, revision, is_latest=self._observed.revision == before)
 
-    async def _create(self, now: str) -> Written:
+    async def _create(self, now: str) -> WriteResult:
         leases = self._leases()
         record = LeaseRecord(self._identity, self._times.lease_duration_s, now, now)
         document = {

@@ -40,7 +40,7 @@ _TYPES: Final = (
 
 
 @dataclass(slots=True)
-class Remaining:
+class RemainingContent:
     """What is left of a namespace's content after its deletion has been asked for.
 
     resources: the number of objects of each. finalizers: how many objects each of them holds.

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from apiserver.controller_runtime.controller import Controller, Outcome, Wrote
+from apiserver.controller_runtime.controller import Controller, Corrected, Outcome
 from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.errors import AlreadyExists, Forbidden, NotFound
@@ -134,7 +134,7 @@ class NamespaceDefaultObjects:
             return None  # The namespace is gone, or going.
         # With the uid: to delete a namespace and create it again is not to undo what was written to it.
         uid = await self._registry.offload.read(owner, lambda document: document["metadata"]["uid"])
-        return Wrote((uid, *written))
+        return Corrected((uid, *written))
 
     async def _ensure(self, default: DefaultObject, namespace: str) -> bool:
         """Create or replace an object, and return whether that was necessary.

@@ -17,7 +17,7 @@ from typing import Final, Protocol
 from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
 from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
-from apiserver.controllers.namespace_conditions import PODS, Remaining
+from apiserver.controllers.namespace_conditions import PODS, RemainingContent
 from apiserver.errors import ApiError, NotFound
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import set_condition
@@ -46,7 +46,7 @@ PAGE_OBJECTS: Final = 500
 class OtherServers(Protocol):
     """The servers that have group versions of their own, with objects in namespaces."""
 
-    async def empty(self, namespace: str, remaining: Remaining) -> None:
+    async def empty(self, namespace: str, remaining: RemainingContent) -> None:
         """Ask for the deletion of all objects in a namespace, and tell `remaining` what is left."""
         ...
 
@@ -92,7 +92,7 @@ class NamespaceController:
             pass  # It is gone already.
         return None
 
-    async def _empty(self, name: str) -> Remaining:
+    async def _empty(self, name: str) -> RemainingContent:
         """Ask for the deletion of all objects in the namespace. Returns what is left.
 
         An object that cannot be deleted does not stop the others.
@@ -102,7 +102,7 @@ class NamespaceController:
         self._require_deleted(namespace)
         deleted_at = timestamps.from_text(namespace["metadata"]["deletionTimestamp"])
         deleted_for_s = self._clock() - (deleted_at or 0)
-        remaining = Remaining()
+        remaining = RemainingContent()
         # Nothing is created there any more (`NamespaceLifecycle`), so that one revision is new enough for all
         # resources; each of some forty reads would wait until the cache has caught up with a busy store.
         at = ReadAt.not_older_than(await self._registry.cache.revision_at())
@@ -116,7 +116,7 @@ class NamespaceController:
         return remaining
 
     async def _delete_all(
-        self, resource: ServedResource, name: str, at: ReadAt, remaining: Remaining
+        self, resource: ServedResource, name: str, at: ReadAt, remaining: RemainingContent
     ) -> None:
         """Ask for the deletion of all objects of a resource, and count those that remain.
 
@@ -133,7 +133,7 @@ class NamespaceController:
             keys = keys._replace(start=page.next_key)
 
     async def _delete_page(
-        self, resource: ServedResource, namespace: str, names: Sequence[str], remaining: Remaining
+        self, resource: ServedResource, namespace: str, names: Sequence[str], remaining: RemainingContent
     ) -> None:
         left = iter(names)
 
@@ -152,7 +152,7 @@ class NamespaceController:
                 task.cancel()
 
     async def _delete(
-        self, resource: ServedResource, namespace: str, name: str, remaining: Remaining
+        self, resource: ServedResource, namespace: str, name: str, remaining: RemainingContent
     ) -> None:
         """Raises StorageError."""
         try:
@@ -170,7 +170,7 @@ class NamespaceController:
     async def _decoded(self, found: StoredObject) -> Document:
         return await self._registry.offload.document(found)
 
-    async def _report(self, name: str, remaining: Remaining) -> None:
+    async def _report(self, name: str, remaining: RemainingContent) -> None:
         """Tell what keeps the namespace in its status, if that has changed."""
         conditions, now = remaining.conditions(), timestamps.to_text(self._clock())
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from apiserver.authn.service_account import ACCOUNT_NAME, ACCOUNT_UID, TOKEN_KEY, Reference
-from apiserver.controller_runtime.controller import Controller, Outcome, Requeue, Wrote
+from apiserver.controller_runtime.controller import Controller, Corrected, Outcome, Requeue
 from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.errors import Conflict, NotFound
@@ -153,7 +153,7 @@ class ServiceAccountTokens:
             await self._registry.update(request, filled)
         except NotFound:
             return None
-        return Wrote((account.uid, self._encoded_ca())) if is_written else None
+        return Corrected((account.uid, self._encoded_ca())) if is_written else None
 
     def _complete(self, secret: Document, namespace: str, account: Reference) -> bool:
         """Add what a Secret lacks. Returns whether it lacked anything."""

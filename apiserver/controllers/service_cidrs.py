@@ -17,7 +17,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Final
 
 from apiserver.brand import Brand
-from apiserver.catalogue.core.services.allocation import FurtherNetworks
+from apiserver.catalogue.core.services.allocation import AdditionalNetworks
 from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
 from apiserver.controller_runtime.informer import Informer, InformerCallbacks, ListWatch, Notification
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
@@ -131,7 +131,9 @@ class DefaultServiceCidr:
 class ServiceNetworks:
     """Tells the allocator of all ServiceCIDRs that are ready, and not being deleted."""
 
-    def __init__(self, registry: Registry, service_cidrs: ServedResource, further: FurtherNetworks) -> None:
+    def __init__(
+        self, registry: Registry, service_cidrs: ServedResource, further: AdditionalNetworks
+    ) -> None:
         self._further = further
         self._ready: dict[str, list[IPNetwork]] = {}  # by the names of ServiceCIDRs
         self._informer = Informer(

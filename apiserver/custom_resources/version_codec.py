@@ -31,7 +31,7 @@ from apiserver.registry.size_class import (
     size_class_of_document,
 )
 from apiserver.registry.stored_object import StoredObject, TooDeep, encode, head_of, with_revision
-from apiserver.registry.version_codec import BesideLoop, VersionCodec, view
+from apiserver.registry.version_codec import Offloader, VersionCodec, view
 from apiserver.schema.compile import TypeMismatch
 from apiserver.vocabulary import Document, GroupResource, GroupVersion
 from storage.interface import Condition
@@ -227,7 +227,7 @@ class CustomResourceCodec:
         document = self._versions.with_type(self._version, self._decode(stored))
         return self._view_of_converted(stored, document)
 
-    async def views(self, objects: list[StoredObject], offload: BesideLoop) -> list[StoredObject]:
+    async def views(self, objects: list[StoredObject], offload: Offloader) -> list[StoredObject]:
         codec_id = self._id
         # Long lists are mostly all like that, and a list here is twice as fast as a generator.
         if all([each.conforms_to == codec_id for each in objects]):  # noqa: C419

@@ -30,7 +30,7 @@ from apiserver.audit.request_audit import (
     AnnotationKeys,
     AuditTarget,
     Caller,
-    Recording,
+    RecordingContext,
     RequestAudit,
     caller_of,
 )
@@ -91,7 +91,7 @@ class Auditor:
         self._policy, self._process, self._metrics = policy, backend.process, metrics
         self._keeps_order = backend.keeps_order
         self._clock_ns = clock_ns
-        self._recording = Recording(AnnotationKeys.of(brand))
+        self._recording = RecordingContext(AnnotationKeys.of(brand))
         self._targets: dict[_TargetKey, AuditTarget] = {}
 
     def record(self, metrics: RequestMetrics) -> Middleware:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from apiserver.authz.attributes import AuthorizationChain, Decision, Undecided, Verdict
+from apiserver.authz.attributes import AuthorizationChain, Decision, PendingDecision, Verdict
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.middleware import authorizer_attributes
 from apiserver.endpoints.watch_stream import WatchStreams
@@ -80,7 +80,7 @@ class AuthorizationRecheck:
         return _may_go_on(answer, self._new_deadline() if self._deadline is None else self._deadline)
 
 
-async def _may_go_on(answer: Undecided, deadline: float) -> bool:
+async def _may_go_on(answer: PendingDecision, deadline: float) -> bool:
     try:
         verdict = await answer.decide(deadline)
     except TooManyRequests as refused:

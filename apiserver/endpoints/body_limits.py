@@ -152,7 +152,7 @@ class BodyRoom:
 
 
 @dataclass(slots=True, eq=False)
-class Arrival:
+class IncomingBody:
     """A body that is being received.
 
     task: the one that reads it; cancelled if it comes too slowly, and then `is_too_slow`.
@@ -175,7 +175,7 @@ class BodyLimits:
     loop: asyncio.AbstractEventLoop
     room_wait_s: float = ROOM_WAIT_S
     _lanes: tuple[_Lane, _Lane] = field(init=False)
-    _arriving: set[Arrival] = field(init=False, default_factory=set)
+    _arriving: set[IncomingBody] = field(init=False, default_factory=set)
 
     def __post_init__(self) -> None:
         self._lanes = _Lane(self.room_wait_s), _Lane(self.room_wait_s)
@@ -184,15 +184,15 @@ class BodyLimits:
         """Returns the room of a request of a user; none is taken yet."""
         return BodyRoom(self._lanes[MASTERS in user.groups], holder_of(user))
 
-    def begin(self, content: StreamReader) -> Arrival:
+    def begin(self, content: StreamReader) -> IncomingBody:
         """Have an eye on a body that the current task is about to read."""
         task = asyncio.current_task(self.loop)
         assert task is not None
-        arrival = Arrival(content, task, bytes_before=content.total_bytes)
+        arrival = IncomingBody(content, task, bytes_before=content.total_bytes)
         self._arriving.add(arrival)
         return arrival
 
-    def end(self, arrival: Arrival) -> None:
+    def end(self, arrival: IncomingBody) -> None:
         self._arriving.discard(arrival)
 
     async def run(self) -> None:

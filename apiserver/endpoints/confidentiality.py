@@ -40,7 +40,7 @@ _CREDENTIALS: Final = re.compile(f"{_PARTS}|^(?:{_NAMES})$", re.IGNORECASE)
 _SUSPECT: Final = re.compile(rf"{_PARTS}|(?:^|&)(?:(?:{_NAMES})=|[^=&]*[%+])", re.IGNORECASE)
 
 
-class Shown:
+class RedactedError:
     """An error about an object that holds secrets. to_client, recorded: what is told of it."""
 
     def __init__(self, error: ApiError, kind: GroupKind, name: str, *, has_copied: bool) -> None:

@@ -21,7 +21,7 @@ from apiserver.aggregation.remote_versions import DiscoveredVersion, RemoteTable
 from apiserver.brand import Brand
 from apiserver.catalogue.apiregistration.local_api_services import CUSTOM, builtin_priority
 from apiserver.endpoints.api_call import ApiCall
-from apiserver.endpoints.negotiation import Negotiator, Target
+from apiserver.endpoints.negotiation import Negotiator, TargetKind
 from apiserver.endpoints.representation import MetaV1Encoders, document_encoder
 from apiserver.endpoints.representation.discovery_schema import KIND as AGGREGATED_KIND
 from apiserver.endpoints.responses import is_pretty, json_text, send, send_document
@@ -97,7 +97,7 @@ class Discovery:
         self._remote = remote or RemoteVersions()
         self._meta = meta
         # In Kubernetes the aggregated form has no CBOR, whatever the gate says.
-        targets = [Target(AGGREGATED_KIND, brand.discovery_group, "v2")]
+        targets = [TargetKind(AGGREGATED_KIND, brand.discovery_group, "v2")]
         self._negotiator = Negotiator(targets, supported_media_types(brand))
         plain = supported_media_types(brand, has_cbor=has_cbor)
         self._routed = Negotiator((), plain)

@@ -26,7 +26,7 @@ from apiserver.endpoints.api_call import ApiCall, Handler, Middleware
 from apiserver.endpoints.bodies import discard_body
 from apiserver.endpoints.body_limits import BodyLimits
 from apiserver.endpoints.calls_under_way import CallsUnderWay
-from apiserver.endpoints.confidentiality import Shown
+from apiserver.endpoints.confidentiality import RedactedError
 from apiserver.endpoints.connection import Connection
 from apiserver.endpoints.failure_throttle import FailureThrottle
 from apiserver.endpoints.priority_and_fairness import Fairness
@@ -83,7 +83,7 @@ def errors_to_status(is_confidential: IsConfidential = lambda _: False) -> Middl
     async def answer(call: ApiCall, error: ApiError) -> None:
         recorded, resource = error, call.resource
         if resource is not None and is_confidential(resource.stored_group_resource):
-            shown = Shown(error, resource.group_kind, call.info.name, has_copied=call.has_copied)
+            shown = RedactedError(error, resource.group_kind, call.info.name, has_copied=call.has_copied)
             error, recorded = shown.to_client, shown.recorded
         call.warnings += error.warnings
         if not call.status:

@@ -24,7 +24,7 @@ SERVER_VERSION: Final = "v1"
 MANAGED_FIELDS: Final = "metadata.managedFields"
 
 
-class Form(NamedTuple):
+class ResponseForm(NamedTuple):
     """The form of a response.
 
     kind: what objects are turned into before they are encoded: "" (nothing), Table,
@@ -44,11 +44,11 @@ class Form(NamedTuple):
     include_object: str = ""
 
 
-FULL: Final = Form()
-INDENTED: Final = Form(is_indented=True)
+FULL: Final = ResponseForm()
+INDENTED: Final = ResponseForm(is_indented=True)
 
 
-class Target(NamedTuple):
+class TargetKind(NamedTuple):
     """A kind that objects can be turned into, as `;as=Table;g=meta.k8s.io;v=v1` names it."""
 
     kind: str
@@ -56,10 +56,10 @@ class Target(NamedTuple):
     version: str
 
 
-def object_targets(brand: Brand) -> tuple[Target, ...]:
+def object_targets(brand: Brand) -> tuple[TargetKind, ...]:
     """Returns the kinds that objects and lists can be turned into."""
     return tuple(
-        Target(kind, brand.meta_group, version)
+        TargetKind(kind, brand.meta_group, version)
         for kind in ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
         for version in ("v1", "v1beta1")
     )
@@ -96,7 +96,7 @@ class Negotiator:
 
     def __init__(
         self,
-        targets: Sequence[Target],
+        targets: Sequence[TargetKind],
         media_types: Sequence[str] = (JSON,),
         *,
         unavailable: Collection[tuple[str, str]] = (),
@@ -112,14 +112,14 @@ class Negotiator:
         self._is_stream = is_stream
         self._known = lru_cache(maxsize=256)(self._form_for)  # clients send few different headers
 
-    def form_for(self, accept: str) -> Form:
+    def form_for(self, accept: str) -> ResponseForm:
         """Returns the best form that the Accept header allows; an empty one allows everything.
 
         Raises NotAcceptable.
         """
         return self._known(accept) if len(accept) <= CACHED_LENGTH_MAX else self._form_for(accept)
 
-    def _form_for(self, accept: str) -> Form:
+    def _form_for(self, accept: str) -> ResponseForm:
         if not accept.strip():
             return FULL
         is_any_supported = False
@@ -132,7 +132,7 @@ class Negotiator:
                 if self._can_become(media_type, parameters):
                     if self._is_stream and media_type in UNSTREAMED:
                         raise NotAcceptable.none_of(self._stream_types)
-                    return Form(
+                    return ResponseForm(
                         media_type,
                         parameters.get("as", ""),
                         parameters.get("v", "v1"),
@@ -160,7 +160,7 @@ class Negotiator:
             return False
         if parameters.keys().isdisjoint(("as", "g", "v")):
             return (media_type, "") not in self._unavailable
-        target = Target(*(parameters.get(name, "") for name in ("as", "g", "v")))
+        target = TargetKind(*(parameters.get(name, "") for name in ("as", "g", "v")))
         return target in self._targets and (media_type, target.kind) not in self._unavailable
 
 

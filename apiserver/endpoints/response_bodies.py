@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Iterator
 from typing import Protocol
 
 from apiserver.endpoints.compression import BodySlices
-from apiserver.endpoints.representation import Encoder, Extent, Slicer, WorkAhead
+from apiserver.endpoints.representation import Encoder, ListTotals, Slicer, WorkAhead
 from apiserver.registry.offload import Offload
 from apiserver.registry.results import PagedList
 from apiserver.registry.size_class import SizeClass
@@ -74,7 +74,7 @@ class PagedBody:
             async for items in self._encoded_items(offload):
                 items_bytes += len(items)
                 yield b""
-        slicer = Slicer(encoder.envelope(listed.head, Extent(listed.count, items_bytes)))
+        slicer = Slicer(encoder.envelope(listed.head, ListTotals(listed.count, items_bytes)))
         async for items in self._encoded_items(offload):
             yield slicer.add(items)
         yield slicer.end()

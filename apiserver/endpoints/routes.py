@@ -101,7 +101,7 @@ class NonResourceEndpoints:
     faults: FaultRequests | None
 
 
-class Elsewhere(NamedTuple):
+class AggregatedVersions(NamedTuple):
     """The versions that other servers have. forward: passes a request on to one of their servers."""
 
     remote: RemoteVersions
@@ -132,7 +132,7 @@ class Routes:
         served: ServedTable,
         resources: ResourceHandlers,
         non_resources: NonResourceEndpoints,
-        elsewhere: Elsewhere,
+        aggregated: AggregatedVersions,
         knows_everything: Callable[[], bool],
         shedding: LoadShedding,
     ) -> None:
@@ -150,7 +150,7 @@ class Routes:
         self._metrics = non_resources.metrics
         self._faults = non_resources.faults
         self._deprecated_requests = non_resources.deprecated_requests
-        self._elsewhere = elsewhere
+        self._aggregated = aggregated
         self._knows_everything = knows_everything
         self._shedding, self._budget = shedding, shedding.budget
         self._fixed: Mapping[str, Callable[[ApiCall], Awaitable[None]]] = {
@@ -344,12 +344,12 @@ class Routes:
 
         Raises ServiceUnavailable while it is not known yet what is served here: that is nobody else's.
         """
-        version = self._elsewhere.version_of(call.info)
+        version = self._aggregated.version_of(call.info)
         if version is None or version.group_version in self._served.current.group_versions:
             return False
         if not self._knows_everything():
             raise ServiceUnavailable(_NOT_YET)
-        await self._elsewhere.forward(call, version)
+        await self._aggregated.forward(call, version)
         return True
 
     async def _no_such_path(self, call: ApiCall) -> None:

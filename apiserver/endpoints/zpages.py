@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from apiserver.brand import Brand
 from apiserver.endpoints.api_call import ApiCall, Handler
-from apiserver.endpoints.negotiation import Form, Negotiator, Target
+from apiserver.endpoints.negotiation import Negotiator, ResponseForm, TargetKind
 from apiserver.endpoints.responses import TEXT, is_pretty, json_text, send
 from apiserver.errors import NotAcceptable
 from apiserver.meta import timestamps
@@ -90,7 +90,7 @@ def _handler(page: _Page, group: str, versions: list[str], *, has_cbor: bool) ->
     structured = (JSON, YAML, *((CBOR,) if has_cbor else ()))
     supported = (*structured, _PLAIN)
     negotiator = Negotiator(
-        [Target(page.kind, group, version) for version in versions],
+        [TargetKind(page.kind, group, version) for version in versions],
         supported,
         unavailable=[(media_type, "") for media_type in structured],
         is_routed=False,
@@ -98,7 +98,7 @@ def _handler(page: _Page, group: str, versions: list[str], *, has_cbor: bool) ->
 
     async def respond(call: ApiCall) -> None:
         accept = call.request.headers.get("Accept", "")
-        form = negotiator.form_for(accept) if accept.strip() else Form(_PLAIN)
+        form = negotiator.form_for(accept) if accept.strip() else ResponseForm(_PLAIN)
         if form.media_type != _PLAIN:
             await send_structured(call, form)
         elif form.kind:
@@ -108,7 +108,7 @@ def _handler(page: _Page, group: str, versions: list[str], *, has_cbor: bool) ->
             lines = (_HEAD.format(component=COMPONENT, page=page.name), *page.lines(separator))
             await send(call, 200, "".join(lines).encode(), TEXT)
 
-    async def send_structured(call: ApiCall, form: Form) -> None:
+    async def send_structured(call: ApiCall, form: ResponseForm) -> None:
         document = {
             "kind": page.kind,
             "apiVersion": f"{group}/{form.version}",
@@ -123,7 +123,7 @@ def _handler(page: _Page, group: str, versions: list[str], *, has_cbor: bool) ->
     return respond
 
 
-def _encoded(call: ApiCall, document: Document, form: Form) -> bytes:
+def _encoded(call: ApiCall, document: Document, form: ResponseForm) -> bytes:
     if form.media_type == YAML:
         return yaml.dump(document)
     if form.media_type == CBOR:

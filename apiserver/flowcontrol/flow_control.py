@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, TypeAlias
 
-from apiserver.flowcontrol.flow_schemas import FlowSchema, Target
+from apiserver.flowcontrol.flow_schemas import ClassifiedRequest, FlowSchema
 from apiserver.flowcontrol.flow_statistics import FlowStatistics
 from apiserver.flowcontrol.priority_levels import CATCH_ALL, LevelSpec, PriorityLevel
 from apiserver.flowcontrol.queue_set import QueuedFlow
@@ -32,7 +32,7 @@ _PATH_LENGTH_MAX: Final = 256
 _GROUPS_MAX: Final = 64
 
 
-class UnderWay(NamedTuple):
+class ExecutingRequests(NamedTuple):
     """Requests that are executed. seats: also those of requests that have ended and keep theirs."""
 
     executing: int = 0
@@ -109,17 +109,17 @@ class FlowControl:
     def statistics(self) -> Iterable[FlowStatistics]:
         return list(self._statistics.values())
 
-    def under_way(self) -> Mapping[FlowStatistics, UnderWay]:
+    def under_way(self) -> Mapping[FlowStatistics, ExecutingRequests]:
         """Returns what is executed at this moment; nothing of flows of which nothing is."""
-        found: dict[FlowStatistics, UnderWay] = {}
+        found: dict[FlowStatistics, ExecutingRequests] = {}
         for level in self.levels.values():
             for requests, count in ((level.queue_set.executing, 1), (level.queue_set.lingering, 0)):
                 for each in requests:
-                    executing, seats = found.get(each.flow.statistics, UnderWay())
-                    found[each.flow.statistics] = UnderWay(executing + count, seats + each.seats)
+                    executing, seats = found.get(each.flow.statistics, ExecutingRequests())
+                    found[each.flow.statistics] = ExecutingRequests(executing + count, seats + each.seats)
         return found
 
-    def classify(self, user: UserInfo, target: Target) -> Flow:
+    def classify(self, user: UserInfo, target: ClassifiedRequest) -> Flow:
         """Returns the flow of a request."""
         key = (
             user.name,
@@ -139,7 +139,7 @@ class FlowControl:
                 self._flows[key] = flow
         return flow
 
-    def _find_flow(self, user: UserInfo, target: Target) -> Flow:
+    def _find_flow(self, user: UserInfo, target: ClassifiedRequest) -> Flow:
         # One of the mandatory schemas matches everybody who has authenticated, and who has not.
         schema = next((each for each in self.schemas if each.matches(user, target)), self._catch_all)
         level = self.levels[schema.level]

@@ -14,7 +14,7 @@ _ALL: Final = "*"
 _ACCOUNT: Final = "system:serviceaccount:"
 
 
-class Target(Protocol):
+class ClassifiedRequest(Protocol):
     """What a request is about, as `endpoints.request_info.RequestInfo` says it."""
 
     @property
@@ -71,7 +71,7 @@ class _ResourceRule(NamedTuple):
     namespaces: _Texts
     is_cluster_scoped: bool
 
-    def matches(self, target: Target) -> bool:
+    def matches(self, target: ClassifiedRequest) -> bool:
         resource = target.resource
         if target.subresource:
             resource = f"{resource}/{target.subresource}"
@@ -94,7 +94,7 @@ class _PathRule(NamedTuple):
     paths: frozenset[str]
     below: tuple[str, ...]
 
-    def matches(self, target: Target) -> bool:
+    def matches(self, target: ClassifiedRequest) -> bool:
         return (self.verbs is None or target.verb in self.verbs) and (
             self.is_any_path or target.path in self.paths or target.path.startswith(self.below)
         )
@@ -105,7 +105,7 @@ class _Rule(NamedTuple):
     resources: tuple[_ResourceRule, ...]
     paths: tuple[_PathRule, ...]
 
-    def matches(self, user: UserInfo, target: Target) -> bool:
+    def matches(self, user: UserInfo, target: ClassifiedRequest) -> bool:
         if not self.subjects.contain(user):
             return False
         rules: tuple[_ResourceRule | _PathRule, ...] = self.resources if target.is_resource else self.paths
@@ -143,10 +143,10 @@ class FlowSchema(NamedTuple):
         """Of the schemas that match a request, the first in this order has it."""
         return self.precedence, self.name
 
-    def matches(self, user: UserInfo, target: Target) -> bool:
+    def matches(self, user: UserInfo, target: ClassifiedRequest) -> bool:
         return any(rule.matches(user, target) for rule in self.rules)
 
-    def flow_of(self, user: UserInfo, target: Target) -> str:
+    def flow_of(self, user: UserInfo, target: ClassifiedRequest) -> str:
         """Returns what distinguishes the request's flow from the others of the schema."""
         if self.distinguisher == "ByUser":
             return user.name

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from typing import Final, TypeAlias
 
-from apiserver.flowcontrol.flow_control import FlowControl, UnderWay
+from apiserver.flowcontrol.flow_control import ExecutingRequests, FlowControl
 from apiserver.flowcontrol.flow_statistics import DURATION_BUCKETS, FlowStatistics
 from apiserver.flowcontrol.priority_levels import PriorityLevel
 from apiserver.metrics.histograms import Histogram
@@ -18,12 +18,14 @@ _FLOW: Final = ("priority_level", "flow_schema")
 _LEVEL: Final = ("priority_level",)
 
 
-def _dispatched(flow: FlowStatistics, under_way: UnderWay) -> int:
+def _dispatched(flow: FlowStatistics, under_way: ExecutingRequests) -> int:
     return flow.finished + under_way.executing
 
 
 _OfLevel: TypeAlias = Callable[[PriorityLevel], float]
-_FLOW_VALUES: Final[tuple[tuple[str, str, str, Callable[[FlowStatistics, UnderWay], float]], ...]] = (
+_FLOW_VALUES: Final[
+    tuple[tuple[str, str, str, Callable[[FlowStatistics, ExecutingRequests], float]], ...]
+] = (
     ("dispatched_requests_total", "counter", "Requests that began.", _dispatched),
     (
         "current_executing_requests",
@@ -88,7 +90,7 @@ _LEVEL_VALUES: Final[tuple[tuple[str, str, _OfLevel], ...]] = (
         lambda each: each.queue_set.dispatch_start,
     ),
 )
-_NOTHING: Final = UnderWay()
+_NOTHING: Final = ExecutingRequests()
 _Histograms: TypeAlias = Iterable[tuple[tuple[str, ...], Histogram]]
 
 

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from apiserver.flowcontrol.flow_schemas import Target
+from apiserver.flowcontrol.flow_schemas import ClassifiedRequest
 from apiserver.flowcontrol.flow_statistics import FlowStatistics
 from apiserver.flowcontrol.seat_usage import Capacity, SeatUsage, UsageState
 from apiserver.flowcontrol.work_estimates import ONE_SEAT, WorkEstimate
@@ -95,7 +95,7 @@ class Request:
     work: float
 
     def __init__(
-        self, flow: QueuedFlow, user: UserInfo, target: Target, estimate: WorkEstimate = ONE_SEAT
+        self, flow: QueuedFlow, user: UserInfo, target: ClassifiedRequest, estimate: WorkEstimate = ONE_SEAT
     ) -> None:
         self.flow = flow
         self.user, self.target = user, target

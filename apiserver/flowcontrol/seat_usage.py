@@ -36,7 +36,7 @@ class TimedHistogram(Histogram):
 
 
 @dataclass(slots=True)
-class Demand:
+class SeatDemand:
     """What a level could have used: over the last period, and smoothed over more of them."""
 
     high_watermark: int = 0
@@ -80,7 +80,7 @@ class SeatUsage:
     )
 
     def __init__(self, now: float) -> None:
-        self.demand = Demand()
+        self.demand = SeatDemand()
         self._capacity = Capacity()
         # Of this period, the integrals of 1, of the seats that could be used, and of their square.
         self._seconds = self._seat_s = self._seat_s2 = 0.0
@@ -108,7 +108,7 @@ class SeatUsage:
         if len(seconds_in) > _STATES_MAX:
             self.fill_histograms()
 
-    def end_period(self, seats: int) -> Demand:
+    def end_period(self, seats: int) -> SeatDemand:
         """Begin a new period, and return the demand with the one that ends. seats: the demand now.
 
         Source: k8s.io/apiserver, pkg/util/flowcontrol/apf_controller.go, seatDemandStats.

@@ -9,7 +9,14 @@ from aiohttp import hdrs
 
 from apiserver.brand import Brand
 from apiserver.endpoints.api_call import ApiCall
-from apiserver.endpoints.negotiation import FULL, INDENTED, Form, Negotiator, object_targets, stream_types
+from apiserver.endpoints.negotiation import (
+    FULL,
+    INDENTED,
+    Negotiator,
+    ResponseForm,
+    object_targets,
+    stream_types,
+)
 from apiserver.endpoints.representation import Encoder, FormCaches, MetaV1Encoders, encoder_for
 from apiserver.endpoints.responses import is_pretty
 from apiserver.meta.options import first
@@ -53,7 +60,7 @@ class Encoders:
             call.audit_encoder = self._recorder(resource, form, omits)
         return encoder
 
-    def _recorder(self, resource: ServedResource, form: Form, omits: bool) -> Encoder:
+    def _recorder(self, resource: ServedResource, form: ResponseForm, omits: bool) -> Encoder:
         """Returns the encoder of what is recorded of an answer: the same in compact JSON.
 
         omits: managedFields are left out.
@@ -61,7 +68,7 @@ class Encoders:
         form = form._replace(media_type=JSON, is_indented=False, drops_managed_fields=omits)
         return self._encoder(resource, FULL if form == FULL else form)
 
-    def _encoder(self, resource: ServedResource, form: Form) -> Encoder:
+    def _encoder(self, resource: ServedResource, form: ResponseForm) -> Encoder:
         # Kept on the resource, encoders go when a custom resource goes.
         key = (self, form)
         encoder: Encoder | None = resource.derived.get(key)

@@ -19,7 +19,7 @@ from apiserver.metrics.requests import Ending
 from apiserver.reverse_proxy.errors import BackendUnreachable, ForwardingFailed
 from apiserver.reverse_proxy.forwarder import Forwarder
 from apiserver.reverse_proxy.links import escaped
-from apiserver.reverse_proxy.target import Backend, Target
+from apiserver.reverse_proxy.target import Backend, ProxyTarget
 from apiserver.webhooks.errors import ServiceUnreachable
 from apiserver.webhooks.tls import UnusableBundle
 
@@ -60,14 +60,14 @@ def forward_handler(remote: RemoteVersions, client: ExtensionClient, forwarder: 
     return forward
 
 
-async def _target(call: ApiCall, version: RemoteVersion, client: ExtensionClient) -> Target:
+async def _target(call: ApiCall, version: RemoteVersion, client: ExtensionClient) -> ProxyTarget:
     """Raises ServiceUnreachable, UnusableBundle, OSError, NotAHeader."""
     assert call.user is not None
     # Under one id a request is found in the audit logs of both.
     headers = [*identity_headers(call.user), ("Audit-Id", call.audit_id)]
     endpoint = await client.endpoint(version.service)
     context = await client.context(version)
-    return Target(
+    return ProxyTarget(
         Backend(
             endpoint.host,
             endpoint.port,

@@ -17,7 +17,7 @@ from apiserver.authz.attributes import (
     Attributes,
     AuthorizationChain,
     Decision,
-    Undecided,
+    PendingDecision,
     Verdict,
 )
 from apiserver.authz.rbac.authorizer import RBAC_ALLOWED
@@ -203,7 +203,7 @@ def access_review(
         if attributes is None:
             raise Invalid(GroupKind(call.resource.group_version.group, ""), "", errors)
         verdict = authorizers(attributes)
-        if isinstance(verdict, Undecided):
+        if isinstance(verdict, PendingDecision):
             with call.elsewhere():
                 verdict = await verdict.decide()
         status: Document = {"allowed": verdict.decision is Decision.ALLOW}

@@ -27,7 +27,7 @@ _R = TypeVar("_R")
 _S = TypeVar("_S")
 
 
-class Standing(enum.Enum):
+class ServedState(enum.Enum):
     """What a resource is to metrics. GONE: nobody serves it, or nobody does any more."""
 
     BUILT_IN = enum.auto()
@@ -45,23 +45,23 @@ class ServedNames:
         self.table: ServedTable | None = None
         self.others_total = 0
 
-    def of_version(self, name: VersionedResource) -> Standing:
+    def of_version(self, name: VersionedResource) -> ServedState:
         group_version, plural = name
-        return self._standing(group_version.group, (group_version,), plural)
+        return self._state(group_version.group, (group_version,), plural)
 
-    def of_resource(self, resource: GroupResource) -> Standing:
+    def of_resource(self, resource: GroupResource) -> ServedState:
         """As `of_version`; a resource is served if any of its versions is."""
         if self.table is None:
-            return Standing.BUILT_IN
-        return self._standing(
+            return ServedState.BUILT_IN
+        return self._state(
             resource.group, self.table.current.groups.get(resource.group, ()), resource.resource
         )
 
-    def _standing(self, group: str, versions: Iterable[GroupVersion], plural: str) -> Standing:
+    def _state(self, group: str, versions: Iterable[GroupVersion], plural: str) -> ServedState:
         if self.table is None or not self.table.current.is_custom(group):
-            return Standing.BUILT_IN
+            return ServedState.BUILT_IN
         is_served = any(self.table.find(*version, plural) is not None for version in versions)
-        return Standing.CUSTOM if is_served else Standing.GONE
+        return ServedState.CUSTOM if is_served else ServedState.GONE
 
     def families(self) -> Iterable[Family]:
         yield values(
@@ -77,21 +77,21 @@ class ResourceSeries(Generic[_R, _S]):
     """The series of one metric, by keys whose first item is a resource.
 
     by_key: the series that there are; `begin` makes others.
-    standing: what a resource is. other: under which those are counted that have no series of their own.
+    state: what a resource is. other: under which those are counted that have no series of their own.
     new: makes the series of a key.
     """
 
     def __init__(
         self,
         names: ServedNames,
-        standing: Callable[[_R], Standing],
+        state: Callable[[_R], ServedState],
         other: _R,
         new: Callable[..., _S],
         *,
         custom_max: int = CUSTOM_SERIES_MAX,
     ) -> None:
         self.by_key: dict[tuple[Any, ...], _S] = {}
-        self._names, self._standing, self._other, self._new = names, standing, other, new
+        self._names, self._state, self._other, self._new = names, state, other, new
         self._custom_max = custom_max
         self._custom: dict[_R, list[tuple[Any, ...]]] = {}
         self._custom_count = 0
@@ -99,11 +99,11 @@ class ResourceSeries(Generic[_R, _S]):
     def begin(self, resource: _R, *labels: Any) -> _S:
         """Returns a new series for what `by_key` does not have, or that of all others."""
         key = (resource, *labels)
-        standing = self._standing(resource)
-        if standing is Standing.CUSTOM and self._custom_count < self._custom_max:
+        state = self._state(resource)
+        if state is ServedState.CUSTOM and self._custom_count < self._custom_max:
             self._custom.setdefault(resource, []).append(key)
             self._custom_count += 1
-        elif standing is not Standing.BUILT_IN:
+        elif state is not ServedState.BUILT_IN:
             self._names.others_total += 1
             key = (self._other, *labels)
             if (known := self.by_key.get(key)) is not None:

@@ -12,7 +12,7 @@ from typing import Final
 
 from apiserver.metrics.histograms import Histogram
 from apiserver.metrics.requests import Count
-from apiserver.metrics.resource_series import OTHER_RESOURCE, ResourceSeries, ServedNames, Standing
+from apiserver.metrics.resource_series import OTHER_RESOURCE, ResourceSeries, ServedNames, ServedState
 from apiserver.metrics.series import Family, histogram_family, values
 from apiserver.vocabulary import GroupResource
 from storage.interface import (
@@ -79,7 +79,9 @@ class StorageMetrics:
         self._decode_errors: ResourceSeries[GroupResource, Count] = ResourceSeries(
             names,
             lambda resource: (
-                Standing.BUILT_IN if names.of_resource(resource) is Standing.BUILT_IN else Standing.CUSTOM
+                ServedState.BUILT_IN
+                if names.of_resource(resource) is ServedState.BUILT_IN
+                else ServedState.CUSTOM
             ),
             OTHER_RESOURCE,
             lambda _resource: Count(),

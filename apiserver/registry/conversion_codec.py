@@ -14,7 +14,7 @@ from apiserver.field_errors import Errors
 from apiserver.registry.guard import Guard
 from apiserver.registry.size_class import SizeClass, size_class
 from apiserver.registry.stored_object import StoredObject, encode, head_of, with_revision
-from apiserver.registry.version_codec import BesideLoop, VersionCodec
+from apiserver.registry.version_codec import Offloader, VersionCodec
 from apiserver.vocabulary import Document, GroupKind, GroupResource
 from storage.turns import Turn
 
@@ -56,7 +56,7 @@ class ConversionCodec:
         is_small = size_class(len(stored.tail)) is SizeClass.SMALL
         return self.view_of_hub(stored) if is_small else None
 
-    async def views(self, objects: list[StoredObject], offload: BesideLoop) -> list[StoredObject]:
+    async def views(self, objects: list[StoredObject], offload: Offloader) -> list[StoredObject]:
         views: list[StoredObject] = []
         turn = Turn()
         for each in objects:

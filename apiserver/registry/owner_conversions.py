@@ -16,7 +16,7 @@ from apiserver.errors import ApiError, BadRequest
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.size_class import SizeClass, size_class, size_class_of_document
 from apiserver.registry.stored_object import TOO_DEEP_TEXT
-from apiserver.registry.version_codec import BesideLoop
+from apiserver.registry.version_codec import Offloader
 from apiserver.vocabulary import Document
 
 # How often one write may ask a webhook. After that, versions are taken to differ in their name alone.
@@ -35,13 +35,13 @@ class ConversionsNeeded(Exception):
         super().__init__()
         self._conversions, self._needed = conversions, needed
 
-    async def make(self, offload: BesideLoop) -> None:
+    async def make(self, offload: Offloader) -> None:
         """Have the documents converted. Raises ApiError if that fails, and is required."""
         await self._conversions.make(self._needed, offload)
 
 
 async def run_converting(
-    offload: BesideLoop, size: SizeClass, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
+    offload: Offloader, size: SizeClass, work: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
 ) -> _T:
     """Returns what `work` returns, which begins anew after each conversion that it needs.
 
@@ -91,7 +91,7 @@ class OwnerConversions:
         if needed:
             raise ConversionsNeeded(self, needed)
 
-    async def make(self, needed: Mapping[_Conversion, ServedResource], offload: BesideLoop) -> None:
+    async def make(self, needed: Mapping[_Conversion, ServedResource], offload: Offloader) -> None:
         """See `ConversionsNeeded.make`."""
         self._rounds += 1
         if self._rounds > ROUNDS_MAX:
@@ -106,7 +106,7 @@ class OwnerConversions:
                 raise
             self._are_by_name = True
 
-    async def _make(self, wanted: Sequence[_Conversion], to: ServedResource, offload: BesideLoop) -> None:
+    async def _make(self, wanted: Sequence[_Conversion], to: ServedResource, offload: Offloader) -> None:
         documents = [await offload.run_begun(size_class(len(text)), orjson.loads, text) for text, _ in wanted]
         for conversion, document in zip(wanted, await to.codec.converted(documents), strict=True):
             size = size_class_of_document(document)

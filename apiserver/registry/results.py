@@ -43,7 +43,7 @@ class Deleted(NamedTuple):
     warnings: Sequence[str] = ()
 
 
-class Written(NamedTuple):
+class WriteResult(NamedTuple):
     """The object as clients of the resource see it, and what they should know of it.
 
     is_noop: nothing was written, since nothing would change.

@@ -20,7 +20,7 @@ from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.object_keys import ObjectKeys
 from apiserver.registry.offload import Offload
 from apiserver.registry.own_writes import OwnWrites
-from apiserver.registry.results import Deleted, ObjectList, Written
+from apiserver.registry.results import Deleted, ObjectList, WriteResult
 from apiserver.registry.selection import Selection, select
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.storage_form import StorageForms
@@ -230,11 +230,11 @@ class Registry:
 
     # ---- writes. These hand on what is to be awaited: a coroutine of their own would be one more to run.
 
-    def create(self, request: WriteRequest, draft: Draft) -> Coroutine[Any, Any, Written]:
+    def create(self, request: WriteRequest, draft: Draft) -> Coroutine[Any, Any, WriteResult]:
         """See `write_path.WritePath.create`."""
         return self._write_path.create(request, draft, self._manage_fields(request))
 
-    def update(self, request: WriteRequest, transform: Transform) -> Coroutine[Any, Any, Written]:
+    def update(self, request: WriteRequest, transform: Transform) -> Coroutine[Any, Any, WriteResult]:
         """See `write_path.WritePath.update`."""
         return self._write_path.update(request, transform, self._manage_fields(request))
 

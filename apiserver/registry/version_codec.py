@@ -28,7 +28,7 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-class BesideLoop(Protocol):
+class Offloader(Protocol):
     """Runs work on the event loop if it is small, else beside it: `offload.Offload`."""
 
     async def run_begun(
@@ -72,7 +72,7 @@ class VersionCodec(Protocol):
         """
         ...
 
-    async def views(self, objects: list[StoredObject], offload: BesideLoop) -> list[StoredObject]:
+    async def views(self, objects: list[StoredObject], offload: Offloader) -> list[StoredObject]:
         """Returns stored objects in the client's version; other requests have their turns meanwhile.
 
         offload: converts large ones. Custom resources have their server's, as requests share conversions.
@@ -129,7 +129,7 @@ class VersionCodec(Protocol):
         ...
 
 
-async def view(codec: VersionCodec, stored: StoredObject, offload: BesideLoop) -> StoredObject:
+async def view(codec: VersionCodec, stored: StoredObject, offload: Offloader) -> StoredObject:
     """Returns one stored object in the client's version. Raises CorruptObject, ApiError."""
     cached = codec.cached_view(stored)
     return cached if cached is not None else (await codec.views([stored], offload))[0]
@@ -149,7 +149,7 @@ class IdentityCodec:
     def cached_view(self, stored: StoredObject) -> StoredObject:
         return stored
 
-    async def views(self, objects: list[StoredObject], offload: BesideLoop) -> list[StoredObject]:
+    async def views(self, objects: list[StoredObject], offload: Offloader) -> list[StoredObject]:
         return objects
 
     async def hub(self, stored: StoredObject) -> StoredObject:

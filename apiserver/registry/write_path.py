@@ -29,7 +29,7 @@ from apiserver.registry.findings import Findings
 from apiserver.registry.object_keys import ObjectKeys
 from apiserver.registry.offload import Offload
 from apiserver.registry.owner_conversions import run_converting
-from apiserver.registry.results import Written
+from apiserver.registry.results import WriteResult
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.size_class import SizeClass, size_class, size_class_of_document
 from apiserver.registry.stored_object import TOO_DEEP_TEXT, StoredObject, TooDeep
@@ -91,7 +91,7 @@ class WritePath:
 
     async def create(
         self, request: WriteRequest, draft: Draft, manage_fields: ManageFields | None
-    ) -> Written:
+    ) -> WriteResult:
         """Store a new object. manage_fields: see `WriteRequest`.
 
         Raises Invalid, AlreadyExists, what the guard and admission raise, and the storage's errors.
@@ -114,9 +114,9 @@ class WritePath:
         except ApiError as refused:
             refused.add_warnings(warnings)
             raise
-        return Written(created.found, [*warnings, *created.warnings])
+        return WriteResult(created.found, [*warnings, *created.warnings])
 
-    async def _create_named(self, request: WriteRequest, document: Document, size: SizeClass) -> Written:
+    async def _create_named(self, request: WriteRequest, document: Document, size: SizeClass) -> WriteResult:
         """Create an object under a name that is generated, until one is free.
 
         size: of the document as admission has made it.
@@ -130,7 +130,7 @@ class WritePath:
                     raise
         raise AssertionError("the last attempt returns or raises")
 
-    async def _create_once(self, request: WriteRequest, document: Document, size: SizeClass) -> Written:
+    async def _create_once(self, request: WriteRequest, document: Document, size: SizeClass) -> WriteResult:
         resource, now = request.resource, timestamps.to_text(self._clock())
         meta, offload = document["metadata"], self._offload_of(request)
         object_meta.prepare_create(meta, uid=self._new_uid(), now=now, generated_suffix=_random_suffix)
@@ -148,7 +148,7 @@ class WritePath:
         except ApiError as refused:
             refused.add_warnings(warnings)
             raise
-        return Written(await version_codec.view(resource.codec, found, offload), warnings)
+        return WriteResult(await version_codec.view(resource.codec, found, offload), warnings)
 
     async def _allocate_and_put(
         self, request: WriteRequest, document: Document, size: SizeClass
@@ -226,7 +226,7 @@ class WritePath:
 
     async def update(
         self, request: WriteRequest, transform: Transform, manage_fields: ManageFields | None
-    ) -> Written:
+    ) -> WriteResult:
         """Replace the object with what `transform` makes of it, retrying until no writer races us.
 
         manage_fields: see `WriteRequest`.
@@ -248,7 +248,7 @@ class WritePath:
             stored = current.value
             assert stored is not None
             if current.revision == noop_at:
-                return Written(
+                return WriteResult(
                     await version_codec.view(resource.codec, stored, offload), warnings, is_noop=True
                 )
             # To fail here says nothing of the copy's age, and a conversion may have taken long.
@@ -266,7 +266,7 @@ class WritePath:
             if attempt.is_noop:
                 if is_fresh:
                     found = await version_codec.view(resource.codec, stored, offload)
-                    return Written(found, attempt.warnings, is_noop=True)
+                    return WriteResult(found, attempt.warnings, is_noop=True)
                 # Only the stored object can tell that nothing changes.
                 noop_at, warnings = current.revision, attempt.warnings
                 current = None
@@ -277,7 +277,9 @@ class WritePath:
                 refused.add_warnings(attempt.warnings)
                 raise
             if written is not None:
-                return Written(await version_codec.view(resource.codec, written, offload), attempt.warnings)
+                return WriteResult(
+                    await version_codec.view(resource.codec, written, offload), attempt.warnings
+                )
             current = None
 
     async def _read(self, request: WriteRequest, key: str) -> KeyVersion[StoredObject]:

@@ -21,7 +21,7 @@ from apiserver.reverse_proxy.errors import MalformedAnswer, RequestFailed
 from apiserver.reverse_proxy.exact_headers import ExactRequest
 from apiserver.reverse_proxy.headers import Headers
 from apiserver.reverse_proxy.in_process import InProcessConnector, InProcessKubelets
-from apiserver.reverse_proxy.target import Backend, Target
+from apiserver.reverse_proxy.target import Backend, ProxyTarget
 from apiserver.validation.checks import PORT_MAX
 from apiserver.vocabulary import IPNetwork
 from apiserver.webhooks.addresses import (
@@ -64,7 +64,7 @@ class AnswerHead(NamedTuple):
     raw: bytes
 
 
-class Dialled(NamedTuple):
+class BackendConnection(NamedTuple):
     """A connection to a backend."""
 
     reader: asyncio.StreamReader
@@ -103,7 +103,7 @@ class Backends:
                 await session.close()
 
     async def request(
-        self, method: str, target: Target, headers: Headers, body: AsyncIterator[bytes] | None
+        self, method: str, target: ProxyTarget, headers: Headers, body: AsyncIterator[bytes] | None
     ) -> aiohttp.ClientResponse:
         """Returns the answer to a request, once its head is there. The caller closes it.
 
@@ -138,13 +138,13 @@ class Backends:
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise _failure(error, backend) from None
 
-    async def dial(self, backend: Backend) -> Dialled:
+    async def dial(self, backend: Backend) -> BackendConnection:
         """Connects to a backend. Raises RequestFailed, AddressDenied."""
         try:
             if backend.is_in_process:
                 assert self.in_process is not None
                 end = await self.in_process.connect(backend.host)
-                return Dialled(*await asyncio.open_connection(sock=end, limit=HEADER_BYTES_MAX))
+                return BackendConnection(*await asyncio.open_connection(sock=end, limit=HEADER_BYTES_MAX))
             self._require_allowed(backend)
             async with asyncio.timeout(CONNECT_WITHIN_S):
                 reader, writer = await self._dial_any(backend)
@@ -155,7 +155,7 @@ class Backends:
             # Nothing may pass for hours: that the backend is gone is noticed by this.
             with contextlib.suppress(OSError):
                 plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        return Dialled(reader, writer)
+        return BackendConnection(reader, writer)
 
     async def _dial_any(self, backend: Backend) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Connects to the first address of a backend that answers. Raises OSError, ValueError."""

@@ -23,7 +23,7 @@ from apiserver.reverse_proxy.backends import Backends
 from apiserver.reverse_proxy.errors import BackendUnreachable, BadGateway, MalformedAnswer, RequestFailed
 from apiserver.reverse_proxy.html import LinkRewriter
 from apiserver.reverse_proxy.links import Links, joined
-from apiserver.reverse_proxy.target import Backend, Target
+from apiserver.reverse_proxy.target import Backend, ProxyTarget
 from apiserver.reverse_proxy.upgrades import upgrade
 from apiserver.webhooks.addresses import AddressDenied, NotProxyable
 from storage.turns import Turn
@@ -39,7 +39,7 @@ _NO_BODY: Final = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})
 _WINDOW_BITS: Final = {b"gzip": 31, b"deflate": -zlib.MAX_WBITS}
 
 
-Upgrader: TypeAlias = Callable[[ApiCall, Backends, Target, headers.Headers], Awaitable[None]]
+Upgrader: TypeAlias = Callable[[ApiCall, Backends, ProxyTarget, headers.Headers], Awaitable[None]]
 
 
 def _denial(error: AddressDenied) -> ApiError:
@@ -64,7 +64,7 @@ class Forwarder:
         self._pool = SharedPool(forwarded_max)
         self._endless: set[asyncio.Task[object]] = set()
 
-    async def forward(self, call: ApiCall, target: Target, upgrader: Upgrader = upgrade) -> None:
+    async def forward(self, call: ApiCall, target: ProxyTarget, upgrader: Upgrader = upgrade) -> None:
         """Forwards a request, until its answer has been passed on, or its connection has been closed.
 
         upgrader: relays the connection of a request that asks for an upgrade.
@@ -121,7 +121,7 @@ class Forwarder:
             task.cancel()
 
     async def _upgrade(
-        self, call: ApiCall, target: Target, passed: headers.Headers, upgrader: Upgrader
+        self, call: ApiCall, target: ProxyTarget, passed: headers.Headers, upgrader: Upgrader
     ) -> None:
         try:
             with self.until_stopped():
@@ -129,7 +129,7 @@ class Forwarder:
         except AddressDenied as error:
             raise _denial(error) from None
 
-    async def _pass_on(self, call: ApiCall, target: Target, passed: headers.Headers) -> None:
+    async def _pass_on(self, call: ApiCall, target: ProxyTarget, passed: headers.Headers) -> None:
         has_body = call.request.body_exists and not call.discards_body
         body = _body(call) if has_body else None
         if body is None:
@@ -150,7 +150,7 @@ class Forwarder:
         finally:
             response.close()
 
-    async def _answer(self, call: ApiCall, target: Target, response: aiohttp.ClientResponse) -> None:
+    async def _answer(self, call: ApiCall, target: ProxyTarget, response: aiohttp.ClientResponse) -> None:
         """Passes on an answer. Raises RequestFailed."""
         if response.status < 200:
             raise RequestFailed(f"unexpected status {response.status}")

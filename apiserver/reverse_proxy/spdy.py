@@ -95,7 +95,7 @@ async def read_frame(reader: asyncio.StreamReader) -> Frame | None:
     return Frame(first & 0xFFFF, 0, flags, data)
 
 
-class Arrived(NamedTuple):
+class StreamData(NamedTuple):
     """What has come on a stream. is_last: nothing follows."""
 
     number: int
@@ -128,7 +128,7 @@ class SpdyClient:
             self._writer.write(data_frame(number, b"", is_last=True))
             await self._writer.drain()
 
-    async def arrivals(self) -> AsyncIterator[Arrived]:
+    async def arrivals(self) -> AsyncIterator[StreamData]:
         """Yields what comes, until the other side has nothing more to send. Raises RequestFailed."""
         turn = Turn()
         while (frame := await read_frame(self._reader)) is not None:
@@ -136,11 +136,11 @@ class SpdyClient:
             if turn.is_over():
                 await turn.next()
             if frame.kind == 0:
-                yield Arrived(frame.number, frame.data, bool(frame.flags & FIN))
+                yield StreamData(frame.number, frame.data, bool(frame.flags & FIN))
             elif frame.kind in (SYN_REPLY, RST_STREAM) and len(frame.data) >= 4:
                 is_last = frame.kind == RST_STREAM or bool(frame.flags & FIN)
                 if is_last:
-                    yield Arrived(struct.unpack(">I", frame.data[:4])[0] & _NUMBER, b"", True)
+                    yield StreamData(struct.unpack(">I", frame.data[:4])[0] & _NUMBER, b"", True)
             elif frame.kind == PING:
                 self._writer.write(control_frame(PING, frame.data))
                 await self._writer.drain()

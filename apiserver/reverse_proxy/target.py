@@ -36,7 +36,7 @@ class Backend(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-class Target(NamedTuple):
+class ProxyTarget(NamedTuple):
     """Where a request goes to, and how.
 
     path: escaped, from the root; empty if the request has none, not even a slash.

@@ -21,11 +21,11 @@ from apiserver.authn.websocket_protocols import read_protocols
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.cors import AllowedOrigins
 from apiserver.endpoints.websocket import accept_websocket, asks_for_websocket
-from apiserver.reverse_proxy.backends import Backends, Dialled
+from apiserver.reverse_proxy.backends import BackendConnection, Backends
 from apiserver.reverse_proxy.errors import ForwardingFailed, RequestFailed
 from apiserver.reverse_proxy.headers import Headers
 from apiserver.reverse_proxy.spdy import SpdyClient
-from apiserver.reverse_proxy.target import Target
+from apiserver.reverse_proxy.target import ProxyTarget
 from apiserver.reverse_proxy.upgrades import UNSENT_BYTES_MAX, ask, dial, refuse
 from storage.turns import Turn
 
@@ -43,12 +43,12 @@ _FROM_CLIENT: Final = frozenset({_STDIN, _RESIZE})
 _SUCCESS: Final = orjson.dumps({"metadata": {}, "status": "Success"})
 
 
-class _Way(NamedTuple):
+class _ProtocolPair(NamedTuple):
     """How something is relayed: by the protocol of the WebSocket, and the kubelet's for the same."""
 
     protocol: str
     kubelet_protocol: str
-    relay: Callable[[Dialled, web.WebSocketResponse], Coroutine[Any, Any, None]]
+    relay: Callable[[BackendConnection, web.WebSocketResponse], Coroutine[Any, Any, None]]
 
 
 def protocol_to_translate(call: ApiCall) -> str:
@@ -62,7 +62,7 @@ def protocol_to_translate(call: ApiCall) -> str:
 async def translate_shell(
     call: ApiCall,
     backends: Backends,
-    target: Target,
+    target: ProxyTarget,
     headers: Headers,
     *,
     origins: AllowedOrigins,
@@ -73,47 +73,47 @@ async def translate_shell(
     Raises ForwardingFailed, AddressDenied, Forbidden, BadRequest.
     """
 
-    async def relay(dialled: Dialled, socket: web.WebSocketResponse) -> None:
-        await _Shell(SpdyClient(*dialled), socket).run(("error", *streams))
+    async def relay(connection: BackendConnection, socket: web.WebSocketResponse) -> None:
+        await _Shell(SpdyClient(*connection), socket).run(("error", *streams))
 
-    way = _Way(SHELL_PROTOCOL, "v4.channel.k8s.io", relay)
+    way = _ProtocolPair(SHELL_PROTOCOL, "v4.channel.k8s.io", relay)
     await _translate(call, backends, target, headers, origins, way)
 
 
 async def tunnel_ports(
-    call: ApiCall, backends: Backends, target: Target, headers: Headers, *, origins: AllowedOrigins
+    call: ApiCall, backends: Backends, target: ProxyTarget, headers: Headers, *, origins: AllowedOrigins
 ) -> None:
     """Relays forwarded ports. Raises ForwardingFailed, AddressDenied, Forbidden, BadRequest."""
 
-    async def relay(dialled: Dialled, socket: web.WebSocketResponse) -> None:
-        await first_of(_messages_to(dialled.writer, socket), _bytes_to(socket, dialled.reader))
+    async def relay(connection: BackendConnection, socket: web.WebSocketResponse) -> None:
+        await first_of(_messages_to(connection.writer, socket), _bytes_to(socket, connection.reader))
 
-    way = _Way(PORTS_PROTOCOL, "portforward.k8s.io", relay)
+    way = _ProtocolPair(PORTS_PROTOCOL, "portforward.k8s.io", relay)
     await _translate(call, backends, target, headers, origins, way)
 
 
 async def _translate(
     call: ApiCall,
     backends: Backends,
-    target: Target,
+    target: ProxyTarget,
     headers: Headers,
     origins: AllowedOrigins,
-    way: _Way,
+    way: _ProtocolPair,
 ) -> None:
-    dialled = await dial(backends, target)
+    connection = await dial(backends, target)
     try:
-        head = await ask(dialled, "POST", target, _spdy_headers(headers, way.kubelet_protocol))
+        head = await ask(connection, "POST", target, _spdy_headers(headers, way.kubelet_protocol))
         if head.status >= 400:
-            await refuse(call, dialled, head)
+            await refuse(call, connection, head)
             return
         if head.status != HTTPStatus.SWITCHING_PROTOCOLS:
             raise ForwardingFailed(f"invalid upgrade response: status code {head.status}")
         socket = await accept_websocket(call, origins, way.protocol, MESSAGE_BYTES_MAX)
         with call.connection.relaying():
-            await way.relay(dialled, socket)
+            await way.relay(connection, socket)
             await socket.close()
     finally:
-        dialled.writer.close()
+        connection.writer.close()
 
 
 def _spdy_headers(headers: Headers, protocol: str) -> Headers:

@@ -12,11 +12,11 @@ from typing import Final
 
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.responses import begin_response
-from apiserver.reverse_proxy.backends import AnswerHead, Backends, Dialled, read_head
+from apiserver.reverse_proxy.backends import AnswerHead, BackendConnection, Backends, read_head
 from apiserver.reverse_proxy.errors import BadGateway, ForwardingFailed, MalformedAnswer, RequestFailed
 from apiserver.reverse_proxy.exact_headers import encoded
 from apiserver.reverse_proxy.headers import Headers
-from apiserver.reverse_proxy.target import Target
+from apiserver.reverse_proxy.target import ProxyTarget
 
 # Of what one side has sent and the other has not taken; reading goes on below it.
 UNSENT_BYTES_MAX: Final = 64 * 1024
@@ -65,46 +65,46 @@ class FromClient:
         return data
 
 
-async def upgrade(call: ApiCall, backends: Backends, target: Target, headers: Headers) -> None:
+async def upgrade(call: ApiCall, backends: Backends, target: ProxyTarget, headers: Headers) -> None:
     """Has a backend upgrade the connection, and relays it until one side ends it.
 
     headers: of the request. Raises ForwardingFailed, BadGateway, AddressDenied.
     """
-    dialled = await dial(backends, target)
+    backend = await dial(backends, target)
     try:
-        head = await ask(dialled, call.request.method, target, headers)
+        head = await ask(backend, call.request.method, target, headers)
         if head.status == HTTPStatus.SWITCHING_PROTOCOLS:
-            await _relay(call, dialled, head)
+            await _relay(call, backend, head)
         elif head.status < 400:
             raise ForwardingFailed(f"invalid upgrade response: status code {head.status}")
         else:
-            await refuse(call, dialled, head)
+            await refuse(call, backend, head)
     finally:
-        dialled.writer.close()
+        backend.writer.close()
 
 
-async def dial(backends: Backends, target: Target) -> Dialled:
+async def dial(backends: Backends, target: ProxyTarget) -> BackendConnection:
     try:
         return await backends.dial(target.backend)
     except RequestFailed as error:
         raise ForwardingFailed(f"error dialing backend: {error}") from None
 
 
-async def ask(dialled: Dialled, method: str, target: Target, headers: Headers) -> AnswerHead:
+async def ask(backend: BackendConnection, method: str, target: ProxyTarget, headers: Headers) -> AnswerHead:
     """Sends the request, and returns the head of the answer. Raises ForwardingFailed, BadGateway."""
     lines = [f"{method} {target.path_and_query} HTTP/1.1"]
     lines += [f"{name}: {value}" for name, value in headers]
-    dialled.writer.write(encoded("\r\n".join((*lines, "", ""))))
+    backend.writer.write(encoded("\r\n".join((*lines, "", ""))))
     try:
-        await dialled.writer.drain()
-        return await read_head(dialled.reader)
+        await backend.writer.drain()
+        return await read_head(backend.reader)
     except MalformedAnswer as error:
         raise BadGateway(str(error)) from None
     except (RequestFailed, OSError) as error:
         raise ForwardingFailed(f"{error}") from None
 
 
-async def _relay(call: ApiCall, dialled: Dialled, head: AnswerHead) -> None:
+async def _relay(call: ApiCall, backend: BackendConnection, head: AnswerHead) -> None:
     connection = call.connection
     begin_response(call, head.status)
     call.closes_connection = True
@@ -114,10 +114,10 @@ async def _relay(call: ApiCall, dialled: Dialled, head: AnswerHead) -> None:
     if connection.transport is None:
         raise ConnectionResetError("the client is gone")
     connection.transport.write(head.raw)
-    dialled.writer.transport.set_write_buffer_limits(UNSENT_BYTES_MAX)
+    backend.writer.transport.set_write_buffer_limits(UNSENT_BYTES_MAX)
     ways = {
-        asyncio.create_task(_to_backend(client, dialled.writer)),
-        asyncio.create_task(_to_client(call, dialled.reader)),
+        asyncio.create_task(_to_backend(client, backend.writer)),
+        asyncio.create_task(_to_client(call, backend.reader)),
     }
     try:
         with connection.relaying():
@@ -145,7 +145,7 @@ async def _to_client(call: ApiCall, reader: asyncio.StreamReader) -> None:
             await connection.drain()
 
 
-async def refuse(call: ApiCall, dialled: Dialled, head: AnswerHead) -> None:
+async def refuse(call: ApiCall, backend: BackendConnection, head: AnswerHead) -> None:
     """Passes on an answer that is no upgrade, the beginning of a long one, and closes the connection."""
     fields = {name.lower(): value for name, value in head.headers}
     length = fields.get(b"content-length", b"")
@@ -156,7 +156,7 @@ async def refuse(call: ApiCall, dialled: Dialled, head: AnswerHead) -> None:
     body = bytearray()
     with contextlib.suppress(TimeoutError, OSError):
         async with asyncio.timeout(REFUSAL_WITHIN_S):
-            while len(body) < bytes_max and (data := await dialled.reader.read(bytes_max - len(body))):
+            while len(body) < bytes_max and (data := await backend.reader.read(bytes_max - len(body))):
                 body += data
                 if is_chunked and body.endswith(b"\r\n0\r\n\r\n"):
                     break

@@ -12,7 +12,7 @@ import socket
 import ssl
 
 
-class RecordsTaken:
+class RecordRead:
     """The call that takes records from a client, of those that the listeners of an event loop make.
 
     under_way: None while there is none. The connection is in a tuple of the call's own, which tells it from

@@ -22,7 +22,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import Final, NamedTuple, Protocol
 
-from apiserver.serving.endless_reads import RecordsTaken
+from apiserver.serving.endless_reads import RecordRead
 from apiserver.serving.listening import BACKLOG, Sockets
 from apiserver.serving.tls_transport import TlsTransport, TransportGroup
 
@@ -113,7 +113,7 @@ class Listener:
         context: ssl.SSLContext,
         server: ConnectionServer,
         limits: ConnectionLimits,
-        taking: RecordsTaken,
+        taking: RecordRead,
         *,
         handshake_timeout_s: float = HANDSHAKE_TIMEOUT_S,
         handshakes_max: int = HANDSHAKES_MAX,

@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from apiserver.serving.endless_reads import RecordsTaken
+from apiserver.serving.endless_reads import RecordRead
 
 # The most that a record of TLS carries (RFC 8446, 5.1): OpenSSL reads and writes no more at a time.
 RECORD_BYTES: Final = 16 * 1024
@@ -66,12 +66,12 @@ class TransportGroup:
         loop: asyncio.AbstractEventLoop,
         on_closed: Callable[[TlsTransport], None],
         sender_of: Callable[[TlsTransport], str],
-        taking: RecordsTaken,
+        taking: RecordRead,
     ) -> None:
         self.loop, self.on_closed, self.taking = loop, on_closed, taking
         self.reads_left = READS_PER_ROUND
         self._sender_of = sender_of
-        self.lingering: set[Lingering] = set()
+        self.lingering: set[LingeringSocket] = set()
         # Those who wait, by sender; who is next comes first.
         self._late: dict[str, deque[TlsTransport]] = {}
 
@@ -347,7 +347,7 @@ class TlsTransport(asyncio.Transport):
         self._forget(None)
         self._unwrap()
         plain = self._tls
-        Lingering(self._group, socket.socket(plain.family, plain.type, plain.proto, plain.detach()))
+        LingeringSocket(self._group, socket.socket(plain.family, plain.type, plain.proto, plain.detach()))
 
     def _unwrap(self) -> None:
         self._taking.under_way = (self._tls,)
@@ -406,7 +406,7 @@ def _join_small(waiting: deque[memoryview]) -> None:
     waiting.appendleft(memoryview(b"".join(pieces)))
 
 
-class Lingering:
+class LingeringSocket:
     """A socket on which nothing more is sent, until its client has closed it, too, or time is up."""
 
     def __init__(self, group: TransportGroup, plain: socket.socket) -> None:

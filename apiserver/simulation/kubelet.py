@@ -8,7 +8,7 @@ from typing import Final
 
 import orjson
 
-from apiserver.controller_runtime.controller import Controller, Outcome, Requeue, Wrote
+from apiserver.controller_runtime.controller import Controller, Corrected, Outcome, Requeue
 from apiserver.controller_runtime.informer import Informer
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.event_recorder import EventRecorder
@@ -177,7 +177,7 @@ class SimulatedKubelet:
         if step.again_s is None:
             self._dropped_s.pop(uid, None)
             # Somebody else who writes the status, too, must not have it written back and forth for ever.
-            return Wrote(orjson.dumps(step.status)) if is_written else None
+            return Corrected(orjson.dumps(step.status)) if is_written else None
         return Requeue(after_s=min(step.again_s, WAIT_S_MAX))
 
     async def _collect(self, pod: Document) -> None:

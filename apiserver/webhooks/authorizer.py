@@ -26,7 +26,7 @@ from apiserver.authz.access_reviews import (
     review,
     review_spec,
 )
-from apiserver.authz.attributes import NO_OPINION, Attributes, Decision, Undecided, Verdict
+from apiserver.authz.attributes import NO_OPINION, Attributes, Decision, PendingDecision, Verdict
 from apiserver.authz.configuration import WebhookSettings
 from apiserver.authz.match_conditions import (
     COST_MAX,
@@ -70,7 +70,7 @@ class Observer(Protocol):
         """Its conditions were evaluated."""
 
 
-class Places(Protocol):
+class WaitingSlots(Protocol):
     """Those of questions that wait for the webhook: see `endpoints.shared_pool.SharedPool`."""
 
     def take(self, user: str) -> bool:
@@ -79,7 +79,7 @@ class Places(Protocol):
     def give_back(self, user: str) -> None: ...
 
 
-class _Question(NamedTuple):
+class _PendingReview(NamedTuple):
     """holder: who has the place of a question that waits."""
 
     key: bytes
@@ -112,7 +112,7 @@ class WebhookAuthorizer:
         self,
         webhook: AuthorizationWebhook,
         observer: Observer,
-        places: Places,
+        places: WaitingSlots,
         holder_of: Callable[[UserInfo], str],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -127,14 +127,14 @@ class WebhookAuthorizer:
         self._reasons_length = 0
         self._pending: dict[bytes, _Pending] = {}
 
-    def __call__(self, attributes: Attributes) -> Verdict | Undecided:
+    def __call__(self, attributes: Attributes) -> Verdict | PendingDecision:
         spec = review_spec(attributes)
         if self._conditions:
             began = time.perf_counter()
             try:
                 is_met = are_met(self._conditions, expression_request(spec), COST_ON_LOOP_MAX)
             except TakesLong:
-                return Undecided(partial(self._decide_slowly, spec, attributes))
+                return PendingDecision(partial(self._decide_slowly, spec, attributes))
             except ConditionsFailed as failed:
                 return self._failed_conditions(began, str(failed))
             if not self._is_concerned(began, is_met):
@@ -168,7 +168,7 @@ class WebhookAuthorizer:
 
     # ---- asking
 
-    def _ask(self, spec: Document, attributes: Attributes) -> Verdict | Undecided:
+    def _ask(self, spec: Document, attributes: Attributes) -> Verdict | PendingDecision:
         document = review(self._group, self._settings.version, spec)
         body = orjson.dumps(document)
         key = hashlib.sha256(body).digest()
@@ -176,10 +176,10 @@ class WebhookAuthorizer:
         if self._clock() < until:
             return verdict
         may_be_remembered = _length(attributes) < REMEMBERED_CHARACTERS_MAX
-        question = _Question(key, body, may_be_remembered, self._holder_of(attributes.user))
-        return Undecided(partial(self._answer, question))
+        question = _PendingReview(key, body, may_be_remembered, self._holder_of(attributes.user))
+        return PendingDecision(partial(self._answer, question))
 
-    async def _answer(self, question: _Question, deadline: float) -> Verdict:
+    async def _answer(self, question: _PendingReview, deadline: float) -> Verdict:
         """Waits for the answer to a question, which ends with the last who waits for it.
 
         A webhook that has not answered by the deadline has failed, and its failure policy decides.
@@ -205,12 +205,12 @@ class WebhookAuthorizer:
                 self._forget(question, pending)
                 pending.task.cancel()
 
-    def _forget(self, question: _Question, pending: _Pending, _: object = None) -> None:
+    def _forget(self, question: _PendingReview, pending: _Pending, _: object = None) -> None:
         if self._pending.get(question.key) is pending:
             del self._pending[question.key]
             self._places.give_back(question.holder)
 
-    async def _call(self, question: _Question) -> Verdict:
+    async def _call(self, question: _PendingReview) -> Verdict:
         settings, result = self._settings, "canceled"
         began = time.perf_counter()
         try:
@@ -230,7 +230,7 @@ class WebhookAuthorizer:
         self._remember(question, verdict)
         return verdict
 
-    def _remember(self, question: _Question, verdict: Verdict) -> None:
+    def _remember(self, question: _PendingReview, verdict: Verdict) -> None:
         is_allowed = verdict.decision is Decision.ALLOW
         ttl_s = self._settings.authorized_ttl_s if is_allowed else self._settings.unauthorized_ttl_s
         if not question.may_be_remembered or ttl_s <= 0:

@@ -13,9 +13,9 @@ import ssl
 from collections import OrderedDict
 from typing import Any, Final
 
-from apiserver.webhooks.client import Answer, Channel, WebhookClient
+from apiserver.webhooks.client import Channel, WebhookClient, WebhookResponse
 from apiserver.webhooks.client_config import ClientConfig
-from apiserver.webhooks.credential_files import CredentialFiles, Proof
+from apiserver.webhooks.credential_files import CallCredentials, CredentialFiles
 from apiserver.webhooks.credentials import HostCredentials
 from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.tls import UnusableBundle, UnusableCertificate, client_context
@@ -41,7 +41,7 @@ MESSAGES: Final = {
 # As Kubernetes' client tries again, where it does.
 _TRANSIENT: Final = frozenset({429, 500, 504})
 _GATEWAY_TIMEOUT: Final = 504
-_NOTHING: Final = Proof()
+_NOTHING: Final = CallCredentials()
 _TOLD_BY_SERVER: Final = frozenset({403, 415})
 
 
@@ -83,7 +83,7 @@ class AdmissionCaller:
 
     async def _send(
         self, client: ClientConfig, url: str, body: bytes, timeout_s: int, *, needs_body: bool = True
-    ) -> Answer:
+    ) -> WebhookResponse:
         """Raises CallFailed."""
         try:
             channel = await self._channel(client)
@@ -108,7 +108,7 @@ class AdmissionCaller:
         return Channel(context, proof.headers, client.server_name)
 
 
-def _failure(answer: Answer, document: Any) -> str:
+def _failure(answer: WebhookResponse, document: Any) -> str:
     """Returns the message of an answer that is no success. document: None if the answer is none."""
     status, server_message = answer.status, "unknown"
     if document is None:

@@ -25,7 +25,7 @@ from apiserver.webhooks.connections import (
     ConnectFailed,
     ConnectionBroken,
     ConnectionPool,
-    Place,
+    ConnectionTarget,
 )
 from apiserver.webhooks.errors import CallFailed, ServiceUnreachable
 from apiserver.webhooks.http_answers import AnswerReader, AnswerTooLong, MalformedAnswer
@@ -55,7 +55,7 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
-class Answer(NamedTuple):
+class WebhookResponse(NamedTuple):
     status: int
     content_type: str
     body: bytes
@@ -81,9 +81,9 @@ class _Destination(NamedTuple):
     is_secured: bool
     head: str
 
-    def place(self, channel: Channel) -> Place:
+    def place(self, channel: Channel) -> ConnectionTarget:
         context = channel.context if self.is_secured else None
-        return Place(self.host, self.port, context, channel.server_name or self.host)
+        return ConnectionTarget(self.host, self.port, context, channel.server_name or self.host)
 
 
 def _destination(text: str) -> _Destination:
@@ -138,7 +138,7 @@ class WebhookClient:
 
     async def post(
         self, url: str, review: bytes, channel: Channel, timeout_s: float, *, needs_body: bool = True
-    ) -> Answer:
+    ) -> WebhookResponse:
         """Returns what a webhook answers to a review, whatever its status.
 
         timeout_s: until the whole answer is there. Redirections that repeat the request are followed.
@@ -160,11 +160,11 @@ class WebhookClient:
                 raise CallFailed("the answer is compressed, which was not asked for")
         except (CallFailed, AnswerTooLong, MalformedAnswer, ConnectionBroken, TimeoutError) as error:
             if not needs_body and 200 <= answer.status < 300:
-                return Answer(answer.status, answer.content_type, b"")
+                return WebhookResponse(answer.status, answer.content_type, b"")
             raise _failure(url, error) from None
         except (ConnectFailed, OSError, ValueError) as error:
             raise _failure(url, error) from None
-        return Answer(answer.status, answer.content_type, answer.body)
+        return WebhookResponse(answer.status, answer.content_type, answer.body)
 
     async def _send(self, url: str, review: bytes, channel: Channel, answer: AnswerReader) -> None:
         destination = _destination(url)

@@ -51,7 +51,7 @@ class Resolver(Protocol):
         ...
 
 
-class Place(NamedTuple):
+class ConnectionTarget(NamedTuple):
     """Whom connections are to.
 
     context: how it is verified, and what it is shown; None for a connection without TLS.
@@ -192,7 +192,7 @@ class ConnectionPool:
         self._keep_alive_s = keep_alive_s
         self._buffer = memoryview(bytearray(READ_BYTES))
         self._opened: set[Connection] = set()
-        self._slots: dict[Place, _Slots] = {}
+        self._slots: dict[ConnectionTarget, _Slots] = {}
         self._sweep: asyncio.TimerHandle | None = None
         # Until when they count, by the loop's clock.
         self._addresses: dict[tuple[str, int], tuple[float, Sequence[Address]]] = {}
@@ -202,7 +202,7 @@ class ConnectionPool:
         """How many there are, in use or not."""
         return len(self._opened)
 
-    async def exchange(self, place: Place, head: bytes, body: bytes, reader: AnswerReader) -> None:
+    async def exchange(self, place: ConnectionTarget, head: bytes, body: bytes, reader: AnswerReader) -> None:
         """Send a request, on a connection that is free or a new one, and wait until its answer is complete.
 
         Raises ConnectFailed, ConnectionBroken, what the reader raises, and what the resolver raises.
@@ -217,7 +217,7 @@ class ConnectionPool:
                     connection.abort()
 
     @contextlib.contextmanager
-    def _slots_of(self, place: Place) -> Iterator[_Slots]:
+    def _slots_of(self, place: ConnectionTarget) -> Iterator[_Slots]:
         slots = self._slots.get(place)
         if slots is None:
             slots = self._slots[place] = _Slots()
@@ -264,7 +264,7 @@ class ConnectionPool:
 
     # ---- new ones
 
-    async def _connect(self, place: Place, slots: _Slots) -> Connection:
+    async def _connect(self, place: ConnectionTarget, slots: _Slots) -> Connection:
         addresses = await self._known_addresses(place.host, place.port)
         async with slots.connecting:
             # One may have come free meanwhile.
@@ -287,7 +287,7 @@ class ConnectionPool:
         self._addresses[host, port] = now + ADDRESSES_TTL_S, found
         return found
 
-    async def _connect_to(self, place: Place, address: Address) -> Connection:
+    async def _connect_to(self, place: ConnectionTarget, address: Address) -> Connection:
         """Raises OSError."""
         _, connection = await asyncio.get_running_loop().create_connection(
             lambda: Connection(self._buffer, self._opened),
@@ -298,7 +298,7 @@ class ConnectionPool:
         )
         return connection
 
-    async def _connect_to_first(self, place: Place, addresses: Sequence[Address]) -> Connection:
+    async def _connect_to_first(self, place: ConnectionTarget, addresses: Sequence[Address]) -> Connection:
         """Returns a connection to one of several addresses, which are tried in their order. Raises OSError.
 
         A later one has its turn when one before has failed, or lets others wait for long.

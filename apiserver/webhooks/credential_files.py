@@ -23,7 +23,7 @@ REREAD_S: Final = 10.0
 _FILE_BYTES_MAX: Final = 1024 * 1024
 
 
-class Proof(NamedTuple):
+class CallCredentials(NamedTuple):
     """What a call shows. certificate: with its private key, both in PEM; None for none."""
 
     headers: Sequence[tuple[str, str]] = ()
@@ -39,7 +39,7 @@ class CredentialFiles:
         # What each file had in it, and when it was read.
         self._known: dict[Path, tuple[float, bytes]] = {}
 
-    async def proof(self, credentials: ClientCredentials) -> Proof:
+    async def proof(self, credentials: ClientCredentials) -> CallCredentials:
         """Raises CallFailed for a file that cannot be read, and never could."""
         headers = list(credentials.headers)
         if token := await self._token(credentials):
@@ -51,7 +51,7 @@ class CredentialFiles:
         if credentials.certificate is not None:
             certificate_pem, key = credentials.certificate
             certificate = (await self.pem(certificate_pem), await self.pem(key))
-        return Proof(headers, certificate)
+        return CallCredentials(headers, certificate)
 
     async def pem(self, source: PemText) -> bytes:
         """Returns what is there, which is not nothing: that would stand for the system's authorities.

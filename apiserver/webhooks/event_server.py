@@ -18,7 +18,7 @@ from apiserver.webhooks.kubeconfig import Cluster
 from apiserver.webhooks.review_server import ATTEMPTS_MAX, BACKOFF_FACTOR, BACKOFF_JITTER, TIMEOUT_S
 
 
-class Teller(Protocol):
+class EventSender(Protocol):
     """Makes the HTTP calls."""
 
     async def tell(self, client: ClientConfig, body: bytes, timeout_s: int) -> None:
@@ -32,7 +32,7 @@ class EventServer:
     def __init__(
         self,
         cluster: Cluster,
-        teller: Teller,
+        teller: EventSender,
         backoff_s: float,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:

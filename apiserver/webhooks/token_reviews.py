@@ -12,7 +12,7 @@ from typing import Any, Final
 import orjson
 
 from apiserver.authn.chain import Identity, authenticated
-from apiserver.authn.token_cache import Answer
+from apiserver.authn.token_cache import TokenResult
 from apiserver.vocabulary import UserInfo
 from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.review_server import ReviewServer
@@ -34,7 +34,7 @@ class TokenReviews:
     def __init__(self, server: ReviewServer, api_version: str, audiences: Sequence[str]) -> None:
         self._server, self._api_version, self._audiences = server, api_version, tuple(audiences)
 
-    async def look_up(self, token: str, audiences: Sequence[str]) -> Answer:
+    async def look_up(self, token: str, audiences: Sequence[str]) -> TokenResult:
         """An answer that the webhook has not given, or with an error, is not to be remembered."""
         review = {
             "kind": "TokenReview",
@@ -46,16 +46,16 @@ class TokenReviews:
             # A token that is no UTF-8 is nobody's.
             body = orjson.dumps(review)
         except TypeError:
-            return Answer(None, is_kept=False)
+            return TokenResult(None, is_kept=False)
         try:
             return self._answer(await self._server.ask(body), audiences)
         except CallFailed as failed:
             # It may quote what it was sent.
             why = str(failed).replace(token, "<token>")
             log.error("the webhook for tokens failed: %s", why)
-            return Answer(None, why, is_kept=False)
+            return TokenResult(None, why, is_kept=False)
 
-    def _answer(self, document: Any, audiences: Sequence[str]) -> Answer:
+    def _answer(self, document: Any, audiences: Sequence[str]) -> TokenResult:
         """Raises CallFailed for what is no review that has been answered."""
         if not isinstance(document, dict) or (
             document.get("kind") not in (None, "", "TokenReview")
@@ -72,11 +72,11 @@ class TokenReviews:
         meant = _texts(status, "audiences") or self._audiences
         shared = tuple(each for each in audiences if each in meant)
         if not shared:
-            return Answer(None)
+            return TokenResult(None)
         if not is_authenticated:
             reason = _text(status, "error")[:REASON_LENGTH_MAX]
-            return Answer(None, reason, is_kept=not reason)
-        return Answer(Identity(_user(status.get("user")), shared))
+            return TokenResult(None, reason, is_kept=not reason)
+        return TokenResult(Identity(_user(status.get("user")), shared))
 
 
 def _user(found: Any) -> UserInfo:

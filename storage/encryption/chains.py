@@ -95,7 +95,7 @@ class Identity:
         return Decrypted(data, False)
 
 
-class Member(NamedTuple):
+class PrefixedTransformer(NamedTuple):
     """A transformer and the prefix of what it stores; an empty one for what has none."""
 
     prefix: bytes
@@ -108,7 +108,7 @@ class Chain:
     unmatched: what to say of a value that none of them can have written.
     """
 
-    def __init__(self, members: Sequence[Member], unmatched: str, observe: Observer) -> None:
+    def __init__(self, members: Sequence[PrefixedTransformer], unmatched: str, observe: Observer) -> None:
         self._members = [(each.prefix, each.transformer, each.prefix.decode()) for each in members]
         self._unmatched = unmatched
         self._observe = observe

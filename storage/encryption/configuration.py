@@ -40,7 +40,7 @@ class NoEncryption:
 Provider: TypeAlias = Keys | Kms | NoEncryption
 
 
-class Rule(NamedTuple):
+class ResourceProviders(NamedTuple):
     """The providers of some resources. resources: pairs of group and resource, either of which may be ANY."""
 
     resources: tuple[tuple[str, str], ...]
@@ -50,7 +50,7 @@ class Rule(NamedTuple):
 class EncryptionConfiguration(NamedTuple):
     """digest: of the file, so that a change is noticed without keeping its text."""
 
-    rules: tuple[Rule, ...]
+    rules: tuple[ResourceProviders, ...]
     digest: str
 
     @property

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, TypeVar
 
-from storage.encryption.chains import Chain, Identity, Member, Observer, Transformer, WithCipher
+from storage.encryption.chains import Chain, Identity, Observer, PrefixedTransformer, Transformer, WithCipher
 from storage.encryption.ciphers import AesCbc, AesGcm, Cipher, Secretbox
 from storage.encryption.configuration import ANY, EncryptionConfiguration, Keys, Kms, NoEncryption, Provider
 from storage.keys import CORE_GROUP, resource_of
@@ -85,7 +85,7 @@ def build_chains(
     configuration: EncryptionConfiguration, kms: Mapping[str, Transformer], observe: Observer
 ) -> Chains:
     """Returns the chains of a configuration. kms: the plugins that it names, by their names."""
-    members: dict[tuple[str, str], list[Member]] = {}
+    members: dict[tuple[str, str], list[PrefixedTransformer]] = {}
     for rule in configuration.rules:
         providers = [_member(each, kms, observe) for each in rule.providers]
         for resource in rule.resources:
@@ -93,16 +93,18 @@ def build_chains(
     return {resource: Chain(each, "no matching prefix found", observe) for resource, each in members.items()}
 
 
-def _member(provider: Provider, kms: Mapping[str, Transformer], observe: Observer) -> Member:
+def _member(provider: Provider, kms: Mapping[str, Transformer], observe: Observer) -> PrefixedTransformer:
     match provider:
         case Keys(kind=kind, keys=keys):
             cipher = _CIPHERS[kind]
-            by_key = [Member(f"{key.name}:".encode(), WithCipher(cipher(key.secret))) for key in keys]
-            return Member(f"k8s:enc:{kind}:v1:".encode(), Chain(by_key, _NO_KEY[kind], observe))
+            by_key = [
+                PrefixedTransformer(f"{key.name}:".encode(), WithCipher(cipher(key.secret))) for key in keys
+            ]
+            return PrefixedTransformer(f"k8s:enc:{kind}:v1:".encode(), Chain(by_key, _NO_KEY[kind], observe))
         case Kms(name=name):
-            return Member(f"k8s:enc:kms:v2:{name}:".encode(), kms[name])
+            return PrefixedTransformer(f"k8s:enc:kms:v2:{name}:".encode(), kms[name])
         case NoEncryption():
-            return Member(b"", Identity())
+            return PrefixedTransformer(b"", Identity())
 
 
 def plugins_of(configuration: EncryptionConfiguration) -> Sequence[Kms]:

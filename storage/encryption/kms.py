@@ -34,7 +34,7 @@ from storage.encryption.ciphers import (
     DerivedKeyAesGcm,
     Undecryptable,
 )
-from storage.encryption.kms_client import DETAIL_LENGTH_MAX, Plugin, PluginFailed, PluginStatus, Sealed
+from storage.encryption.kms_client import DETAIL_LENGTH_MAX, EncryptedKey, Plugin, PluginFailed, PluginStatus
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ class _WriteKey(NamedTuple):
     """What values are encrypted with now. expires_at: by the clock that does not jump."""
 
     cipher: Cipher
-    sealed: Sealed
+    sealed: EncryptedKey
     expires_at: float
 
 
@@ -160,7 +160,7 @@ class KmsProvider:
 
     def decrypt(self, data: bytes, context: bytes) -> Decrypted:
         found = _parsed(data)
-        sealed = Sealed(found.encrypted_dek_source, found.key_id, dict(found.annotations))
+        sealed = EncryptedKey(found.encrypted_dek_source, found.key_id, dict(found.annotations))
         source_type = found.encrypted_dek_source_type
         cache_key = _cache_key(source_type, sealed)
         cipher = self._keys.get(cache_key)
@@ -181,7 +181,7 @@ class KmsProvider:
             if failed is not None and self._monotonic() < failed[1]:
                 raise Undecryptable(str(failed[0]), code=failed[0].code, is_temporary=failed[0].is_temporary)
 
-    async def _fetch(self, cache_key: _CacheKey, sealed: Sealed, is_seed: bool) -> None:
+    async def _fetch(self, cache_key: _CacheKey, sealed: EncryptedKey, is_seed: bool) -> None:
         """Have the plugin decrypt a key, once for all who wait for it. Does not raise."""
         task = self._fetching.get(cache_key)
         if task is None:
@@ -191,7 +191,7 @@ class KmsProvider:
         # Who waits is not cancelled with the task: a watch cache would take it for its own end.
         await asyncio.wait((task,))
 
-    async def _fetch_now(self, cache_key: _CacheKey, sealed: Sealed, is_seed: bool) -> None:
+    async def _fetch_now(self, cache_key: _CacheKey, sealed: EncryptedKey, is_seed: bool) -> None:
         self._observer.key_fetched()
         try:
             key = await self._plugin.decrypt(sealed, str(uuid4()))
@@ -377,7 +377,7 @@ def _bounded_put(mapping: dict[_CacheKey, _V], key: _CacheKey, value: _V, limit:
         mapping.pop(next(iter(mapping)), None)
 
 
-def _cache_key(source_type: int, sealed: Sealed) -> _CacheKey:
+def _cache_key(source_type: int, sealed: EncryptedKey) -> _CacheKey:
     annotations = sealed.annotations
     digest = hashlib.sha256(repr(sorted(annotations.items())).encode()).digest() if annotations else b""
     return source_type, sealed.ciphertext, sealed.key_id, digest
@@ -394,12 +394,12 @@ def _parsed(data: bytes) -> pb.EncryptedObject:
         raise Undecryptable(f"unknown encryptedDEKSourceType: {source_type}")
     if not found.encrypted_data:
         raise Undecryptable("encrypted data is empty")
-    if why := _sealed_error(Sealed(found.encrypted_dek_source, found.key_id, found.annotations)):
+    if why := _sealed_error(EncryptedKey(found.encrypted_dek_source, found.key_id, found.annotations)):
         raise Undecryptable(why)
     return found
 
 
-def _sealed_error(sealed: Sealed) -> str:
+def _sealed_error(sealed: EncryptedKey) -> str:
     """Returns what is wrong with an encrypted key."""
     failed = "failed to validate encrypted DEK source"
     if not sealed.ciphertext:

@@ -46,7 +46,7 @@ class PluginStatus(NamedTuple):
     key_id: str
 
 
-class Sealed(NamedTuple):
+class EncryptedKey(NamedTuple):
     """What a plugin makes of a key. key_id: of the plugin's own key."""
 
     ciphertext: bytes
@@ -59,9 +59,9 @@ class Plugin(Protocol):
 
     async def status(self) -> PluginStatus: ...
 
-    async def encrypt(self, plaintext: bytes, uid: str) -> Sealed: ...
+    async def encrypt(self, plaintext: bytes, uid: str) -> EncryptedKey: ...
 
-    async def decrypt(self, sealed: Sealed, uid: str) -> bytes: ...
+    async def decrypt(self, sealed: EncryptedKey, uid: str) -> bytes: ...
 
     async def close(self) -> None: ...
 
@@ -87,12 +87,12 @@ class KmsClient:
         response = await self._call("Status", pb.StatusRequest(), pb.StatusResponse)
         return PluginStatus(response.version, response.healthz, response.key_id)
 
-    async def encrypt(self, plaintext: bytes, uid: str) -> Sealed:
+    async def encrypt(self, plaintext: bytes, uid: str) -> EncryptedKey:
         request = pb.EncryptRequest(plaintext=plaintext, uid=uid)
         response = await self._call("Encrypt", request, pb.EncryptResponse)
-        return Sealed(response.ciphertext, response.key_id, dict(response.annotations))
+        return EncryptedKey(response.ciphertext, response.key_id, dict(response.annotations))
 
-    async def decrypt(self, sealed: Sealed, uid: str) -> bytes:
+    async def decrypt(self, sealed: EncryptedKey, uid: str) -> bytes:
         request = pb.DecryptRequest(
             ciphertext=sealed.ciphertext, uid=uid, key_id=sealed.key_id, annotations=sealed.annotations
         )

@@ -11,7 +11,7 @@ from storage.watch_cache.events import CacheEvent
 from storage.watch_cache.fanout import Fanout, Scope
 from storage.watch_cache.history import EVICTION_BATCH_MAX, History, HistoryLimits
 from storage.watch_cache.snapshots import KeyVersion, Snapshots
-from storage.watch_cache.state import HeldValue, ResourceState
+from storage.watch_cache.state import CachedValue, ResourceState
 from storage.watch_cache.watcher import Watcher
 
 T = TypeVar("T")
@@ -130,7 +130,7 @@ class ResourceCache(Generic[T]):
         """
         every = len(self.snapshots) + len(self.history)
         held = [
-            HeldValue(each.key, each.value, each.revision, each.create_revision)
+            CachedValue(each.key, each.value, each.revision, each.create_revision)
             for each in self.scan(prefix_range(prefix), revision, count=every + 1).versions
             if each.value is not None
         ]

@@ -9,7 +9,7 @@ from typing import Generic, NamedTuple, TypeVar
 T = TypeVar("T")
 
 
-class HeldValue(NamedTuple, Generic[T]):
+class CachedValue(NamedTuple, Generic[T]):
     """What a key holds, and since when."""
 
     key: str
@@ -21,7 +21,7 @@ class HeldValue(NamedTuple, Generic[T]):
 class ResourceState(NamedTuple, Generic[T]):
     """The objects of one resource, in key order, and the sizes of their values together."""
 
-    held: Sequence[HeldValue[T]]
+    held: Sequence[CachedValue[T]]
     bytes: int
 
 

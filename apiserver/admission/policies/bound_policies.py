@@ -43,7 +43,7 @@ _REGISTRATION_GROUP: Final = "admissionregistration"
 PLANS_MAX: Final = 1_024
 
 
-class Case(NamedTuple, Generic[P]):
+class PolicyInvocation(NamedTuple, Generic[P]):
     """A policy that has to be evaluated for a write.
 
     resource: in whose version. params: the object that the binding refers to, if it does.
@@ -57,13 +57,13 @@ class Case(NamedTuple, Generic[P]):
     error: UnusableParams | None = None
 
 
-class _Settled(NamedTuple, Generic[P]):
+class _UnconditionalPolicies(NamedTuple, Generic[P]):
     """Policies that match every write of a kind."""
 
-    cases: Sequence[Case[P]]
+    cases: Sequence[PolicyInvocation[P]]
 
 
-class _Unsettled(NamedTuple, Generic[P]):
+class _ConditionalPolicy(NamedTuple, Generic[P]):
     """A policy that may match a write of a kind."""
 
     policy: P
@@ -95,7 +95,7 @@ class BoundPolicies(Generic[P]):
         # The bindings of each policy, and the list that they were in.
         self._bound: tuple[object, Mapping[str, Sequence[Binding]]] = (None, {})
         # What may match a kind of write, and the policies, bindings and resources for which that holds.
-        self._plans: dict[Hashable, Sequence[_Settled[P] | _Unsettled[P]]] = {}
+        self._plans: dict[Hashable, Sequence[_UnconditionalPolicies[P] | _ConditionalPolicy[P]]] = {}
         self._planned: tuple[object, object, object] = (None, None, None)
 
     def may_concern(self, resource: GroupResource, subresource: str, operation: Operation) -> bool:
@@ -130,40 +130,42 @@ class BoundPolicies(Generic[P]):
         variables = RequestVariables(write, context.authorize, context.brand.meta_group, self._namespaces)
         return write, variables
 
-    async def cases(self, write: ReviewedWrite, variables: RequestVariables) -> Sequence[Case[P]]:
+    async def cases(self, write: ReviewedWrite, variables: RequestVariables) -> Sequence[PolicyInvocation[P]]:
         """Returns what has to be evaluated for a write. Raises the storage's errors."""
         steps = await self._steps(write)
-        if len(steps) == 1 and isinstance(steps[0], _Settled):
+        if len(steps) == 1 and isinstance(steps[0], _UnconditionalPolicies):
             return steps[0].cases
-        found: list[Case[P]] = []
+        found: list[PolicyInvocation[P]] = []
         # There may be thousands, few of which match.
         async for step in in_turns(steps):
-            if isinstance(step, _Settled):
+            if isinstance(step, _UnconditionalPolicies):
                 found += step.cases
             else:
                 found += await self._cases_of(step, write, variables)
         return found
 
     async def _cases_of(
-        self, step: _Unsettled[P], write: ReviewedWrite, variables: RequestVariables
-    ) -> Sequence[Case[P]]:
+        self, step: _ConditionalPolicy[P], write: ReviewedWrite, variables: RequestVariables
+    ) -> Sequence[PolicyInvocation[P]]:
         policy = step.policy
         resource = policy.matches.resource(write)
         if resource is None or not await variables.selects_namespace(policy.matches.namespaces):
             return ()
-        found: list[Case[P]] = []
+        found: list[PolicyInvocation[P]] = []
         for binding in step.bindings:
             if not await _matches(binding, write, variables):
                 continue
             try:
                 params = await self._params.of(policy, binding, write.attributes.namespace)
             except UnusableParams as error:
-                found.append(Case(policy, binding, resource, error=error))
+                found.append(PolicyInvocation(policy, binding, resource, error=error))
                 continue
-            found += [Case(policy, binding, resource, each) for each in params]
+            found += [PolicyInvocation(policy, binding, resource, each) for each in params]
         return found
 
-    async def _steps(self, write: ReviewedWrite) -> Sequence[_Settled[P] | _Unsettled[P]]:
+    async def _steps(
+        self, write: ReviewedWrite
+    ) -> Sequence[_UnconditionalPolicies[P] | _ConditionalPolicy[P]]:
         """Returns the policies that may match a write, as far as that depends on its kind alone.
 
         It is kept for each kind of write: policies about other types cost nothing, and those that match
@@ -187,24 +189,24 @@ class BoundPolicies(Generic[P]):
 
     async def _planned_steps(
         self, policies: Sequence[P], bound: Mapping[str, Sequence[Binding]], write: ReviewedWrite
-    ) -> Sequence[_Settled[P] | _Unsettled[P]]:
-        steps: list[_Settled[P] | _Unsettled[P]] = []
+    ) -> Sequence[_UnconditionalPolicies[P] | _ConditionalPolicy[P]]:
+        steps: list[_UnconditionalPolicies[P] | _ConditionalPolicy[P]] = []
         async for policy in in_turns(policies):
             bindings = bound.get(policy.name)
             if not bindings or not policy.matches.may_match(write):
                 continue
             is_settled = policy.params is None and policy.matches.is_about_kinds
             if not is_settled or any(each.matches is not None for each in bindings):
-                steps.append(_Unsettled(policy, bindings))
+                steps.append(_ConditionalPolicy(policy, bindings))
                 continue
             resource = policy.matches.resource(write)
             if resource is None:
                 continue
-            cases = tuple(Case(policy, each, resource) for each in bindings)
-            if steps and isinstance(steps[-1], _Settled):
-                steps[-1] = _Settled((*steps[-1].cases, *cases))
+            cases = tuple(PolicyInvocation(policy, each, resource) for each in bindings)
+            if steps and isinstance(steps[-1], _UnconditionalPolicies):
+                steps[-1] = _UnconditionalPolicies((*steps[-1].cases, *cases))
             else:
-                steps.append(_Settled(cases))
+                steps.append(_UnconditionalPolicies(cases))
         return steps
 
     async def _bindings_by_policy(self) -> Mapping[str, Sequence[Binding]]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 from apiserver.admission.webhooks.requests import ReviewedWrite
-from apiserver.admission.webhooks.rules import Rule, rules_of
+from apiserver.admission.webhooks.rules import RuleWithOperations, rules_of
 from apiserver.admission.webhooks.webhook import LabelSelector
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import Document
@@ -18,8 +18,8 @@ from apiserver.vocabulary import Document
 class MatchResources(NamedTuple):
     """A MatchResources. No rules match everything."""
 
-    rules: Sequence[Rule]
-    excluded: Sequence[Rule]
+    rules: Sequence[RuleWithOperations]
+    excluded: Sequence[RuleWithOperations]
     matches_equivalents: bool
     namespaces: LabelSelector
     objects: LabelSelector
@@ -69,7 +69,9 @@ class MatchResources(NamedTuple):
         return resource
 
 
-def _matched(rules: Sequence[Rule], write: ReviewedWrite, matches_equivalents: bool) -> ServedResource | None:
+def _matched(
+    rules: Sequence[RuleWithOperations], write: ReviewedWrite, matches_equivalents: bool
+) -> ServedResource | None:
     own = write.attributes.resource
     target = write.target(own)
     if any(rule.matches(target) for rule in rules):

@@ -13,8 +13,8 @@ from typing import Final
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.listers import refused_name
 from apiserver.admission.plugin_context import PluginContext
-from apiserver.admission.policies.bound_policies import BoundPolicies, Case
-from apiserver.admission.policies.mutation import Target, mutated
+from apiserver.admission.policies.bound_policies import BoundPolicies, PolicyInvocation
+from apiserver.admission.policies.mutation import MutationTarget, mutated
 from apiserver.admission.policies.params import Params
 from apiserver.admission.policies.policy import MutatingPolicy
 from apiserver.admission.policies.request_variables import RequestVariables
@@ -106,7 +106,11 @@ class MutatingAdmissionPolicy(Plugin):
         return None
 
     async def _mutate(
-        self, case: Case[MutatingPolicy], write: ReviewedWrite, variables: RequestVariables, whys: list[str]
+        self,
+        case: PolicyInvocation[MutatingPolicy],
+        write: ReviewedWrite,
+        variables: RequestVariables,
+        whys: list[str],
     ) -> bool:
         """Change what is written as one policy wants it. Returns whether that has changed anything.
 
@@ -119,7 +123,7 @@ class MutatingAdmissionPolicy(Plugin):
         view = write.attributes.view
         kind = resource if view is None else view.kind
         kind.compile()
-        target = Target(document, kind, self._type_def(kind))
+        target = MutationTarget(document, kind, self._type_def(kind))
         size = size_class(await write.size(resource))
         if len(policy.mutations) > MUTATIONS_ON_LOOP_MAX:
             size = max(size, SizeClass.LARGE)
@@ -144,11 +148,11 @@ class MutatingAdmissionPolicy(Plugin):
         return found
 
 
-def _key(case: Case[MutatingPolicy]) -> tuple[str, ...]:
+def _key(case: PolicyInvocation[MutatingPolicy]) -> tuple[str, ...]:
     """Returns what tells a case from the others of a write, in both rounds."""
     meta = (case.params or {}).get("metadata") or {}
     return case.policy.name, case.binding.name, meta.get("namespace", ""), meta.get("name", "")
 
 
-def _by(case: Case[MutatingPolicy]) -> str:
+def _by(case: PolicyInvocation[MutatingPolicy]) -> str:
     return f"policy '{case.policy.name}' with binding '{case.binding.name}' denied request: "

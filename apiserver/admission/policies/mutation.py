@@ -52,7 +52,7 @@ class MutationFailed(Exception):
         self.error_type = error_type
 
 
-class Target(NamedTuple):
+class MutationTarget(NamedTuple):
     """What is changed. kind: of the document. type_def: of all its fields."""
 
     document: Document
@@ -80,7 +80,7 @@ def mutated(
     policy: MutatingPolicy,
     variables: Mapping[str, Any],
     params: Any,
-    target: Target,
+    target: MutationTarget,
     clock: Callable[[], float],
     is_bounded: bool,
 ) -> Outcome:
@@ -133,7 +133,9 @@ def _evaluated(mutation: Mutation, known: Mapping[str, Any], budget: Budget) -> 
     return value
 
 
-def _patched(mutation: Mutation, value: Any, target: Target, bounded_values: JsonValues | None) -> Document:
+def _patched(
+    mutation: Mutation, value: Any, target: MutationTarget, bounded_values: JsonValues | None
+) -> Document:
     """Returns the document with what an expression has made; the same one if that changes nothing.
 
     bounded_values: makes what is added, if the work is bounded.
@@ -163,7 +165,7 @@ def _has_large_defaults(made: Any, kind: ServedResource) -> bool:
         return True  # It is nested too deeply, which whatever takes it will tell.
 
 
-def _merged(configuration: Document, target: Target) -> Document:
+def _merged(configuration: Document, target: MutationTarget) -> Document:
     """It must have been made for this call: parts of it go into the result, and are completed there."""
     document, kind, type_def = target
     configuration |= {"apiVersion": kind.api_version, "kind": kind.kind}
@@ -193,7 +195,7 @@ def _operations(value: Any, values: JsonValues) -> list[dict[str, Any]]:
     return operations
 
 
-def _json_patched(operations: list[dict[str, Any]], target: Target, *, is_bounded: bool) -> Document:
+def _json_patched(operations: list[dict[str, Any]], target: MutationTarget, *, is_bounded: bool) -> Document:
     document, kind, _ = target
     try:
         json_patch.check(operations)

@@ -16,7 +16,7 @@ import orjson
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.listers import refused_name
 from apiserver.admission.plugin_context import PluginContext
-from apiserver.admission.policies.bound_policies import BoundPolicies, Case
+from apiserver.admission.policies.bound_policies import BoundPolicies, PolicyInvocation
 from apiserver.admission.policies.budget import (
     BOUNDED_COST_MAX,
     COMPILE_ERROR,
@@ -186,7 +186,7 @@ class ValidatingAdmissionPolicy(Plugin):
 
 
 def _evaluated(
-    cases: Sequence[Case[ValidatingPolicy]], known: Sequence[Mapping[str, Any]], is_bounded: bool
+    cases: Sequence[PolicyInvocation[ValidatingPolicy]], known: Sequence[Mapping[str, Any]], is_bounded: bool
 ) -> _Findings:
     """known: the variables of each case. Raises TakesLong, if it is bounded: all cases together are."""
     found = _Findings()

@@ -67,7 +67,7 @@ class InvalidAnswer(Exception):
     """A webhook has answered what it must not. The message is for the client."""
 
 
-class Answer(NamedTuple):
+class ReviewResponse(NamedTuple):
     """What a webhook has answered.
 
     patch: the operations of a JSON patch, undecoded; empty if there is none.
@@ -93,7 +93,7 @@ def encode(group: str, version: str, request: Document) -> bytes:
     return orjson.dumps({"kind": _KIND, "apiVersion": f"{group}/{version}", "request": request})
 
 
-def read(review: Any, group: str, version: str, uid: str, *, may_patch: bool) -> Answer:
+def read(review: Any, group: str, version: str, uid: str, *, may_patch: bool) -> ReviewResponse:
     """Returns what a review that has come back says.
 
     version: of the review that was sent. uid: of its request. may_patch: the webhook is a mutating one.
@@ -116,7 +116,7 @@ def read(review: Any, group: str, version: str, uid: str, *, may_patch: bool) ->
     is_allowed = response.get("allowed") or False
     if not isinstance(is_allowed, bool):
         raise InvalidAnswer("response.allowed is not a boolean")
-    return Answer(
+    return ReviewResponse(
         is_allowed,
         patch,
         patch_type,
@@ -149,7 +149,7 @@ def _patch(response: Document, version: str, *, may_patch: bool) -> tuple[bytes,
     return patch, patch_type or ""
 
 
-def operations(answer: Answer) -> list[Any]:
+def operations(answer: ReviewResponse) -> list[Any]:
     """Returns the operations of an answer's patch. Raises InvalidAnswer."""
     try:
         decoded = json_text.load(answer.patch)

@@ -18,12 +18,12 @@ from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.listers import Lister, refused
 from apiserver.admission.patched_documents import completed
 from apiserver.admission.webhooks import admission_reviews
-from apiserver.admission.webhooks.admission_reviews import Answer, InvalidAnswer
+from apiserver.admission.webhooks.admission_reviews import InvalidAnswer, ReviewResponse
 from apiserver.admission.webhooks.configurations import WebhookConfigurations
 from apiserver.admission.webhooks.match_conditions import namespace_object, outcome_of
 from apiserver.admission.webhooks.requests import EquivalentResources, ReviewedWrite
 from apiserver.admission.webhooks.webhook import AdmissionWebhook
-from apiserver.audit.policy import Level
+from apiserver.audit.policy import AuditLevel
 from apiserver.audit.request_audit import on_one_line
 from apiserver.authz.attributes import AuthorizationChain
 from apiserver.authz.expression_authorizer import UserAuthorizer, evaluated
@@ -228,7 +228,7 @@ class WebhookPlugin(Plugin):
 
     # ---- asking one
 
-    async def _ask(self, invocation: Invocation, write: ReviewedWrite, *, may_patch: bool) -> Answer:
+    async def _ask(self, invocation: Invocation, write: ReviewedWrite, *, may_patch: bool) -> ReviewResponse:
         """Raises WebhookFailed, and ApiError where an object cannot be converted."""
         webhook = invocation.webhook
         if webhook.version is None:
@@ -374,7 +374,7 @@ class MutatingAdmissionWebhook(WebhookPlugin):
         return has_changed
 
     def _annotate_patch(
-        self, invocation: Invocation, write: ReviewedWrite, answer: Answer, turn: str
+        self, invocation: Invocation, write: ReviewedWrite, answer: ReviewResponse, turn: str
     ) -> None:
         """Record a patch that was applied."""
         audit = write.attributes.audit
@@ -387,9 +387,9 @@ class MutatingAdmissionWebhook(WebhookPlugin):
                 "patchType": answer.patch_type,
             }
             key = f"patch.webhook.{self._review_group}/{turn}"
-            write.attributes.annotate(key, orjson.dumps(told).decode(), Level.REQUEST)
+            write.attributes.annotate(key, orjson.dumps(told).decode(), AuditLevel.REQUEST)
 
-    async def _patch(self, invocation: Invocation, write: ReviewedWrite, answer: Answer) -> bool:
+    async def _patch(self, invocation: Invocation, write: ReviewedWrite, answer: ReviewResponse) -> bool:
         """Raises WebhookFailed for what is no patch, InternalError for one that cannot be applied."""
         size = size_class(len(answer.patch))
         try:

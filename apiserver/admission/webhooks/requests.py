@@ -9,7 +9,7 @@ from typing import Final
 import orjson
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, SubresourceView
-from apiserver.admission.webhooks.rules import Target
+from apiserver.admission.webhooks.rules import MatchAttributes
 from apiserver.errors import BadRequest
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable
@@ -60,7 +60,7 @@ class ReviewedWrite:
         self._equivalents = equivalents
         self._encoded: dict[tuple[bool, object], bytes] = {}
         # Of the resource that was asked for.
-        self._target: Target | None = None
+        self._target: MatchAttributes | None = None
 
     # ---- what it is about
 
@@ -80,12 +80,12 @@ class ReviewedWrite:
         attributes = self.attributes
         return attributes.path_name if attributes.operation is Operation.DELETE else attributes.name
 
-    def target(self, resource: ServedResource) -> Target:
+    def target(self, resource: ServedResource) -> MatchAttributes:
         """Returns what rules see of it as a request for this resource."""
         attributes, (group, version) = self.attributes, resource.group_version
         if resource is attributes.resource and self._target is not None:
             return self._target
-        target = Target(
+        target = MatchAttributes(
             group,
             version,
             resource.resource,

@@ -13,7 +13,7 @@ from apiserver.vocabulary import Document
 _ALL: Final = "*"
 
 
-class Target(NamedTuple):
+class MatchAttributes(NamedTuple):
     """What a request is about, as far as rules look at it.
 
     namespace: empty for what belongs to the cluster; a Namespace belongs to the cluster. name: may be empty.
@@ -28,7 +28,7 @@ class Target(NamedTuple):
     name: str = ""
 
 
-class Rule(NamedTuple):
+class RuleWithOperations(NamedTuple):
     """One rule. `*` in a set stands for everything.
 
     resources: pairs of resource and subresource, which is empty for the resource itself.
@@ -55,7 +55,7 @@ class Rule(NamedTuple):
             frozenset(names) if names else None,
         )
 
-    def matches(self, target: Target) -> bool:
+    def matches(self, target: MatchAttributes) -> bool:
         return (
             self.concerns(target.group, target.resource, target.subresource, target.operation)
             and (target.version in self.versions or _ALL in self.versions)
@@ -73,14 +73,14 @@ class Rule(NamedTuple):
             )
         )
 
-    def _has_scope(self, target: Target) -> bool:
+    def _has_scope(self, target: MatchAttributes) -> bool:
         if self.scope == _ALL:
             return True
         return (self.scope == "Namespaced") is bool(target.namespace)
 
 
-def rules_of(documents: Iterable[Document] | None) -> Sequence[Rule]:
-    return tuple(map(Rule.of, documents or ()))
+def rules_of(documents: Iterable[Document] | None) -> Sequence[RuleWithOperations]:
+    return tuple(map(RuleWithOperations.of, documents or ()))
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from apiserver.admission.webhooks.admission_reviews import review_version
-from apiserver.admission.webhooks.rules import Rule, rules_of
+from apiserver.admission.webhooks.rules import RuleWithOperations, rules_of
 from apiserver.cel.admission import CONDITION, NAMESPACE_OBJECT, AdmissionCompiler, CompilationFailed
 from apiserver.cel.compiler import Program
 from apiserver.validation.label_selectors import selects
@@ -50,7 +50,7 @@ class AdmissionWebhook:
     configuration: str
     name: str
     client: ClientConfig
-    rules: Sequence[Rule]
+    rules: Sequence[RuleWithOperations]
     matches_equivalents: bool
     is_required: bool
     has_side_effects: bool

@@ -15,7 +15,7 @@ from apiserver.apiextensions.schema_rules.compilation import OLD_SELF, SELF, Rul
 from apiserver.apiextensions.schema_rules.rule_tree import CompiledRule, RuleNode
 from apiserver.cel.compiler import Program
 from apiserver.cel.costs import PER_CALL_LIMIT
-from apiserver.cel.values import NO_SUCH_OVERLOAD, NONE, CostExceeded, EvaluationError, Optional
+from apiserver.cel.values import NO_SUCH_OVERLOAD, NONE, CostExceeded, EvaluationError, OptionalValue
 from apiserver.field_errors import FieldError
 from apiserver.golang.quoting import go_quote
 from apiserver.registry.findings import TakesLong
@@ -131,7 +131,7 @@ class Evaluation:
             optional = variables | {OLD_SELF: NONE}
             if old is not None:
                 variables[OLD_SELF] = old if adapt is None else adapt(old)
-                optional[OLD_SELF] = Optional(variables[OLD_SELF])
+                optional[OLD_SELF] = OptionalValue(variables[OLD_SELF])
         for rule in compiled.rules:
             known = optional if rule.rule.optional_old_self else variables
             if rule.program is None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from apiserver.authz.attributes import NO_OPINION, Attributes, Decision, Undecided, Verdict
+from apiserver.authz.attributes import NO_OPINION, Attributes, Decision, PendingDecision, Verdict
 from apiserver.authz.node.graph import NodeGraph
 from apiserver.authz.node.identity import node_of
 from apiserver.authz.rbac.rules import PolicyRule
@@ -70,7 +70,7 @@ class NodeAuthorizer:
         self._graph, self._options = graph, options
         self._rules = tuple(rules)
         related = self._related_object
-        self._by_resource: dict[GroupResource, Callable[[str, Attributes], Verdict | Undecided]] = {
+        self._by_resource: dict[GroupResource, Callable[[str, Attributes], Verdict | PendingDecision]] = {
             GroupResource("", "secrets"): self._namespaced_object,
             GroupResource("", "configmaps"): self._namespaced_object,
             GroupResource("", "persistentvolumeclaims"): self._claim,
@@ -86,7 +86,7 @@ class NodeAuthorizer:
         if options.needs_selectors:
             self._by_resource |= {GroupResource("", "nodes"): _node, GroupResource("", "pods"): self._pod}
 
-    def __call__(self, attributes: Attributes) -> Verdict | Undecided:
+    def __call__(self, attributes: Attributes) -> Verdict | PendingDecision:
         node = node_of(attributes.user)
         if node is None:
             return NO_OPINION
@@ -108,12 +108,12 @@ class NodeAuthorizer:
 
     # ---- objects that pods need
 
-    def _related(self, node: str, attributes: Attributes) -> Verdict | Undecided:
+    def _related(self, node: str, attributes: Attributes) -> Verdict | PendingDecision:
         if not attributes.name:
             return _no("No Object name found")
         graph = self._graph
         if not graph.is_complete and graph.complete is not None:
-            return Undecided(partial(self._related_later, node, attributes))
+            return PendingDecision(partial(self._related_later, node, attributes))
         if graph.is_related(node, attributes.resource, attributes.namespace, attributes.name):
             return _ALLOW
         return _no(f"no relationship found between node '{node}' and this object")
@@ -128,7 +128,7 @@ class NodeAuthorizer:
         # The graph may be lost again meanwhile, with the store's watch: then what it has counts.
         return verdict if isinstance(verdict, Verdict) else await verdict.decide(deadline)
 
-    def _namespaced_object(self, node: str, attributes: Attributes) -> Verdict | Undecided:
+    def _namespaced_object(self, node: str, attributes: Attributes) -> Verdict | PendingDecision:
         if attributes.verb not in _READ:
             return _no("can only read resources of this type")
         if attributes.subresource:
@@ -137,21 +137,21 @@ class NodeAuthorizer:
             return _no("can only read namespaced object of this type")
         return self._related(node, attributes)
 
-    def _related_object(self, node: str, attributes: Attributes) -> Verdict | Undecided:
+    def _related_object(self, node: str, attributes: Attributes) -> Verdict | PendingDecision:
         if attributes.verb != "get":
             return _no("can only get individual resources of this type")
         if attributes.subresource:
             return _no("cannot get subresource")
         return self._related(node, attributes)
 
-    def _claim(self, node: str, attributes: Attributes) -> Verdict | Undecided:
+    def _claim(self, node: str, attributes: Attributes) -> Verdict | PendingDecision:
         if attributes.subresource != "status":
             return self._related_object(node, attributes)
         if attributes.verb not in ("update", "patch"):
             return _no("can only get/update/patch this type")
         return self._related(node, attributes)
 
-    def _service_account(self, node: str, attributes: Attributes) -> Verdict | Undecided:
+    def _service_account(self, node: str, attributes: Attributes) -> Verdict | PendingDecision:
         if attributes.verb == "get" and not attributes.subresource:
             if not self._options.reads_accounts:
                 return _no("not allowed to get service accounts")
@@ -162,7 +162,7 @@ class NodeAuthorizer:
             return _no("can only create token subresource of serviceaccount")
         return self._related(node, attributes)
 
-    def _slice(self, node: str, attributes: Attributes) -> Verdict | Undecided:
+    def _slice(self, node: str, attributes: Attributes) -> Verdict | PendingDecision:
         if attributes.subresource:
             return _no("cannot authorize ResourceSlice subresources")
         match attributes.verb:
@@ -182,7 +182,7 @@ class NodeAuthorizer:
             "patch, delete, deletecollection"
         )
 
-    def _pod_certificate_request(self, node: str, attributes: Attributes) -> Verdict | Undecided:
+    def _pod_certificate_request(self, node: str, attributes: Attributes) -> Verdict | PendingDecision:
         if not self._options.requests_pod_certificates:
             return NO_OPINION
         if attributes.subresource:
@@ -198,7 +198,7 @@ class NodeAuthorizer:
                 return _no("can only list/watch podcertificaterequests with nodeName field selector")
         return _no(f"nodes may not {attributes.verb} podcertificaterequests")
 
-    def _pod(self, node: str, attributes: Attributes) -> Verdict | Undecided:
+    def _pod(self, node: str, attributes: Attributes) -> Verdict | PendingDecision:
         match attributes.subresource, attributes.verb:
             case "", "get":
                 return self._related(node, attributes)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping
 from functools import partial
 from typing import Final, Protocol
 
-from apiserver.authz.attributes import NO_OPINION, Attributes, Decision, Undecided, Verdict
+from apiserver.authz.attributes import NO_OPINION, Attributes, Decision, PendingDecision, Verdict
 from apiserver.authz.rbac.policy import Binding, Grant, RbacPolicy, listed_problems
 from apiserver.authz.rule_resolver import NonResourceRule, ResourceRule, RuleSet
 from apiserver.vocabulary import UserInfo
@@ -72,7 +72,7 @@ class RbacAuthorizer:
         self._known: dict[tuple[object, ...], _Answer] = {}
         self._names = 0
 
-    def __call__(self, attributes: Attributes) -> Verdict | Undecided:
+    def __call__(self, attributes: Attributes) -> Verdict | PendingDecision:
         if (
             self._generation != self._policy.generation
             or len(self._known) >= self._remembered_max
@@ -94,7 +94,7 @@ class RbacAuthorizer:
             while known is None:
                 if pieces == PIECES_AT_ONCE and self._turns is not None:
                     finish = partial(self._finish, finding, attributes, question, generation, self._turns())
-                    return Undecided(finish)
+                    return PendingDecision(finish)
                 pieces += 1
                 known = next(finding)
             self._remember(attributes, question, known)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, Final
 
-from apiserver.catalogue.builtin_type import BuiltinType, Hub
+from apiserver.catalogue.builtin_type import BuiltinType, HubConversion
 from apiserver.field_errors import Errors
 from apiserver.meta.table import Columns
 from apiserver.schema.compile import Default
@@ -46,9 +46,9 @@ def hub_of(
     from_hub: Callable[[Document], None],
     *,
     validate: Callable[[Document], Errors] | None = None,
-) -> Hub:
-    """Returns the hub of a version that is converted to the current one. See `Hub`."""
-    return Hub(
+) -> HubConversion:
+    """Returns the hub of a version that is converted to the current one. See `HubConversion`."""
+    return HubConversion(
         current.group, current.version, current.resource, current.kind, to_hub, from_hub, validate=validate
     )
 

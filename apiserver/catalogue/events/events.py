@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from apiserver.catalogue.builtin_type import BuiltinType, Hub, field_text
+from apiserver.catalogue.builtin_type import BuiltinType, HubConversion, field_text
 from apiserver.catalogue.core import events as core_events
 from apiserver.catalogue.core.events import validate_event
 from apiserver.catalogue.events import events
@@ -37,7 +37,7 @@ def builtin_type(*, ttl_s: int) -> BuiltinType:
         ),
         columns=_COLUMNS,
         selectable_fields=_FIELDS,
-        hub=Hub("", "v1", "events", "Event", to_core, from_core),
+        hub=HubConversion("", "v1", "events", "Event", to_core, from_core),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from apiserver.catalogue.builtin_type import BuiltinType, Hub
+from apiserver.catalogue.builtin_type import BuiltinType, HubConversion
 from apiserver.catalogue.common.other_versions import hub_of
 from apiserver.catalogue.removed_versions.current_types import CurrentTypes
 from apiserver.catalogue.removed_versions.networking import ingress_of_v1beta1
@@ -99,7 +99,7 @@ def _replica_set(v1: BuiltinType) -> BuiltinType:
     )
 
 
-def _workload(v1: BuiltinType, hub: Hub, **changes: Any) -> BuiltinType:
+def _workload(v1: BuiltinType, hub: HubConversion, **changes: Any) -> BuiltinType:
     changes = {
         "strategy": old_strategy(v1, selector_may_change=True),
         "subresources": with_old_scale(v1.subresources, _GROUP, _VERSION),
@@ -108,7 +108,7 @@ def _workload(v1: BuiltinType, hub: Hub, **changes: Any) -> BuiltinType:
     return _in_extensions(v1, hub, **changes)
 
 
-def _in_extensions(other: BuiltinType, hub: Hub, **changes: Any) -> BuiltinType:
+def _in_extensions(other: BuiltinType, hub: HubConversion, **changes: Any) -> BuiltinType:
     """Returns a type of another group in this one. Its definitions have the same names here.
 
     changes: attributes of `BuiltinType` that differ.

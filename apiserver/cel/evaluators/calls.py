@@ -17,7 +17,7 @@ from apiserver.cel.values import (
     EvaluationError,
     MapList,
     Message,
-    Optional,
+    OptionalValue,
     SetList,
     Timestamp,
     UInt,
@@ -122,7 +122,7 @@ _CLASSES: Final[Mapping[TypeKind, frozenset[type]]] = {
     TypeKind.LIST: frozenset({list, SetList, MapList}),
     TypeKind.MAP: frozenset({dict}),
     TypeKind.TYPE: frozenset({Type}),
-    TypeKind.OPTIONAL: frozenset({Optional}),
+    TypeKind.OPTIONAL: frozenset({OptionalValue}),
     TypeKind.OBJECT: frozenset({dict, Message}),
 }
 

@@ -18,7 +18,7 @@ from apiserver.cel.values import (
     EvaluationError,
     MapList,
     Message,
-    Optional,
+    OptionalValue,
     SetList,
     UInt,
 )
@@ -29,7 +29,7 @@ _NUMBERS: Final = frozenset({TypeKind.INT, TypeKind.UINT, TypeKind.DOUBLE})
 _SIZELESS: Final = SCALARS - _SIZED
 # Strings up to this length cost 1 to compare, or nothing if either is empty.
 _SHORT: Final = 10
-_DEEP: Final = frozenset({list, SetList, MapList, dict, Message, Optional})
+_DEEP: Final = frozenset({list, SetList, MapList, dict, Message, OptionalValue})
 
 
 def comparison(

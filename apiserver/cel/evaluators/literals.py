@@ -8,7 +8,7 @@ from typing import Any
 from apiserver.cel import values
 from apiserver.cel.evaluators.frames import ABSENT, Evaluator, Frame
 from apiserver.cel.types import Type
-from apiserver.cel.values import EvaluationError, Message, Optional
+from apiserver.cel.values import EvaluationError, Message, OptionalValue
 
 
 def make_list(items: Sequence[Evaluator], optional: frozenset[int]) -> Evaluator:
@@ -20,7 +20,7 @@ def make_list(items: Sequence[Evaluator], optional: frozenset[int]) -> Evaluator
         for place, item in enumerate(items):
             value = item(frame)
             if place in optional:
-                if not isinstance(value, Optional):
+                if not isinstance(value, OptionalValue):
                     raise EvaluationError(
                         f"cannot initialize optional list element from non-optional value {value}"
                     )
@@ -56,7 +56,7 @@ def _literal_key(value: Any) -> Any:
 
 
 def _entry(key: Any, value: Any) -> Any:
-    if not isinstance(value, Optional):
+    if not isinstance(value, OptionalValue):
         raise EvaluationError(f"cannot initialize optional entry '{key}' from non-optional value {value}")
     return value.value if value.has_value else ABSENT
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from apiserver.cel.evaluators.frames import Evaluator, Frame
-from apiserver.cel.values import NO_SUCH_OVERLOAD, EvaluationError, Optional
+from apiserver.cel.values import NO_SUCH_OVERLOAD, EvaluationError, OptionalValue
 
 
 def boolean(evaluate: Evaluator, *, is_bool: bool) -> Evaluator:
@@ -76,7 +76,7 @@ def alternative(optional: Evaluator, other: Evaluator, *, is_value: bool) -> Eva
 
     def evaluate(frame: Frame) -> Any:
         found = optional(frame)
-        if not isinstance(found, Optional):
+        if not isinstance(found, OptionalValue):
             raise EvaluationError(NO_SUCH_OVERLOAD)
         if not found.has_value:
             return other(frame)

@@ -8,7 +8,7 @@ from typing import Any
 from apiserver.cel import values
 from apiserver.cel.evaluators.frames import ABSENT, BUDGET, Evaluator, Frame
 from apiserver.cel.types import Type, TypeKind
-from apiserver.cel.values import NO_SUCH_OVERLOAD, NONE, EvaluationError, Message, Optional, UInt
+from apiserver.cel.values import NO_SUCH_OVERLOAD, NONE, EvaluationError, Message, OptionalValue, UInt
 
 
 def read_path(path: tuple[Any, ...]) -> Evaluator:
@@ -76,14 +76,14 @@ def _found(frame: Frame, value: Any) -> Any:
     return value
 
 
-def _optionally(find: Callable[[Any, Any], Any], value: Any, key: Any) -> Optional:
+def _optionally(find: Callable[[Any, Any], Any], value: Any, key: Any) -> OptionalValue:
     """Returns as an optional what is found in a value, or in the value of an optional."""
-    if isinstance(value, Optional):
+    if isinstance(value, OptionalValue):
         if not value.has_value:
             return NONE
         value = value.value
     found = find(value, key)
-    return NONE if found is ABSENT else Optional(found)
+    return NONE if found is ABSENT else OptionalValue(found)
 
 
 def _fields_of(value: Any) -> Mapping[Any, Any] | None:
@@ -95,7 +95,7 @@ def _fields_of(value: Any) -> Mapping[Any, Any] | None:
 
 
 def _field_of(value: Any, key: str, name: str) -> Any:
-    if isinstance(value, Optional):
+    if isinstance(value, OptionalValue):
         return _optionally(_find_field, value, key)
     if isinstance(value, Message):
         return value.field(key)
@@ -118,7 +118,7 @@ def has_field(operand: Evaluator, key: str) -> Evaluator:
         value = operand(frame)
         if type(value) is dict:
             return key in value
-        if isinstance(value, Optional):
+        if isinstance(value, OptionalValue):
             return _optionally(_find_field, value, key).has_value
         fields = _fields_of(value)
         return fields is not None and key in fields
@@ -166,7 +166,7 @@ def _find_item(value: Any, at: Any) -> Any:
     if isinstance(value, list):
         place = _list_index(at)
         return value[place] if 0 <= place < len(value) else ABSENT
-    if isinstance(value, Optional):
+    if isinstance(value, OptionalValue):
         return _optionally(_find_item, value, at)
     fields = _fields_of(value)
     if fields is None:

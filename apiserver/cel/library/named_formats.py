@@ -24,7 +24,7 @@ from apiserver.cel.functions import (
     Overload,
 )
 from apiserver.cel.types import STRING, Type
-from apiserver.cel.values import NONE, Optional
+from apiserver.cel.values import NONE, OptionalValue
 from apiserver.golang import urls
 from apiserver.meta import names
 
@@ -114,15 +114,15 @@ FORMATS: Final = {
 }
 
 
-def _named(name: str) -> Optional:
+def _named(name: str) -> OptionalValue:
     found = FORMATS.get(name)
-    return NONE if found is None else Optional(found)
+    return NONE if found is None else OptionalValue(found)
 
 
-def _validate(format_: Format, text: str) -> Optional:
+def _validate(format_: Format, text: str) -> OptionalValue:
     """Returns what is wrong with a text; none if it is valid."""
     problems = format_.validate(text)
-    return Optional(problems) if problems else NONE
+    return OptionalValue(problems) if problems else NONE
 
 
 def _call_cost(args: Sequence[Any], result: Any) -> int:

@@ -14,7 +14,7 @@ from apiserver.cel.functions import Library, Overload
 from apiserver.cel.library.timestamps import TIMESTAMP_MIN
 from apiserver.cel.macros import OPTIONAL_MACROS
 from apiserver.cel.types import BOOL, INT, LIST_A, MAP_A_B, A, B
-from apiserver.cel.values import NONE, EvaluationError, Message, Optional, Timestamp
+from apiserver.cel.values import NONE, EvaluationError, Message, OptionalValue, Timestamp
 
 _OPTIONAL: Final = types.optional_of(A)
 _OPTIONAL_B: Final = types.optional_of(B)
@@ -23,24 +23,24 @@ _OPTIONAL_MAP: Final = types.optional_of(MAP_A_B)
 _OPTIONALS: Final = types.list_of(_OPTIONAL)
 
 
-def _has_value(optional: Optional) -> bool:
+def _has_value(optional: OptionalValue) -> bool:
     return optional.has_value
 
 
-def _value(optional: Optional) -> Any:
+def _value(optional: OptionalValue) -> Any:
     return optional.value
 
 
-def _or(optional: Optional, other: Optional) -> Optional:
+def _or(optional: OptionalValue, other: OptionalValue) -> OptionalValue:
     return optional if optional.has_value else other
 
 
-def _or_value(optional: Optional, other: Any) -> Any:
+def _or_value(optional: OptionalValue, other: Any) -> Any:
     return optional.value if optional.has_value else other
 
 
-def _of_non_zero_value(value: Any) -> Optional:
-    return NONE if is_zero(value) else Optional(value)
+def _of_non_zero_value(value: Any) -> OptionalValue:
+    return NONE if is_zero(value) else OptionalValue(value)
 
 
 def is_zero(value: Any) -> bool:
@@ -52,7 +52,7 @@ def is_zero(value: Any) -> bool:
             return value == TIMESTAMP_MIN
         case bool() | int() | float() | str() | bytes() | list() | Mapping():
             return not value
-        case Optional():
+        case OptionalValue():
             return not value.has_value
         case Message():
             # A message of known fields has no zero value in Kubernetes.
@@ -64,17 +64,17 @@ def _never(*args: Any) -> Any:
     raise AssertionError("is evaluated by the compiler")
 
 
-def _first(items: list[Any]) -> Optional:
-    return Optional(items[0]) if items else NONE
+def _first(items: list[Any]) -> OptionalValue:
+    return OptionalValue(items[0]) if items else NONE
 
 
-def _last(items: list[Any]) -> Optional:
-    return Optional(items[-1]) if items else NONE
+def _last(items: list[Any]) -> OptionalValue:
+    return OptionalValue(items[-1]) if items else NONE
 
 
 def _unwrap(items: list[Any]) -> list[Any]:
     for item in items:
-        if not isinstance(item, Optional):
+        if not isinstance(item, OptionalValue):
             raise EvaluationError(f"value {item} is not optional")
     return [item.value for item in items if item.has_value]
 
@@ -83,7 +83,7 @@ OPTIONALS: Final = Library(
     "optional",
     MappingProxyType(
         {
-            "optional.of": (Overload("optional_of", (A,), _OPTIONAL, Optional),),
+            "optional.of": (Overload("optional_of", (A,), _OPTIONAL, OptionalValue),),
             "optional.ofNonZeroValue": (
                 Overload("optional_ofNonZeroValue", (A,), _OPTIONAL, _of_non_zero_value),
             ),

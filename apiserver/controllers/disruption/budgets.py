@@ -67,7 +67,7 @@ def _scaled(value: int | str, total: int) -> int:
     return -(-number * total // 100) if isinstance(value, str) else number
 
 
-class Disrupted(NamedTuple):
+class DisruptedPods(NamedTuple):
     """Pods whose eviction was allowed and that still are there.
 
     pods: since when, by name. next_end_s: in how many seconds the first of them counts again.
@@ -77,7 +77,7 @@ class Disrupted(NamedTuple):
     next_end_s: float | None
 
 
-def still_disrupted(budget: Document, pods: Sequence[BudgetedPod], now: float) -> Disrupted:
+def still_disrupted(budget: Document, pods: Sequence[BudgetedPod], now: float) -> DisruptedPods:
     """now: seconds since 1970."""
     listed = (budget.get("status") or {}).get("disruptedPods") or {}
     found: dict[str, str] = {}
@@ -90,11 +90,11 @@ def still_disrupted(budget: Document, pods: Sequence[BudgetedPod], now: float) -
         if ends_in_s >= 0:
             found[pod.name] = since
             ends.append(ends_in_s)
-    return Disrupted(found, min(ends, default=None))
+    return DisruptedPods(found, min(ends, default=None))
 
 
 def status(
-    budget: Document, pods: Sequence[BudgetedPod], expected: Expectation, disrupted: Disrupted, now: str
+    budget: Document, pods: Sequence[BudgetedPod], expected: Expectation, disrupted: DisruptedPods, now: str
 ) -> Document:
     """Returns the status that a budget should have; the one that it has, if only times would differ."""
     healthy = sum(pod.is_ready and not pod.is_deleted and pod.name not in disrupted.pods for pod in pods)

@@ -13,11 +13,11 @@ from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
 from apiserver.controller_runtime.work_queue import WorkQueue
 from apiserver.controllers.garbage_collector import rules
 from apiserver.controllers.garbage_collector.graph import Owner
-from apiserver.controllers.garbage_collector.graph_builder import GraphBuilder, Seen
+from apiserver.controllers.garbage_collector.graph_builder import GraphBuilder, ObservedObject
 from apiserver.controllers.garbage_collector.object_owners import OwnerReference, Ownership
 from apiserver.controllers.garbage_collector.owner_states import live_state
-from apiserver.controllers.garbage_collector.owners_elsewhere import key_of
-from apiserver.controllers.garbage_collector.resources import Place
+from apiserver.controllers.garbage_collector.remote_owner_resolver import key_of
+from apiserver.controllers.garbage_collector.resources import ObjectLocation
 from apiserver.controllers.garbage_collector.rules import Collect, OwnerState, Release
 from apiserver.errors import Conflict, NotFound
 from apiserver.meta.object_meta import FINALIZER_FOREGROUND
@@ -69,7 +69,7 @@ class Collector:
 
     # ---- objects that are not being deleted
 
-    async def _decide(self, key: str, place: Place, found: Ownership) -> None:
+    async def _decide(self, key: str, place: ObjectLocation, found: Ownership) -> None:
         """Raises NotFound, Conflict, ApiError, and the storage's errors."""
         states = await self._states(key, place, found.owners)
         owner = self._builder.graph.owner(key, found.uid)
@@ -83,7 +83,9 @@ class Collector:
             )
             await self._registry.delete(DeleteRequest(*place, options))
 
-    async def _states(self, key: str, place: Place, owners: Sequence[OwnerReference]) -> list[OwnerState]:
+    async def _states(
+        self, key: str, place: ObjectLocation, owners: Sequence[OwnerReference]
+    ) -> list[OwnerState]:
         """Returns the states of owners in their order, up to the first of which nobody can tell.
 
         That one decides: the object stays.
@@ -107,7 +109,7 @@ class Collector:
         return states
 
     async def _state(
-        self, place: Place, reference: OwnerReference, gone: Collection[tuple[str, str]]
+        self, place: ObjectLocation, reference: OwnerReference, gone: Collection[tuple[str, str]]
     ) -> OwnerState:
         """gone: the names and uids of those owners of the object that are known to be absent."""
         graph, resources = self._builder.graph, self._builder.resources
@@ -115,7 +117,7 @@ class Collector:
         if resource is None:
             unserved = graph.owner(key_of(reference, place.namespace), reference.uid)
             if unserved is not None:
-                state = self._builder.elsewhere.state(unserved)
+                state = self._builder.remote_owners.state(unserved)
                 if state is not OwnerState.UNKNOWN:
                     return state
             # Its objects went before the type did, and may be known to be gone.
@@ -129,7 +131,7 @@ class Collector:
 
     # ---- objects that wait for their dependents
 
-    async def _finish(self, key: str, seen: Seen) -> Outcome:
+    async def _finish(self, key: str, seen: ObservedObject) -> Outcome:
         """Let an object go that nothing blocks any more; else see to it that its dependents go.
 
         Raises NotFound, Conflict, ApiError, and the storage's errors.
@@ -171,12 +173,14 @@ class Collector:
             return False
         return seen.ownership.uid == owner.uid and seen.ownership.waits_for_dependents
 
-    async def _change(self, place: Place, found: Ownership, change: Callable[[Document], None]) -> None:
+    async def _change(
+        self, place: ObjectLocation, found: Ownership, change: Callable[[Document], None]
+    ) -> None:
         await change_metadata(self._registry, place, found.uid, change)
 
 
 async def change_metadata(
-    registry: Registry, place: Place, uid: str, change: Callable[[Document], None]
+    registry: Registry, place: ObjectLocation, uid: str, change: Callable[[Document], None]
 ) -> None:
     """Change the metadata of one object, whose uid is the one given.
 

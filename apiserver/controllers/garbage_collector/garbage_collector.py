@@ -23,7 +23,7 @@ class GarbageCollector:
         self.queue: WorkQueue[str] = builder.attempt_to_delete
         self._parts = (
             builder,
-            builder.elsewhere,
+            builder.remote_owners,
             Collector(registry, builder),
             Orphaning(registry, builder),
         )

@@ -107,7 +107,7 @@ class Owner:
         return f"{self.key} (uid {self.uid})"
 
 
-class Named(NamedTuple):
+class OwnerIdentity(NamedTuple):
     """An owner as a dependent names it."""
 
     key: str
@@ -183,7 +183,7 @@ class Graph:
 
     # ---- changes
 
-    def replace(self, key: str, names: Iterable[Named]) -> Changes | None:
+    def replace(self, key: str, names: Iterable[OwnerIdentity]) -> Changes | None:
         """Note which owners an object names now; none if it is gone. None if they are those from before."""
         before = self.links(key)
         wanted = {(each.key, each.uid, each.blocks): None for each in names}
@@ -213,7 +213,7 @@ class Graph:
         names_absent = any(link.owner.is_absent for link in now.keys() - before)
         return Changes(new, names_absent, list(unblocked))
 
-    def add(self, key: str, name: Named) -> Changes | None:
+    def add(self, key: str, name: OwnerIdentity) -> Changes | None:
         """Note one owner more that an object names; None if it was known. See `replace`."""
         owner = self.owner(name.key, name.uid)
         new = [] if owner is not None else [owner := self._add(name.key, name.uid)]
@@ -225,7 +225,7 @@ class Graph:
         links[link] = None
         return Changes(new, owner.is_absent, ())
 
-    def discard(self, key: str, name: Named) -> Changes | None:
+    def discard(self, key: str, name: OwnerIdentity) -> Changes | None:
         """Note that an object does not name an owner any more; None if it did not. See `replace`."""
         owner = self.owner(name.key, name.uid)
         if owner is None or key not in self._links:

@@ -17,7 +17,7 @@ from apiserver.controller_runtime.controller import Controller, Outcome
 from apiserver.controller_runtime.informer import Informer, InformerCallbacks, ListWatch, Notification
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.event_recorder import EventRecorder
-from apiserver.controllers.garbage_collector.graph import Changes, Graph, Named, Owner
+from apiserver.controllers.garbage_collector.graph import Changes, Graph, Owner, OwnerIdentity
 from apiserver.controllers.garbage_collector.object_owners import (
     Malformed,
     OwnerReference,
@@ -29,14 +29,14 @@ from apiserver.controllers.garbage_collector.object_owners import (
     ownership,
 )
 from apiserver.controllers.garbage_collector.owner_states import cached_state, live_state
-from apiserver.controllers.garbage_collector.owners_elsewhere import (
+from apiserver.controllers.garbage_collector.remote_owner_resolver import (
     ASK_AGAIN_S,
     PREFIX,
     OtherServers,
-    OwnersElsewhere,
+    RemoteOwnerResolver,
     key_of,
 )
-from apiserver.controllers.garbage_collector.resources import Place, Resources
+from apiserver.controllers.garbage_collector.resources import ObjectLocation, Resources
 from apiserver.controllers.garbage_collector.rules import OwnerState
 from apiserver.metrics.garbage_collector import GarbageCollectorMetrics
 from apiserver.registry.served_resource import ServedResource, ServedTable
@@ -59,15 +59,15 @@ LOOKS_AT_ONCE: Final = 100_000
 OWNERS_AT_ONCE: Final = 500
 
 
-class Seen(NamedTuple):
+class ObservedObject(NamedTuple):
     """An object as the cache had it. revision: of its last change."""
 
-    place: Place
+    place: ObjectLocation
     revision: int
     ownership: Ownership
 
 
-class Looks:
+class LookupLimit:
     """How many looks are allowed: so many at once, and so many more each second.
 
     clock: seconds.
@@ -100,7 +100,7 @@ class GraphBuilder:
     for their dependents to go, and `attempt_to_orphan`, whose dependents are to stay. It has a queue of its
     own of what has to be looked at in the graph.
 
-    elsewhere: the owners whose kinds are not served here. others: may serve them. looks: at namespaces in
+    remote_owners: the owners whose kinds are not served here. others: may serve them. looks: at namespaces in
     which absent owners may be.
     """
 
@@ -119,8 +119,8 @@ class GraphBuilder:
         self.queue: WorkQueue[Change] = WorkQueue("garbage_collector_graph_changes", BACKOFF)
         self.attempt_to_delete: WorkQueue[str] = WorkQueue("garbage_collector_attempt_to_delete", BACKOFF)
         self.attempt_to_orphan: WorkQueue[str] = WorkQueue("garbage_collector_attempt_to_orphan", BACKOFF)
-        self.looks = Looks(monotonic)
-        self.elsewhere = OwnersElsewhere(others, self.queue.add, ask_again_s=ask_again_s)
+        self.looks = LookupLimit(monotonic)
+        self.remote_owners = RemoteOwnerResolver(others, self.queue.add, ask_again_s=ask_again_s)
         self._registry = registry
         self._cache = registry.cache
         self._served = served
@@ -139,26 +139,26 @@ class GraphBuilder:
         self._synced = asyncio.Event()
         self._progress = asyncio.Event()
         self._table_changed = asyncio.Event()
-        self._elsewhere_changed = asyncio.Event()
+        self._remote_owner_changed = asyncio.Event()
 
     async def run(self) -> None:
         """Keep the graph up to date until cancelled."""
         unsubscribe = self._served.call_on_change(self._table_changed.set)
-        unsubscribe_elsewhere = self.elsewhere.call_on_change(self._elsewhere_changed.set)
+        unsubscribe_remote_owners = self.remote_owners.call_on_change(self._remote_owner_changed.set)
         self._table_changed.set()
         controller = Controller(self.queue, self._reconcile, workers=WORKERS)
         try:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(controller.run(), name=self.queue.name)
                 tasks.create_task(self._events.run(), name="garbage-collector-events")
-                tasks.create_task(self._note_elsewhere(), name="garbage-collector-elsewhere")
+                tasks.create_task(self._note_remote_owners(), name="garbage-collector-elsewhere")
                 while True:
                     await self._table_changed.wait()
                     self._table_changed.clear()
                     await self._follow_table()
         finally:
             unsubscribe()
-            unsubscribe_elsewhere()
+            unsubscribe_remote_owners()
             for end_wait in self._waits.values():
                 end_wait()
             self._waits.clear()
@@ -178,13 +178,13 @@ class GraphBuilder:
             self._progress.clear()
             await self._progress.wait()
 
-    def look_up(self, key: str) -> Seen | None:
+    def look_up(self, key: str) -> ObservedObject | None:
         """Returns an object as the cache has it; None if it is gone, damaged, or not looked after."""
         version, place = self._cache.get_cached(key), self.resources.place(key)
         if version is None or version.value is None or place is None:
             return None
         found = self._ownership(key, version.value)
-        return Seen(place, version.revision, found) if found is not None else None
+        return ObservedObject(place, version.revision, found) if found is not None else None
 
     def require_readable(self, namespace: str) -> None:
         """Raises CorruptObject if an object cannot be read that an owner may have. namespace: the owner's."""
@@ -218,7 +218,7 @@ class GraphBuilder:
             # Until now owners were not looked at as they came: most of them were about to be seen.
             self.queue.add("")
         await self._resolve()
-        self._elsewhere_changed.set()
+        self._remote_owner_changed.set()
 
     def _inform(self, prefix: str) -> None:
         """Inform about a resource from now on, if it has objects."""
@@ -226,15 +226,15 @@ class GraphBuilder:
             self._informers[prefix] = informer = self._informer(prefix)
             self._informing[prefix] = asyncio.create_task(informer.run(), name="garbage-collector")
 
-    async def _note_elsewhere(self) -> None:
+    async def _note_remote_owners(self) -> None:
         """Have owners asked for elsewhere, when others may serve their kinds by now."""
         while True:
-            await self._elsewhere_changed.wait()
-            self._elsewhere_changed.clear()
+            await self._remote_owner_changed.wait()
+            self._remote_owner_changed.clear()
             if self._synced.is_set():
                 async for owner in in_turns(self.graph.owners()):
                     if owner.key.startswith(PREFIX):
-                        self.elsewhere.note(owner)
+                        self.remote_owners.note(owner)
 
     def _informer(self, prefix: str) -> Informer:
         return Informer(
@@ -344,7 +344,7 @@ class GraphBuilder:
             return None  # It is not served any more, and will be looked at when it is.
         if self._is_linked_in_turns(key, len(found.owners)):
             return self._relink_in_turns(key, place, found)
-        names: list[Named] = []
+        names: list[OwnerIdentity] = []
         misplaced: list[OwnerReference] = []
         is_waited_for = False
         for reference in found.owners:
@@ -360,24 +360,28 @@ class GraphBuilder:
                 self.attempt_to_delete.add(key)
         return None
 
-    def _name(self, place: Place, reference: OwnerReference) -> tuple[Named, bool, bool]:
+    def _name(self, place: ObjectLocation, reference: OwnerReference) -> tuple[OwnerIdentity, bool, bool]:
         """Returns an owner as the graph has it, whether it cannot be there, and whether it may wait.
 
         place: of the dependent.
         """
         owner = self.resources.of_kind(reference.api_version, reference.kind)
         if owner is None:
-            return Named(key_of(reference, place.namespace), reference.uid, reference.blocks), False, False
+            return (
+                OwnerIdentity(key_of(reference, place.namespace), reference.uid, reference.blocks),
+                False,
+                False,
+            )
         if owner.is_namespaced and not place.namespace:
             nowhere = f"{PREFIX}{reference.api_version} {reference.kind}"
-            return Named(nowhere, "", reference.blocks), True, False
+            return OwnerIdentity(nowhere, "", reference.blocks), True, False
         owner_key = self.resources.owner_key(owner, place.namespace, reference.name)
         version = self._cache.get_cached(owner_key)
         if version is None or version.value is None:
-            return Named(owner_key, reference.uid, reference.blocks), False, False
+            return OwnerIdentity(owner_key, reference.uid, reference.blocks), False, False
         # The cache has the same text, which need not be kept twice.
         return (
-            Named(version.key, reference.uid, reference.blocks),
+            OwnerIdentity(version.key, reference.uid, reference.blocks),
             False,
             may_wait_for_collector(version.value),
         )
@@ -395,7 +399,7 @@ class GraphBuilder:
             finally:
                 self._linked_in_turns = None
 
-    async def _relink_in_turns(self, key: str, place: Place, found: Ownership) -> None:
+    async def _relink_in_turns(self, key: str, place: ObjectLocation, found: Ownership) -> None:
         async with self._link_in_turns(key):
             await self._relink_each(key, place, found)
 
@@ -403,13 +407,13 @@ class GraphBuilder:
         async with self._link_in_turns(key):
             await self._unlink_each(key)
 
-    async def _relink_each(self, key: str, place: Place, found: Ownership) -> None:
+    async def _relink_each(self, key: str, place: ObjectLocation, found: Ownership) -> None:
         """Note which owners an object has, as `_relink` does, one by one.
 
         Meanwhile some are in the graph, and some of those from before. Of the owners of a kind that cannot be
         where the object is, one is told of. place: of the object.
         """
-        wanted: set[Named] = set()
+        wanted: set[OwnerIdentity] = set()
         is_waited_for = is_other = False
         async for reference in in_turns(found.owners):
             name, is_misplaced, waits = self._name(place, reference)
@@ -430,10 +434,10 @@ class GraphBuilder:
         async for name in in_turns(self._names(key)):
             self._note(key, self.graph.discard(key, name))
 
-    def _names(self, key: str) -> Iterator[Named]:
-        return (Named(link.owner.key, link.owner.uid, link.blocks) for link in self.graph.links(key))
+    def _names(self, key: str) -> Iterator[OwnerIdentity]:
+        return (OwnerIdentity(link.owner.key, link.owner.uid, link.blocks) for link in self.graph.links(key))
 
-    def _link(self, key: str, names: Iterable[Named]) -> bool:
+    def _link(self, key: str, names: Iterable[OwnerIdentity]) -> bool:
         """Note which owners an object has. Returns whether these are others than before."""
         return self._note(key, self.graph.replace(key, names))
 
@@ -457,7 +461,7 @@ class GraphBuilder:
         if (found := self._ownership(owner.key, version.value)) is not None:
             self._on_deleted(owner.key, found)
 
-    def _report(self, place: Place, found: Ownership, reference: OwnerReference) -> None:
+    def _report(self, place: ObjectLocation, found: Ownership, reference: OwnerReference) -> None:
         """Tell in an Event that an object names an owner where it cannot be."""
         owner = (
             f"[{reference.api_version}/{reference.kind}, namespace: {place.namespace}, "
@@ -486,7 +490,7 @@ class GraphBuilder:
         if not owner.has_dependents:
             return
         if owner.key.startswith(PREFIX):
-            await self._look_at_elsewhere(owner)
+            await self._look_at_remote(owner)
             return
         was_absent = owner.is_absent
         state = await live_state(self._cache, owner)
@@ -499,11 +503,11 @@ class GraphBuilder:
                 self.attempt_to_delete.add(key)
                 await self.attempt_to_delete.wait_for_room()
 
-    async def _look_at_elsewhere(self, owner: Owner) -> None:
+    async def _look_at_remote(self, owner: Owner) -> None:
         """Have the dependents looked at for which the owner's state matters; ask for it if it is unknown."""
-        state = self.elsewhere.state(owner)
+        state = self.remote_owners.state(owner)
         if state is OwnerState.UNKNOWN:
-            self.elsewhere.note(owner)
+            self.remote_owners.note(owner)
             return
         async for key in in_turns(owner.dependents):
             # One that has only this owner stays as long as the owner is there.

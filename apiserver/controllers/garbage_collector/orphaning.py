@@ -12,7 +12,7 @@ from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
 from apiserver.controller_runtime.work_queue import WorkQueue
 from apiserver.controllers.garbage_collector import rules
 from apiserver.controllers.garbage_collector.collector import change_metadata
-from apiserver.controllers.garbage_collector.graph_builder import GraphBuilder, Seen
+from apiserver.controllers.garbage_collector.graph_builder import GraphBuilder, ObservedObject
 from apiserver.errors import NotFound
 from apiserver.meta.object_meta import FINALIZER_ORPHAN
 from apiserver.registry.store import Registry
@@ -47,7 +47,7 @@ class Orphaning:
                 return await self._orphan(key, seen)
         return None
 
-    async def _orphan(self, key: str, seen: Seen) -> Outcome:
+    async def _orphan(self, key: str, seen: ObservedObject) -> Outcome:
         """Release all dependents, then the object.
 
         Raises NotFound, CorruptObject (who cannot be read may be a dependent), ApiError, and the storage's

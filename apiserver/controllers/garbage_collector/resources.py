@@ -17,7 +17,7 @@ _VERBS: Final = frozenset({"delete", "list", "watch"})
 _IGNORED: Final = frozenset({("", "events"), ("events.k8s.io", "events")})
 
 
-class Place(NamedTuple):
+class ObjectLocation(NamedTuple):
     """Where an object is: what its key means."""
 
     resource: ServedResource
@@ -55,15 +55,19 @@ class Resources:
         """Returns the resource that an owner reference means; None if nothing like it is served."""
         return self._by_kind.get((api_version, kind))
 
-    def place(self, key: str) -> Place | None:
+    def place(self, key: str) -> ObjectLocation | None:
         """Returns what a key means; None if its resource is not looked after."""
         folder, _, name = key.rpartition("/")
         resource = self.by_prefix.get(f"{folder}/")
         if resource is not None and not resource.is_namespaced:
-            return Place(resource, "", name)
+            return ObjectLocation(resource, "", name)
         prefix, _, namespace = folder.rpartition("/")
         resource = self.by_prefix.get(f"{prefix}/")
-        return Place(resource, namespace, name) if resource is not None and resource.is_namespaced else None
+        return (
+            ObjectLocation(resource, namespace, name)
+            if resource is not None and resource.is_namespaced
+            else None
+        )
 
     def owner_key(self, owner: ServedResource, namespace: str, name: str) -> str:
         """Returns where an owner would be stored. namespace: of its dependent."""

@@ -23,7 +23,7 @@ made in a thread (`registry.offload`). Everything here is pure; the clock is an 
 from apiserver.endpoints.representation.encoder import Encoder
 from apiserver.endpoints.representation.factory import document_encoder, encoder_for
 from apiserver.endpoints.representation.form_cache import FormCaches
-from apiserver.endpoints.representation.lists import BATCH_OBJECTS, SLICE_BYTES, Extent, Slicer, WorkAhead
+from apiserver.endpoints.representation.lists import BATCH_OBJECTS, SLICE_BYTES, ListTotals, Slicer, WorkAhead
 from apiserver.endpoints.representation.protobuf import MetaV1Encoders
 from apiserver.endpoints.representation.status import StatusEncoder
 
@@ -31,8 +31,8 @@ __all__ = [
     "BATCH_OBJECTS",
     "SLICE_BYTES",
     "Encoder",
-    "Extent",
     "FormCaches",
+    "ListTotals",
     "MetaV1Encoders",
     "Slicer",
     "StatusEncoder",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from apiserver.endpoints.representation.lists import Envelope, Extent
+from apiserver.endpoints.representation.lists import Envelope, ListTotals
 from apiserver.registry.results import ObjectList
 from apiserver.registry.size_class import SizeClass
 from apiserver.registry.stored_object import StoredObject
@@ -46,7 +46,7 @@ class Encoder(Protocol):
         """
         ...
 
-    def envelope(self, result: ObjectList, extent: Extent) -> Envelope:
+    def envelope(self, result: ObjectList, extent: ListTotals) -> Envelope:
         """Returns what is around the items of a list whose objects are not all there at a time.
 
         Raises NotAcceptable.

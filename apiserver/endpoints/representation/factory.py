@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from apiserver.brand import Brand
-from apiserver.endpoints.negotiation import Form
+from apiserver.endpoints.negotiation import ResponseForm
 from apiserver.endpoints.representation.encoder import Encoder
 from apiserver.endpoints.representation.form_cache import FormCaches
 from apiserver.endpoints.representation.json_forms import (
@@ -44,7 +44,7 @@ def document_encoder(kind: str, media_type: str, meta: MetaV1Encoders) -> Callab
 
 def encoder_for(
     resource: ServedResource,
-    form: Form,
+    form: ResponseForm,
     brand: Brand,
     *,
     now: Callable[[], float],

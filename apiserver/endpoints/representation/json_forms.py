@@ -11,7 +11,7 @@ from typing import Final, Protocol
 import orjson
 
 from apiserver.brand import Brand
-from apiserver.endpoints.negotiation import Form
+from apiserver.endpoints.negotiation import ResponseForm
 from apiserver.endpoints.representation.encoder import Encoder
 from apiserver.endpoints.representation.form_cache import FormCaches
 from apiserver.endpoints.representation.list_segments import cached_segments, segments
@@ -19,7 +19,7 @@ from apiserver.endpoints.representation.lists import (
     BATCH_OBJECTS,
     LIST_END,
     Envelope,
-    Extent,
+    ListTotals,
     batches,
     bookmark_object,
     custom_list_metadata,
@@ -64,7 +64,7 @@ def unchanged(obj: StoredObject) -> StoredObject:
     return obj
 
 
-def projection(form: Form) -> Projection:
+def projection(form: ResponseForm) -> Projection:
     """Returns what objects become before they are encoded in a form."""
     return without_managed_fields if form.drops_managed_fields else unchanged
 
@@ -135,13 +135,13 @@ class JsonEncoder(_JsonForm):
         return obj.head + obj.tail + b"\n"
 
     def list(self, result: ObjectList) -> Iterator[bytes]:
-        envelope = self.envelope(result, Extent(len(result.objects)))
+        envelope = self.envelope(result, ListTotals(len(result.objects)))
         if self._project is unchanged:
             tails = [each.tail for each in result.objects]
             return slices_of_tails(envelope.opening, self._item_opening, tails)
         return slices_of_segments(envelope, self.encoded_items(result.objects))
 
-    def envelope(self, result: ObjectList, extent: Extent) -> Envelope:
+    def envelope(self, result: ObjectList, extent: ListTotals) -> Envelope:
         head = self._list_opening + orjson.dumps(self._list_metadata(result)) + b',"items":['
         return Envelope(head, b",", LIST_END)
 
@@ -180,7 +180,9 @@ class JsonEncoder(_JsonForm):
 class PartialEncoder(_JsonForm):
     """Encodes the metadata of objects as PartialObjectMetadata."""
 
-    def __init__(self, resource: ServedResource, brand: Brand, form: Form, *, caches: FormCaches) -> None:
+    def __init__(
+        self, resource: ServedResource, brand: Brand, form: ResponseForm, *, caches: FormCaches
+    ) -> None:
         project = projection(form)
         self.key: object = ("partial", form.version, project)
         self._caches = caches
@@ -197,10 +199,10 @@ class PartialEncoder(_JsonForm):
         return self._item(obj) + b"\n"
 
     def list(self, result: ObjectList) -> Iterator[bytes]:
-        envelope = self.envelope(result, Extent(len(result.objects)))
+        envelope = self.envelope(result, ListTotals(len(result.objects)))
         return slices_of_segments(envelope, self.encoded_items(result.objects))
 
-    def envelope(self, result: ObjectList, extent: Extent) -> Envelope:
+    def envelope(self, result: ObjectList, extent: ListTotals) -> Envelope:
         require_list_kind(self._kind, self._resource)
         head = list_opening("PartialObjectMetadataList", self._api_version)
         return Envelope(head + orjson.dumps(list_metadata(result)) + b',"items":[', b",", LIST_END)
@@ -254,7 +256,7 @@ class TableEncoder(_JsonForm):
         self,
         resource: ServedResource,
         brand: Brand,
-        form: Form,
+        form: ResponseForm,
         *,
         now: Callable[[], float],
         caches: FormCaches,
@@ -281,10 +283,10 @@ class TableEncoder(_JsonForm):
         return self._table(obj, has_definitions=True) + b"\n"
 
     def list(self, result: ObjectList) -> Iterator[bytes]:
-        envelope = self.envelope(result, Extent(len(result.objects)))
+        envelope = self.envelope(result, ListTotals(len(result.objects)))
         return slices_of_segments(envelope, self.encoded_items(result.objects))
 
-    def envelope(self, result: ObjectList, extent: Extent) -> Envelope:
+    def envelope(self, result: ObjectList, extent: ListTotals) -> Envelope:
         definitions = orjson.dumps(self._resource.columns.definitions)
         head = self._opening + orjson.dumps(list_metadata(result))
         return Envelope(head + b',"columnDefinitions":' + definitions + b',"rows":[', b",", LIST_END)

@@ -30,7 +30,7 @@ class Envelope(NamedTuple):
     closing: bytes
 
 
-class Extent(NamedTuple):
+class ListTotals(NamedTuple):
     """How much is in a list.
 
     objects: how many. items_bytes: the length of all its items, encoded; 0 where it need not be known.

@@ -7,14 +7,14 @@ from functools import cached_property
 from typing import Final
 
 from apiserver.brand import Brand
-from apiserver.endpoints.negotiation import Form
+from apiserver.endpoints.negotiation import ResponseForm
 from apiserver.endpoints.representation import discovery_schema
 from apiserver.endpoints.representation.form_cache import FormCache
 from apiserver.endpoints.representation.json_forms import projection
 from apiserver.endpoints.representation.list_segments import segments
 from apiserver.endpoints.representation.lists import (
     Envelope,
-    Extent,
+    ListTotals,
     bookmark_object,
     list_metadata,
     require_list_kind,
@@ -88,7 +88,7 @@ class ProtobufEncoder:
         self,
         resource: ServedResource,
         brand: Brand,
-        form: Form,
+        form: ResponseForm,
         *,
         meta: MetaV1Encoders,
         cache: FormCache,
@@ -154,7 +154,7 @@ class ProtobufEncoder:
         except NotEncodable as error:
             raise NotAcceptable(f"{error}; ask for another media type") from None
 
-    def envelope(self, result: ObjectList, extent: Extent) -> Envelope:
+    def envelope(self, result: ObjectList, extent: ListTotals) -> Envelope:
         require_list_kind(self._requested_kind, self._resource)
         metadata = delimited(_FIRST, self._meta.list_meta(list_metadata(result)))
         size = len(metadata) + extent.items_bytes
@@ -175,7 +175,7 @@ class ProtobufEncoder:
                 if size > BUFFERED_BYTES_MAX:
                     buffered = None
             yield b""
-        envelope = self.envelope(result, Extent(len(result.objects), size))
+        envelope = self.envelope(result, ListTotals(len(result.objects), size))
         yield from slices_of_segments(
             envelope, self.encoded_items(result.objects) if buffered is None else buffered
         )

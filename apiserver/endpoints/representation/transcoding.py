@@ -9,7 +9,7 @@ import orjson
 
 from apiserver.endpoints.representation.form_cache import FormCache
 from apiserver.endpoints.representation.json_forms import ItemizedEncoder
-from apiserver.endpoints.representation.lists import Envelope, Extent, slices_of_segments, work_ahead
+from apiserver.endpoints.representation.lists import Envelope, ListTotals, slices_of_segments, work_ahead
 from apiserver.registry.results import ObjectList
 from apiserver.registry.size_class import SizeClass, size_class
 from apiserver.registry.stored_object import StoredObject
@@ -140,10 +140,10 @@ class TranscodingEncoder:
         return self._transcode(self._json.object(obj))
 
     def list(self, result: ObjectList) -> Iterator[bytes]:
-        envelope = self.envelope(result, Extent(len(result.objects)))
+        envelope = self.envelope(result, ListTotals(len(result.objects)))
         return slices_of_segments(envelope, self.encoded_items(result.objects))
 
-    def envelope(self, result: ObjectList, extent: Extent) -> Envelope:
+    def envelope(self, result: ObjectList, extent: ListTotals) -> Envelope:
         return self._format.envelope(*self._json.frame(result), extent.objects)
 
     def event(self, kind: str, obj: StoredObject, tail: bytes, *, is_first: bool) -> bytes:

@@ -39,7 +39,7 @@ from apiserver.reverse_proxy.backends import Backends
 from apiserver.reverse_proxy.errors import ForwardingFailed, RequestFailed
 from apiserver.reverse_proxy.forwarder import Forwarder, Upgrader
 from apiserver.reverse_proxy.links import escaped
-from apiserver.reverse_proxy.target import Backend, Target
+from apiserver.reverse_proxy.target import Backend, ProxyTarget
 from apiserver.reverse_proxy.translation import (
     PORTS_PROTOCOL,
     SHELL_PROTOCOL,
@@ -153,7 +153,7 @@ def pod_connectors(
         if not place.node:
             raise BadRequest(f"pod {call.info.name} does not have a host assigned")
         backend = await kubelet_of(call, place.node)
-        target = Target(backend, place.path, _encoded(query), upgrade_required=True)
+        target = ProxyTarget(backend, place.path, _encoded(query), upgrade_required=True)
         if asks_for_websocket(call.request):
             # Browsers let any page open one, and send the user's certificate along.
             require_allowed_origin(call.request, origins)
@@ -187,7 +187,7 @@ def pod_connectors(
             return
         backend = await kubelet_of(call, place.node, trusts_any="insecureSkipTLSVerifyBackend" in options)
         query = [(name, _text(options[name])) for name in _LOG_PARAMETERS if name in options]
-        target = Target(backend, place.path, _encoded(query))
+        target = ProxyTarget(backend, place.path, _encoded(query))
         with forwarder.place(call), forwarder.until_stopped():
             await _send_log(call, forwarder, target, origins)
 
@@ -279,7 +279,9 @@ def _encoded(query: Sequence[tuple[str, str]]) -> str:
     return "&".join(f"{quote_plus(name)}={quote_plus(value)}" for name, value in ordered)
 
 
-async def _send_log(call: ApiCall, forwarder: Forwarder, target: Target, origins: AllowedOrigins) -> None:
+async def _send_log(
+    call: ApiCall, forwarder: Forwarder, target: ProxyTarget, origins: AllowedOrigins
+) -> None:
     backends = forwarder.backends
     try:
         response = await backends.request("GET", target, [("Host", target.backend.authority)], None)
@@ -309,7 +311,7 @@ async def _send_messages(
     call: ApiCall,
     backends: Backends,
     response: aiohttp.ClientResponse,
-    target: Target,
+    target: ProxyTarget,
     origins: AllowedOrigins,
 ) -> None:
     """Sends a log over WebSocket. Raises RequestFailed, BadRequest, Forbidden."""

@@ -25,7 +25,7 @@ from apiserver.registry.stored_object import StoredObject
 from apiserver.reverse_proxy.errors import BackendUnreachable, NoBackend, RequestFailed
 from apiserver.reverse_proxy.forwarder import Forwarder
 from apiserver.reverse_proxy.links import escaped, joined
-from apiserver.reverse_proxy.target import Backend, Target
+from apiserver.reverse_proxy.target import Backend, ProxyTarget
 from apiserver.vocabulary import Document
 from apiserver.webhooks.addresses import AddressDenied, AddressRules, NotProxyable
 from storage.interface import MOST_RECENT
@@ -92,7 +92,7 @@ def proxy_connectors(
     context = insecure_context()
     services = _Services(registry, slices, endpoints, service_label)
 
-    def target(call: ApiCall, backend: Backend) -> Target:
+    def target(call: ApiCall, backend: Backend) -> ProxyTarget:
         info = call.info
         path = joined("", "/".join(info.rest)) if info.rest else ""
         if info.path.endswith("/") and not path.endswith("/"):
@@ -100,7 +100,7 @@ def proxy_connectors(
         namespace = f"/namespaces/{info.namespace}" if info.namespace else ""
         prefix = f"/api/{info.version}{namespace}/{info.resource}/{info.name}/{info.subresource}"
         query = call.request.raw_path.partition("?")[2]
-        return Target(backend, escaped(path), query, escaped(prefix))
+        return ProxyTarget(backend, escaped(path), query, escaped(prefix))
 
     def backend(scheme: str, host: str, port: int) -> Backend:
         return Backend(host, port, context if scheme == "https" else None, only_proxyable=True)

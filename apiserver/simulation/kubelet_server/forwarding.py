@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from apiserver.reverse_proxy.backends import Dialled
+from apiserver.reverse_proxy.backends import BackendConnection
 from apiserver.reverse_proxy.errors import RequestFailed
 from apiserver.reverse_proxy.translation import first_of
 from apiserver.simulation.kubelet_server.channels import Channels
@@ -39,7 +39,7 @@ class PodPorts(NamedTuple):
     pod: str
     uid: str
     addresses: Mapping[int, Address]
-    dial: Callable[[Address], Awaitable[Dialled]]
+    dial: Callable[[Address], Awaitable[BackendConnection]]
 
     async def forward(self, port: int, client: Client) -> str:
         """Relays a connection until its address has no more to send.
@@ -51,21 +51,21 @@ class PodPorts(NamedTuple):
         if address is None:
             return begin + NO_ADDRESS
         try:
-            dialled = await self.dial(address)
+            connection = await self.dial(address)
         except (RequestFailed, AddressDenied) as error:
             return begin + str(error)
-        sending = asyncio.create_task(_send(client, dialled.writer))
+        sending = asyncio.create_task(_send(client, connection.writer))
         try:
             with contextlib.suppress(OSError):
-                while data := await dialled.reader.read(READ_BYTES):
+                while data := await connection.reader.read(READ_BYTES):
                     await client.write(data)
         finally:
             sending.cancel()
             await asyncio.wait((sending,))
             # What the address has not taken, it would not answer any more.
-            dialled.writer.transport.abort()
+            connection.writer.transport.abort()
             with contextlib.suppress(OSError):
-                await dialled.writer.wait_closed()
+                await connection.writer.wait_closed()
         return ""
 
 

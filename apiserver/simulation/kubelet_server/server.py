@@ -21,7 +21,7 @@ from apiserver.errors import ApiError, BadRequest, NotFound, TooManyRequests
 from apiserver.golang.quoting import go_quote
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
-from apiserver.reverse_proxy.backends import Backends, Dialled
+from apiserver.reverse_proxy.backends import BackendConnection, Backends
 from apiserver.reverse_proxy.target import Backend
 from apiserver.reverse_proxy.translation import first_of
 from apiserver.simulation.container_answers import Container, addresses_of
@@ -339,7 +339,7 @@ class SimulatedKubelets:
                     await first_of(forward_streams(session, pod_ports), self._wait(pod, _has_ended))
         return response
 
-    async def _dial(self, address: Address) -> Dialled:
+    async def _dial(self, address: Address) -> BackendConnection:
         """Raises RequestFailed, AddressDenied."""
         return await self._backends.dial(Backend(address.host, address.port))
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import orjson
 
-from apiserver.controller_runtime.controller import Controller, Outcome, Requeue, Wrote
+from apiserver.controller_runtime.controller import Controller, Corrected, Outcome, Requeue
 from apiserver.controller_runtime.informer import Informer
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.event_recorder import EventRecorder
@@ -233,7 +233,7 @@ class WorkloadController:
         if plan.again_s is not None:
             return Requeue(after_s=min(plan.again_s, WAIT_S_MAX))
         # Another controller of workloads must not have it written back and forth for ever.
-        return Wrote(orjson.dumps(status)) if is_written else None
+        return Corrected(orjson.dumps(status)) if is_written else None
 
     async def _plan(self, resource: GroupResource, owner: Document) -> Plan | None:
         """Returns what to do for a workload; None for nothing.

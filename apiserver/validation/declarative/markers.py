@@ -29,7 +29,7 @@ from apiserver.vocabulary import Document
 Where: TypeAlias = "tuple[Where | None, str | int]"
 
 
-class Site(NamedTuple):
+class ValidatedField(NamedTuple):
     """One field of one object.
 
     where: its name, or the index of an item, behind those of all that it is in: its path is made of them when
@@ -55,7 +55,7 @@ def _path(where: Where) -> str:
     return item_below(path, step) if isinstance(step, int) else field_below(path, step)
 
 
-class Rule(NamedTuple):
+class DeclaredRule(NamedTuple):
     """reason: the cause type of its errors. origin: which rule that is, if these may have others.
 
     ends: if it finds an error, the field's other rules are not asked, nor those of what is below it.
@@ -66,13 +66,13 @@ class Rule(NamedTuple):
 
     reason: str
     origin: str
-    find: Callable[[Site], Errors]
+    find: Callable[[ValidatedField], Errors]
     ends: bool = False
     is_of_change: bool = False
     is_of_owner: bool = False
 
 
-def rule_of(marker: str) -> Rule:
+def rule_of(marker: str) -> DeclaredRule:
     """Returns the rule of a marker, as migrated.txt has them. Raises KeyError for one that is unknown."""
     name, _, argument = marker.partition("=")
     return _MARKERS[name](argument)
@@ -99,53 +99,53 @@ def _in_go(value: Any) -> Any:
 # ---- the markers
 
 
-def _required(argument: str) -> Rule:
-    def find(site: Site) -> Errors:
+def _required(argument: str) -> DeclaredRule:
+    def find(site: ValidatedField) -> Errors:
         return [required(site.path)] if is_empty(site.value) else []
 
-    return Rule("FieldValueRequired", "", find, ends=True)
+    return DeclaredRule("FieldValueRequired", "", find, ends=True)
 
 
-def _immutable(argument: str) -> Rule:
-    def find(site: Site) -> Errors:
+def _immutable(argument: str) -> DeclaredRule:
+    def find(site: ValidatedField) -> Errors:
         if site.old_owner is None or is_same(site.value, site.old):
             return []
         return immutable(site.path, site.value, site.old)
 
-    return Rule(INVALID, UNCHANGED, find, is_of_change=True)
+    return DeclaredRule(INVALID, UNCHANGED, find, is_of_change=True)
 
 
-def _minimum(argument: str) -> Rule:
+def _minimum(argument: str) -> DeclaredRule:
     low = int(argument)
 
-    def find(site: Site) -> Errors:
+    def find(site: ValidatedField) -> Errors:
         return at_least(site.path, site.value, low)
 
-    return Rule(INVALID, "minimum", find)
+    return DeclaredRule(INVALID, "minimum", find)
 
 
-def _max_items(argument: str) -> Rule:
+def _max_items(argument: str) -> DeclaredRule:
     most = int(argument)
 
-    def find(site: Site) -> Errors:
+    def find(site: ValidatedField) -> Errors:
         count = len(site.value or ())
         return [too_many(site.path, count, most)] if count > most else []
 
-    return Rule("FieldValueTooMany", "maxItems", find, ends=True)
+    return DeclaredRule("FieldValueTooMany", "maxItems", find, ends=True)
 
 
-def _enum(argument: str) -> Rule:
+def _enum(argument: str) -> DeclaredRule:
     values = argument.split(",")
 
-    def find(site: Site) -> Errors:
+    def find(site: ValidatedField) -> Errors:
         if is_empty(site.value) or site.value in values:
             return []
         return [not_supported(site.path, site.value, values)]
 
-    return Rule("FieldValueNotSupported", "", find)
+    return DeclaredRule("FieldValueNotSupported", "", find)
 
 
-def _zero_or_one_of(argument: str) -> Rule:
+def _zero_or_one_of(argument: str) -> DeclaredRule:
     key, _, text = argument.partition(":")
     members = text.split(",")
 
@@ -153,7 +153,7 @@ def _zero_or_one_of(argument: str) -> Rule:
         found = {item.get(key) for item in items or ()}
         return [member for member in members if member in found]
 
-    def find(site: Site) -> Errors:
+    def find(site: ValidatedField) -> Errors:
         found = present(site.value)
         if len(found) <= 1 or found == present(site.old):
             return []
@@ -165,15 +165,15 @@ def _zero_or_one_of(argument: str) -> Rule:
         text = f"must specify at most one of: {allowed}"
         return [invalid(site.path, f"{{{shown}}}", text, origin=ZERO_OR_ONE)]
 
-    return Rule(INVALID, ZERO_OR_ONE, find)
+    return DeclaredRule(INVALID, ZERO_OR_ONE, find)
 
 
-def _member(argument: str) -> Rule:
+def _member(argument: str) -> DeclaredRule:
     where, _, effect = argument.partition(",")
     discriminator, _, named = where.partition(":")
     is_wanted = effect == "required"
 
-    def find(site: Site) -> Errors:
+    def find(site: ValidatedField) -> Errors:
         is_there = site.value is not None
         if is_there is is_wanted or site.owner.get(discriminator) != named:
             return []
@@ -183,10 +183,10 @@ def _member(argument: str) -> Rule:
         return [required(site.path) if is_wanted else forbidden(site.path)]
 
     reason = "FieldValueRequired" if is_wanted else "FieldValueForbidden"
-    return Rule(reason, "", find, is_of_owner=True)
+    return DeclaredRule(reason, "", find, is_of_owner=True)
 
 
-_MARKERS: Final[dict[str, Callable[[str], Rule]]] = {
+_MARKERS: Final[dict[str, Callable[[str], DeclaredRule]]] = {
     "required": _required,
     "immutable": _immutable,
     "minimum": _minimum,
@@ -197,6 +197,6 @@ _MARKERS: Final[dict[str, Callable[[str], Rule]]] = {
 }
 
 
-def covers(rule: Rule, error: FieldError) -> bool:
+def covers(rule: DeclaredRule, error: FieldError) -> bool:
     """Tells whether an error is one that a rule of the same field looks for."""
     return rule.reason == error.reason and (error.reason != INVALID or rule.origin == error.origin)

@@ -13,7 +13,14 @@ from typing import Any, Final
 import orjson
 
 from apiserver.field_errors import Errors, FieldError
-from apiserver.validation.declarative.markers import Rule, Site, Where, covers, is_same, rule_of
+from apiserver.validation.declarative.markers import (
+    DeclaredRule,
+    ValidatedField,
+    Where,
+    covers,
+    is_same,
+    rule_of,
+)
 from apiserver.vocabulary import Document
 
 _INDEX: Final = re.compile(r"\[\d+\]")
@@ -31,7 +38,7 @@ class _Field:
     name: str
     is_pointer: bool = False
     is_list: bool = False
-    rules: list[Rule] = field(default_factory=list)
+    rules: list[DeclaredRule] = field(default_factory=list)
     below: dict[str, _Field] = field(default_factory=dict)
 
 
@@ -42,14 +49,14 @@ class DeclaredRules:
         """lines: of a type in migrated.txt: the path of a field, and its markers, first those that end."""
         self._fields: dict[str, _Field] = {}
         # By the path of a field, as migrated.txt has it, without question marks.
-        self._by_path: dict[str, list[Rule]] = {}
+        self._by_path: dict[str, list[DeclaredRule]] = {}
         for line in lines:
             path, *markers = line.split()
             rules = list(map(rule_of, markers))
             self._add(path, rules)
             self._by_path.setdefault(path.replace(_POINTER, ""), []).extend(rules)
 
-    def _add(self, path: str, rules: Sequence[Rule]) -> None:
+    def _add(self, path: str, rules: Sequence[DeclaredRule]) -> None:
         below, *steps = self._fields, *path.split(".")
         for step in steps:
             name = step.removesuffix(_EACH).removesuffix(_POINTER)
@@ -80,10 +87,10 @@ def _check_object(
     for each in fields.values():
         value = new.get(each.name)
         before = None if old is None else old.get(each.name)
-        _check_field(each, Site((where, each.name), value, before, new, old), found)
+        _check_field(each, ValidatedField((where, each.name), value, before, new, old), found)
 
 
-def _check_field(declared: _Field, site: Site, found: Errors) -> None:
+def _check_field(declared: _Field, site: ValidatedField, found: Errors) -> None:
     is_as_before = site.old_owner is not None and is_same(site.value, site.old)
     ended = False
     for rule in declared.rules:
@@ -106,7 +113,7 @@ def _check_field(declared: _Field, site: Site, found: Errors) -> None:
         _check_object(below, site.where, value or {}, before, found)
 
 
-def _new_items(site: Site) -> Iterator[tuple[int, Any]]:
+def _new_items(site: ValidatedField) -> Iterator[tuple[int, Any]]:
     """Returns the items of a list that it did not have before, wherever they were, with their indexes."""
     known = {orjson.dumps(item, option=orjson.OPT_SORT_KEYS) for item in site.old or ()}
     for index, item in enumerate(site.value or ()):

@@ -6,7 +6,7 @@ from typing import Final
 
 import orjson
 
-from apiserver.admission.webhooks.admission_reviews import Answer, InvalidAnswer, operations, read
+from apiserver.admission.webhooks.admission_reviews import InvalidAnswer, ReviewResponse, operations, read
 from apiserver.webhooks.http_answers import AnswerReader, AnswerTooLong, MalformedAnswer
 from apiserver.wire import json_text
 from tests.fuzz.target import fuzzer
@@ -76,7 +76,7 @@ def reviews(data: bytes) -> None:
                 found = read(review, "admission.k8s.io", version, "u", may_patch=may_patch)
             except InvalidAnswer:
                 continue
-            assert isinstance(found, Answer)
+            assert isinstance(found, ReviewResponse)
             assert may_patch or not found.patch
             try:
                 assert isinstance(operations(found), list)

@@ -15,7 +15,7 @@ from storage.encryption.configuration import (
     Keys,
     NoEncryption,
     Provider,
-    Rule,
+    ResourceProviders,
 )
 from storage.encryption.encryption import Encryption, build_chains
 
@@ -37,7 +37,7 @@ class Observed:
 
 
 def chain(*providers: Provider, observed: Observed | None = None) -> Chain:
-    rule = Rule((("", "secrets"),), providers)
+    rule = ResourceProviders((("", "secrets"),), providers)
     chains = build_chains(EncryptionConfiguration((rule,), ""), {}, observed or Observed())
     found = Encryption("/registry", chains).chain_of(KEY)
     assert found is not None
@@ -142,10 +142,12 @@ def test_each_key_is_counted() -> None:
 
 RULES: Final = EncryptionConfiguration(
     (
-        Rule((("", "secrets"), ("example.com", ANY)), (Keys("aesgcm", (Key("one", b"1" * 32),)),)),
-        Rule((("apps", "deployments"),), (Keys("aesgcm", (Key("two", b"2" * 32),)),)),
-        Rule((("apps", ANY), ("", ANY)), (Keys("aesgcm", (Key("three", b"3" * 32),)),)),
-        Rule(((ANY, ANY),), (Keys("aesgcm", (Key("four", b"4" * 32),)),)),
+        ResourceProviders(
+            (("", "secrets"), ("example.com", ANY)), (Keys("aesgcm", (Key("one", b"1" * 32),)),)
+        ),
+        ResourceProviders((("apps", "deployments"),), (Keys("aesgcm", (Key("two", b"2" * 32),)),)),
+        ResourceProviders((("apps", ANY), ("", ANY)), (Keys("aesgcm", (Key("three", b"3" * 32),)),)),
+        ResourceProviders(((ANY, ANY),), (Keys("aesgcm", (Key("four", b"4" * 32),)),)),
     ),
     "",
 )

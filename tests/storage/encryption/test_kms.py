@@ -29,7 +29,7 @@ from storage.encryption.kms import (
     KmsProvider,
     KmsUnhealthy,
 )
-from storage.encryption.kms_client import KmsClient, PluginFailed, PluginStatus, Sealed
+from storage.encryption.kms_client import EncryptedKey, KmsClient, PluginFailed, PluginStatus
 from tests.support.kms_plugin import STATE, handlers
 
 WHERE: Final = b"/registry/core/secrets/default/a"
@@ -59,12 +59,12 @@ class FakePlugin:
         await self.answers.wait()
         return self.found
 
-    async def encrypt(self, plaintext: bytes, uid: str) -> Sealed:
+    async def encrypt(self, plaintext: bytes, uid: str) -> EncryptedKey:
         self._called("encrypt")
         key_id = self.seals_with or self.found.key_id
-        return Sealed(key_id.encode() + b":" + plaintext, key_id, self.annotations)
+        return EncryptedKey(key_id.encode() + b":" + plaintext, key_id, self.annotations)
 
-    async def decrypt(self, sealed: Sealed, uid: str) -> bytes:
+    async def decrypt(self, sealed: EncryptedKey, uid: str) -> bytes:
         self._called("decrypt")
         await asyncio.sleep(0)
         await self.answers.wait()
@@ -497,7 +497,7 @@ async def test_an_answer_that_is_no_message_is_a_failed_call(tmp_path: Path) -> 
         calls: dict[str, Callable[[], Awaitable[object]]] = {
             "Status": client.status,
             "Encrypt": lambda: client.encrypt(b"key", "uid"),
-            "Decrypt": lambda: client.decrypt(Sealed(b"key", "key-1", {}), "uid"),
+            "Decrypt": lambda: client.decrypt(EncryptedKey(b"key", "key-1", {}), "uid"),
         }
         for method, call in calls.items():
             with pytest.raises(PluginFailed, match=r"^rpc error: code = Internal desc = ") as raised:

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from storage.embedded import EmbeddedStore
-from storage.encryption.chains import Chain, Decrypted, KeyNeeded, Member
+from storage.encryption.chains import Chain, Decrypted, KeyNeeded, PrefixedTransformer
 from storage.encryption.ciphers import Undecryptable
 from storage.encryption.configuration import (
     EncryptionConfiguration,
@@ -19,7 +19,7 @@ from storage.encryption.configuration import (
     Keys,
     NoEncryption,
     Provider,
-    Rule,
+    ResourceProviders,
 )
 from storage.encryption.encryption import Chains, Encryption, build_chains
 from storage.encryption.store import LARGE_BYTES, EncryptedStorage
@@ -34,7 +34,7 @@ NEW: Final = Keys("secretbox", (Key("new", b"n" * 32),))
 
 
 def chains(*providers: Provider) -> Chains:
-    rule = Rule((("", "secrets"),), providers)
+    rule = ResourceProviders((("", "secrets"),), providers)
     return build_chains(EncryptionConfiguration((rule,), ""), {}, lambda *_: None)
 
 
@@ -196,7 +196,7 @@ class SlowPlugin:
 async def test_a_plugin_that_hangs_does_not_hold_up_what_else_happens(encrypted: Encrypted) -> None:
     """Whatever happens in the store comes by one watch."""
     plugin, is_late_key_here = SlowPlugin(), asyncio.Event()
-    chain = Chain([Member(b"k8s:enc:kms:v2:slow:", plugin)], "", lambda *_: None)
+    chain = Chain([PrefixedTransformer(b"k8s:enc:kms:v2:slow:", plugin)], "", lambda *_: None)
     encryption = Encryption("/registry", {("", "secrets"): chain})
     store = EncryptedStorage(encrypted.raw, encryption, is_late_key_here.set, watch_waits_for_key_s=0.05)
     watch = store.watch(prefix_range("/registry/"), after=0)
@@ -236,7 +236,7 @@ class Watched:
     def __init__(self, raw: Storage) -> None:
         self.raw = raw
         self.plugin = SlowPlugin()
-        chain = Chain([Member(b"k8s:enc:kms:v2:slow:", self.plugin)], "", lambda *_: None)
+        chain = Chain([PrefixedTransformer(b"k8s:enc:kms:v2:slow:", self.plugin)], "", lambda *_: None)
         encryption = Encryption("/registry", {("", "secrets"): chain})
         self.store = EncryptedStorage(raw, encryption, watch_waits_for_key_s=0.01)
 
@@ -340,7 +340,11 @@ async def test_a_read_that_began_before_a_reload_ends_by_the_new_configuration(e
     new.keys.add(b"key")
 
     def chains_of(plugin: SlowPlugin) -> Chains:
-        return {("", "secrets"): Chain([Member(b"k8s:enc:kms:v2:slow:", plugin)], "", lambda *_: None)}
+        return {
+            ("", "secrets"): Chain(
+                [PrefixedTransformer(b"k8s:enc:kms:v2:slow:", plugin)], "", lambda *_: None
+            )
+        }
 
     cases: list[tuple[Chains, bytes]] = [(chains_of(new), b"one"), ({}, b"")]
     for reloaded, value in cases:

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 from cryptography import x509
 
-from apiserver.aggregation.extension_client import ExtensionClient, ExtensionFailed, Question
+from apiserver.aggregation.extension_client import ExtensionClient, ExtensionFailed, ExtensionRequest
 from apiserver.aggregation.remote_versions import RemoteVersion, ServiceReference
 from apiserver.vocabulary import Document, GroupVersion
 from tests.support.authority import Authority
@@ -76,5 +76,5 @@ async def test_the_flag_is_told_that_denies_an_address(tmp_path: Path) -> None:
     shown_by_it = (own.certificate.read_bytes(), own.key.read_bytes())
     client = ExtensionClient(OneService(), shown_by_it, [ipaddress.ip_network("198.51.100.0/24")])
     with pytest.raises(ExtensionFailed, match=r"198\.51\.100\.9: address is denied by --proxy-deny-cidrs"):
-        await client.ask(VERSION, Question(path="/apis", bytes_max=1, timeout_s=WITHIN_S))
+        await client.ask(VERSION, ExtensionRequest(path="/apis", bytes_max=1, timeout_s=WITHIN_S))
     await client.close()

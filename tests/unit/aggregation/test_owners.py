@@ -7,9 +7,9 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from apiserver.aggregation.extension_client import Answer
+from apiserver.aggregation.extension_client import ExtensionResponse
 from apiserver.aggregation.owners import state_in
-from apiserver.controllers.garbage_collector.owners_elsewhere import NamedOwner
+from apiserver.controllers.garbage_collector.remote_owner_resolver import NamedOwner
 from apiserver.controllers.garbage_collector.rules import OwnerState
 
 OWNER: Final = NamedOwner("g/v1", "Widget", "n", "w", "u")
@@ -29,7 +29,7 @@ STATES: Final[dict[str, tuple[int, Any, OwnerState]]] = {
 
 @pytest.mark.parametrize(("status", "document", "state"), STATES.values(), ids=STATES)
 def test_what_an_answer_says(status: int, document: Any, state: OwnerState) -> None:
-    assert state_in(Answer("https://x", status, {}, orjson.dumps(document)), OWNER) is state
+    assert state_in(ExtensionResponse("https://x", status, {}, orjson.dumps(document)), OWNER) is state
 
 
 NOTHING: Final[dict[str, tuple[int, bytes]]] = {
@@ -51,4 +51,4 @@ NOTHING: Final[dict[str, tuple[int, bytes]]] = {
 @pytest.mark.parametrize(("status", "body"), NOTHING.values(), ids=NOTHING)
 def test_what_says_nothing(status: int, body: bytes) -> None:
     with pytest.raises(ValueError, match=r"\S"):
-        state_in(Answer("https://x", status, {}, body), OWNER)
+        state_in(ExtensionResponse("https://x", status, {}, body), OWNER)

@@ -15,7 +15,7 @@ from apiserver.audit.policy import (
     PANIC,
     REQUEST_RECEIVED,
     RESPONSE_STARTED,
-    Level,
+    AuditLevel,
     Policy,
     RequestConfig,
 )
@@ -120,7 +120,7 @@ MATCHES: Final[dict[str, tuple[dict[str, Any], str, str, bool]]] = {
 def test_what_a_rule_matches(rule: dict[str, Any], method: str, path: str, matches: bool) -> None:
     policy = policy_of({"level": "Request", **rule})
     for _ in ("found", "remembered"):
-        expected = Level.REQUEST if matches else Level.NONE
+        expected = AuditLevel.REQUEST if matches else AuditLevel.NONE
         assert config_of(policy, method, path).level is expected
 
 
@@ -141,8 +141,8 @@ def test_the_first_rule_that_matches_decides() -> None:
 
 def test_a_rule_about_users_does_not_match_one_that_is_not_known() -> None:
     policy = policy_of({"level": "Request", "users": ["", "bob"]}, {"level": "Metadata"})
-    assert config_of(policy, "GET", POD, None).level is Level.METADATA
-    assert config_of(policy, "GET", POD, BOB).level is Level.REQUEST
+    assert config_of(policy, "GET", POD, None).level is AuditLevel.METADATA
+    assert config_of(policy, "GET", POD, BOB).level is AuditLevel.REQUEST
 
 
 def test_stages_are_omitted_by_the_policy_and_by_the_rule() -> None:
@@ -262,7 +262,7 @@ def test_what_a_policy_does_not_know_is_ignored_and_told(
     content = orjson.dumps({**HEAD, **fields, "rules": [{"level": "Request", **rule}]})
     policy, warning = read_policy(content, Brand())
     assert warning.startswith(f"{_LENIENT}{told}")
-    assert config_of(policy, "GET", POD).level is Level.REQUEST
+    assert config_of(policy, "GET", POD).level is AuditLevel.REQUEST
 
 
 def test_of_fields_that_are_there_twice_the_last_counts() -> None:
@@ -270,7 +270,7 @@ def test_of_fields_that_are_there_twice_the_last_counts() -> None:
     policy, warning = read_policy(content, Brand())
     assert warning.startswith(_LENIENT)
     assert "level" in warning
-    assert config_of(policy, "GET", POD).level is Level.REQUEST
+    assert config_of(policy, "GET", POD).level is AuditLevel.REQUEST
 
 
 def test_of_a_policy_that_is_right_nothing_is_told() -> None:

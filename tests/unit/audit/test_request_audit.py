@@ -19,7 +19,7 @@ from apiserver.audit.policy import (
     REQUEST_RECEIVED,
     RESPONSE_COMPLETE,
     RESPONSE_STARTED,
-    Level,
+    AuditLevel,
     RequestConfig,
     Stage,
 )
@@ -27,9 +27,9 @@ from apiserver.audit.request_audit import (
     OBJECT_BYTES_MAX,
     AnnotationKeys,
     AuditTarget,
-    Recording,
+    ByteBudget,
+    RecordingContext,
     RequestAudit,
-    Room,
     caller_of,
     source_ips,
     without_managed_fields,
@@ -43,8 +43,10 @@ LATER: Final = 1_700_000_001_500_000_000
 EVE: Final = UserInfo("eve", ("dev",), "u-1", (("scopes", ("a", "b")),))
 
 
-def audit_of(level: Level = Level.METADATA, *, user: UserInfo | None = EVE, **config: Any) -> RequestAudit:
-    audit = RequestAudit(RECEIVED, Recording(KEYS))
+def audit_of(
+    level: AuditLevel = AuditLevel.METADATA, *, user: UserInfo | None = EVE, **config: Any
+) -> RequestAudit:
+    audit = RequestAudit(RECEIVED, RecordingContext(KEYS))
     caller = caller_of(user, "10.0.0.1, x", "10.0.0.1", "127.0.0.1", "curl/8")
     reference = ObjectReference("pods", "a", "", "", "", "v1", "", "status")
     config_ = RequestConfig(level, **config)
@@ -67,7 +69,7 @@ def test_all_that_an_event_says_in_its_order() -> None:
     audit.decision = True, "because"
     audit.annotate("z", "1")
     audit.annotate("z", "2")
-    audit.annotate("of requests", "x", Level.REQUEST)
+    audit.annotate("of requests", "x", AuditLevel.REQUEST)
     found = document(audit)
     assert found == {
         "level": "Metadata",
@@ -116,8 +118,8 @@ def test_all_that_an_event_says_in_its_order() -> None:
 
 def test_the_events_of_most_requests_are_made_when_they_are_written_and_are_the_same() -> None:
     for user, reference in ((EVE, ObjectReference("pods", "a", "p")), (UserInfo("\udcfe"), None)):
-        audit = RequestAudit(RECEIVED, Recording(KEYS))
-        target = AuditTarget.of(RequestConfig(Level.METADATA), "/\udcfd", "get", reference)
+        audit = RequestAudit(RECEIVED, RecordingContext(KEYS))
+        target = AuditTarget.of(RequestConfig(AuditLevel.METADATA), "/\udcfd", "get", reference)
         audit.begin("\udcff", target, caller_of(user, "", "", "127.0.0.1", "curl/8"))
         assert audit.received() == audit.event(REQUEST_RECEIVED, LATER)
         audit.decision, audit.completed_at_ns, audit.code = (True, "because"), LATER, 201
@@ -185,14 +187,14 @@ def test_a_panic_does_not_tell_what_has_gone_wrong() -> None:
 
 
 LEVELS: Final = {
-    Level.METADATA: (False, False),
-    Level.REQUEST: (True, False),
-    Level.REQUEST_RESPONSE: (True, True),
+    AuditLevel.METADATA: (False, False),
+    AuditLevel.REQUEST: (True, False),
+    AuditLevel.REQUEST_RESPONSE: (True, True),
 }
 
 
 @pytest.mark.parametrize(("level", "wanted"), LEVELS.items(), ids=["Metadata", "Request", "RequestResponse"])
-def test_objects_are_put_in_as_they_came(level: Level, wanted: tuple[bool, bool]) -> None:
+def test_objects_are_put_in_as_they_came(level: AuditLevel, wanted: tuple[bool, bool]) -> None:
     audit = audit_of(level)
     assert (audit.wants_request, audit.wants_response) == wanted
     if audit.wants_request:
@@ -207,7 +209,7 @@ def test_objects_are_put_in_as_they_came(level: Level, wanted: tuple[bool, bool]
 
 
 def test_an_object_that_is_too_large_is_left_out() -> None:
-    audit = audit_of(Level.REQUEST_RESPONSE)
+    audit = audit_of(AuditLevel.REQUEST_RESPONSE)
     audit.record_response(iter([b"[", b" " * OBJECT_BYTES_MAX, b"]"]))
     found = document(audit)
     assert "responseObject" not in found
@@ -215,14 +217,14 @@ def test_an_object_that_is_too_large_is_left_out() -> None:
 
 
 def test_an_object_that_was_not_encoded_to_its_end_is_not_recorded() -> None:
-    audit = audit_of(Level.REQUEST_RESPONSE)
+    audit = audit_of(AuditLevel.REQUEST_RESPONSE)
     audit.add_to_response(b'{"items":[')
     assert "responseObject" not in document(audit)
 
 
 def test_objects_that_are_recorded_at_the_same_time_share_room() -> None:
-    room = Room(20)
-    first, second = (RequestAudit(RECEIVED, Recording(KEYS, room)) for _ in range(2))
+    room = ByteBudget(20)
+    first, second = (RequestAudit(RECEIVED, RecordingContext(KEYS, room)) for _ in range(2))
     first.record_response([b"x" * 15])
     second.record_response([b"x" * 3, b"x" * 3])
     assert room.held == 15
@@ -235,7 +237,7 @@ def test_objects_that_are_recorded_at_the_same_time_share_room() -> None:
 
 
 def test_a_truncated_event_has_no_objects_and_says_so() -> None:
-    audit = audit_of(Level.REQUEST_RESPONSE)
+    audit = audit_of(AuditLevel.REQUEST_RESPONSE)
     audit.record_request(b"{}")
     audit.record_response([b"{}"])
     audit.decision = False, ""
@@ -296,9 +298,9 @@ def test_where_a_request_comes_from(headers: tuple[str, str, str], expected: lis
 
 
 def test_texts_that_are_no_unicode_and_long_user_agents() -> None:
-    audit = RequestAudit(RECEIVED, Recording(KEYS))
+    audit = RequestAudit(RECEIVED, RecordingContext(KEYS))
     caller = caller_of(UserInfo("\udcfe"), "", "", "", "x" * 2000)
-    audit.begin("\udcff", AuditTarget.of(RequestConfig(Level.METADATA), "/\udcfd", "get", None), caller)
+    audit.begin("\udcff", AuditTarget.of(RequestConfig(AuditLevel.METADATA), "/\udcfd", "get", None), caller)
     found = document(audit)
     assert (found["auditID"], found["requestURI"], found["user"]) == ("?", "/?", {"username": "?"})
     assert found["userAgent"] == "x" * 1024 + "...TRUNCATED"
@@ -329,7 +331,7 @@ def _forbid(audit: RequestAudit, reason: str) -> None:
 CHOSEN: Final[dict[str, Callable[[RequestAudit, str], object]]] = {
     "the name in a body": lambda audit, text: audit.refer_to({"name": text}),
     "the name in a path": lambda audit, text: AuditTarget.of(
-        RequestConfig(Level.METADATA), "/", "get", ObjectReference("pods", "b", text)
+        RequestConfig(AuditLevel.METADATA), "/", "get", ObjectReference("pods", "b", text)
     ),
     "the user": lambda audit, text: caller_of(UserInfo(text), "", "", "", ""),
     "the impersonated user": lambda audit, text: audit.impersonate(UserInfo("a", (), "", (("b", (text,)),))),

@@ -14,8 +14,8 @@ import pytest
 from apiserver.audit.events import Event, size_of, without_objects
 from apiserver.audit_backends.backends import Backend, Backends, TruncatingBackend
 from apiserver.audit_backends.batches import HELD_BYTES_MAX, Batches, Throttle
+from apiserver.audit_backends.dropped_events import DroppedEvents
 from apiserver.audit_backends.log_backend import TURNS_MAX, LogBackend, WriterThread
-from apiserver.audit_backends.losses import Losses
 from apiserver.audit_backends.options import DeliveryOptions, TruncateOptions
 from apiserver.audit_backends.webhook_backend import WebhookBackend
 from apiserver.metrics.audit import AuditMetrics
@@ -225,7 +225,7 @@ async def test_what_a_disk_does_not_take_until_the_server_has_stopped_is_lost(mo
 
 def test_what_goes_on_is_said_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     times, metrics = [0.0, 1.0, 59.9, 60.0, 61.0], AuditMetrics()
-    losses = Losses("log", metrics, iter(times).__next__)
+    losses = DroppedEvents("log", metrics, iter(times).__next__)
     for _ in times:
         losses.lost(2, "a\nb")
     assert metrics.lost == {"log": 10}
@@ -259,7 +259,7 @@ def hold(buffer: Batches, event: Event) -> None:
 
 def batches(found: Deliveries, metrics: AuditMetrics, options: DeliveryOptions, **more: int) -> Batches:
     limits = {"deliveries_max": 2, "batch_bytes_max": 10_000, **more}
-    return Batches(options, found, Losses("buffered", metrics), **limits)
+    return Batches(options, found, DroppedEvents("buffered", metrics), **limits)
 
 
 async def test_a_batch_is_sent_when_it_is_full_or_its_first_event_has_waited() -> None:

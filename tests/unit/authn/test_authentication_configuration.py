@@ -16,9 +16,9 @@ import pytest
 from apiserver.authn.authentication_configuration import (
     ISSUERS_MAX,
     AuthenticationConfiguration,
+    ClaimMapping,
     Issuer,
     JwtAuthenticatorConfiguration,
-    Mapping,
     of_flags,
     parse,
 )
@@ -65,7 +65,10 @@ def jwt(**fields: Any) -> bytes:
 def test_the_versions_that_are_read(version: str) -> None:
     content = file(lambda document: document.update(apiVersion=f"apiserver.config.k8s.io/{version}"))
     (found,) = read(content).jwt
-    assert (found.issuer, found.username) == (Issuer("https://issuer.example", ("client",)), Mapping("sub"))
+    assert (found.issuer, found.username) == (
+        Issuer("https://issuer.example", ("client",)),
+        ClaimMapping("sub"),
+    )
 
 
 def test_no_issuer_at_all_is_allowed() -> None:
@@ -424,11 +427,11 @@ def test_payloads_that_are_no_claims(payload: bytes) -> None:
 # ---- flags
 
 
-def flags(username: Mapping) -> JwtAuthenticatorConfiguration:
+def flags(username: ClaimMapping) -> JwtAuthenticatorConfiguration:
     found = of_flags(
         Issuer("https://issuer.example", ("client",)),
         username=username,
-        groups=Mapping("groups", "g:"),
+        groups=ClaimMapping("groups", "g:"),
         required_claims=(("a", "b"),),
         algorithms=("ES256",),
         disallowed_issuers=(OWN,),
@@ -439,15 +442,15 @@ def flags(username: Mapping) -> JwtAuthenticatorConfiguration:
 
 # https://kubernetes.io/docs/reference/access-authn-authz/authentication/#configuring-the-api-server
 PREFIXES: Final = {
-    "none for the subject": (Mapping("sub"), "https://issuer.example#"),
-    "none for the email": (Mapping("email"), ""),
-    "one": (Mapping("email", "p:"), "p:"),
-    "a minus sign": (Mapping("sub", "-"), ""),
+    "none for the subject": (ClaimMapping("sub"), "https://issuer.example#"),
+    "none for the email": (ClaimMapping("email"), ""),
+    "one": (ClaimMapping("email", "p:"), "p:"),
+    "a minus sign": (ClaimMapping("sub", "-"), ""),
 }
 
 
 @pytest.mark.parametrize(("mapping", "prefix"), PREFIXES.values(), ids=PREFIXES)
-def test_prefixes_of_names_that_flags_set(mapping: Mapping, prefix: str) -> None:
+def test_prefixes_of_names_that_flags_set(mapping: ClaimMapping, prefix: str) -> None:
     found = flags(mapping)
     assert (found.username.prefix, found.algorithms, found.required_claims) == (
         prefix,

@@ -12,9 +12,9 @@ import pytest
 
 from apiserver.authn.authentication_configuration import (
     AuthenticationConfiguration,
+    ClaimMapping,
     Issuer,
     JwtAuthenticatorConfiguration,
-    Mapping,
 )
 from apiserver.authn.configured_issuers import ConfiguredIssuers
 from apiserver.authn.identity_provider import (
@@ -204,7 +204,7 @@ def test_keys_that_can_verify_tokens(keys: Any, count: int) -> None:
 
 def of_issuers(*issuers: Issuer) -> AuthenticationConfiguration:
     return AuthenticationConfiguration(
-        tuple(JwtAuthenticatorConfiguration(each, Mapping("sub")) for each in issuers)
+        tuple(JwtAuthenticatorConfiguration(each, ClaimMapping("sub")) for each in issuers)
     )
 
 

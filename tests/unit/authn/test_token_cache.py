@@ -9,27 +9,27 @@ from typing import Final
 import pytest
 
 from apiserver.authn.chain import Identity
-from apiserver.authn.token_cache import ENTRIES_MAX, KEPT_LENGTH_MAX, LOOKUPS_MAX, Answer, TokenCache
+from apiserver.authn.token_cache import ENTRIES_MAX, KEPT_LENGTH_MAX, LOOKUPS_MAX, TokenCache, TokenResult
 from apiserver.errors import ServiceUnavailable, TooManyRequests, Unauthorized
 from apiserver.vocabulary import UserInfo
 
 TTL_S: Final = 10.0
 ALICE: Final = Identity(UserInfo("alice"), ("a",))
-KNOWN: Final = Answer(ALICE)
-UNKNOWN: Final = Answer(None)
+KNOWN: Final = TokenResult(ALICE)
+UNKNOWN: Final = TokenResult(None)
 
 
 class Others:
     """Those who are asked, and a clock."""
 
-    def __init__(self, answer: Answer | Exception = KNOWN) -> None:
+    def __init__(self, answer: TokenResult | Exception = KNOWN) -> None:
         self.answer = answer
         self.asked: list[tuple[str, tuple[str, ...]]] = []
         self.is_open = asyncio.Event()
         self.is_open.set()
         self.now = 1000.0
 
-    async def look_up(self, token: str, audiences: Sequence[str]) -> Answer:
+    async def look_up(self, token: str, audiences: Sequence[str]) -> TokenResult:
         self.asked.append((token, tuple(audiences)))
         await self.is_open.wait()
         if isinstance(self.answer, Exception):
@@ -65,16 +65,16 @@ async def test_an_answer_counts_for_a_while() -> None:
 
 
 # Whether the second of two questions is answered from memory.
-KEPT: Final[dict[str, tuple[Answer | Exception, float, bool]]] = {
+KEPT: Final[dict[str, tuple[TokenResult | Exception, float, bool]]] = {
     "a user": (KNOWN, 0.0, True),
-    "a user until the token expires": (Answer(ALICE, expires_at=1000.0), 0.0, False),
+    "a user until the token expires": (TokenResult(ALICE, expires_at=1000.0), 0.0, False),
     "nobody, if that is kept": (UNKNOWN, TTL_S, True),
     "nobody, if that is not kept": (UNKNOWN, 0.0, False),
-    "an error that is kept": (Answer(None, "why"), TTL_S, True),
-    "an error": (Answer(None, "why", is_kept=False), TTL_S, False),
+    "an error that is kept": (TokenResult(None, "why"), TTL_S, True),
+    "an error": (TokenResult(None, "why", is_kept=False), TTL_S, False),
     "a failure": (ServiceUnavailable("away"), TTL_S, False),
     "a user with ever so many groups": (
-        Answer(Identity(UserInfo("a", ("x" * KEPT_LENGTH_MAX,)), ("a",))),
+        TokenResult(Identity(UserInfo("a", ("x" * KEPT_LENGTH_MAX,)), ("a",))),
         TTL_S,
         False,
     ),
@@ -82,7 +82,7 @@ KEPT: Final[dict[str, tuple[Answer | Exception, float, bool]]] = {
 
 
 @pytest.mark.parametrize(("answer", "failure_ttl_s", "is_kept"), KEPT.values(), ids=KEPT)
-async def test_what_is_kept(answer: Answer | Exception, failure_ttl_s: float, is_kept: bool) -> None:
+async def test_what_is_kept(answer: TokenResult | Exception, failure_ttl_s: float, is_kept: bool) -> None:
     others = Others(answer)
     cache = others.cache(failure_ttl_s)
     for _ in range(2):

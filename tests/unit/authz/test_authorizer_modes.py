@@ -13,7 +13,7 @@ from apiserver.authz.attributes import (
     AuthorizationChain,
     Authorizer,
     Decision,
-    Undecided,
+    PendingDecision,
     Verdict,
     forbidden,
 )
@@ -152,7 +152,7 @@ def says_later(verdict: Verdict) -> Authorizer:
         await asyncio.sleep(0)
         return verdict
 
-    return lambda attributes: Undecided(decide)
+    return lambda attributes: PendingDecision(decide)
 
 
 DENY: Final = Verdict(Decision.DENY, "not on Sundays")

@@ -18,8 +18,8 @@ from apiserver.catalogue.builtin_type import CORE, BuiltinType
 from apiserver.catalogue.gated_fields import (
     POD_SPECS,
     DisabledFields,
-    Rule,
-    Step,
+    GatedFieldRule,
+    PathStep,
     definitions,
     disabled_by,
     gate_names,
@@ -52,7 +52,7 @@ def schema_of(definition: str, minor: int) -> Schema:
     return BuiltinSchemas((1, minor)).get(definition)
 
 
-def sample(definition: str, path: tuple[Step, ...]) -> Document:
+def sample(definition: str, path: tuple[PathStep, ...]) -> Document:
     """An object of a kind that has nothing but the field at a path, as one of the newest releases has it."""
     try:
         return with_field(schema_of(definition, NEWEST_MINOR), path)
@@ -60,7 +60,7 @@ def sample(definition: str, path: tuple[Step, ...]) -> Document:
         return with_field(schema_of(definition, DEFAULT_MINOR), path)
 
 
-def with_field(schema: Schema, path: tuple[Step, ...]) -> Document:
+def with_field(schema: Schema, path: tuple[PathStep, ...]) -> Document:
     """An object that has nothing but the field at a path."""
     step, *rest = path
     below = schema.fields[step.name]
@@ -73,14 +73,14 @@ def with_field(schema: Schema, path: tuple[Step, ...]) -> Document:
     return {step.name: [value] if step.each == "[]" else {"key": value} if step.each == "{}" else value}
 
 
-def value_of(schema: Schema, step: Step) -> Any:
+def value_of(schema: Schema, step: PathStep) -> Any:
     if step.field is not None:
         return {step.field: step.equals or value_of(schema.fields[step.field], step._replace(field=None))}
     return SCALARS.get(schema.kind, ["x"] if schema.kind is Kind.LIST else {})
 
 
 @EACH_RULE
-def test_a_new_object_loses_the_fields(definition: str, rule: Rule) -> None:
+def test_a_new_object_loses_the_fields(definition: str, rule: GatedFieldRule) -> None:
     fields = DisabledFields([rule])
     for path in rule.paths:
         written = {"metadata": {"name": "x"}, **sample(definition, path)}
@@ -94,7 +94,7 @@ def test_a_new_object_loses_the_fields(definition: str, rule: Rule) -> None:
 
 @EACH_RULE
 def test_an_object_that_has_one_of_the_fields_keeps_them_and_may_change_them(
-    definition: str, rule: Rule
+    definition: str, rule: GatedFieldRule
 ) -> None:
     fields = DisabledFields([rule])
     for path in rule.paths:

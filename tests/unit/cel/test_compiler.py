@@ -28,7 +28,7 @@ from apiserver.cel.values import (
     EvaluationError,
     MapList,
     Message,
-    Optional,
+    OptionalValue,
     SetList,
     Timestamp,
     UInt,
@@ -344,8 +344,8 @@ def test_documents_are_read_as_they_are() -> None:
 HOLDERS: Final[Mapping[str, tuple[Any, str, Any]]] = {
     "a map": ({"a": {"b": 1}}, "d.a.b", 1),
     "a message": (Message(OWNER, {"name": "x"}), "d.name", "x"),
-    "an optional map": (Optional({"a": {"b": 1}}), "d.a.b.value()", 1),
-    "no value": (Optional(has_value=False), "d.a.b.hasValue()", False),
+    "an optional map": (OptionalValue({"a": {"b": 1}}), "d.a.b.value()", 1),
+    "no value": (OptionalValue(has_value=False), "d.a.b.hasValue()", False),
 }
 
 

@@ -25,7 +25,7 @@ from apiserver.cel.values import (
     CostExceeded,
     Duration,
     EvaluationError,
-    Optional,
+    OptionalValue,
     Timestamp,
     UInt,
     type_of,
@@ -101,7 +101,7 @@ def values_of(type_: Type) -> st.SearchStrategy[Any]:
     if type_.kind is TypeKind.LIST:
         return st.lists(values_of(type_.element), max_size=5)
     if type_.kind is TypeKind.OPTIONAL:
-        return st.one_of(st.just(Optional(has_value=False)), values_of(type_.element).map(Optional))
+        return st.one_of(st.just(OptionalValue(has_value=False)), values_of(type_.element).map(OptionalValue))
     return _OPAQUE.get(type_.name, _ANYTHING)
 
 

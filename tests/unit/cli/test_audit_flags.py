@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from apiserver.audit.policy import Level
+from apiserver.audit.policy import AuditLevel
 from apiserver.audit_backends.options import DeliveryOptions, RotationOptions, TruncateOptions
 from apiserver.cli.command_line import parse
 from apiserver.cli.flags import UsageError
@@ -50,7 +50,7 @@ def test_the_policy_that_is_shipped_is_valid() -> None:
         for each in rule.resources
         if {"secrets", "*"} & {*each.resources} and not each.group
     ]
-    assert secrets == [Level.METADATA]
+    assert secrets == [AuditLevel.METADATA]
 
 
 def test_a_deprecated_name_of_a_flag(tmp_path: Path) -> None:

@@ -12,10 +12,10 @@ from apiserver.cli.flags import UsageError
 from apiserver.cli.storage import (
     ATTEMPTS_MAX,
     CONCURRENT_WRITES,
-    Answer,
     Interrupted,
     RewriteFailed,
     Rewriter,
+    ServerResponse,
     resume_hint,
     run,
 )
@@ -51,14 +51,14 @@ class Server:
         self.stale = stale
         self.page = 1_000
         self.patched: list[str] = []
-        self.answers: dict[str, list[Answer]] = {}
+        self.answers: dict[str, list[ServerResponse]] = {}
         self.on_patch: Callable[[str], None] = lambda name: None
 
     def done(self) -> list[str]:
         """The names of what was written."""
         return sorted(path.rpartition("/")[2] for path in self.patched)
 
-    async def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    async def send(self, method: str, target: str, headers: Mapping[str, str], body: bytes) -> ServerResponse:
         url = urlsplit(target)
         if waiting := self.answers.get(url.path):
             return waiting.pop(0)
@@ -67,16 +67,16 @@ class Server:
             name = url.path.rpartition("/")[2]
             self.patched.append(url.path)
             self.on_patch(name)
-            return Answer(200, {"metadata": {"resourceVersion": "2" if name in self.stale else "1"}})
+            return ServerResponse(200, {"metadata": {"resourceVersion": "2" if name in self.stale else "1"}})
         if url.path == "/apis":
             groups = {"example.com": ["v2", "v1"], "metrics.k8s.io": ["v1"], "events.k8s.io": ["v1"]}
-            return Answer(200, {"groups": [_group(name, each) for name, each in groups.items()]})
+            return ServerResponse(200, {"groups": [_group(name, each) for name, each in groups.items()]})
         if url.path == "/apis/apiregistration.k8s.io/v1/apiservices":
             elsewhere = {"group": "metrics.k8s.io", "version": "v1", "service": {"name": "metrics"}}
             here = {"group": "example.com", "version": "v1"}
-            return Answer(200, {"items": [{"spec": elsewhere}, {"spec": here}]})
+            return ServerResponse(200, {"items": [{"spec": elsewhere}, {"spec": here}]})
         if url.path in SERVED:
-            return Answer(200, {"resources": SERVED[url.path]})
+            return ServerResponse(200, {"resources": SERVED[url.path]})
         names = self.names if url.path == "/api/v1/configmaps" else []
         start = int(parse_qs(url.query).get("continue", ["0"])[0])
         end = start + self.page
@@ -85,7 +85,7 @@ class Server:
             for name in names[start:end]
         ]
         more = {"continue": str(end), "remainingItemCount": len(names) - end} if end < len(names) else {}
-        return Answer(200, {"metadata": more, "items": items})
+        return ServerResponse(200, {"metadata": more, "items": items})
 
 
 def _group(name: str, versions: list[str]) -> dict[str, Any]:
@@ -108,8 +108,8 @@ class Run:
         )
 
 
-def failure(status: int, message: str = "no", **more: Any) -> Answer:
-    return Answer(status, {"message": message, **more})
+def failure(status: int, message: str = "no", **more: Any) -> ServerResponse:
+    return ServerResponse(status, {"message": message, **more})
 
 
 async def test_all_that_is_stored_here_is_rewritten() -> None:
@@ -162,13 +162,13 @@ async def test_pages_and_one_that_expires() -> None:
 
 
 BUSY: Final = {
-    "too many requests": Answer(429, {}, retry_after_s=0.0),
+    "too many requests": ServerResponse(429, {}, retry_after_s=0.0),
     "the store is not there": failure(503),
 }
 
 
 @pytest.mark.parametrize("answer", BUSY.values(), ids=BUSY)
-async def test_who_is_busy_is_asked_again(answer: Answer) -> None:
+async def test_who_is_busy_is_asked_again(answer: ServerResponse) -> None:
     server = Server(1)
     server.answers["/api/v1/namespaces/ns/configmaps/c000"] = [answer]
     run_ = Run(server)
@@ -227,11 +227,11 @@ async def test_a_server_that_does_not_respond_is_waited_for_and_not_for_ever() -
     run_ = Run(Server())
     asked: list[str] = []
 
-    async def send(method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    async def send(method: str, target: str, headers: Mapping[str, str], body: bytes) -> ServerResponse:
         asked.append(target)
         if target == "/apis":
             raise RewriteFailed("no answer")
-        return Answer(200, {})
+        return ServerResponse(200, {})
 
     run_.rewriter = Rewriter(
         send, rate=1, tell=run_.told.append, warn=run_.warned.append, retry_first_s=0.001
@@ -246,7 +246,7 @@ async def test_a_server_that_goes_while_objects_are_written() -> None:
     server = Server(count=20)
     run_ = Run(server)
 
-    async def send(method: str, target: str, headers: Mapping[str, str], body: bytes) -> Answer:
+    async def send(method: str, target: str, headers: Mapping[str, str], body: bytes) -> ServerResponse:
         if method == "PATCH":
             raise RewriteFailed("no answer")
         return await server.send(method, target, headers, body)
@@ -337,7 +337,7 @@ MALFORMED: Final[dict[str, tuple[str, Mapping[str, Any]]]] = {
 async def test_answers_that_are_none_end_it(path: str, document: Mapping[str, Any]) -> None:
     """It would seem that all is done, and that an old key may be taken away."""
     server = Server(1)
-    server.answers[path] = [Answer(200, document)]
+    server.answers[path] = [ServerResponse(200, document)]
     with pytest.raises(RewriteFailed) as failed:
         await Run(server).rewriter.run([], "")
     assert str(failed.value) == f"{path}: the server's answer is none that is understood"

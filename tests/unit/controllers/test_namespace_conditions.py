@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.controllers.namespace_conditions import MESSAGE_LENGTH_MAX, Remaining
+from apiserver.controllers.namespace_conditions import MESSAGE_LENGTH_MAX, RemainingContent
 from apiserver.vocabulary import Document
 from tests.support.served import TABLE
 
@@ -76,7 +76,7 @@ CASES: Final[dict[str, tuple[list[tuple[Any, Document]], float, dict[str, tuple[
 def test_a12_what_remains_is_told(
     left: list[tuple[Any, Document]], deleted_for_s: float, expected: dict[str, tuple[str, str]]
 ) -> None:
-    remaining = Remaining()
+    remaining = RemainingContent()
     for resource, document in left:
         remaining.add(resource, document)
     for resource in (CONFIGMAPS, PODS, LEASES):
@@ -90,7 +90,7 @@ def test_a12_what_remains_is_told(
 
 
 def test_a_message_is_bounded() -> None:
-    remaining = Remaining()
+    remaining = RemainingContent()
     assert CONFIGMAPS is not None
     for number in range(1_000):
         remaining.add(CONFIGMAPS, held(f"example.com/{number}-{'x' * 500}"))

@@ -16,7 +16,7 @@ from apiserver.custom_resources.columns import COMPILED_INLINE_MAX
 from apiserver.custom_resources.resources import CustomResourceFactory, DefinedResources
 from apiserver.custom_resources.schemas import DefinitionSource
 from apiserver.custom_resources.version_codec import DefinitionReader
-from apiserver.endpoints.negotiation import Form
+from apiserver.endpoints.negotiation import ResponseForm
 from apiserver.endpoints.representation.form_cache import FormCaches
 from apiserver.endpoints.representation.json_forms import SEGMENT_CELLS_MAX, TableEncoder
 from apiserver.registry.offload import Offload
@@ -77,7 +77,11 @@ def test_rows_of_thousands_of_cells_are_encoded_a_few_at_a_time(columns: int, ob
     """Others have their turns between two slices, be they empty."""
     resource = _with_columns(columns - 1).stored
     encoder = TableEncoder(
-        resource, Brand(), Form(kind="Table", include_object="None"), now=lambda: 0.0, caches=FormCaches()
+        resource,
+        Brand(),
+        ResponseForm(kind="Table", include_object="None"),
+        now=lambda: 0.0,
+        caches=FormCaches(),
     )
     documents = [{"metadata": {"name": f"o{n}"}, "spec": {"n1": n}} for n in range(8)]
     objects = [

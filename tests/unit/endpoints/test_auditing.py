@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from apiserver.audit.events import Render, pieces_of
-from apiserver.audit.policy import Level, Policy, RequestConfig
+from apiserver.audit.policy import AuditLevel, Policy, RequestConfig
 from apiserver.audit.request_audit import RequestAudit
 from apiserver.brand import Brand
 from apiserver.endpoints.api_call import ApiCall
@@ -38,7 +38,9 @@ class Recorded:
     keeps_order: Final = False
 
     def __init__(self, *, reason: str = "", request_object: bytes | None = None) -> None:
-        policy = Policy((), RequestConfig(Level.METADATA if request_object is None else Level.REQUEST))
+        policy = Policy(
+            (), RequestConfig(AuditLevel.METADATA if request_object is None else AuditLevel.REQUEST)
+        )
         self._reason, self._request_object = reason, request_object
         self.audits: list[RequestAudit] = []
         self.metrics = AuditMetrics()
@@ -196,7 +198,7 @@ async def test_what_changes_nothing_waits_for_both_events_with_the_last(
     method: str, path: str, ordered: bool, unordered: bool, keeps_order: bool
 ) -> None:
     backend, begun = Blocking(keeps_order=keeps_order), asyncio.Event()
-    policy = Policy((), RequestConfig(Level.METADATA))
+    policy = Policy((), RequestConfig(AuditLevel.METADATA))
     auditor = Auditor(policy, backend, Brand(), AuditMetrics(), time.time_ns)
 
     async def handle(call: ApiCall) -> None:

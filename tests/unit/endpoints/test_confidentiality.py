@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver import field_errors
-from apiserver.endpoints.confidentiality import Shown, redacted_uri
+from apiserver.endpoints.confidentiality import RedactedError, redacted_uri
 from apiserver.errors import (
     REJECTED,
     ApiError,
@@ -57,8 +57,8 @@ def test_a_value_is_redacted_and_the_rest_stays() -> None:
     assert other.without_value() is other
 
 
-def shown(error: ApiError, has_copied: bool) -> Shown:
-    return Shown(error, GroupKind("", "Secret"), "s", has_copied=has_copied)
+def shown(error: ApiError, has_copied: bool) -> RedactedError:
+    return RedactedError(error, GroupKind("", "Secret"), "s", has_copied=has_copied)
 
 
 def invalid(*fields: str) -> Invalid:

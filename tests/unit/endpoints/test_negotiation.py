@@ -17,8 +17,8 @@ from apiserver.endpoints.negotiation import (
     ACCEPTED_TYPES_MAX,
     FULL,
     INDENTED,
-    Form,
     Negotiator,
+    ResponseForm,
     base_type,
     object_targets,
     stream_types,
@@ -31,7 +31,7 @@ YAML: Final = "application/yaml"
 PROTOBUF: Final = BRAND.protobuf_media_type
 AS_TABLE: Final = "as=Table;g=meta.example.com;v=v1"
 AS_PARTIAL: Final = "as=PartialObjectMetadata;g=meta.example.com;v=v1"
-TABLE: Final = Form(JSON, "Table")
+TABLE: Final = ResponseForm(JSON, "Table")
 
 ACCEPTED: Final = {
     "D01 nothing": ("", FULL),
@@ -41,27 +41,27 @@ ACCEPTED: Final = {
     "JSON": ("application/json", FULL),
     "types have no case": ("Application/JSON", FULL),
     "a parameter that says nothing here": ("application/json; charset=utf-8", FULL),
-    "D02 another type": ("application/yaml", Form(YAML)),
+    "D02 another type": ("application/yaml", ResponseForm(YAML)),
     "D07 a table": (f"application/json;{AS_TABLE}", TABLE),
     "parameters in any order, with spaces": ("application/json; v=v1 ; g=meta.example.com; as=Table", TABLE),
     "parameters in quotes": ('application/json;as="Table";g="meta.example.com";v="v1"', TABLE),
     "names of parameters have no case": ("application/json;AS=Table;G=meta.example.com;V=v1", TABLE),
-    "D12 only metadata": (f"application/json;{AS_PARTIAL}", Form(JSON, "PartialObjectMetadata")),
+    "D12 only metadata": (f"application/json;{AS_PARTIAL}", ResponseForm(JSON, "PartialObjectMetadata")),
     "D12 a list's only metadata": (
         "application/json;as=PartialObjectMetadataList;g=meta.example.com;v=v1",
-        Form(JSON, "PartialObjectMetadataList"),
+        ResponseForm(JSON, "PartialObjectMetadataList"),
     ),
-    "D14 a table of another type": (f"application/yaml;{AS_TABLE}", Form(YAML, "Table")),
+    "D14 a table of another type": (f"application/yaml;{AS_TABLE}", ResponseForm(YAML, "Table")),
     "a table of any type": (f"*/*;{AS_TABLE}", TABLE),
     "D06 a type that is not served falls back": (f"{PROTOBUF}, application/json", FULL),
     "D18 as does a form": ("application/json;as=Table;g=meta.example.com;v=v9, application/json", FULL),
     "a form of the version before": (
         "application/json;as=Table;g=meta.example.com;v=v1beta1, application/json",
-        Form(JSON, "Table", "v1beta1"),
+        ResponseForm(JSON, "Table", "v1beta1"),
     ),
     "without what few look at": (
         "application/json;drop=metadata.managedFields",
-        Form(JSON, drops_managed_fields=True),
+        ResponseForm(JSON, drops_managed_fields=True),
     ),
     "what else might be left out is not": ("application/json;drop=spec", FULL),
     "a stream where nothing is streamed": ("application/json;stream=watch", FULL),
@@ -72,7 +72,7 @@ ACCEPTED: Final = {
     "the version of the kinds that all share": ("application/json;sv=v1", FULL),
     "indented": ("application/json;pretty=1", INDENTED),
     "not indented": ("application/json;pretty=0", FULL),
-    "no other type is indented": ("application/yaml;pretty=1", Form(YAML)),
+    "no other type is indented": ("application/yaml;pretty=1", ResponseForm(YAML)),
     "what kubectl sends": (
         (
             f"application/json;{AS_TABLE},"
@@ -85,7 +85,7 @@ ACCEPTED: Final = {
         TABLE,
     ),
     "D18 a fall-back of less quality": (f"application/json;{AS_TABLE};q=1, application/json;q=0.9", TABLE),
-    "equally good ones in order": ("application/yaml, application/json", Form(YAML)),
+    "equally good ones in order": ("application/yaml, application/json", ResponseForm(YAML)),
     "no quality is the best": ("application/yaml;q=0.9, application/json", FULL),
     "of anything, the server's first": ("text/html, */*;q=0.1", FULL),
     "what browsers send": ("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", FULL),
@@ -94,7 +94,7 @@ ACCEPTED: Final = {
 
 
 @pytest.mark.parametrize(("accept", "form"), ACCEPTED.values(), ids=ACCEPTED)
-def test_the_negotiated_form(accept: str, form: Form) -> None:
+def test_the_negotiated_form(accept: str, form: ResponseForm) -> None:
     assert Negotiator(object_targets(BRAND), (JSON, YAML)).form_for(accept) == form
 
 
@@ -151,7 +151,7 @@ def test_unknown_types_and_unknown_kinds_have_different_errors(accept: str, mess
 def test_a_type_without_tables() -> None:
     """Row D14: protobuf has metadata alone, but no tables."""
     negotiator = Negotiator(object_targets(BRAND), (JSON, PROTOBUF), unavailable=((PROTOBUF, "Table"),))
-    assert negotiator.form_for(f"{PROTOBUF};{AS_PARTIAL}") == Form(PROTOBUF, "PartialObjectMetadata")
+    assert negotiator.form_for(f"{PROTOBUF};{AS_PARTIAL}") == ResponseForm(PROTOBUF, "PartialObjectMetadata")
     assert negotiator.form_for(f"{PROTOBUF};{AS_TABLE}, application/json") == FULL
     with pytest.raises(NotAcceptable, match="only the following"):
         negotiator.form_for(f"{PROTOBUF};{AS_TABLE}")
@@ -160,7 +160,7 @@ def test_a_type_without_tables() -> None:
 def test_a_type_for_metadata_alone() -> None:
     """Rows D06, D14: custom resources have no messages in protobuf, but their metadata has."""
     negotiator = Negotiator(object_targets(BRAND), (JSON, PROTOBUF), unavailable=((PROTOBUF, ""),))
-    assert negotiator.form_for(f"{PROTOBUF};{AS_PARTIAL}") == Form(PROTOBUF, "PartialObjectMetadata")
+    assert negotiator.form_for(f"{PROTOBUF};{AS_PARTIAL}") == ResponseForm(PROTOBUF, "PartialObjectMetadata")
     assert negotiator.form_for(f"{PROTOBUF}, application/json;q=0.5") == FULL
     with pytest.raises(NotAcceptable, match="only the following"):
         negotiator.form_for(PROTOBUF)
@@ -170,7 +170,7 @@ ROUTES: Final = {"application/*": FULL, "*/*": FULL, "text/*": None, "text/plain
 
 
 @pytest.mark.parametrize(("accept", "form"), ROUTES.items(), ids=ROUTES)
-def test_without_a_router_ranges_of_types_are_understood(accept: str, form: Form | None) -> None:
+def test_without_a_router_ranges_of_types_are_understood(accept: str, form: ResponseForm | None) -> None:
     """Custom resources are served beside Kubernetes' router, and have no error of it."""
     negotiator = Negotiator(object_targets(BRAND), (JSON, YAML), is_routed=False)
     if form is not None:
@@ -188,12 +188,12 @@ _ONLY: Final = "only the following media types are accepted: "
 
 # What a watch answers: a form, or the message of its 406; and what a list does.
 STREAMED: Final = {
-    "a stream": (f"{PROTOBUF};stream=watch", Form(PROTOBUF), Form(PROTOBUF)),
-    "a type that has one": (PROTOBUF, Form(PROTOBUF), Form(PROTOBUF)),
-    "CBOR": (CBOR, Form(CBOR), Form(CBOR)),
+    "a stream": (f"{PROTOBUF};stream=watch", ResponseForm(PROTOBUF), ResponseForm(PROTOBUF)),
+    "a type that has one": (PROTOBUF, ResponseForm(PROTOBUF), ResponseForm(PROTOBUF)),
+    "CBOR": (CBOR, ResponseForm(CBOR), ResponseForm(CBOR)),
     "a stream is not indented": ("application/json;pretty=1", FULL, INDENTED),
-    "a type that has none": (YAML, _ONLY + _STREAMS, Form(YAML)),
-    "a type that has none, before one": (f"{YAML}, {JSON}", _ONLY + _STREAMS, Form(YAML)),
+    "a type that has none": (YAML, _ONLY + _STREAMS, ResponseForm(YAML)),
+    "a type that has none, before one": (f"{YAML}, {JSON}", _ONLY + _STREAMS, ResponseForm(YAML)),
     "a stream of a type that has none": (f"{YAML};stream=watch", _ONLY + _ALL, _ONLY + _ALL),
     "another stream": (f"{JSON};stream=list", _ONLY + _ALL, _ONLY + _ALL),
     "another type": ("text/html", f"{_ROUTED}{_ALL}, {_STREAMS}", f"{_ROUTED}{_ALL}, {_STREAMS}"),
@@ -201,13 +201,13 @@ STREAMED: Final = {
 
 
 @pytest.mark.parametrize(("accept", "watched", "listed"), STREAMED.values(), ids=STREAMED)
-def test_watch_streams(accept: str, watched: Form | str, listed: Form | str) -> None:
+def test_watch_streams(accept: str, watched: ResponseForm | str, listed: ResponseForm | str) -> None:
     """Rows D17, D23: the router names all forms that lists and watches have; a watch those of streams."""
     for is_stream, expected in ((True, watched), (False, listed)):
         negotiator = Negotiator(
             object_targets(BRAND), TYPES, stream_types=stream_types(TYPES), is_stream=is_stream
         )
-        if isinstance(expected, Form):
+        if isinstance(expected, ResponseForm):
             assert negotiator.form_for(accept) == expected
             continue
         with pytest.raises(NotAcceptable) as raised:

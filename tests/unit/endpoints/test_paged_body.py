@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from apiserver.brand import Brand
-from apiserver.endpoints.negotiation import Form
+from apiserver.endpoints.negotiation import ResponseForm
 from apiserver.endpoints.representation import (
     SLICE_BYTES,
     Encoder,
@@ -29,17 +29,19 @@ from tests.support.in_process import resource
 BRAND: Final = Brand()
 CONFIG_MAPS: Final = resource("configmaps", "")
 MESSAGES: Final = MetaV1Encoders(BuiltinSchemas((1, 34)).get)
-FORMS: Final[dict[str, Form]] = {
-    "JSON": Form(JSON, "", "v1", False, False),
-    "JSON without managedFields": Form(JSON, "", "v1", True, False),
-    "indented JSON": Form(JSON, "", "v1", False, True),
-    "a table": Form(JSON, "Table", "v1", False, False),
-    "metadata": Form(JSON, "PartialObjectMetadataList", "v1", False, False),
-    "YAML": Form(YAML, "", "v1", False, False),
-    "a table in YAML": Form(YAML, "Table", "v1", False, False),
-    "CBOR": Form(CBOR, "", "v1", False, False),
-    "protobuf": Form(BRAND.protobuf_media_type, "", "v1", False, False),
-    "metadata in protobuf": Form(BRAND.protobuf_media_type, "PartialObjectMetadataList", "v1", False, False),
+FORMS: Final[dict[str, ResponseForm]] = {
+    "JSON": ResponseForm(JSON, "", "v1", False, False),
+    "JSON without managedFields": ResponseForm(JSON, "", "v1", True, False),
+    "indented JSON": ResponseForm(JSON, "", "v1", False, True),
+    "a table": ResponseForm(JSON, "Table", "v1", False, False),
+    "metadata": ResponseForm(JSON, "PartialObjectMetadataList", "v1", False, False),
+    "YAML": ResponseForm(YAML, "", "v1", False, False),
+    "a table in YAML": ResponseForm(YAML, "Table", "v1", False, False),
+    "CBOR": ResponseForm(CBOR, "", "v1", False, False),
+    "protobuf": ResponseForm(BRAND.protobuf_media_type, "", "v1", False, False),
+    "metadata in protobuf": ResponseForm(
+        BRAND.protobuf_media_type, "PartialObjectMetadataList", "v1", False, False
+    ),
 }
 # The sizes of the objects in each page.
 PAGES: Final[dict[str, list[list[int]]]] = {
@@ -58,7 +60,7 @@ def stored(number: int, size: int) -> StoredObject:
     return StoredObject.of(Stored(f"/registry/core/configmaps/n/c-{number}", encoded, 7, 7))
 
 
-def encoder(form: Form) -> Encoder:
+def encoder(form: ResponseForm) -> Encoder:
     return encoder_for(
         CONFIG_MAPS,
         form,
@@ -86,7 +88,7 @@ async def slices_of(body: PagedBody) -> list[bytes]:
 
 @pytest.mark.parametrize("pages", PAGES.values(), ids=PAGES)
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-async def test_it_is_the_list_that_it_would_be(form: Form, pages: list[list[int]]) -> None:
+async def test_it_is_the_list_that_it_would_be(form: ResponseForm, pages: list[list[int]]) -> None:
     number, objects = 0, list[list[StoredObject]]()
     for sizes in pages:
         objects.append([stored(number + index, size) for index, size in enumerate(sizes)])
@@ -99,7 +101,7 @@ async def test_it_is_the_list_that_it_would_be(form: Form, pages: list[list[int]
 
 
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
-async def test_one_page_is_in_memory_at_a_time(form: Form) -> None:
+async def test_one_page_is_in_memory_at_a_time(form: ResponseForm) -> None:
     """A page is read when all slices of the one before it have been made."""
     slices, behind = 0, list[int]()
 

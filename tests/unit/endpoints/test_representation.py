@@ -16,7 +16,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from apiserver.brand import Brand
-from apiserver.endpoints.negotiation import Form
+from apiserver.endpoints.negotiation import ResponseForm
 from apiserver.endpoints.representation import (
     BATCH_OBJECTS,
     SLICE_BYTES,
@@ -106,7 +106,7 @@ def encoder(
 ) -> Encoder:
     return encoder_for(
         resource,
-        Form(media_type, kind, version, drops_managed_fields, is_indented, include_object),
+        ResponseForm(media_type, kind, version, drops_managed_fields, is_indented, include_object),
         brand,
         now=lambda: now,
         caches=caches or FormCaches(),

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 from aiohttp import web
 
-from apiserver.authz.attributes import Attributes, AuthorizationChain, Decision, Undecided, Verdict
+from apiserver.authz.attributes import Attributes, AuthorizationChain, Decision, PendingDecision, Verdict
 from apiserver.authz.configuration import WebhookSettings
 from apiserver.brand import Brand
 from apiserver.endpoints.api_call import ApiCall
@@ -219,7 +219,7 @@ async def test_authorizers_that_have_to_wait_are_asked_many_at_a_time(verdict: V
         for _ in range(3):
             reader = await stack.enter_async_context(watches.watching("alice", "a"))
             await reader.readuntil(b"\r\n\r\n")
-        chain = AuthorizationChain([lambda _: Undecided(decide)])
+        chain = AuthorizationChain([lambda _: PendingDecision(decide)])
         recheck = AuthorizationRecheck(chain, watches.streams, object, 0.01)
         running = asyncio.create_task(recheck.run())
         await eventually(lambda: asked == 3)
@@ -239,7 +239,7 @@ async def test_a_watch_ends_about_which_nobody_can_be_asked(caplog: pytest.LogCa
 
     async with watches.watching("alice", "a") as reader:
         await reader.readuntil(b"\r\n\r\n")
-        chain = AuthorizationChain([lambda _: Undecided(refuse), watches.chain])
+        chain = AuthorizationChain([lambda _: PendingDecision(refuse), watches.chain])
         recheck = AuthorizationRecheck(chain, watches.streams, object, 0.01)
         running = asyncio.create_task(recheck.run())
         assert await asyncio.wait_for(reader.read(), WITHIN_S) == b""

@@ -22,7 +22,7 @@ from apiserver.custom_resources.version_codec import (
 )
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.connection import Server
-from apiserver.endpoints.negotiation import Form
+from apiserver.endpoints.negotiation import ResponseForm
 from apiserver.endpoints.representation import Encoder, FormCaches
 from apiserver.endpoints.representation.json_forms import JsonEncoder, PartialEncoder
 from apiserver.endpoints.request_info import parse_query, parse_target
@@ -173,7 +173,7 @@ class _Encoder(PartialEncoder):
     """Tells what it has encoded, and where."""
 
     def __init__(self, fails: Callable[[str], Exception | None] = lambda name: None) -> None:
-        super().__init__(RESOURCE, Brand(), Form(kind="PartialObjectMetadata"), caches=FormCaches())
+        super().__init__(RESOURCE, Brand(), ResponseForm(kind="PartialObjectMetadata"), caches=FormCaches())
         self.encoded: list[tuple[str, bool]] = []
         self._fails = fails
 

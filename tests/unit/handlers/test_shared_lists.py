@@ -12,7 +12,7 @@ import pytest
 
 from apiserver.brand import Brand
 from apiserver.endpoints.compression import BodySlices
-from apiserver.endpoints.negotiation import Form
+from apiserver.endpoints.negotiation import ResponseForm
 from apiserver.endpoints.representation import FormCaches, MetaV1Encoders, WorkAhead, encoder_for
 from apiserver.endpoints.response_bodies import ResponseBody
 from apiserver.errors import Expired, NotAcceptable
@@ -177,7 +177,7 @@ async def test_an_error_that_nobody_waits_for_is_raised_once(caplog: pytest.LogC
 
 async def test_a_form_that_lists_do_not_have_is_refused_before_anything_is_sent() -> None:
     """Row D16: not by the first slice, when there is a body to share already."""
-    form = Form(JSON, "PartialObjectMetadata")
+    form = ResponseForm(JSON, "PartialObjectMetadata")
     encoder = encoder_for(
         WIDGETS,
         form,

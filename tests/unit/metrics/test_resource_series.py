@@ -9,7 +9,7 @@ from apiserver.metrics.resource_series import (
     OTHER_VERSIONED,
     ResourceSeries,
     ServedNames,
-    Standing,
+    ServedState,
     VersionedResource,
 )
 from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable
@@ -46,18 +46,18 @@ def series(names: ServedNames, custom_max: int = 3) -> ResourceSeries[VersionedR
 
 def test_the_standing_of_versions_and_resources() -> None:
     names = Names(custom("a"), custom("b", V2))
-    versions: dict[VersionedResource, Standing] = {
-        (PODS.group_version, "pods"): Standing.BUILT_IN,
-        (V1, "a"): Standing.CUSTOM,
-        (V2, "a"): Standing.GONE,
-        (V2, "b"): Standing.CUSTOM,
-        (V1, "c"): Standing.GONE,
+    versions: dict[VersionedResource, ServedState] = {
+        (PODS.group_version, "pods"): ServedState.BUILT_IN,
+        (V1, "a"): ServedState.CUSTOM,
+        (V2, "a"): ServedState.GONE,
+        (V2, "b"): ServedState.CUSTOM,
+        (V1, "c"): ServedState.GONE,
     }
     assert {each: names.of_version(each) for each in versions} == versions
     resources = {
-        GroupResource("", "pods"): Standing.BUILT_IN,
-        GroupResource("example.com", "a"): Standing.CUSTOM,
-        GroupResource("example.com", "c"): Standing.GONE,
+        GroupResource("", "pods"): ServedState.BUILT_IN,
+        GroupResource("example.com", "a"): ServedState.CUSTOM,
+        GroupResource("example.com", "c"): ServedState.GONE,
     }
     assert {each: names.of_resource(each) for each in resources} == resources
 

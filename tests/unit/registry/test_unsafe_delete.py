@@ -9,7 +9,7 @@ import pytest
 from apiserver.errors import Invalid, NotFound, StorageReadError
 from apiserver.registry.delete_path import DeleteRequest
 from storage.embedded import EmbeddedStore
-from storage.encryption.configuration import EncryptionConfiguration, Key, Keys, Rule
+from storage.encryption.configuration import EncryptionConfiguration, Key, Keys, ResourceProviders
 from storage.encryption.encryption import Chains, Encryption, build_chains
 from storage.encryption.store import EncryptedStorage
 from tests.support.in_process import PREFIX, resource, server
@@ -21,7 +21,7 @@ VALUE: Final = b'{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a","name
 
 def chains(*names: str) -> Chains:
     keys = Keys("aesgcm", tuple(Key(name, name.encode().ljust(32, b"-")) for name in names))
-    configuration = EncryptionConfiguration((Rule((("", "secrets"),), (keys,)),), "")
+    configuration = EncryptionConfiguration((ResourceProviders((("", "secrets"),), (keys,)),), "")
     return build_chains(configuration, {}, lambda *_: None)
 
 

@@ -12,7 +12,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 
 from apiserver.reverse_proxy.backends import Backends
 from apiserver.reverse_proxy.errors import RequestFailed
-from apiserver.reverse_proxy.target import Backend, Target
+from apiserver.reverse_proxy.target import Backend, ProxyTarget
 from apiserver.webhooks.addresses import AddressDenied
 from tests.support.etcd_process import free_port
 
@@ -31,7 +31,7 @@ async def test_denied_addresses_are_not_connected_to(backends: Backends, host: s
     """Names are resolved first: what is checked is what is connected to."""
     backend = Backend(host, 9)
     for connecting in (
-        backends.request("GET", Target(backend, "/"), [], None),
+        backends.request("GET", ProxyTarget(backend, "/"), [], None),
         backends.dial(backend),
     ):
         with pytest.raises(AddressDenied, match="denied by --proxy-deny-cidrs"):
@@ -67,7 +67,7 @@ async def test_what_is_no_host_leads_nowhere(backends: Backends, host: str) -> N
     async with await asyncio.start_server(close, "127.0.0.1", 0) as listening:
         backend = Backend(host, listening.sockets[0].getsockname()[1])
         for connecting in (
-            backends.request("GET", Target(backend, "/"), [], None),
+            backends.request("GET", ProxyTarget(backend, "/"), [], None),
             backends.dial(backend),
         ):
             with pytest.raises(RequestFailed):
@@ -84,7 +84,7 @@ async def test_a_name_that_cannot_be_asked_for_has_no_addresses(backends: Backen
 async def test_ports_that_cannot_be(backends: Backends, port: int) -> None:
     backend = Backend("192.0.2.1", port)
     for connecting in (
-        backends.request("GET", Target(backend, "/"), [], None),
+        backends.request("GET", ProxyTarget(backend, "/"), [], None),
         backends.dial(backend),
     ):
         with pytest.raises(RequestFailed, match=f"address {port}: invalid port"):
@@ -134,7 +134,7 @@ async def test_of_addresses_that_all_fail_the_first_failure_is_told() -> None:
 async def test_hosts_that_are_nowhere(backends: Backends, host: str) -> None:
     backend = Backend(host, 9)
     for connecting in (
-        backends.request("GET", Target(backend, "/"), [], None),
+        backends.request("GET", ProxyTarget(backend, "/"), [], None),
         backends.dial(backend),
     ):
         with pytest.raises(RequestFailed):

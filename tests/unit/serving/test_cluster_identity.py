@@ -24,7 +24,7 @@ from apiserver.serving.cluster_identity import (
 )
 from apiserver.serving.pki import ClusterIdentity, UnusableFile, UnusableIdentity, local_identity
 from storage.embedded import EmbeddedStore
-from storage.encryption.chains import Chain, Decrypted, KeyNeeded, Member
+from storage.encryption.chains import Chain, Decrypted, KeyNeeded, PrefixedTransformer
 from storage.encryption.ciphers import Undecryptable
 from storage.encryption.configuration import (
     EncryptionConfiguration,
@@ -32,7 +32,7 @@ from storage.encryption.configuration import (
     Keys,
     NoEncryption,
     Provider,
-    Rule,
+    ResourceProviders,
 )
 from storage.encryption.encryption import Chains, Encryption, build_chains
 from storage.encryption.store import EncryptedStorage
@@ -160,7 +160,7 @@ PLAIN: Final = NoEncryption()
 
 
 def chains(*providers: Provider, resource: str = "secrets") -> Chains:
-    rules = (Rule((("", resource),), providers),) if providers else ()
+    rules = (ResourceProviders((("", resource),), providers),) if providers else ()
     return build_chains(EncryptionConfiguration(rules, ""), {}, lambda *_: None)
 
 
@@ -348,7 +348,9 @@ async def test_a_plugin_that_does_not_respond_is_waited_for(
     tmp_path: Path, store: EmbeddedStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     made, plugin = local_identity(tmp_path), _SlowPlugin()
-    chain = Chain([Member(b"k8s:enc:kms:v2:slow:", plugin)], "no matching prefix found", lambda *_: None)
+    chain = Chain(
+        [PrefixedTransformer(b"k8s:enc:kms:v2:slow:", plugin)], "no matching prefix found", lambda *_: None
+    )
     encryption = Encryption(PREFIX, {("", "secrets"): chain}, {KEY: ("", "secrets")})
     encrypted = EncryptedStorage(store, encryption)
     assert await fetch_identity(encrypted, PREFIX, lambda: made) == made

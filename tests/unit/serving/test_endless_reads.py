@@ -8,12 +8,12 @@ import threading
 
 import pytest
 
-from apiserver.serving.endless_reads import RecordsTaken
+from apiserver.serving.endless_reads import RecordRead
 
 
 def test_the_call_that_is_under_way_is_ended() -> None:
     own, peer = socket.socketpair()
-    taking = RecordsTaken()
+    taking = RecordRead()
     with own, peer:
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).wrap_socket(
             own, server_side=True, do_handshake_on_connect=False
@@ -28,6 +28,6 @@ def test_the_call_that_is_under_way_is_ended() -> None:
 
 
 def test_without_a_call_nothing_is_ended() -> None:
-    taking = RecordsTaken()
+    taking = RecordRead()
     taking.end()
     assert taking.under_way is None

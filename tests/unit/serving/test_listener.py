@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from apiserver.serving import pki
-from apiserver.serving.endless_reads import RecordsTaken
+from apiserver.serving.endless_reads import RecordRead
 from apiserver.serving.listener import IDLE_SEARCH_S, ConnectionLimits, Listener, client_of
 from apiserver.serving.tls_transport import READS_PER_ROUND, TURN_BYTES
 from tests.support.eventually import WITHIN_S, eventually
@@ -70,7 +70,7 @@ class Served(asyncio.Protocol):
 class Watched(ssl.SSLSocket):
     """Tells which of its calls that take records were noted while they were made."""
 
-    taking: ClassVar[RecordsTaken]
+    taking: ClassVar[RecordRead]
     noted: ClassVar[set[str]]
 
     def _note(self, call: str) -> None:
@@ -100,7 +100,7 @@ class Site:
         self.port = 0
         self.fails_next = False
         self.looks = 0  # at whether a connection is idle
-        self.taking = RecordsTaken()
+        self.taking = RecordRead()
         self.socket_class: type[ssl.SSLSocket] = ssl.SSLSocket
         self._writers: list[asyncio.StreamWriter] = []
 

@@ -16,8 +16,8 @@ from apiserver.authz.access_reviews import REASON_LENGTH_MAX
 from apiserver.authz.attributes import (
     Attributes,
     Decision,
+    PendingDecision,
     SelectorRequirement,
-    Undecided,
     Verdict,
     decided,
 )
@@ -238,7 +238,7 @@ async def test_a_webhook_that_does_not_answer_by_a_deadline_has_failed(fails_clo
     webhook = Webhook(settings=SETTINGS._replace(fails_closed=fails_closed))
     webhook.is_open.clear()
     answer_later = webhook.authorize(reading())
-    assert isinstance(answer_later, Undecided)
+    assert isinstance(answer_later, PendingDecision)
     deadline = asyncio.get_running_loop().time() + 0.01
     verdict = await answer_later.decide(deadline)
     assert verdict.decision is (Decision.DENY if fails_closed else Decision.NO_OPINION)

@@ -18,7 +18,7 @@ from apiserver.webhooks.connections import (
     ConnectFailed,
     ConnectionBroken,
     ConnectionPool,
-    Place,
+    ConnectionTarget,
 )
 from apiserver.webhooks.http_answers import AnswerReader
 from tests.support.etcd_process import free_port
@@ -89,7 +89,7 @@ async def pool_of(
 
 async def post(pool: ConnectionPool, context: ssl.SSLContext | None = None) -> bytes:
     reader = AnswerReader(1_000)
-    await pool.exchange(Place(HOST, 443, context, HOST), HEAD, b"{}", reader)
+    await pool.exchange(ConnectionTarget(HOST, 443, context, HOST), HEAD, b"{}", reader)
     return reader.body
 
 
@@ -119,9 +119,9 @@ async def test_connections_to_others_are_not_shared() -> None:
     """Others: another host, port or name in the certificate."""
     async with pool_of(answers) as (pool, _, [server]):
         for place in (
-            Place(HOST, 443, None, HOST),
-            Place(HOST, 444, None, HOST),
-            Place(HOST, 443, None, "b"),
+            ConnectionTarget(HOST, 443, None, HOST),
+            ConnectionTarget(HOST, 444, None, HOST),
+            ConnectionTarget(HOST, 443, None, "b"),
         ):
             await pool.exchange(place, HEAD, b"{}", AnswerReader(9))
         assert server.accepted == 3

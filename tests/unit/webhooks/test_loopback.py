@@ -15,12 +15,12 @@ from typing import Final
 
 import pytest
 
-from apiserver.aggregation.extension_client import ExtensionClient, ExtensionFailed, Question
+from apiserver.aggregation.extension_client import ExtensionClient, ExtensionFailed, ExtensionRequest
 from apiserver.aggregation.remote_versions import RemoteVersion, ServiceReference
 from apiserver.registry.offload import Offload
 from apiserver.reverse_proxy.backends import Backends
 from apiserver.reverse_proxy.errors import RequestFailed
-from apiserver.reverse_proxy.target import Backend, Target
+from apiserver.reverse_proxy.target import Backend, ProxyTarget
 from apiserver.vocabulary import Document, GroupVersion, IPNetwork
 from apiserver.webhooks.addresses import AddressDenied, AddressRules, NotProxyable
 from apiserver.webhooks.client import Channel, WebhookClient
@@ -118,7 +118,7 @@ async def backends(denied: tuple[IPNetwork, ...]) -> AsyncIterator[Backends]:
 
 async def forward(denied: tuple[IPNetwork, ...], host: str, port: int) -> None:
     async with backends(denied) as made:
-        (await made.request("GET", Target(Backend(host, port), "/"), [], None)).close()
+        (await made.request("GET", ProxyTarget(Backend(host, port), "/"), [], None)).close()
 
 
 async def upgrade(denied: tuple[IPNetwork, ...], host: str, port: int) -> None:
@@ -130,7 +130,7 @@ async def forward_for_user(denied: tuple[IPNetwork, ...], host: str, port: int) 
     """What leads to pods, endpoints and ports of nodes: no flag is needed."""
     async with backends(()) as made:
         backend = Backend(host, port, only_proxyable=bool(denied))
-        (await made.request("GET", Target(backend, "/"), [], None)).close()
+        (await made.request("GET", ProxyTarget(backend, "/"), [], None)).close()
 
 
 async def upgrade_for_user(denied: tuple[IPNetwork, ...], host: str, port: int) -> None:
@@ -169,7 +169,7 @@ async def ask(denied: tuple[IPNetwork, ...], services: OneService, port: int) ->
         verifies=False,
     )
     try:
-        await client.ask(version, Question(path="/apis", bytes_max=1, timeout_s=WITHIN_S))
+        await client.ask(version, ExtensionRequest(path="/apis", bytes_max=1, timeout_s=WITHIN_S))
     finally:
         await client.close()
 

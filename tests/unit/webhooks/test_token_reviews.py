@@ -11,7 +11,7 @@ import orjson
 import pytest
 
 from apiserver.authn.chain import Identity
-from apiserver.authn.token_cache import Answer
+from apiserver.authn.token_cache import TokenResult
 from apiserver.vocabulary import AUTHENTICATED, UserInfo
 from apiserver.webhooks.client_config import ClientConfig
 from apiserver.webhooks.credentials import ClientCredentials, HostCredentials
@@ -42,7 +42,7 @@ class Webhook:
         return answer
 
 
-async def asked(webhook: Webhook, token: str = "token-1", audiences: tuple[str, ...] = (OWN,)) -> Answer:
+async def asked(webhook: Webhook, token: str = "token-1", audiences: tuple[str, ...] = (OWN,)) -> TokenResult:
     async def at_once(_: float) -> None:
         pass
 
@@ -61,7 +61,7 @@ KNOWN: Final = Identity(UserInfo("alice", ("dev", AUTHENTICATED), "1", (("k", ("
 
 async def test_what_is_asked() -> None:
     webhook = Webhook(reviewed(authenticated=True, user=ALICE))
-    assert await asked(webhook) == Answer(KNOWN)
+    assert await asked(webhook) == TokenResult(KNOWN)
     assert webhook.reviews == [
         {
             "kind": "TokenReview",

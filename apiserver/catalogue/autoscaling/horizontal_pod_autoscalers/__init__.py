@@ -17,7 +17,7 @@ from apiserver.catalogue.autoscaling.horizontal_pod_autoscalers.validation impor
     validate_autoscaler,
     validate_autoscaler_status_update,
 )
-from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, Hub, status_subresource
+from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, HubConversion, status_subresource
 from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors
 from apiserver.meta.table import Columns
@@ -30,7 +30,7 @@ _KIND: Final = "HorizontalPodAutoscaler"
 
 def builtin_types(gates: FeatureGates = DEFAULT_GATES) -> tuple[BuiltinType, ...]:
     validate = partial(validate_autoscaler, scales_to_zero=gates.is_on("HPAScaleToZero"))
-    hub = Hub("autoscaling", "v2", _RESOURCE, _KIND, to_hub=to_v2, from_hub=to_v1)
+    hub = HubConversion("autoscaling", "v2", _RESOURCE, _KIND, to_hub=to_v2, from_hub=to_v1)
     return (
         _builtin_type("v2", validate, COLUMNS),
         _builtin_type("v1", validate, COLUMNS_OF_V1, hub=hub),

@@ -151,7 +151,7 @@ _ADDRESS_BAND: Final = StaticBand(step=16, most=256)
 _PORT_BAND: Final = StaticBand(step=32, most=128)
 
 
-class FurtherNetworks:
+class AdditionalNetworks:
     """Networks that extend those of the command line: whoever allocates asks, and whoever hears of some sets.
 
     networks: by family, `IPv4` or `IPv6`; replaced as a whole.
@@ -176,7 +176,7 @@ class ServiceAllocator:
     randint: Callable[[int, int], int]
     brand: Brand = field(default_factory=Brand)
     address_version: str = "v1"
-    further: FurtherNetworks = field(default_factory=FurtherNetworks)
+    further: AdditionalNetworks = field(default_factory=AdditionalNetworks)
 
     @classmethod
     def for_networks(

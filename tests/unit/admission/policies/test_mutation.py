@@ -8,7 +8,7 @@ from typing import Any, Final
 import orjson
 import pytest
 
-from apiserver.admission.policies.mutation import Outcome, Target, mutated
+from apiserver.admission.policies.mutation import MutationTarget, Outcome, mutated
 from apiserver.admission.policies.policy import MutatingPolicy
 from apiserver.apply.type_defs import KEY_DEFAULTS, TypeDefs
 from apiserver.registry.findings import TakesLong
@@ -42,7 +42,7 @@ def outcome(*mutations: dict[str, Any], is_bounded: bool = False, **spec: Any) -
         policy,
         variables,
         None,
-        Target(OBJECT, CONFIG_MAPS, TYPE_DEF),
+        MutationTarget(OBJECT, CONFIG_MAPS, TYPE_DEF),
         lambda: float(next(times)),
         is_bounded,
     )

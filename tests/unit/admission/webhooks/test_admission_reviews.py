@@ -10,7 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.admission.webhooks.admission_reviews import CAUSES_MAX, Answer, InvalidAnswer, operations, read
+from apiserver.admission.webhooks.admission_reviews import (
+    CAUSES_MAX,
+    InvalidAnswer,
+    ReviewResponse,
+    operations,
+    read,
+)
 
 GROUP: Final = "admission.k8s.io"
 PATCH: Final = [{"op": "add", "path": "/x", "value": 1}]
@@ -25,7 +31,7 @@ def review(version: str = "v1", **response: Any) -> dict[str, Any]:
     }
 
 
-def told(document: Any, version: str = "v1", *, may_patch: bool = True) -> Answer:
+def told(document: Any, version: str = "v1", *, may_patch: bool = True) -> ReviewResponse:
     return read(document, GROUP, version, "u", may_patch=may_patch)
 
 
@@ -49,7 +55,7 @@ def test_of_a_status_counts_what_clients_know() -> None:
 def test_what_is_absent_is_no() -> None:
     document = review()
     del document["response"]["allowed"]
-    assert told(document) == Answer(False)
+    assert told(document) == ReviewResponse(False)
 
 
 def test_the_beta_version_needs_no_uid_and_no_type_of_patch() -> None:
@@ -109,7 +115,7 @@ def test_invalid_answers(document: Any, may_patch: bool, text: str) -> None:
 )
 def test_patches_that_are_none(patch: bytes, patch_type: str, text: str) -> None:
     with pytest.raises(InvalidAnswer, match=text):
-        operations(Answer(True, patch, patch_type))
+        operations(ReviewResponse(True, patch, patch_type))
 
 
 JSON = st.recursive(

@@ -22,7 +22,7 @@ from apiserver.admission.webhooks.plugins import (
 )
 from apiserver.admission.webhooks.requests import EquivalentResources
 from apiserver.admission.webhooks.webhook import AdmissionWebhook
-from apiserver.audit.request_audit import AnnotationKeys, Recording, RequestAudit
+from apiserver.audit.request_audit import AnnotationKeys, RecordingContext, RequestAudit
 from apiserver.authz.attributes import NO_OPINION, Attributes, AuthorizationChain, Verdict
 from apiserver.brand import Brand
 from apiserver.errors import BadRequest, Forbidden
@@ -225,7 +225,7 @@ class Request:
 
 
 def new_audit() -> RequestAudit:
-    return RequestAudit(0, Recording(AnnotationKeys.of(Brand())))
+    return RequestAudit(0, RecordingContext(AnnotationKeys.of(Brand())))
 
 
 # The plugin, and how long a write waits for two webhooks, in times that one takes.

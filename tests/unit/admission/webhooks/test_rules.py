@@ -6,16 +6,16 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.admission.webhooks.rules import Rule, Target
+from apiserver.admission.webhooks.rules import MatchAttributes, RuleWithOperations
 
-PODS: Final = Target("", "v1", "pods", "", "CREATE", "default", "a")
+PODS: Final = MatchAttributes("", "v1", "pods", "", "CREATE", "default", "a")
 STATUS: Final = PODS._replace(subresource="status", operation="UPDATE")
-NODES: Final = Target("", "v1", "nodes", "", "CREATE", "", "n")
-SCALE: Final = Target("apps", "v1", "deployments", "scale", "UPDATE", "default", "d")
+NODES: Final = MatchAttributes("", "v1", "nodes", "", "CREATE", "", "n")
+SCALE: Final = MatchAttributes("apps", "v1", "deployments", "scale", "UPDATE", "default", "d")
 
 
-def rule(**fields: Any) -> Rule:
-    return Rule.of(
+def rule(**fields: Any) -> RuleWithOperations:
+    return RuleWithOperations.of(
         {
             "operations": ["*"],
             "apiGroups": ["*"],
@@ -26,7 +26,7 @@ def rule(**fields: Any) -> Rule:
     )
 
 
-CASES: dict[str, tuple[dict[str, Any], Target, bool]] = {
+CASES: dict[str, tuple[dict[str, Any], MatchAttributes, bool]] = {
     "everything is every resource": ({}, PODS, True),
     "but no subresource": ({}, STATUS, False),
     "with all subresources": ({"resources": ["*/*"]}, STATUS, True),
@@ -57,12 +57,12 @@ CASES: dict[str, tuple[dict[str, Any], Target, bool]] = {
 
 
 @pytest.mark.parametrize(("fields", "target", "matches"), CASES.values(), ids=CASES)
-def test_rule(fields: dict[str, Any], target: Target, matches: bool) -> None:
+def test_rule(fields: dict[str, Any], target: MatchAttributes, matches: bool) -> None:
     assert rule(**fields).matches(target) is matches
 
 
 @pytest.mark.parametrize(("fields", "target", "matches"), CASES.values(), ids=CASES)
-def test_what_matches_is_concerned(fields: dict[str, Any], target: Target, matches: bool) -> None:
+def test_what_matches_is_concerned(fields: dict[str, Any], target: MatchAttributes, matches: bool) -> None:
     """The table of plugins is looked up without a version, a namespace and a name."""
     concerned = rule(**fields).concerns(target.group, target.resource, target.subresource, target.operation)
     assert concerned or not matches

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.authz.attributes import Attributes, Decision, Selector, Undecided, Verdict
+from apiserver.authz.attributes import Attributes, Decision, PendingDecision, Selector, Verdict
 from apiserver.authz.node.authorizer import NodeAuthorizer, NodeOptions, node_options
 from apiserver.authz.node.graph import NodeGraph
 from apiserver.authz.node.references import pod_references, volume_references
@@ -443,7 +443,7 @@ async def test_the_first_question_waits_for_the_graph() -> None:
     empty.complete = complete
     authorizer = NodeAuthorizer(empty, (), Brand().group)
     answers = [authorizer(asked(f"get secrets {name}")) for name in ("env-secret", "other")]
-    deciding = [asyncio.ensure_future(each.decide()) for each in answers if isinstance(each, Undecided)]
+    deciding = [asyncio.ensure_future(each.decide()) for each in answers if isinstance(each, PendingDecision)]
     assert len(deciding) == len(answers)
     assert isinstance(authorizer(asked("get nodes n1")), Verdict), "what needs no graph does not wait"
     empty.put_pod(("ns", "p"), "n1", pod_references(POD))

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from apiserver.authz.attributes import NO_OPINION, Attributes, Decision, Undecided, Verdict, decided
+from apiserver.authz.attributes import NO_OPINION, Attributes, Decision, PendingDecision, Verdict, decided
 from apiserver.authz.rbac.authorizer import PIECES_AT_ONCE, RULES_AT_ONCE, RbacAuthorizer
 from apiserver.authz.rbac.policy import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, RbacPolicy
 from apiserver.authz.rbac.rules import PolicyRule
@@ -447,7 +447,7 @@ async def test_an_answer_from_thousands_of_bindings_is_given_in_turns() -> None:
     turns = _Turns()
     authorize = RbacAuthorizer(made, lambda: turns)
     answer = authorize(pods())
-    assert isinstance(answer, Undecided)
+    assert isinstance(answer, PendingDecision)
     verdict = await answer.decide()
     assert verdict == allowed('RoleBinding "last/ns" of Role "r" to User "alice"')
     assert turns.taken > 5_000 / RULES_AT_ONCE - PIECES_AT_ONCE - 1
@@ -455,10 +455,10 @@ async def test_an_answer_from_thousands_of_bindings_is_given_in_turns() -> None:
     # While another is found the policy changes.
     made.remove(ROLE_BINDING, "ns", "b4000")
     answer = authorize(pods())
-    assert isinstance(answer, Undecided)
+    assert isinstance(answer, PendingDecision)
     made.remove(ROLE_BINDING, "ns", "last")
     assert (await answer.decide()).decision is Decision.NO_OPINION
-    assert isinstance(authorize(pods()), Undecided), "what may be outdated is not remembered"
+    assert isinstance(authorize(pods()), PendingDecision), "what may be outdated is not remembered"
 
 
 HUGE: Final = {

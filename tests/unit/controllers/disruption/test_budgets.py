@@ -11,7 +11,7 @@ import pytest
 
 from apiserver.controllers.disruption.budgets import (
     BudgetedPod,
-    Disrupted,
+    DisruptedPods,
     Expectation,
     expectation,
     failed_status,
@@ -57,7 +57,7 @@ def pod(name: str, *, ready: bool = True, deleted: bool = False) -> BudgetedPod:
 
 def test_which_pods_are_healthy_and_how_many_may_go() -> None:
     pods = [pod("a"), pod("b"), pod("c"), pod("d", ready=False), pod("e", deleted=True), pod("f")]
-    found = status(budget(), pods, Expectation(6, 2), Disrupted({"f": NOW}, 60.0), NOW)
+    found = status(budget(), pods, Expectation(6, 2), DisruptedPods({"f": NOW}, 60.0), NOW)
     assert found == {
         "observedGeneration": 3,
         "expectedPods": 6,
@@ -90,7 +90,7 @@ ALLOWED: Final = {
 @pytest.mark.parametrize(("healthy", "expected", "allowed"), ALLOWED.values(), ids=ALLOWED)
 def test_how_many_disruptions_are_allowed(healthy: int, expected: tuple[int, int], allowed: int) -> None:
     pods = [pod(str(number)) for number in range(healthy)]
-    found = status(budget(), pods, Expectation(*expected), Disrupted({}, None), NOW)
+    found = status(budget(), pods, Expectation(*expected), DisruptedPods({}, None), NOW)
     assert found["disruptionsAllowed"] == allowed
     condition = found["conditions"][0]
     reason = "SufficientPods" if allowed else "InsufficientPods"
@@ -99,7 +99,7 @@ def test_how_many_disruptions_are_allowed(healthy: int, expected: tuple[int, int
 
 def test_what_is_right_stays_as_it_is() -> None:
     """Also the time since when it is allowed, and conditions of others."""
-    pods, expected, nobody = [pod("a"), pod("b")], Expectation(2, 1), Disrupted({}, None)
+    pods, expected, nobody = [pod("a"), pod("b")], Expectation(2, 1), DisruptedPods({}, None)
     first = status(budget(), pods, expected, nobody, "2020-01-01T00:00:00Z")
     first["conditions"].append({"type": "Other", "status": "True"})
     assert status(budget(first), pods, expected, nobody, NOW) == first
@@ -109,7 +109,7 @@ def test_what_is_right_stays_as_it_is() -> None:
 
 
 def test_what_cannot_be_judged_allows_nothing_and_keeps_its_generation() -> None:
-    before = status(budget(), [pod("a"), pod("b")], Expectation(2, 1), Disrupted({}, None), NOW)
+    before = status(budget(), [pod("a"), pod("b")], Expectation(2, 1), DisruptedPods({}, None), NOW)
     newer = budget(before)
     newer["metadata"]["generation"] = 4
     failed = failed_status(newer, "why", NOW)

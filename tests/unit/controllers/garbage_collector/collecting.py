@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.controllers.garbage_collector.garbage_collector import GarbageCollector
 from apiserver.controllers.garbage_collector.graph_builder import GraphBuilder
-from apiserver.controllers.garbage_collector.owners_elsewhere import ASK_AGAIN_S, OtherServers
+from apiserver.controllers.garbage_collector.remote_owner_resolver import ASK_AGAIN_S, OtherServers
 from apiserver.errors import NotFound
 from apiserver.meta.options import DeleteOptions
 from apiserver.metrics.garbage_collector import GarbageCollectorMetrics

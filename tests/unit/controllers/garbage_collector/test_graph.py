@@ -10,12 +10,12 @@ from uuid import UUID
 
 import pytest
 
-from apiserver.controllers.garbage_collector.graph import Graph, Named
+from apiserver.controllers.garbage_collector.graph import Graph, OwnerIdentity
 
-A: Final = Named("/o/a", "1", blocks=True)
-A_NOT_BLOCKING: Final = Named("/o/a", "1", blocks=False)
-OTHER_A: Final = Named("/o/a", "2", blocks=False)
-B: Final = Named("/o/b", "3", blocks=False)
+A: Final = OwnerIdentity("/o/a", "1", blocks=True)
+A_NOT_BLOCKING: Final = OwnerIdentity("/o/a", "1", blocks=False)
+OTHER_A: Final = OwnerIdentity("/o/a", "2", blocks=False)
+B: Final = OwnerIdentity("/o/b", "3", blocks=False)
 
 CHANGES: Final = {
     "one that nobody named before": ([], [A], ["/o/a"], []),
@@ -33,7 +33,7 @@ CHANGES: Final = {
 
 @pytest.mark.parametrize(("before", "now", "new", "unblocked"), CHANGES.values(), ids=CHANGES)
 def test_what_changes_with_the_owners_of_an_object(
-    before: list[Named], now: list[Named], new: list[str] | None, unblocked: list[str] | None
+    before: list[OwnerIdentity], now: list[OwnerIdentity], new: list[str] | None, unblocked: list[str] | None
 ) -> None:
     graph = Graph()
     graph.replace("/d/x", before)
@@ -49,7 +49,7 @@ def test_what_changes_with_the_owners_of_an_object(
 
 @pytest.mark.parametrize(("before", "now", "new", "unblocked"), CHANGES.values(), ids=CHANGES)
 def test_owners_that_are_noted_one_by_one_are_as_those_noted_at_once(
-    before: list[Named], now: list[Named], new: list[str] | None, unblocked: list[str] | None
+    before: list[OwnerIdentity], now: list[OwnerIdentity], new: list[str] | None, unblocked: list[str] | None
 ) -> None:
     graph, other = Graph(), Graph()
     for each in (graph, other):
@@ -63,7 +63,7 @@ def test_owners_that_are_noted_one_by_one_are_as_those_noted_at_once(
     assert {str(owner) for owner in graph.owners()} == {str(owner) for owner in other.owners()}
     assert graph.is_dependent("/d/x") is other.is_dependent("/d/x") is bool(now)
     assert graph.count_links("/d/x") == other.count_links("/d/x") == len(now)
-    assert graph.discard("/d/x", Named("/o/nobody", "1", blocks=False)) is None
+    assert graph.discard("/d/x", OwnerIdentity("/o/nobody", "1", blocks=False)) is None
     # What comes at once afterwards finds all of it.
     graph.replace("/d/x", ())
     assert (graph.owners(), graph.dependents()) == ([], [])
@@ -101,7 +101,7 @@ def test_uids_under_one_key_are_owners_of_their_own() -> None:
     """Objects may name an owner that was deleted and created again."""
     graph = Graph()
     for number in range(3):
-        graph.replace(f"/d/{number}", [Named("/o/a", str(number), blocks=False)])
+        graph.replace(f"/d/{number}", [OwnerIdentity("/o/a", str(number), blocks=False)])
     assert [owner.uid for owner in graph.owners()] == ["0", "1", "2"]
     for number in range(3):
         graph.replace(f"/d/{number}", ())
@@ -156,7 +156,9 @@ def test_an_object_takes_200_bytes(owners_of: Callable[[int], list[int]]) -> Non
     tracemalloc.start()
     try:
         for number, key in enumerate(keys):
-            if names := [Named(keys[owner], str(UUID(int=owner)), True) for owner in owners_of(number)]:
+            if names := [
+                OwnerIdentity(keys[owner], str(UUID(int=owner)), True) for owner in owners_of(number)
+            ]:
                 graph.replace(key, names)
         assert tracemalloc.get_traced_memory()[0] / count <= 200
     finally:

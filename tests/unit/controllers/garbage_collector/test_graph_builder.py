@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Final
 
-from apiserver.controllers.garbage_collector.graph_builder import LOOKS_AT_ONCE, LOOKS_PER_S, Looks
+from apiserver.controllers.garbage_collector.graph_builder import LOOKS_AT_ONCE, LOOKS_PER_S, LookupLimit
 from apiserver.registry.write_request import Draft, WriteRequest
 from storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
@@ -22,7 +22,7 @@ EVENTS: Final = resource("events", "")
 
 def test_looks_beyond_those_at_once_wait_for_their_second() -> None:
     clock = FakeClock()
-    looks = Looks(clock.time)
+    looks = LookupLimit(clock.time)
     looks.note(LOOKS_AT_ONCE + LOOKS_PER_S)
     assert not looks.are_allowed()
     clock.advance(0.9)
@@ -33,7 +33,7 @@ def test_looks_beyond_those_at_once_wait_for_their_second() -> None:
 
 def test_a_pause_allows_no_more_looks_than_those_at_once() -> None:
     clock = FakeClock()
-    looks = Looks(clock.time)
+    looks = LookupLimit(clock.time)
     clock.advance(1_000_000)
     assert looks.are_allowed()
     looks.note(LOOKS_AT_ONCE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from apiserver.reverse_proxy.backends import Dialled
+from apiserver.reverse_proxy.backends import BackendConnection
 from apiserver.simulation.kubelet_server.channels import Channels
 from apiserver.simulation.kubelet_server.forwarding import PodPorts, forward_channels
 from apiserver.simulation.kubelet_server.sessions import ClientGone
@@ -32,9 +32,9 @@ class HalfGone(Channels):
 async def test_all_connections_end_with_the_first_that_loses_its_client() -> None:
     ends: dict[int, socket.socket] = {}
 
-    async def dial(address: Address) -> Dialled:
+    async def dial(address: Address) -> BackendConnection:
         ours, ends[address.port] = socket.socketpair()
-        return Dialled(*await asyncio.open_connection(sock=ours))
+        return BackendConnection(*await asyncio.open_connection(sock=ours))
 
     pod_ports = PodPorts("p", "uid", {80: Address("h", 80), 81: Address("h", 81)}, dial)
     before = asyncio.all_tasks()

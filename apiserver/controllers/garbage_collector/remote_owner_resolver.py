@@ -69,7 +69,7 @@ class OtherServers(Protocol):
         ...
 
 
-class OwnersElsewhere:
+class RemoteOwnerResolver:
     """The owners that other servers have.
 
     on_change: called with an owner whose state is another than before.

@@ -15,7 +15,7 @@ log = logging.getLogger(__name__)
 SAID_AGAIN_AFTER_S: Final = 60.0
 
 
-class Losses:
+class DroppedEvents:
     """plugin: log, webhook, buffered or truncate, as metrics have it."""
 
     def __init__(

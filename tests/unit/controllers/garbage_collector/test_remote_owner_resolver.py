@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.controllers.garbage_collector.owners_elsewhere import NamedOwner
+from apiserver.controllers.garbage_collector.remote_owner_resolver import NamedOwner
 from apiserver.controllers.garbage_collector.rules import OwnerState
 from apiserver.vocabulary import Document
 from storage.embedded import EmbeddedStore
@@ -130,4 +130,4 @@ async def test_who_has_no_dependents_any_more_is_not_asked_for(found: Cluster, o
     await found.create(name("a"), widget("solid"))
     await eventually(lambda: others.asked)
     await found.delete(name("a"))
-    await eventually(lambda: not len(found.builder.elsewhere.queue))
+    await eventually(lambda: not len(found.builder.remote_owners.queue))
