@@ -21,7 +21,7 @@ from apiserver.golang.formatting import json_type
 from apiserver.golang.times import ZERO_MICRO_TIME, ZERO_TIME, InvalidTime, parse_time
 from apiserver.golang.whole_numbers import is_whole, make_whole
 from apiserver.meta.quantity import InvalidQuantity, canonical_quantity, quantity_text
-from apiserver.schema.go_fields import GoField, fields_of
+from apiserver.schema.go_fields import FieldPaths, GoField, empty_is_set, fields_of
 from apiserver.schema.structural import Kind, Schema
 from apiserver.vocabulary import Document
 
@@ -176,10 +176,6 @@ PLAIN: Final[Mapping[Kind, type]] = {
     Kind.BOOLEAN: bool,
     Kind.INT_OR_STRING: str,
 }
-# Lists that have a default where they are nil, not where they are empty. Validation refuses the empty ones.
-_EMPTY_IS_SET: Final = frozenset(
-    {(f"io.k8s.api.autoscaling.{version}.HPAScalingRules", "policies") for version in ("v2", "v2beta2")}
-)
 # Kinds whose zero value Go omits from JSON; those of all others are encoded.
 _OMITTED_IF_EMPTY: Final = frozenset(
     {Kind.MAP, Kind.LIST, Kind.STRING, Kind.INTEGER, Kind.NUMBER, Kind.BOOLEAN, Kind.BYTES}
@@ -240,7 +236,7 @@ class _Compilation:
     def _compile(self, schema: Schema) -> _Walk:
         match schema.kind:
             case Kind.STRUCT:
-                return self._struct(schema)
+                return self._struct(schema, empty_is_set(schema.definition))
             case Kind.MAP:
                 return self._collection(schema, dict, dict.values, dict.items)
             case Kind.LIST:
@@ -250,15 +246,16 @@ class _Compilation:
             case kind:
                 return SCALAR_WALKS[kind](schema)
 
-    def _struct(self, schema: Schema) -> _Walk:
+    def _struct(self, schema: Schema, empty_is_set: FieldPaths) -> _Walk:
+        """empty_is_set: see `go_fields.empty_is_set`."""
         go_fields = fields_of(schema.definition, schema.vendor)
         # For each field: the type of values that need no walk, the walk of all others, and whether empty
         # values are omitted.
         fields = {
             name: (
                 PLAIN.get(child.kind),
-                self.walk_of(child),
-                _is_omitted_if_empty(name, child, schema, go_fields),
+                self._struct(child, below) if (below := empty_is_set.get(name)) else self.walk_of(child),
+                name not in empty_is_set and _is_omitted_if_empty(name, child, schema, go_fields),
             )
             for name, child in schema.fields.items()
         }
@@ -427,7 +424,7 @@ def _is_omitted_if_empty(name: str, field: Schema, struct: Schema, go_fields: Ma
     if field.kind in (Kind.LIST, Kind.MAP):
         # Kubernetes stores objects in protobuf, which has no empty ones: they come back as null or not at
         # all.
-        return not go_field.is_pointer and (struct.definition, name) not in _EMPTY_IS_SET
+        return not go_field.is_pointer
     if field.kind is Kind.TIME:
         return not go_field.is_pointer and struct.definition in _ENCODES_NOTHING_UNSET
     return field.kind in _OMITTED_IF_EMPTY and not go_field.is_pointer and not go_field.encodes_zero

@@ -23,7 +23,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 import orjson
 
@@ -31,6 +31,10 @@ from apiserver.schema.extensions import KUBERNETES_VENDOR, with_vendor
 
 # A definition and the path of a field below it.
 _PLACE: Final = re.compile(r"(.+\.v[a-z0-9]+\.[A-Z]\w*)\.(.+)")
+
+
+# Fields by name, each with those in it.
+FieldPaths: TypeAlias = Mapping[str, "FieldPaths"]
 
 
 class GoField(NamedTuple):
@@ -89,6 +93,26 @@ def fields_of(definition: str, vendor: str = KUBERNETES_VENDOR) -> Mapping[str, 
     for inlined in known.inlined:
         fields |= fields_of(inlined, vendor)
     return MappingProxyType(fields)
+
+
+# Lists and maps that count as set where Kubernetes compares them with nil, though they are empty: as trees of
+# fields. Validation refuses all of these that are empty.
+_EMPTY_IS_SET: Final[Mapping[str, FieldPaths]] = {
+    "io.k8s.api.autoscaling.v2.HPAScalingRules": {"policies": {}},
+    "io.k8s.api.autoscaling.v2beta2.HPAScalingRules": {"policies": {}},
+    "io.k8s.api.core.v1.EphemeralContainer": {
+        "ports": {},
+        "resizePolicy": {},
+        "resources": {"claims": {}, "limits": {}, "requests": {}},
+        "restartPolicyRules": {},
+    },
+    "io.k8s.api.core.v1.PodSpec": {"resources": {"claims": {}}},
+}
+
+
+def empty_is_set(definition: str) -> FieldPaths:
+    """The lists and maps of a definition, and of structs in it, whose empty value differs from absent."""
+    return _EMPTY_IS_SET.get(definition, {})
 
 
 @cache

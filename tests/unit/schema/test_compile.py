@@ -436,6 +436,60 @@ def test_invalid_times_are_refused(text: str) -> None:
         POD({"metadata": {"creationTimestamp": text}})
 
 
+# Empty lists and maps that count as set in what Kubernetes checks, and the same fields where they do not.
+EMPTY_IS_SET: Final[dict[str, tuple[str, dict[str, Any], dict[str, Any]]]] = {
+    "policies of scaling": ("autoscaling.v2.HPAScalingRules", {"policies": []}, {"policies": []}),
+    "claims of a pod": (
+        "core.v1.PodSpec",
+        {"resources": {"claims": [], "limits": {}, "requests": {}}, "volumes": []},
+        {"resources": {"claims": []}},
+    ),
+    "what an ephemeral container never has": (
+        "core.v1.EphemeralContainer",
+        {
+            "ports": [],
+            "resizePolicy": [],
+            "restartPolicyRules": [],
+            "resources": {"claims": [], "limits": {}, "requests": {}},
+            "env": [],
+        },
+        {
+            "ports": [],
+            "resizePolicy": [],
+            "restartPolicyRules": [],
+            "resources": {"claims": [], "limits": {}, "requests": {}},
+        },
+    ),
+    "and another container may": (
+        "core.v1.Container",
+        {
+            "ports": [],
+            "resizePolicy": [],
+            "restartPolicyRules": [],
+            "resources": {"claims": [], "limits": {}, "requests": {}},
+        },
+        {"resources": {}},
+    ),
+    "null is none": (
+        "core.v1.EphemeralContainer",
+        {"ports": None, "resources": {"limits": None}},
+        {"resources": {}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("definition", "value", "kept"), EMPTY_IS_SET.values(), ids=EMPTY_IS_SET)
+def test_empty_lists_and_maps_that_count_as_set_are_kept(
+    definition: str, value: dict[str, Any], kept: dict[str, Any]
+) -> None:
+    walk = compile_schema(BuiltinSchemas((1, 36)).get(f"io.k8s.api.{definition}"))
+    value = copy.deepcopy(value)
+    walk(value)
+    unset: dict[str, Any] = {}
+    walk(unset)
+    assert value == unset | kept
+
+
 ZERO_TIMES: Final = (
     "0001-01-01T00:00:00Z",
     "0001-01-01T00:00:00+00:00",

@@ -206,6 +206,14 @@ VISITORS: Final[dict[str, tuple[Document, list[Expected]]]] = {
             ("spec.ephemeralContainers[0].lifecycle", "Forbidden", "for an Ephemeral Container"),
         ],
     ),
+    "work of its own that is empty": (
+        container(name="d", ports=[], resizePolicy=[], resources={"limits": {}}),
+        [
+            ("spec.ephemeralContainers[0].ports", "Forbidden", "cannot be set for an Ephemeral Container"),
+            ("spec.ephemeralContainers[0].resources", "Forbidden", "for an Ephemeral Container"),
+            ("spec.ephemeralContainers[0].resizePolicy", "Forbidden", "for an Ephemeral Container"),
+        ],
+    ),
 }
 
 
