@@ -111,9 +111,10 @@ def status_subresource(
 
 def status_without_metadata(
     validate: Callable[[Document, Document], Errors] = _no_errors,
+    prepare: Callable[[Document, Document], None] = only_status_without_metadata,
 ) -> Subresource:
     """Returns the subresource `status` of a kind where it writes the status alone, and no metadata."""
-    update = UpdateStrategy(only_status_without_metadata, validate, writes=STATUS_ALONE, checks_object=False)
+    update = UpdateStrategy(prepare, validate, writes=STATUS_ALONE, checks_object=False)
     return Subresource("status", update=update)
 
 

@@ -209,5 +209,13 @@ def only_status_without_metadata(new: Document, old: Document) -> None:
     keep_metadata(new, old, *CLIENT_METADATA, "deletionTimestamp")
 
 
+def only_status_with_old_metadata(new: Document, old: Document) -> None:
+    """Update of the status subresource where the metadata stays as a whole: generateName, too."""
+    only_status(new, old)
+    keep_metadata(new, old, *((new["metadata"].keys() | old["metadata"].keys()) - _WRITTEN_BY_SERVER))
+
+
+# The server sets these at each write.
+_WRITTEN_BY_SERVER: Final = frozenset({"managedFields", "resourceVersion"})
 # What such a subresource writes.
 STATUS_ALONE: Final = ("status",)

@@ -71,7 +71,10 @@ def prepare_api_service_create(document: Document) -> None:
 def validate_api_service(document: Document) -> Errors:
     spec = document.get("spec", {})
     group, version = spec.get("group", ""), spec.get("version", "")
-    errors = _name(document["metadata"].get("name", ""), f"{version}.{group}")
+    meta = document["metadata"]
+    errors: Errors = []
+    for field in ("generateName", "name"):
+        errors += _name(f"metadata.{field}", meta.get(field, ""), f"{version}.{group}")
     if group:
         errors += [invalid("spec.group", group, problem) for problem in names.dns_subdomain(group)]
     elif version != "v1":
@@ -91,11 +94,11 @@ def validate_api_service_status_update(new: Document, old: Document) -> Errors:
     ]
 
 
-def _name(name: str, expected: str) -> Errors:
+def _name(path: str, name: str, expected: str) -> Errors:
     if not name or names.path_segment(name) or name == expected:
         return []  # its error is one of the metadata
     text = f'must be `spec.version+"."+spec.group`: {go_quote(expected)}'
-    return [invalid("metadata.name", name, text)]
+    return [invalid(path, name, text)]
 
 
 def _priority(path: str, value: int, limit: int) -> Errors:

@@ -14,7 +14,12 @@ from apiserver.field_errors import Errors, forbidden, invalid, not_supported, re
 from apiserver.golang.formatting import go_struct_fields
 from apiserver.meta import names
 from apiserver.meta.table import AGE, Column, columns, field_cell
-from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.registry.strategy import (
+    Strategy,
+    UpdateStrategy,
+    keep_status,
+    only_status_with_old_metadata,
+)
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import named
 from apiserver.validation.documents import at, items
@@ -29,7 +34,7 @@ def builtin_type() -> BuiltinType:
         "FlowSchema",
         "io.k8s.api.flowcontrol.v1.FlowSchema",
         is_namespaced=False,
-        subresources=(status_without_metadata(validate_conditions),),
+        subresources=(status_without_metadata(validate_conditions, only_status_with_old_metadata),),
         defaults=DEFAULTS,
         strategy=Strategy(
             prepare_create=clear_status,

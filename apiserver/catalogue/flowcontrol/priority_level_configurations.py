@@ -10,7 +10,12 @@ from apiserver.catalogue.builtin_type import BuiltinType, clear_status, status_w
 from apiserver.catalogue.flowcontrol.condition_validation import validate_conditions
 from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.meta.table import AGE, Column, columns, field_cell
-from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.registry.strategy import (
+    Strategy,
+    UpdateStrategy,
+    keep_status,
+    only_status_with_old_metadata,
+)
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import in_range
 from apiserver.vocabulary import Document
@@ -24,7 +29,7 @@ def builtin_type() -> BuiltinType:
         "PriorityLevelConfiguration",
         "io.k8s.api.flowcontrol.v1.PriorityLevelConfiguration",
         is_namespaced=False,
-        subresources=(status_without_metadata(validate_conditions),),
+        subresources=(status_without_metadata(validate_conditions, only_status_with_old_metadata),),
         defaults=DEFAULTS,
         strategy=Strategy(
             prepare_create=clear_status,

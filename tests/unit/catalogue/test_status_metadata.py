@@ -79,6 +79,31 @@ def test_a_write_to_the_status_changes_this_of_the_metadata(case: str) -> None:
     assert {field for field in ALL if removed["metadata"].get(field) != OLD[field]} == taken
 
 
+# The kinds whose status strategies keep the metadata as a whole, and not field by field.
+KEEPS_PREFIX: Final = frozenset({"flowschemas", "prioritylevelconfigurations"})
+
+
+@pytest.mark.parametrize("case", STATUSES)
+def test_a_write_to_the_status_changes_the_prefix_of_a_generated_name(case: str) -> None:
+    keeps = case.rpartition("/")[2] in KEEPS_PREFIX
+    managed = [{"manager": "m"}]
+    for new_prefix, old_prefix in (("new-", "old-"), ("new-", None), (None, "old-")):
+        old = _prefixed(old_prefix, resourceVersion="1")
+        new = _prefixed(new_prefix, resourceVersion="2", managedFields=managed)
+        STATUSES[case].prepare(new, old)
+        assert new["metadata"].get("generateName") == (old_prefix if keeps else new_prefix)
+        assert new["metadata"]["resourceVersion"] == "2"
+        assert new["metadata"]["managedFields"] == managed
+
+
+def _prefixed(prefix: str | None, **meta: Any) -> Document:
+    return {
+        "metadata": {"name": "a", **({"generateName": prefix} if prefix else {}), **meta},
+        "spec": {},
+        "status": {},
+    }
+
+
 @pytest.mark.parametrize("case", STATUSES)
 def test_managers_own_what_a_write_to_the_status_changes(case: str) -> None:
     update, taken = STATUSES[case], TAKEN[case.rpartition("/")[2]]

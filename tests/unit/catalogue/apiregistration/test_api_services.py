@@ -23,6 +23,10 @@ API_SERVICE: Final = ServedKind(
 )
 
 INVALID: Final[dict[str, tuple[Changes, list[str]]]] = {
+    "and has no other prefix": (
+        {"metadata.generateName": "g-", "metadata.name": "v1.g", "spec.group": "g"},
+        ['metadata.generateName: Invalid value: "g-": must be `spec.version+"."+spec.group`: "v1.g"'],
+    ),
     "an API service is called by its version": (
         {"metadata.name": "wrong", "spec": {"group": "g", "version": "v1"}},
         [
