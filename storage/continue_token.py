@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
@@ -45,10 +46,11 @@ def decode_token(text: str, version: str, load: Callable[[bytes], Any] = orjson.
     try:
         if len(text) > TOKEN_LENGTH_MAX:
             raise InvalidToken(f"more than {TOKEN_LENGTH_MAX} characters")
-        form, revision, start = _fields(load(_decode_base64(text)))
+        raw = _decode_base64(text)
+        form, revision, start = _fields(load(raw), raw)
         if form != version:
             raise InvalidToken(f"server does not recognize this encoded version {form}")
-        if not (revision == -1 or 0 < revision <= REVISION_MAX):
+        if not revision:
             raise InvalidToken(f"incorrect encoded start resourceVersion (version {version})")
         if not start:
             raise InvalidToken(f"encoded start key empty (version {version})")
@@ -56,23 +58,29 @@ def decode_token(text: str, version: str, load: Callable[[bytes], Any] = orjson.
             raise InvalidToken(start)
     except ValueError as error:
         raise InvalidToken(f"continue key is not valid: {error}") from None
-    return ContinueToken(max(revision, 0), start)
+    return ContinueToken(max(revision, 0), start)  # any revision below zero asks for the most recent state
 
 
 _GO_TYPES: Final = {"v": (str, "string", ""), "rv": (int, "int64", 0), "start": (str, "string", "")}
 _JSON_TYPES: Final = {bool: "bool", int: "number", float: "number", str: "string", list: "array"}
 
 
-def _fields(document: Any) -> tuple[Any, ...]:
-    """Returns the form, the revision and the key in a decoded token. Raises InvalidToken."""
+_REVISION: Final = re.compile(rb'"rv"\s*:\s*([-+.0-9eE]+)')
+
+
+def _fields(document: Any, raw: bytes) -> tuple[Any, ...]:
+    """Returns the form, the revision and the key in a decoded token. raw: its text. Raises InvalidToken."""
     if not isinstance(document, dict | None):
         kind = _JSON_TYPES[type(document)]
         raise InvalidToken(f"json: cannot unmarshal {kind} into Go value of type storage.continueToken")
     found = []
     for field, (python_type, go_type, absent) in _GO_TYPES.items():
         value = (document or {}).get(field)
-        if value is not None and type(value) is not python_type:
-            kind = f"number {value}" if type(value) is float else _JSON_TYPES.get(type(value), "object")
+        is_too_large = type(value) is int and not -REVISION_MAX - 1 <= value <= REVISION_MAX
+        if value is not None and (type(value) is not python_type or is_too_large):
+            kind = _JSON_TYPES.get(type(value), "object")
+            if kind == "number" and python_type is int:
+                kind += "".join(f" {literal.decode()}" for literal in _REVISION.findall(raw)[-1:])
             raise InvalidToken(
                 f"json: cannot unmarshal {kind} into Go struct field continueToken.{field} of type {go_type}"
             )

@@ -46,6 +46,16 @@ def test_the_most_recent_state_is_minus_one_on_the_wire() -> None:
     assert decode_token(text, V1) == ContinueToken(0, "a")
 
 
+@pytest.mark.parametrize("revision", [-1, -2, -(2**31), -(2**63)])
+def test_a_revision_below_zero_is_the_most_recent_state(revision: int) -> None:
+    assert decode_token(token(GOOD | {"rv": revision}), V1) == (0, "a")
+
+
+def test_the_largest_revision_is_taken() -> None:
+    assert decode_token(token(GOOD | {"rv": REVISION_MAX}), V1) == (REVISION_MAX, "a")
+    assert REVISION_MAX == 2**63 - 1
+
+
 @given(REVISIONS, STARTS)
 def test_every_token_is_read_back(revision: int, start: str) -> None:
     text = ContinueToken(revision, start).encode(V1)
@@ -77,7 +87,6 @@ REFUSED = {
     ),
     "no revision": (token({"v": V1, "start": "a"}), "incorrect encoded start resourceVersion"),
     "revision zero": (token(GOOD | {"rv": 0}), "incorrect encoded start resourceVersion"),
-    "a revision below minus one": (token(GOOD | {"rv": -2}), "incorrect encoded start resourceVersion"),
     "a revision that is a fraction": (
         token(GOOD | {"rv": 1.5}),
         "cannot unmarshal number 1.5 into Go struct field continueToken.rv of type int64",
@@ -90,8 +99,13 @@ REFUSED = {
         token(GOOD | {"rv": True}),
         "cannot unmarshal bool into Go struct field continueToken.rv of type int64",
     ),
-    "a revision above int64": (token(GOOD | {"rv": 2**63}), ""),
-    "a revision above uint64": (token(GOOD | {"rv": 2**64}), ""),
+    **{
+        f"the revision {revision}": (
+            token(GOOD | {"rv": revision}),
+            f"cannot unmarshal number {revision} into Go struct field continueToken.rv of type int64",
+        )
+        for revision in (2**63, 2**64, 10**30, -(2**63) - 1, -(10**30), 1000.0, -0.5)
+    },
     "no start": (token({"v": V1, "rv": 7}), "encoded start key empty"),
     "an empty start": (token(GOOD | {"start": ""}), "encoded start key empty"),
     "a start that is not a string": (
