@@ -115,6 +115,9 @@ def _is_reference(value: Any) -> bool:
     return "$ref" in value
 
 
+# In both versions.
+_EXTERNAL_DOCS: Final = GnosticMessage().has({"description": (1, text), "url": (2, text)})
+
 # ---- v2
 
 
@@ -152,6 +155,7 @@ def _v2() -> GnosticMessage:
             "allOf": (24, repeated(schema)),
             "properties": (25, properties),
             "readOnly": (27, flag),
+            "externalDocs": (29, _EXTERNAL_DOCS),
             "example": (30, any_value),
         }
     )
@@ -246,6 +250,7 @@ def _v3() -> GnosticMessage:
             "nullable": (1, flag),
             "readOnly": (3, flag),
             "writeOnly": (4, flag),
+            "externalDocs": (6, _EXTERNAL_DOCS),
             "example": (7, any_value),
             "deprecated": (8, flag),
             "title": (9, text),

@@ -51,6 +51,11 @@ V2: Final[dict[str, tuple[dict[str, Any], tuple[int, ...], list[Any]]]] = {
     "definitions have names": (v2_schema({}), (9, 1, 1), [b"S"]),
     "a type": (v2_schema({"type": "object"}), (*V2_SCHEMA, 22, 1), [b"object"]),
     "a reference": (v2_schema({"$ref": "#/definitions/T"}), (*V2_SCHEMA, 1), [b"#/definitions/T"]),
+    "documentation elsewhere": (
+        v2_schema({"externalDocs": {"description": "d", "url": "u"}}),
+        (*V2_SCHEMA, 29, 2),
+        [b"u"],
+    ),
     "a description": (v2_schema({"description": "ü"}), (*V2_SCHEMA, 4), ["ü".encode()]),
     "required fields": (v2_schema({"required": ["a", "b"]}), (*V2_SCHEMA, 19), [b"a", b"b"]),
     "properties": (
@@ -102,6 +107,11 @@ V3: Final[dict[str, tuple[dict[str, Any], tuple[int, ...], list[Any]]]] = {
     "version": ({"openapi": "3.0.0"}, (1,), [b"3.0.0"]),
     "the version of what is described": ({"info": {"title": "t", "version": "v"}}, (2, 6), [b"v"]),
     "schemas have names": (v3_schema({}), (5, 1, 1, 1), [b"S"]),
+    "documentation elsewhere": (
+        v3_schema({"externalDocs": {"description": "d", "url": "u"}}),
+        (*V3_SCHEMA, 6, 2),
+        [b"u"],
+    ),
     "a type": (v3_schema({"type": "object"}), (*V3_SCHEMA, 25), [b"object"]),
     "a reference": (v3_schema({"properties": {"p": {"$ref": "r"}}}), (*V3_SCHEMA, 31, 1, 2, 2, 1), [b"r"]),
     "a wrapped reference": (v3_schema({"allOf": [{"$ref": "r"}]}), (*V3_SCHEMA, 26, 2, 1), [b"r"]),
