@@ -26,6 +26,7 @@ from apiserver.endpoints.health import Health
 from apiserver.endpoints.impersonation import ConstrainedImpersonation, LegacyImpersonation, impersonate
 from apiserver.endpoints.load_shedding import LoadShedding
 from apiserver.endpoints.openapi import OpenApi
+from apiserver.endpoints.openapi.document_cache import DocumentCache
 from apiserver.endpoints.openapi.operations import Operations
 from apiserver.endpoints.openid import OpenId
 from apiserver.endpoints.priority_and_fairness import Fairness
@@ -101,18 +102,13 @@ def _discovery(core: Core, served: ServedTable, remote: RemoteVersions) -> Disco
 
 
 def _openapi(core: Core, served: ServedTable, remote: RemoteVersions) -> OpenApi:
-    return OpenApi(
-        core.brand,
-        core.schemas,
-        served,
-        remote,
-        release=core.config.release,
-        operations=Operations(
-            core.brand,
-            supported_media_types(core.brand, has_cbor=core.config.has_cbor),
-            (*PATCH_TYPES, APPLY_YAML),
-        ),
+    config = core.config
+    operations = Operations(
+        core.brand, supported_media_types(core.brand, has_cbor=config.has_cbor), (*PATCH_TYPES, APPLY_YAML)
     )
+    shows_enums = config.gates.is_on("OpenAPIEnums")
+    documents = DocumentCache(core.brand, core.schemas, operations, config.release, shows_enums=shows_enums)
+    return OpenApi(documents, served, remote)
 
 
 def build_routes(

@@ -163,8 +163,16 @@ class _PartCache:
 
 class DocumentCache:
     def __init__(
-        self, brand: Brand, schemas: BuiltinSchemas, operations: Operations, release: EmulatedRelease
+        self,
+        brand: Brand,
+        schemas: BuiltinSchemas,
+        operations: Operations,
+        release: EmulatedRelease,
+        *,
+        shows_enums: bool = True,
     ) -> None:
+        """operations: makes what the documents say of each resource's paths. shows_enums: see `Documents`."""
+        self._shows_enums = shows_enums
         self._brand = brand
         self._release = release
         self._schemas = schemas
@@ -228,7 +236,13 @@ class DocumentCache:
     # ---- in a thread
 
     def _documents(self) -> Documents:
-        return Documents(self._schemas.definitions(), self._brand, self._operations, self._release)
+        return Documents(
+            self._schemas.definitions(),
+            self._brand,
+            self._operations,
+            self._release,
+            shows_enums=self._shows_enums,
+        )
 
     def _build_versions(self, table: ResourceTable) -> None:
         for gone in self._versions.keys() - table.group_versions.keys():

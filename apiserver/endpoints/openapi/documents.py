@@ -69,7 +69,11 @@ class Documents:
         brand: Brand,
         operations: Operations,
         release: EmulatedRelease,
+        *,
+        shows_enums: bool = True,
     ) -> None:
+        """shows_enums: whether the fields of built-in types have their enumerations."""
+        self._shows_enums = shows_enums
         self._definitions = definitions
         self._brand = brand
         self._operations = operations
@@ -105,8 +109,11 @@ class Documents:
         }
 
     def _page_part(self, path: str, item: Document, definition: str) -> DocumentPart:
-        schemas = Components(self._definitions, self._brand).schemas([definition], frozenset({_META_V1}))
+        schemas = self._components().schemas([definition], frozenset({_META_V1}))
         return DocumentPart({f"/{path}/": item}, schemas)
+
+    def _components(self) -> Components:
+        return Components(self._definitions, self._brand, shows_enums=self._shows_enums)
 
     def shared_definitions(self, resources: Iterable[ServedResource]) -> frozenset[str]:
         """Returns the names of the definitions that some resources need, apart from those in their parts."""
@@ -120,7 +127,7 @@ class Documents:
         names: of definitions, see `shared_definitions`. others: further versions of kinds like DeleteOptions.
         """
         served = frozenset({_META_V1, group_version, *others})
-        schemas = Components(self._definitions, self._brand).schemas(names, served)
+        schemas = self._components().schemas(names, served)
         return DocumentPart(dict([self._operations.of_version(group_version)]), schemas)
 
     def v3_part(self, resource: ServedResource) -> DocumentPart:

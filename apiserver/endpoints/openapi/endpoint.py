@@ -17,17 +17,13 @@ import orjson
 from aiohttp import hdrs
 
 from apiserver.aggregation.remote_versions import RemoteVersions
-from apiserver.brand import Brand
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.compression import CONTENT_ENCODING, accepts_gzip
 from apiserver.endpoints.openapi import gnostic
 from apiserver.endpoints.openapi.document_cache import CompressedDocument, DocumentCache, PlainDocuments
 from apiserver.endpoints.openapi.documents import version_key
-from apiserver.endpoints.openapi.operations import Operations
 from apiserver.endpoints.responses import TEXT, send
 from apiserver.registry.served_resource import ServedTable
-from apiserver.releases.emulation import EmulatedRelease
-from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.vocabulary import GroupVersion
 from apiserver.wire.media_types import JSON
 
@@ -49,24 +45,12 @@ _VARY: Final = "Accept, Accept-Encoding"
 
 
 class OpenApi:
-    """Serves the documents of the current table of resources, and tells where those of other servers are.
+    """Serves the documents of the current table of resources, and tells where those of other servers are."""
 
-    operations: makes what they say of each resource's paths.
-    """
-
-    def __init__(
-        self,
-        brand: Brand,
-        schemas: BuiltinSchemas,
-        served: ServedTable,
-        remote: RemoteVersions | None = None,
-        *,
-        release: EmulatedRelease,
-        operations: Operations,
-    ) -> None:
+    def __init__(self, documents: DocumentCache, served: ServedTable, remote: RemoteVersions) -> None:
         self._served = served
-        self._remote = remote or RemoteVersions()
-        self._documents = DocumentCache(brand, schemas, operations, release)
+        self._remote = remote
+        self._documents = documents
         self._plain = PlainDocuments()
 
     async def index(self, call: ApiCall) -> None:

@@ -80,11 +80,15 @@ def reference(name: str) -> Document:
 
 
 class Components:
-    """Builds the schemas of a document. definitions: in JSON Schema, by name."""
+    """Builds the schemas of a document.
 
-    def __init__(self, definitions: Mapping[str, Any], brand: Brand) -> None:
+    definitions: in JSON Schema, by name. shows_enums: whether fields have their enumerations.
+    """
+
+    def __init__(self, definitions: Mapping[str, Any], brand: Brand, *, shows_enums: bool = True) -> None:
         self._definitions = definitions
         self._brand = brand
+        self._shows_enums = shows_enums
 
     def closure(self, names: Iterable[str]) -> list[str]:
         """Returns those of the names that are defined, and all that they refer to, sorted."""
@@ -114,7 +118,7 @@ class Components:
                 key: self._property(key, value, fields.get(key), declared)
                 for key, value in properties.items()
             }
-            for path, values in enums_of(name).items():
+            for path, values in enums_of(name).items() if self._shows_enums else ():
                 _add_enum(schema["properties"], path, values)
         key = self._brand.extension("group-version-kind")
         if key in schema and name in _EVERYWHERE:

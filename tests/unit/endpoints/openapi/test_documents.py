@@ -342,6 +342,28 @@ def test_enumerations(name: str, path: str, values: list[str] | None) -> None:
         assert node.get("enum") == values
 
 
+def enums_in(node: Any) -> list[Any]:
+    if isinstance(node, list):
+        return [enum for each in node for enum in enums_in(each)]
+    if not isinstance(node, dict):
+        return []
+    own = [node["enum"]] if isinstance(node.get("enum"), list) else []
+    return own + [enum for each in node.values() for enum in enums_in(each)]
+
+
+def test_no_field_has_an_enumeration_without_the_gate() -> None:
+    """The gate OpenAPIEnums. A default that is no value of the enumeration is there then."""
+    documents = Documents(
+        SCHEMAS.definitions(), KUBERNETES, operations(KUBERNETES), DEFAULT_RELEASE, shows_enums=False
+    )
+    versions = builtins(KUBERNETES).group_versions
+    plain = documents.v3(CORE, versions[CORE])["components"]["schemas"]
+    assert enums_in(plain) == []
+    assert enums_in(documents.v2_all(versions).schemas) == []
+    assert enums_in(v3(CORE)["components"]["schemas"])
+    assert plain[f"{V1}ServicePort"]["properties"]["protocol"]["default"] == "TCP"
+
+
 def test_every_enumeration_is_of_a_field_that_there_is() -> None:
     definitions = BuiltinSchemas((1, 36)).definitions()
     count = 0
