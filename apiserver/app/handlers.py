@@ -12,14 +12,6 @@ from apiserver.admission.plugins import builtin_plugins
 from apiserver.app.access import Access
 from apiserver.app.core import Core
 from apiserver.authz.authorizer_modes import Authorizers
-from apiserver.catalogue.subresources import (
-    BINDING,
-    EVICTION,
-    OLD_ROLLBACKS,
-    OLD_SCALES,
-    SCALE,
-    TOKEN_REQUEST,
-)
 from apiserver.endpoints.api_call import Handler
 from apiserver.endpoints.routes import ResourceHandlers, VerbHandlers
 from apiserver.handlers.apply import Applier
@@ -42,6 +34,14 @@ from apiserver.handlers.update import update_handler
 from apiserver.handlers.virtual_kinds import VirtualKinds, virtual_kinds
 from apiserver.handlers.watch import watch_handler
 from apiserver.handlers.write_requests import WriteRequests
+from apiserver.registry.subresources import (
+    BINDING,
+    EVICTION,
+    OLD_ROLLBACKS,
+    OLD_SCALES,
+    SCALE,
+    TOKEN_REQUEST,
+)
 from apiserver.webhooks.review_server import CallerFactory
 
 _DELETE_OPTIONS: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"

@@ -4,7 +4,6 @@
     builtin_type          the form in which a kind is declared: names, verbs, defaults, strategy, columns
     builtins              makes served resources of all declarations
     runtime_config        which versions `--runtime-config` turns on and off
-    subresources          those with a kind of their own: scale, and those that connect to a node
     pod_specs             everything inside a PodSpec, which many kinds have
     common                what else kinds of several groups share
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from apiserver.features.gates import gates_of
 from apiserver.field_errors import Errors
 from apiserver.meta import table
 from apiserver.meta.table import Columns
+from apiserver.registry.field_getters import FieldGetter
 from apiserver.registry.served_resource import ALL_VERBS, Subresource
-from apiserver.registry.stored_object import FieldGetter
 from apiserver.registry.strategy import (
     DEFAULT_STRATEGY,
     STATUS,
@@ -121,47 +120,3 @@ def status_without_metadata(
 def clear_status(document: Document) -> None:
     """Empties the status of a new object: whoever runs it will set it."""
     document["status"] = {}
-
-
-class FieldText(NamedTuple):
-    """Reads the text of the field at a path, for a field selector. default: of a field that is absent."""
-
-    path: tuple[str, ...]
-    default: str = ""
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        return self.path[:1]
-
-    def __call__(self, document: Document) -> str:
-        value: Any = document
-        for step in self.path:
-            value = value.get(step) if isinstance(value, dict) else None
-        return self.default if value is None else _as_text(value)
-
-
-class FirstText(NamedTuple):
-    """Reads the text of the first of some fields that is not empty."""
-
-    fields: tuple[FieldText, ...]
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        return tuple(part for field in self.fields for part in field.parts)
-
-    def __call__(self, document: Document) -> str:
-        return next(filter(None, (read(document) for read in self.fields)), "")
-
-
-def field_text(*path: str, default: str = "") -> FieldText:
-    """Returns a getter of the text of the field at a path, for a field selector."""
-    return FieldText(path, default)
-
-
-def field_texts(*names: str) -> Mapping[str, FieldText]:
-    """Returns getters for field selectors whose names are paths, as `spec.nodeName`."""
-    return MappingProxyType({name: field_text(*name.split(".")) for name in names})
-
-
-def _as_text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -11,8 +11,6 @@ from typing import Any, Final, NamedTuple
 from apiserver.apiextensions import definitions
 from apiserver.apiextensions.schema_rules.rule_tree import UNTIMED, ExpressionTimer
 from apiserver.brand import Brand
-from apiserver.catalogue.builtin_type import field_texts
-from apiserver.catalogue.subresources import scale, text_at
 from apiserver.custom_resources.columns import COMPILED_INLINE_MAX, ColumnPreparation, columns_of
 from apiserver.custom_resources.schemas import (
     LARGE_DEFINITION_BYTES,
@@ -30,6 +28,7 @@ from apiserver.custom_resources.version_codec import (
     VersionChanges,
     ViewCache,
 )
+from apiserver.registry.field_getters import FieldGetter, field_texts
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import (
     Preparation,
@@ -37,7 +36,8 @@ from apiserver.registry.served_resource import (
     ServedResource,
     Subresource,
 )
-from apiserver.registry.stored_object import FieldGetter, StoredObject
+from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.subresources import scale, text_at
 from apiserver.schema.structural import Schema
 from apiserver.vocabulary import Deprecation, Document, GroupResource, GroupVersion
 

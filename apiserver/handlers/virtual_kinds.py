@@ -9,7 +9,6 @@ from typing import Final, NamedTuple
 
 from apiserver.admission.chain import Operation, SubresourceView
 from apiserver.brand import Brand
-from apiserver.catalogue import subresources
 from apiserver.catalogue.authentication import token_requests
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.bodies import read_body
@@ -22,6 +21,7 @@ from apiserver.handlers.write_requests import WriteRequests
 from apiserver.meta import object_meta, table
 from apiserver.meta.options import WriteOptions
 from apiserver.meta.table import AGE, Column, Columns, columns, field_cell
+from apiserver.registry import subresources
 from apiserver.registry.served_resource import ALL_VERBS, ServedResource
 from apiserver.registry.size_class import SizeClass
 from apiserver.registry.stored_object import StoredObject, encode, with_version

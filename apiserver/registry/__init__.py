@@ -1,6 +1,8 @@
 """The served resources, and the generic registry: what a read or a write does to an object of any of them.
 
     served_resource   describes one resource of one version; `ResourceTable` holds all that are served now
+    subresources      those with a kind of their own: scale, and those that connect to a node
+    field_getters     reads the texts that field selectors are about
     strategy          has the hooks in which resources differ: defaults, rules, names, deletion
     stored_object     the bytes in which objects are stored, cached and sent
     json_slices       parts of large objects that are found without decoding the rest

@@ -13,9 +13,10 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from apiserver.meta import table
 from apiserver.meta.selectors import OwnFields
 from apiserver.meta.table import Columns
+from apiserver.registry.field_getters import FieldGetter
 from apiserver.registry.size_class import SizeClass, size_class_of_defaults
 from apiserver.registry.storage_form import StorageForm
-from apiserver.registry.stored_object import FieldGetter, head_of
+from apiserver.registry.stored_object import head_of
 from apiserver.registry.strategy import DEFAULT_STRATEGY, Strategy, UpdateStrategy
 from apiserver.registry.version_codec import IdentityCodec, VersionCodec
 from apiserver.schema.compile import Checked, SchemaCompiler

@@ -23,13 +23,14 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Final, NamedTuple, Protocol
+from typing import Any, ClassVar, Final, NamedTuple
 from weakref import ref
 
 import orjson
 
 from apiserver.errors import StorageReadError
 from apiserver.registry import json_slices
+from apiserver.registry.field_getters import FieldGetter
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.size_class import SizeClass, size_class
 from apiserver.vocabulary import Document
@@ -67,15 +68,6 @@ class CorruptObject(StorageReadError):
         super().__init__(
             f"Internal error occurred: {self.text}", details={"causes": [{"message": self.text}]}
         )
-
-
-class FieldGetter(Protocol):
-    """Reads text of a document, for a field selector. parts: the fields of the object that it is in."""
-
-    @property
-    def parts(self) -> tuple[str, ...]: ...
-
-    def __call__(self, document: Document, /) -> str: ...
 
 
 # What clients are told of it.

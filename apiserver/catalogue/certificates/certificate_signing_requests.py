@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from apiserver.catalogue.builtin_type import BuiltinType, field_texts
+from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.certificates.signers import LEGACY_UNKNOWN
 from apiserver.catalogue.common.signer_names import validate_signer_name
 from apiserver.field_errors import Errors, duplicate, forbidden, invalid, not_supported, required
@@ -20,6 +20,7 @@ from apiserver.golang.quoting import go_quote
 from apiserver.golang.x509_parsing import parse_certificate, parse_request
 from apiserver.meta import table
 from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.registry.field_getters import field_texts
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import Strategy, UpdateStrategy, WriteContext
 from apiserver.validation.checks import ZERO_OR_ONE

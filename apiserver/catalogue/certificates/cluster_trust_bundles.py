@@ -11,7 +11,7 @@ from typing import Final
 
 from cryptography import x509
 
-from apiserver.catalogue.builtin_type import BuiltinType, field_texts
+from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.other_versions import other_version
 from apiserver.catalogue.common.signer_names import bundle_name_problems, validate_signer_name
 from apiserver.field_errors import Errors, invalid, too_long
@@ -20,6 +20,7 @@ from apiserver.golang.pem import CERTIFICATE, UNREADABLE, PemBlock, pem_blocks
 from apiserver.golang.x509_parsing import parse_certificate
 from apiserver.meta.names import byte_length
 from apiserver.meta.table import Column, columns
+from apiserver.registry.field_getters import field_texts
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.validation.checks import immutable
 from apiserver.validation.documents import at

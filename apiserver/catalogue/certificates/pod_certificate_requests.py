@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
-from apiserver.catalogue.builtin_type import BuiltinType, clear_status, field_texts
+from apiserver.catalogue.builtin_type import BuiltinType, clear_status
 from apiserver.catalogue.common.other_versions import hub_of, other_version
 from apiserver.catalogue.common.signer_names import (
     DAY_S,
@@ -37,6 +37,7 @@ from apiserver.golang.x509_parsing import parse_certificate, parse_public_key, p
 from apiserver.meta import names, timestamps
 from apiserver.meta.names import byte_length
 from apiserver.meta.table import Column, columns, field_cell
+from apiserver.registry.field_getters import field_texts
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import (
     STATUS_ALONE,

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from apiserver.catalogue.subresources import scale
 from apiserver.field_errors import Errors, forbidden, invalid, not_supported, required
 from apiserver.meta import names, table
 from apiserver.registry.served_resource import ScaleFields
+from apiserver.registry.subresources import scale
 from apiserver.validation.checks import immutable, non_negative
 from apiserver.validation.documents import at
 from apiserver.validation.label_selectors import label_selector, selects

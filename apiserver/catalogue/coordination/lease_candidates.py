@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from apiserver.catalogue.builtin_type import BuiltinType, field_texts
+from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common.other_versions import other_version
 from apiserver.cel.library.semver import Semver, parse_semver
 from apiserver.field_errors import Errors, invalid, not_supported, required
 from apiserver.meta import names
 from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.registry.field_getters import field_texts
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.validation.checks import immutable
 from apiserver.validation.documents import at

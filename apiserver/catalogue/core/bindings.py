@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from apiserver.catalogue import subresources
 from apiserver.catalogue.builtin_type import BuiltinType
+from apiserver.registry import subresources
 
 
 def builtin_type() -> BuiltinType:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from apiserver.catalogue.builtin_type import CORE, BuiltinType, FirstText, field_text, field_texts
+from apiserver.catalogue.builtin_type import CORE, BuiltinType
 from apiserver.field_errors import Errors, invalid, required
 from apiserver.meta import names, table
 from apiserver.meta.table import Column, Columns, field_cell
+from apiserver.registry.field_getters import FirstText, field_text, field_texts
 from apiserver.registry.strategy import Strategy
 from apiserver.vocabulary import Document
 

@@ -12,8 +12,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final
 
-from apiserver.catalogue import subresources
-from apiserver.catalogue.builtin_type import CORE, DEFAULT_GATES, BuiltinType, field_text, status_subresource
+from apiserver.catalogue.builtin_type import CORE, DEFAULT_GATES, BuiltinType, status_subresource
 from apiserver.catalogue.common.annotation_values import Unreadable, list_of, object_of, read, text
 from apiserver.catalogue.pod_specs.resource_requirements import validate_amount
 from apiserver.catalogue.pod_specs.scheduling import TAINT_EFFECTS
@@ -23,6 +22,8 @@ from apiserver.golang.quoting import go_quote
 from apiserver.meta import names
 from apiserver.meta.names import byte_length
 from apiserver.meta.table import AGE, Column, columns
+from apiserver.registry import subresources
+from apiserver.registry.field_getters import field_text
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
 from apiserver.schema.compile import Default
 from apiserver.validation.addresses import STRICT_ADDRESSES, AddressChecks, cidr_warnings, parse_cidr

@@ -10,7 +10,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from apiserver.catalogue.builtin_type import CORE, DEFAULT_GATES, BuiltinType, field_text, status_subresource
+from apiserver.catalogue.builtin_type import CORE, DEFAULT_GATES, BuiltinType, status_subresource
 from apiserver.catalogue.common import workloads
 from apiserver.catalogue.common.columns import labels_cell, status_count
 from apiserver.catalogue.pod_specs.templates import (
@@ -19,13 +19,14 @@ from apiserver.catalogue.pod_specs.templates import (
     with_template_warnings,
 )
 from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
-from apiserver.catalogue.subresources import scale
 from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, invalid, required
 from apiserver.meta import table
 from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.registry.field_getters import field_text
 from apiserver.registry.served_resource import ScaleFields
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status
+from apiserver.registry.subresources import scale
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import non_negative
 from apiserver.validation.defaults import setting

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from apiserver.catalogue.builtin_type import CORE, BuiltinType, field_texts
+from apiserver.catalogue.builtin_type import CORE, BuiltinType
 from apiserver.catalogue.core.config_maps import (
     DATA_TEXT,
     SIZE_MAX,
@@ -18,6 +18,7 @@ from apiserver.field_errors import Errors, invalid, required, too_long
 from apiserver.golang.tls_pairs import pair_problem
 from apiserver.meta import names, table
 from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.registry.field_getters import field_texts
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import immutable

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from apiserver.brand import Brand
-from apiserver.catalogue import subresources
 from apiserver.catalogue.authentication import token_requests
 from apiserver.catalogue.builtin_type import CORE, BuiltinType
 from apiserver.meta.table import AGE, columns
+from apiserver.registry import subresources
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.vocabulary import Document, GroupVersion

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from apiserver.catalogue.builtin_type import BuiltinType, HubConversion, field_text
+from apiserver.catalogue.builtin_type import BuiltinType, HubConversion
 from apiserver.catalogue.core import events as core_events
 from apiserver.catalogue.core.events import validate_event
 from apiserver.catalogue.events import events
 from apiserver.field_errors import Errors, invalid, required
 from apiserver.meta.table import Columns
-from apiserver.registry.stored_object import FieldGetter
+from apiserver.registry.field_getters import FieldGetter, field_text
 from apiserver.registry.strategy import Strategy
 from apiserver.validation.checks import IMMUTABLE, UNCHANGED, immutable
 from apiserver.vocabulary import Document

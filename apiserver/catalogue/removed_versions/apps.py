@@ -16,7 +16,7 @@ from apiserver.catalogue.removed_versions.workloads import (
     old_strategy,
     with_old_scale,
 )
-from apiserver.catalogue.subresources import old_rollback
+from apiserver.registry.subresources import old_rollback
 from apiserver.validation.defaults import setting
 
 _GROUP: Final = "apps"

@@ -14,10 +14,10 @@ from typing import Final
 from apiserver.catalogue.apps.daemon_sets import TEMPLATE_GENERATION
 from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.common import workloads
-from apiserver.catalogue.subresources import old_scale
 from apiserver.field_errors import Errors
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import Strategy
+from apiserver.registry.subresources import old_scale
 from apiserver.validation.checks import non_negative
 from apiserver.validation.documents import at
 from apiserver.vocabulary import Document

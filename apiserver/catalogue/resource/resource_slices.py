@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from apiserver.catalogue.builtin_type import BuiltinType, field_texts
+from apiserver.catalogue.builtin_type import BuiltinType
 from apiserver.catalogue.pod_specs.scheduling import validate_node_selector
 from apiserver.catalogue.pod_specs.volumes import validate_csi_driver_name
 from apiserver.catalogue.resource.device_requests import validate_pool_name, validate_set
@@ -22,6 +22,7 @@ from apiserver.field_errors import Errors, invalid, required
 from apiserver.golang.quoting import go_quote
 from apiserver.meta import names
 from apiserver.meta.table import AGE, Column, columns, field_cell
+from apiserver.registry.field_getters import field_texts
 from apiserver.registry.strategy import Strategy, UpdateStrategy, WriteContext
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import immutable

@@ -11,7 +11,6 @@ from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.admission.plugins.pod_topology_labels import GATE as LABELS_GATE
 from apiserver.catalogue.core.pods.assignment import assign_node
 from apiserver.catalogue.core.pods.rules import CLEARING_GATE
-from apiserver.catalogue.subresources import BINDING
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.errors import BadRequest, Conflict, Invalid
 from apiserver.features.gates import FeatureGates
@@ -23,6 +22,7 @@ from apiserver.registry.size_class import size_class_of_document
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
+from apiserver.registry.subresources import BINDING
 from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.vocabulary import Document, GroupResource
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from apiserver import field_errors
-from apiserver.catalogue.subresources import CORE_V1
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.errors import BadRequest, Invalid
 from apiserver.field_errors import Errors
@@ -19,6 +18,7 @@ from apiserver.golang.times import InvalidTime, parse_time
 from apiserver.meta import timestamps
 from apiserver.meta.options import is_true
 from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.subresources import CORE_V1
 from apiserver.schema.structural import Kind, Schema
 from apiserver.vocabulary import Document, GroupKind, Query
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
-from apiserver.catalogue.subresources import EVICTION
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.errors import ApiError, BadRequest, Conflict, Forbidden
 from apiserver.handlers.virtual_kinds import VirtualKinds, send_success
@@ -23,6 +22,7 @@ from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
+from apiserver.registry.subresources import EVICTION
 from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.validation.label_selectors import selects
 from apiserver.vocabulary import Document, GroupResource

@@ -16,7 +16,6 @@ from typing import Final
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.authn.service_account import Claims, Reference, TokenIssuer, new_token_id
 from apiserver.catalogue.authentication.token_requests import validate_token_request
-from apiserver.catalogue.subresources import TOKEN_REQUEST
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.errors import BadRequest, Conflict, Invalid, NotFound
 from apiserver.features.gates import FeatureGates
@@ -27,6 +26,7 @@ from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.size_class import size_class_of_document
 from apiserver.registry.store import Registry
+from apiserver.registry.subresources import TOKEN_REQUEST
 from apiserver.vocabulary import Document, GroupResource
 
 # What a token may be bound to, by kind: the resource, and the claim with its name.

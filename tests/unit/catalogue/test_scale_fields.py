@@ -12,11 +12,11 @@ import pytest
 from apiserver.brand import Brand
 from apiserver.catalogue.common.workloads import SCALE_SUBRESOURCE
 from apiserver.catalogue.core.replication_controllers import _SCALE
-from apiserver.catalogue.subresources import SCALE, text_at
 from apiserver.errors import Invalid
 from apiserver.handlers.subresources.scale import scale_of
 from apiserver.handlers.virtual_kinds import virtual_kinds
 from apiserver.registry.served_resource import ScaleFields, ServedResource
+from apiserver.registry.subresources import SCALE, text_at
 from apiserver.releases.emulation import DEFAULT_RELEASE
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.structural import Kind, Schema

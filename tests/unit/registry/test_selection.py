@@ -6,8 +6,8 @@ from typing import Any, Final, cast
 
 import pytest
 
-from apiserver.catalogue.builtin_type import field_texts
 from apiserver.meta.selectors import parse_field_selector, parse_label_selector
+from apiserver.registry.field_getters import field_texts
 from apiserver.registry.selection import Selection, select
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject, encode, head_of

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from apiserver.catalogue.batch.jobs.specs import validate_job_spec, warn_job_spec
 from apiserver.catalogue.batch.jobs.statuses import StatusRules, validate_job_status_update
-from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, field_text, status_subresource
+from apiserver.catalogue.builtin_type import DEFAULT_GATES, BuiltinType, status_subresource
 from apiserver.catalogue.common import workloads
 from apiserver.catalogue.pod_specs.templates import POD_TEMPLATE_COLUMNS, with_template_warnings
 from apiserver.catalogue.pod_specs.validation import PodSpecRules, rules_of
@@ -19,6 +19,7 @@ from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, invalid, required
 from apiserver.meta import names, table, timestamps
 from apiserver.meta.table import AGE, Column, columns
+from apiserver.registry.field_getters import field_text
 from apiserver.registry.strategy import Strategy, UpdateStrategy, keep_status, only_status
 from apiserver.schema.compile import Default
 from apiserver.validation.checks import immutable

@@ -17,15 +17,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from apiserver.catalogue import subresources
-from apiserver.catalogue.builtin_type import (
-    CORE,
-    DEFAULT_GATES,
-    BuiltinType,
-    field_text,
-    field_texts,
-    status_subresource,
-)
+from apiserver.catalogue.builtin_type import CORE, DEFAULT_GATES, BuiltinType, status_subresource
 from apiserver.catalogue.core.pods.columns import COLUMNS, ENDED
 from apiserver.catalogue.core.pods.preparation import prepare_pod_create
 from apiserver.catalogue.core.pods.resize import prepare_resize, validate_resize
@@ -40,6 +32,8 @@ from apiserver.catalogue.core.pods.validation import validate_pod_create
 from apiserver.catalogue.core.pods.warnings import warn_pod
 from apiserver.catalogue.pod_specs.defaults import DEFAULTS
 from apiserver.features.gates import FeatureGates
+from apiserver.registry import subresources
+from apiserver.registry.field_getters import field_text, field_texts
 from apiserver.registry.served_resource import Subresource
 from apiserver.registry.strategy import STATUS_RESETS, Strategy, UpdateStrategy, keep_status
 from apiserver.vocabulary import Document

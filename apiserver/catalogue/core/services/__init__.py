@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from apiserver.catalogue import subresources
-from apiserver.catalogue.builtin_type import CORE, DEFAULT_GATES, BuiltinType, field_texts, status_subresource
+from apiserver.catalogue.builtin_type import CORE, DEFAULT_GATES, BuiltinType, status_subresource
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
 from apiserver.catalogue.core.services.columns import COLUMNS
 from apiserver.catalogue.core.services.preparation import (
@@ -30,6 +29,8 @@ from apiserver.catalogue.core.services.validation import (
 from apiserver.catalogue.core.services.warnings import warn_service, warn_service_status
 from apiserver.features.gates import FeatureGates
 from apiserver.meta import names
+from apiserver.registry import subresources
+from apiserver.registry.field_getters import field_texts
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.validation.addresses import STRICT_ADDRESSES, AddressChecks
 
