@@ -11,8 +11,7 @@ A request passes these packages from top to bottom, and its response returns the
     storage     (a package of its own) keys, bytes and revisions
 
 What is served comes from `catalogue`, which declares the built-in types, a package per API group and a module
-per kind, and from `custom_resources`, which serves what CustomResourceDefinitions define; `apiextensions` has
-the rules of the definitions themselves.
+per kind, and from `custom_resources`, which has CustomResourceDefinitions and serves what they define.
 
 These do no I/O and read no clock: `meta` has names, selectors, object metadata and tables; `schema`
 validates, prunes and sets defaults; `validation` has the checks that many kinds share; `patch` and `apply`

@@ -23,7 +23,7 @@ ON_LOOP: Final = {
     "controllers/rbac_bootstrap.py": "what is built in, and stored of that, before the server is ready",
     "controllers/service_cidrs.py": "cluster administrators write these, and few",
     "controllers/storage_version_migrator.py": "cluster administrators write these, and few",
-    "custom_resources/conversion_webhooks.py": "a review, which is no stored object",
+    "custom_resources/serving/conversion_webhooks.py": "a review, which is no stored object",
     "registry/delete_path.py": "an object that has changed while its deletion was completed",
     "registry/offload.py": "what is small, for all others",
 }

@@ -12,11 +12,11 @@ from apiserver.aggregation.discovery import DiscoveryController
 from apiserver.aggregation.extension_client import ExtensionClient
 from apiserver.aggregation.openapi_v2 import OpenApiV2Controller
 from apiserver.aggregation.remote_versions import RemoteVersions
-from apiserver.apiextensions import definitions
 from apiserver.app.core import Core
 from apiserver.catalogue.apiregistration import local_api_services
 from apiserver.controller_runtime.controller import Runnable
 from apiserver.controllers.api_service_registration import ApiServiceRegistration
+from apiserver.custom_resources import definitions
 from apiserver.metrics.api_services import ApiServiceMetrics
 from apiserver.serving import pki
 from apiserver.serving.listening import CannotStart, front_proxy_certificate

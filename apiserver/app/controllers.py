@@ -12,7 +12,6 @@ from typing import Final, NamedTuple, Protocol
 from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.aggregation.namespaces import RemoteNamespaces
 from apiserver.aggregation.owners import RemoteOwners
-from apiserver.apiextensions import definitions as definitions_of_custom_resources
 from apiserver.app.aggregation import Aggregation
 from apiserver.app.core import Core
 from apiserver.authz.attributes import Authorizer
@@ -58,6 +57,7 @@ from apiserver.controllers.storage_protection import (
 )
 from apiserver.controllers.storage_version_migrator import StorageVersionMigrator
 from apiserver.controllers.ttl_after_finished import TtlAfterFinished
+from apiserver.custom_resources import definitions as definitions_of_custom_resources
 from apiserver.metrics.work_queues import MeasuredQueue
 from apiserver.serving import pki
 from apiserver.serving.listening import trusted_ca

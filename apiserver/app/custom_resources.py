@@ -7,11 +7,11 @@ from functools import partial
 from threading import Lock
 from typing import Final
 
-from apiserver.apiextensions import definitions
 from apiserver.app.core import Core
-from apiserver.custom_resources.conversion_webhooks import ConversionWebhook
-from apiserver.custom_resources.definition_controller import DefinitionController
-from apiserver.custom_resources.resources import CustomResourceFactory
+from apiserver.custom_resources import definitions
+from apiserver.custom_resources.serving.conversion_webhooks import ConversionWebhook
+from apiserver.custom_resources.serving.definition_controller import DefinitionController
+from apiserver.custom_resources.serving.resources import CustomResourceFactory
 from apiserver.endpoints.representation.form_cache import FormCache
 from apiserver.metrics.resource_series import ServedState
 from apiserver.registry.served_resource import ResourceTable, ServedResource

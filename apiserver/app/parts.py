@@ -56,7 +56,7 @@ from apiserver.controllers.rbac_policy import RbacPolicyInformer
 from apiserver.controllers.replicas import Replicas
 from apiserver.controllers.service_allocations import ServiceAllocationRepair
 from apiserver.controllers.service_cidrs import DefaultServiceCidr, ServiceNetworks
-from apiserver.custom_resources.definition_controller import DefinitionController
+from apiserver.custom_resources.serving.definition_controller import DefinitionController
 from apiserver.endpoints.authorization_recheck import AuthorizationRecheck
 from apiserver.endpoints.body_limits import BodyLimits
 from apiserver.endpoints.connection import Server

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from apiserver.app.core import Core
-from apiserver.custom_resources.definition_controller import DefinitionController
+from apiserver.custom_resources.serving.definition_controller import DefinitionController
 from apiserver.registry.served_resource import ServedResource
 from apiserver.releases.emulation import EmulatedRelease
 

@@ -54,5 +54,5 @@ it is `leader_only` is said above. `run` may be cancelled at any await; when the
 object is built.
 
 Left out: what kube-controller-manager does with workloads, since nothing runs them here. The controllers of
-CustomResourceDefinitions are in `custom_resources`: they decide what is served.
+CustomResourceDefinitions are in `custom_resources.serving`: they decide what is served.
 """

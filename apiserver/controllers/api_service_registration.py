@@ -18,7 +18,6 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Final
 
-from apiserver.apiextensions import definitions
 from apiserver.brand import Brand
 from apiserver.catalogue.apiregistration import local_api_services
 from apiserver.catalogue.apiregistration.local_api_services import CONTINUOUSLY, ON_START
@@ -26,6 +25,7 @@ from apiserver.controller_runtime.controller import Controller, Outcome
 from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.kept_objects import cached
+from apiserver.custom_resources import definitions
 from apiserver.errors import AlreadyExists, NotFound
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ResourceTable, ServedResource

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from apiserver.apiextensions.definition_conditions import STORAGE_MIGRATING, set_definition_condition
-from apiserver.apiextensions.definitions import storage_version
+from apiserver.custom_resources.definitions import storage_version
+from apiserver.custom_resources.definitions.conditions import STORAGE_MIGRATING, set_definition_condition
 from apiserver.errors import NotFound
 from apiserver.meta import timestamps
 from apiserver.registry.offload import Offload

@@ -1,15 +1,14 @@
-"""Custom resources: serves what CustomResourceDefinitions define.
+"""Custom resources: CustomResourceDefinitions as objects, and all that they define.
 
-    definition_controller   informed of definitions, replaces the table and writes their conditions
-    definition_finalizer    deletes the objects of a definition that is being deleted
-    resources               makes the served resources of a definition
-    schemas                 the schema of one version: read, compiled by `schema.custom`, published by OpenAPI
-    strategies              what is set and validated when its objects are written
-    columns                 `additionalPrinterColumns` as the columns of tables
-    json_path               the JSONPaths of columns, compiled
-    version_codec           converts objects between the stored form and each version
-    conversion_reviews      ConversionReviews: requests to conversion webhooks, and their responses
-    conversion_webhooks     sends them
+    definitions  CustomResourceDefinitions as objects: what they say, what is set and checked, their status
+    schemas      their schemas: pruning, defaults and validation of custom resources
+    rules        the rules in CEL in their schemas (`x-kubernetes-validations`), with their budgets
+    serving      the served versions: strategies, conversion, columns; the controllers that keep them served
+
+A room imports only those below it in this order: `serving`, `definitions`, `rules`, `schemas`; import-linter
+checks it. All but parts of `serving` are pure. `catalogue.apiextensions` declares the type
+CustomResourceDefinition as it declares all others, with what is in `definitions`. What built-in types need of
+schemas, too, is in `apiserver.schema`.
 
 What it guarantees:
 
@@ -23,13 +22,5 @@ What it guarantees:
   creation.
 
 Why this shape: reading must stay as cheap as for built-in types, so an object that conforms to its schema is
-sent as it is stored, and only one that does not, or is converted, is decoded (`version_codec`).
-
-The accessors of definitions, their validation and the rules in their schemas are in `apiextensions`, which is
-pure.
-
-The controllers of Kubernetes' apiextensions-apiserver (naming, establishing, API approval, finalizing) are
-here, and not among `controllers`: they decide what is served, and in Kubernetes, too, the API server itself
-runs them. All servers on one store do; each write is made on the version that it was worked out from and
-changes nothing when it is repeated, so they agree.
+sent as it is stored, and only one that does not, or is converted, is decoded (`serving.version_codec`).
 """

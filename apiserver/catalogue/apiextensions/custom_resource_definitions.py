@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions. Their rules are in `apiserver.apiextensions`."""
+"""CustomResourceDefinitions. Their rules are in `custom_resources.definitions`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from apiserver.apiextensions import definition_strategy
-from apiserver.apiextensions.validation.custom_resource_definitions import DefinitionValidator
 from apiserver.brand import Brand
 from apiserver.catalogue.builtin_type import BuiltinType, status_subresource
 from apiserver.cel.compatibility_version import CompatibilityVersion
+from apiserver.custom_resources.definitions import strategy as definition_strategy
+from apiserver.custom_resources.definitions.validation.custom_resource_definitions import DefinitionValidator
 from apiserver.meta import table
 from apiserver.registry.strategy import Strategy, UpdateStrategy
 from apiserver.schema.structural import Schema

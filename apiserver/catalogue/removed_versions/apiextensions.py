@@ -11,15 +11,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from apiserver.apiextensions import definition_strategy
-from apiserver.apiextensions.validation.custom_resource_definitions import DefinitionValidator
-from apiserver.apiextensions.validation.internal_types import internal_version
-from apiserver.apiextensions.validation.schema_tree import same
 from apiserver.brand import Brand
 from apiserver.catalogue.builtin_type import BuiltinType, status_subresource
 from apiserver.catalogue.common.other_versions import hub_of, other_version
 from apiserver.catalogue.removed_versions.current_types import CurrentTypes
 from apiserver.cel.compatibility_version import CompatibilityVersion
+from apiserver.custom_resources.definitions import strategy as definition_strategy
+from apiserver.custom_resources.definitions.validation.custom_resource_definitions import DefinitionValidator
+from apiserver.custom_resources.definitions.validation.internal_types import internal_version
+from apiserver.custom_resources.definitions.validation.schema_tree import same
 from apiserver.field_errors import Errors, forbidden, invalid
 from apiserver.meta import names
 from apiserver.registry.strategy import Strategy, UpdateStrategy

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from apiserver.apiextensions.schema_rules.schema_types import RESERVED, escape
 from apiserver.cel import types
 from apiserver.cel.types import Field, Type
+from apiserver.custom_resources.rules.schema_types import RESERVED, escape
 from apiserver.schema.structural import Kind, Schema
 
 _SCALARS: Final[Mapping[Kind, Type]] = {

@@ -10,7 +10,8 @@ import orjson
 from apiserver.catalogue.batch.cron_schedules import InvalidSchedule, check_schedule
 from apiserver.cel.library import semver as semver_library
 from apiserver.cel.library.named_formats import FORMATS
-from apiserver.custom_resources.json_path import InvalidJsonPath, compile_path
+from apiserver.custom_resources.schemas import formats as custom_formats
+from apiserver.custom_resources.serving.json_path import InvalidJsonPath, compile_path
 from apiserver.golang import addresses as go_addresses
 from apiserver.golang import urls as go_urls
 from apiserver.golang.durations import parse_duration
@@ -18,7 +19,6 @@ from apiserver.golang.pem import NoCertificate, bundle_certificates, pem_blocks
 from apiserver.golang.quoting import go_quote
 from apiserver.meta import names, timestamps
 from apiserver.meta.quantity import InvalidQuantity, canonical_quantity, parse_quantity
-from apiserver.schema.custom import formats as custom_formats
 from tests.fuzz.target import fuzzer
 
 

@@ -11,11 +11,11 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.apiextensions.schema_rules.schema_types import SchemaTypes
 from apiserver.cel.cost_estimate import estimate
 from apiserver.cel.environment import Environment
 from apiserver.cel.library.comprehensions import BINDINGS
 from apiserver.cel.library.kubernetes import KUBERNETES
+from apiserver.custom_resources.rules.schema_types import SchemaTypes
 from apiserver.schema.extensions import Extensions
 
 Schema = dict[str, Any]

@@ -33,8 +33,8 @@ from apiserver.controllers.service_allocations import ServiceAllocationRepair
 from apiserver.controllers.storage_protection import CLAIMS as CLAIM_PROTECTION
 from apiserver.controllers.storage_protection import StorageProtection
 from apiserver.controllers.ttl_after_finished import TtlAfterFinished
-from apiserver.custom_resources.definition_controller import DefinitionController
-from apiserver.custom_resources.definition_finalizer import DefinitionFinalizer
+from apiserver.custom_resources.serving.definition_controller import DefinitionController
+from apiserver.custom_resources.serving.definition_finalizer import DefinitionFinalizer
 from apiserver.metrics.node_graph import NodeGraphMetrics
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ServedResource, ServedTable
@@ -47,7 +47,7 @@ from tests.support.definitions import definition
 from tests.support.eventually import WITHIN_S, eventually
 from tests.support.in_process import PREFIX, TABLE, caught_up, resource, server
 from tests.support.offloaded import LARGE, Recorded, RecordingDecoder, done_by
-from tests.unit.custom_resources.test_large_definitions import factory_of
+from tests.unit.custom_resources.serving.test_large_definitions import factory_of
 
 AGO: Final = "2020-01-01T00:00:00Z"
 UID: Final = "0c0b0a09-0000-4000-8000-000000000000"

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from apiserver.brand import Brand
-from apiserver.custom_resources.version_codec import (
+from apiserver.custom_resources.serving.version_codec import (
     CreationGuards,
     CustomResourceCodec,
     DefinitionReader,

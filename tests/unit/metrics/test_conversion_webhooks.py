@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from apiserver.custom_resources.conversion_reviews import WebhookFailure
+from apiserver.custom_resources.serving.conversion_reviews import WebhookFailure
 from apiserver.metrics.conversion_webhooks import OTHER, SERIES_MAX, ConversionWebhookMetrics
 from apiserver.metrics.lifecycles import known_metrics
 

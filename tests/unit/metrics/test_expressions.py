@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from apiserver.apiextensions.schema_rules.validator import RuleValidator
+from apiserver.custom_resources.rules.validator import RuleValidator
 from apiserver.metrics.expressions import ExpressionMetrics
 from apiserver.registry.findings import TakesLong
 

@@ -1,0 +1,148 @@
+"""The schema of one version of a definition: what of it prunes, sets defaults and validates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from apiserver.custom_resources.schemas.correlation import Correlation
+from apiserver.custom_resources.schemas.default_sizes import default_bytes
+from apiserver.custom_resources.schemas.embedded_resources import EmbeddedResources
+from apiserver.custom_resources.schemas.findings import NO_FIELD
+from apiserver.custom_resources.schemas.json_schema import all_schemas
+from apiserver.custom_resources.schemas.list_types import ListTypes
+from apiserver.custom_resources.schemas.pruning import Pruner
+from apiserver.custom_resources.schemas.structural_builder import structural_schema
+from apiserver.custom_resources.schemas.validation import SchemaValidator
+from apiserver.field_errors import FieldError
+from apiserver.schema.extensions import Extensions
+from apiserver.schema.structural import Schema
+from apiserver.vocabulary import Document
+
+_STATUS = "status"
+
+
+class CustomSchema:
+    """The schema of one version of a definition. Each part is compiled when it is first used.
+
+    document: `openAPIV3Schema`; kept, not changed.
+    vendor: as in the extension key `x-kubernetes-list-type`.
+    meta: the schema of ObjectMeta, which all custom resources share.
+    keeps_unknown: fields that are not in the schema are kept everywhere, as definitions of v1beta1 have it.
+    """
+
+    def __init__(
+        self, document: Mapping[str, Any], *, vendor: str, meta: Schema, keeps_unknown: bool = False
+    ) -> None:
+        self.document = document
+        self._vendor, self._meta, self._keeps_unknown = vendor, meta, keeps_unknown
+
+    def compile(self) -> None:
+        """Compile what the first requests would wait for; some parts still wait for their first values."""
+        self.pruner, self._validator, self._list_types, self._embedded, self.default_bytes  # noqa: B018
+        self._validator.tests  # noqa: B018
+
+    @cached_property
+    def extensions(self) -> Extensions:
+        return Extensions(self._vendor)
+
+    @cached_property
+    def schema(self) -> Schema:
+        """The structural schema that the rest of the server uses."""
+        return structural_schema(self.document, self.extensions, self._meta)
+
+    @cached_property
+    def pruner(self) -> Pruner:
+        """Prunes a body and sets defaults in place; returns the unknown fields. Raises TypeMismatch."""
+        return Pruner(self.document, self.extensions, self._meta, keeps_unknown=self._keeps_unknown)
+
+    @cached_property
+    def has_defaults(self) -> bool:
+        """Does the schema have defaults, which stored objects may lack?"""
+        return any(each.get("default") is not None for each in all_schemas(self.document))
+
+    @cached_property
+    def default_bytes(self) -> int:
+        """How many bytes defaults add at most to one object, or one null, in a document."""
+        return default_bytes(self.document) if self.has_defaults else 0
+
+    def default(self, document: Document) -> bool:
+        """Set defaults in a document, in place. Returns whether it has changed. Raises TypeMismatch."""
+        return self.has_defaults and self.pruner.default(document)
+
+    def prune(self, document: Document, *, keeps_null: bool = False) -> bool:
+        """Prune a converted document. keeps_null: also a null that the schema does not allow.
+
+        Returns whether something has changed. Raises TypeMismatch.
+        """
+        return self.pruner.prune(document, keeps_null=keeps_null)
+
+    def prune_and_default(self, document: Document) -> bool:
+        """Prune a stored document and set defaults, in place.
+
+        Returns whether something has changed. Raises TypeMismatch.
+        """
+        return self.pruner.prune_and_default(document)
+
+    # ---- validation
+
+    def validate(self, document: Document, old: Document | None = None) -> list[FieldError]:
+        """All errors of a document.
+
+        old: the object that it replaces, in the same version; an invalid value in it that has not changed is
+            no error.
+        """
+        return [
+            *self.validate_values(document, old),
+            *self.validate_embedded(document),
+            *self.validate_lists(document, old),
+        ]
+
+    def validate_values(self, document: Document, old: Document | None = None) -> list[FieldError]:
+        correlation = self.correlate(document, old) if old is not None else None
+        return self._validator.validate(document, correlation=correlation)
+
+    def validate_status(self, status: Any, old: Any = None) -> list[FieldError]:
+        """The errors of a status, with paths below `status`."""
+        validator, schema = self._status_validator, self._status_schema
+        correlation = Correlation(status, old, schema, self.extensions) if old is not None else None
+        errors = []
+        for error in validator.validate(status, correlation=correlation):
+            field = _STATUS if error.field == NO_FIELD else f"{_STATUS}.{error.field}"
+            errors.append(FieldError(field, error.reason, error.message))
+        return errors
+
+    def validate_embedded(self, document: Document) -> list[FieldError]:
+        """The errors in the types and the metadata of embedded resources."""
+        return self._embedded.check(document)
+
+    def validate_lists(self, document: Document, old: Document | None = None) -> list[FieldError]:
+        """The duplicates in lists by their types; none if the old object had some, too."""
+        errors = self._list_types.check(document)
+        return [] if errors and old is not None and self._list_types.check(old) else errors
+
+    def correlate(self, new: Any, old: Any) -> Correlation:
+        """Correlates a new value with the old value that it replaces."""
+        return Correlation(new, old, self.document, self.extensions)
+
+    @cached_property
+    def _validator(self) -> SchemaValidator:
+        return SchemaValidator(self.document, self.extensions)
+
+    @cached_property
+    def _status_schema(self) -> Mapping[str, Any]:
+        schema = (self.document.get("properties") or {}).get(_STATUS)
+        return schema if isinstance(schema, Mapping) else {}
+
+    @cached_property
+    def _status_validator(self) -> SchemaValidator:
+        return SchemaValidator(self._status_schema, self.extensions)
+
+    @cached_property
+    def _list_types(self) -> ListTypes:
+        return ListTypes(self.document, self.extensions)
+
+    @cached_property
+    def _embedded(self) -> EmbeddedResources:
+        return EmbeddedResources(self.document, self.extensions)

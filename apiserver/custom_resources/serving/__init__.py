@@ -1,0 +1,19 @@
+"""Serves what CustomResourceDefinitions define.
+
+    definition_controller   informed of definitions, replaces the table and writes their conditions
+    definition_finalizer    deletes the objects of a definition that is being deleted
+    resources               makes the served resources of a definition
+    version_schema          the schema of one version: read, and compiled when it is first needed
+    openapi_schema          the schema of one version as OpenAPI publishes it
+    strategies              what is set and validated when its objects are written
+    columns                 `additionalPrinterColumns` as the columns of tables
+    json_path               the JSONPaths of columns, compiled
+    version_codec           converts objects between the stored form and each version
+    conversion_reviews      ConversionReviews: requests to conversion webhooks, and their responses
+    conversion_webhooks     sends them
+
+The controllers of Kubernetes' apiextensions-apiserver (naming, establishing, API approval, finalizing) are
+here, and not among `controllers`: they decide what is served, and in Kubernetes, too, the API server itself
+runs them. All servers on one store do; each write is made on the version that it was worked out from and
+changes nothing when it is repeated, so they agree.
+"""

@@ -1,0 +1,284 @@
+"""Serves what definitions define, and writes the names and conditions that they should have.
+
+Source: k8s.io/apiextensions-apiserver, pkg/apiserver/customresource_handler.go, pkg/controller/status and
+pkg/controller/establish.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+import orjson
+
+from apiserver.controller_runtime.controller import Controller, Outcome
+from apiserver.controller_runtime.informer import Informer, InformerCallbacks, ListWatch, Notification
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
+from apiserver.custom_resources import definitions
+from apiserver.custom_resources.definitions import status
+from apiserver.custom_resources.definitions.conditions import ESTABLISHED, NAMES_ACCEPTED
+from apiserver.custom_resources.definitions.status import NamesInUse
+from apiserver.custom_resources.serving.definition_finalizer import DefinitionFinalizer
+from apiserver.custom_resources.serving.resources import CustomResourceFactory, DefinedResources
+from apiserver.errors import NotFound
+from apiserver.meta import timestamps
+from apiserver.meta.conditions import is_condition_true
+from apiserver.metrics.work_queues import MeasuredQueue
+from apiserver.registry.served_resource import ResourceTable, ServedResource
+from apiserver.registry.store import Registry
+from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.strategy import UpdateStrategy
+from apiserver.registry.write_request import KUBE_APISERVER, Draft, WriteRequest
+from apiserver.vocabulary import Document, GroupResource
+
+# Takes the new table, and the resources that are served no more, or differently.
+Publish = Callable[[ResourceTable, Sequence[ServedResource]], None]
+# Definitions that are served before other tasks have their turn: each may have large schemas.
+BATCH_MAX: Final = 16
+BACKOFF: Final = Backoff(base_s=1.0, max_s=15.0)
+# The server itself writes the status: nothing is copied from the stored object, nothing is validated again.
+_BY_SERVER: Final = UpdateStrategy()
+
+
+@dataclass(slots=True)
+class _KnownDefinition:
+    """One definition, as it was seen last.
+
+    names: those that were accepted. signature: a digest of all that its resources depend on; None if none
+        are served.
+    """
+
+    revision: int
+    group: str
+    names: Document
+    waits_for_names: bool
+    signature: bytes | None = None
+    served: DefinedResources | None = None
+
+
+@dataclass(slots=True)
+class _TableChange:
+    """The resources to remove from the table of served resources, and those to add."""
+
+    gone: dict[ServedResource, None] = field(default_factory=dict)
+    new: dict[ServedResource, None] = field(default_factory=dict)
+
+
+class DefinitionController:
+    """Keeps the table of served resources, and the status of definitions, as the definitions say.
+
+    table: what is served without definitions; definitions of the same resources are not served.
+    publish: called with each new table.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        table: ResourceTable,
+        publish: Publish,
+        factory: CustomResourceFactory,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        resource = table.hub(definitions.group_of(factory.brand), definitions.RESOURCE)
+        assert resource is not None
+        self._resource = resource
+        self._registry = registry
+        self._table = table
+        self._publish = publish
+        self._factory = factory
+        self._clock = clock
+        self._builtin = {GroupResource(*each.stored_group_resource) for each in table.resources}
+        self._prefix = registry.prefix_of(resource)
+        self._defined: dict[str, _KnownDefinition] = {}  # by key
+        self._groups: dict[str, dict[str, None]] = {}  # by group: the keys of its definitions
+        self._names_in_use: dict[str, NamesInUse] = {}
+        self._change = _TableChange()
+        # The keys of definitions whose names and conditions have to be checked.
+        self._queue: WorkQueue[str] = WorkQueue("crd_naming_condition_controller", BACKOFF)
+        self._informer = Informer(
+            ListWatch(registry.cache, registry.prefix_of(resource)),
+            self._on_definition,
+            callbacks=InformerCallbacks(on_batch=self._replace_table),
+            reports_missed_deletions=True,
+            batch_max=BATCH_MAX,
+        )
+        self._finalizer = DefinitionFinalizer(registry, resource, factory.brand, self._stored_resource, clock)
+
+    @property
+    def queues(self) -> Sequence[MeasuredQueue]:
+        return (self._queue, self._finalizer.queue)
+
+    async def run(self, on_synced: Callable[[], None]) -> None:
+        """Serve definitions until cancelled. on_synced: called once all that exist are served."""
+        controller = Controller(self._queue, self._reconcile, informers=[self._informer])
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(controller.run(), name="definitions")
+            tasks.create_task(self._finalizer.run(), name="definition-finalizer")
+            await self._informer.has_synced.wait()
+            on_synced()
+
+    # ---- what is served
+
+    def change_builtin(
+        self, gone: Collection[ServedResource], new: Collection[ServedResource]
+    ) -> ResourceTable:
+        """Returns the table of all that is served with other built-in resources, for the caller to publish.
+
+        It is what definitions change from now on.
+        """
+        self._table = self._table.changed(gone, new)
+        return self._table
+
+    async def _on_definition(self, notification: Notification) -> None:
+        key, revision, found = notification.key, notification.revision, notification.new
+        known, definition = self._defined.get(key), None
+        if found is not None and (known is None or revision > known.revision):
+            definition = await self._factory.offload.document(found)
+            known = self._defined.get(key)  # We may have written it meanwhile.
+        if known is not None and revision <= known.revision:
+            # We wrote it ourselves, and know it already. The cache's bytes need not be there twice.
+            if found is not None and known.served is not None and revision == known.revision:
+                known.served.source.stored = found
+        elif found is None:
+            self._forget(key)
+        else:
+            assert definition is not None
+            self._learn(key, revision, found, definition)
+            if not definitions.is_deleted(definition):
+                self._queue.add(key)
+
+    def _learn(self, key: str, revision: int, found: StoredObject, definition: Document) -> None:
+        known = self._defined.get(key)
+        names, group = definitions.accepted_names(definition), definition["spec"]["group"]
+        if known is None:
+            known = self._defined[key] = _KnownDefinition(revision, group, {}, waits_for_names=False)
+            self._groups.setdefault(group, {})[key] = None
+        self._rename(known, names)
+        known.revision = revision
+        known.waits_for_names = not is_condition_true(definition, NAMES_ACCEPTED)
+        self._serve(known, found, definition)
+        if definitions.is_deleted(definition):
+            self._finalizer.queue.add(definition["metadata"]["name"])
+
+    def _serve(self, known: _KnownDefinition, found: StoredObject, definition: Document) -> None:
+        """Have the table hold the definition's resources, if they are not those that it holds."""
+        is_established = is_condition_true(definition, ESTABLISHED)
+        plural = definition["spec"]["names"]["plural"]
+        if not is_established or GroupResource(known.group, plural) in self._builtin:
+            signature = None
+        else:
+            # The generation would not do: to be deleted counts, too.
+            content = orjson.dumps((definition["metadata"].get("uid"), definition["spec"], known.names))
+            signature = hashlib.blake2b(content).digest()
+        if signature == known.signature:
+            if known.served is not None:
+                known.served.source.stored = found
+            return
+        now = self._factory.create(found, definition) if signature is not None else None
+        self._withdraw(known)
+        known.signature, known.served = signature, now
+        if now is not None:
+            self._change.new |= dict.fromkeys(now.resources)
+
+    def _withdraw(self, known: _KnownDefinition) -> None:
+        if known.served is None:
+            return
+        for each in known.served.resources:
+            if each in self._change.new:
+                del self._change.new[each]
+            else:
+                self._change.gone[each] = None
+        known.served = None
+
+    def _forget(self, key: str) -> None:
+        known = self._defined.pop(key, None)
+        if known is None:
+            return
+        self._withdraw(known)
+        self._rename(known, {})
+        del self._groups[known.group][key]
+        if not self._groups[known.group]:
+            del self._groups[known.group]
+            self._names_in_use.pop(known.group, None)
+
+    def _replace_table(self) -> None:
+        change = self._change
+        if change.gone or change.new:
+            table = self._table.changed(change.gone, change.new)
+            self._publish(table, tuple(change.gone))
+            self._table = table
+        # Not before that: a change that could not be published is tried again with the next.
+        self._change = _TableChange()
+
+    def _stored_resource(self, name: str) -> ServedResource | None:
+        """Returns the resource as which a definition's objects are stored; None if it was never served."""
+        known = self._defined.get(self._registry.key(self._resource, "", name))
+        return known.served.stored if known is not None and known.served is not None else None
+
+    # ---- names and conditions
+
+    def _rename(self, known: _KnownDefinition, names: Document) -> None:
+        """Note which names a definition has now, and have those of its group checked that wait for others."""
+        if names == known.names:
+            return
+        in_use = self._names_in_use.setdefault(known.group, NamesInUse())
+        if known.names:
+            in_use.remove(known.names)
+            for key in self._groups[known.group]:
+                if self._defined.get(key) is not None and self._defined[key].waits_for_names:
+                    self._queue.add(key)
+        if names:
+            in_use.add(names)
+        known.names = names
+
+    async def _reconcile(self, key: str) -> Outcome:
+        """Write the names and conditions of one definition. One at a time: the first gets a disputed name."""
+        await self._informer.has_synced.wait()  # All names in use are known by then.
+        with suppress(NotFound):
+            await self._update_status(key)
+        return None
+
+    async def _update_status(self, key: str) -> None:
+        known = self._defined.get(key)
+        if known is None:
+            return
+        seen = self._registry.cache.get_cached(key)
+        if seen is not None and seen.value is not None and seen.revision >= known.revision:
+            document = await self._decoded(seen.value)
+            if self._with_conditions(document, known).get("status") == document.get("status"):
+                return
+        # What other servers write meanwhile comes as a notification.
+        request = WriteRequest(
+            resource=self._resource,
+            namespace="",
+            name=key.rpartition("/")[2],
+            update=_BY_SERVER,
+            writer=KUBE_APISERVER.at("status"),
+        )
+        updated = (
+            await self._registry.update(
+                request, lambda current: Draft(self._with_conditions(current.document(), known))
+            )
+        ).found
+        revision, document = int(updated.resource_version), await self._decoded(updated)
+        if key in self._defined and revision > known.revision:
+            # The next definition must know of these names, and clients need not wait for the notification.
+            self._learn(key, revision, updated, document)
+            self._replace_table()
+
+    async def _decoded(self, found: StoredObject) -> Document:
+        """Returns a definition; one with a large schema takes most of a turn of the event loop."""
+        return await self._factory.offload.document(found)
+
+    def _with_conditions(self, definition: Document, known: _KnownDefinition) -> Document:
+        if definitions.is_deleted(definition):
+            return definition
+        in_use = self._names_in_use.setdefault(known.group, NamesInUse())
+        now = timestamps.to_text(self._clock())
+        return status.with_status(definition, in_use, now, brand=self._factory.brand)

@@ -1,0 +1,206 @@
+"""The strategies of custom resources: what is set and validated when they are written. Rows I13, I22.
+
+Documents are of the version that the client uses, whichever they are stored in.
+Sources: k8s.io/apiextensions-apiserver, pkg/registry/customresource/{strategy,status_strategy,validator}.go.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+from apiserver.custom_resources.rules.validator import RuleValidator, blocking_error
+from apiserver.custom_resources.schemas.custom_schema import CustomSchema
+from apiserver.custom_resources.schemas.numbers import as_go
+from apiserver.field_errors import FieldError, invalid
+from apiserver.golang.formatting import go_text, go_type
+from apiserver.golang.quoting import go_quote
+from apiserver.meta import object_meta
+from apiserver.registry.findings import Findings
+from apiserver.registry.strategy import STATUS_ALONE, Strategy, UpdateStrategy, drop_status, keep_status
+from apiserver.vocabulary import Document
+
+Scalar = TypeVar("Scalar", int, str)
+
+_INT32_MAX: Final = (1 << 31) - 1
+
+
+def _keep_all_but_status(new: Document, old: Document) -> None:
+    """Update of the status subresource: nothing but the status changes, not even labels (row I13)."""
+    status, meta = new.get("status"), new["metadata"]
+    managed_fields = meta.get("managedFields")  # These tell of the change of the status.
+    new.clear()
+    new.update(copy.deepcopy({field: value for field, value in old.items() if field != "status"}))
+    # Callers hold a reference to this dict of metadata: it is changed in place.
+    meta.clear()
+    meta.update(new["metadata"])
+    meta.pop("managedFields", None)
+    if managed_fields is not None:
+        meta["managedFields"] = managed_fields
+    new["metadata"] = meta
+    if status is not None:
+        new["status"] = status
+
+
+class ScalePaths(NamedTuple):
+    """The paths of the fields that the scale subresource shows. selector: empty if it shows none."""
+
+    replicas: tuple[str, ...]
+    status_replicas: tuple[str, ...]
+    selector: tuple[str, ...] = ()
+
+    def validate_spec(self, document: Document) -> list[FieldError]:
+        return _validate_count(document, self.replicas)
+
+    def validate_status(self, document: Document) -> list[FieldError]:
+        errors = _validate_count(document, self.status_replicas)
+        if self.selector:
+            selector = _scalar_at(document, self.selector, "")
+            errors += [selector] if isinstance(selector, FieldError) else []
+        return errors
+
+
+class CustomResourceStrategies:
+    """The strategies of one version of a definition: of the resource, and of its status subresource.
+
+    schema, rules: get the schema, and its validation rules if it has any; called when first needed.
+    """
+
+    def __init__(
+        self,
+        schema: Callable[[], CustomSchema],
+        rules: Callable[[], RuleValidator | None],
+        *,
+        has_status: bool,
+        scale: ScalePaths | None,
+    ) -> None:
+        self._schema = schema
+        self._rules = rules
+        self._has_status = has_status
+        self._scale = scale
+
+    def of_resource(self, *, is_costly: bool) -> Strategy:
+        """is_costly: the schema is so large that validation never runs in the event loop."""
+        return Strategy(
+            prepare_create=drop_status if self._has_status else _no_change,
+            validate_create=self._validate_create,
+            expressions=self._evaluate,
+            update=UpdateStrategy(
+                prepare=keep_status if self._has_status else _no_change,
+                validate=self._validate_update,
+                expressions=self._evaluate,
+                compares_old=self._compares_old,
+            ),
+            warn=self._warn,
+            has_generation=True,
+            # A status that is an ordinary field counts like any other.
+            generation_ignores=frozenset({"metadata", "status"} if self._has_status else {"metadata"}),
+            allows_unconditional_update=False,
+            allows_unqualified_finalizers=True,
+            is_costly=is_costly,
+            default_bytes=lambda: self._schema().default_bytes,
+        )
+
+    def of_status(self) -> UpdateStrategy:
+        return UpdateStrategy(
+            prepare=_keep_all_but_status,
+            writes=STATUS_ALONE,
+            validate=self._validate_status,
+            expressions=self._evaluate,
+            compares_old=self._compares_old,
+        )
+
+    def _compares_old(self) -> bool:
+        rules = self._rules()
+        return rules is not None and rules.compares_old
+
+    def _validate_create(self, document: Document) -> list[FieldError]:
+        errors = self._schema().validate_values(document) + self._validate_scale(document)
+        return errors + self._validate_structure(document, None)
+
+    def _validate_update(self, new: Document, old: Document) -> list[FieldError]:
+        errors = self._schema().validate_values(new, old) + self._validate_scale(new)
+        return errors + self._validate_structure(new, old)
+
+    def _validate_status(self, new: Document, old: Document) -> list[FieldError]:
+        errors = []
+        if "status" in new:
+            errors = self._schema().validate_status(new["status"], old.get("status"))
+        if self._scale is not None:
+            errors += self._scale.validate_status(new)
+        return errors + self._validate_structure(new, old)
+
+    def _validate_structure(self, new: Document, old: Document | None) -> list[FieldError]:
+        """Validates embedded resources, and lists that are sets or maps."""
+        schema = self._schema()
+        return schema.validate_embedded(new) + schema.validate_lists(new, old)
+
+    def _evaluate(
+        self, new: Document, old: Document | None, errors: Sequence[FieldError], is_bounded: bool
+    ) -> Findings:
+        """See `registry.strategy.ExpressionRules`."""
+        rules = self._rules()
+        if rules is None:
+            return Findings(errors)
+        if (error := blocking_error(errors)) is not None:
+            return Findings([*errors, error])
+        found = rules.validate(new, old, is_bounded=is_bounded)
+        return Findings([*errors, *found.errors], found.warnings)
+
+    def _warn(self, new: Document, old: Document | None) -> list[str]:
+        before = set(object_meta.finalizers(old)) if old is not None else set()
+        added = sorted(set(object_meta.finalizers(new)) - before)
+        return [
+            f"metadata.finalizers: {go_quote(name)}: prefer a domain-qualified finalizer name including a "
+            "path (/) to avoid accidental conflicts with other finalizer writers"
+            for name in added
+            if object_meta.is_unqualified_finalizer(name)
+        ]
+
+    def _validate_scale(self, document: Document) -> list[FieldError]:
+        if self._scale is None:
+            return []
+        return self._scale.validate_spec(document) + self._scale.validate_status(document)
+
+
+def _no_change(*_: Document) -> None:
+    """Sets nothing."""
+
+
+def _validate_count(document: Document, path: tuple[str, ...]) -> list[FieldError]:
+    """Validates a number of replicas that the scale subresource shows (rows R)."""
+    count = _scalar_at(document, path, 0)
+    if isinstance(count, FieldError):
+        return [count]
+    field = f".{'.'.join(path)}"
+    if count < 0:
+        return [invalid(field, count, "should be a non-negative integer")]
+    if count > _INT32_MAX:
+        return [invalid(field, count, f"should be less than or equal to {_INT32_MAX}")]
+    return []
+
+
+def _scalar_at(document: Document, path: tuple[str, ...], absent: Scalar) -> Scalar | FieldError:
+    """Returns the value at a path, `absent` if there is none, or the error of another type.
+
+    A field of an object that is null is absent; null itself is a value.
+    """
+    value: Any = document
+    for depth, step in enumerate(path, 1):
+        if value is not None and type(value) is not dict:
+            return _wrong_type(path, depth, value, absent, "map[string]interface{}")
+        if value is None or step not in value:
+            return absent
+        value = as_go(value[step])
+    if type(value) is not type(absent):
+        return _wrong_type(path, len(path), value, absent, go_type(absent))
+    found: Scalar = value
+    return found
+
+
+def _wrong_type(path: tuple[str, ...], depth: int, value: Any, shown: int | str, expected: str) -> FieldError:
+    """The error of a value on the way to a scalar. depth: how many steps lead to where it is used."""
+    text = f"{go_text(value)} is of the type {go_type(value)}, expected {expected}"
+    where = ".".join(path[:depth])
+    return invalid(f".{'.'.join(path)}", shown, f".{where} accessor error: {text}")
