@@ -158,7 +158,7 @@ class CacheMetrics:
             (*_RESOURCE, "status"),
             (
                 ((*self._resource_of(prefix), outcome), count)
-                for (prefix, outcome), count in list(cache.checks_total.items())
+                for (prefix, outcome), count in list(cache.checks.totals.items())
             ),
         )
         yield counts(

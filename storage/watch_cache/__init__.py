@@ -1,7 +1,7 @@
 """The contents of a store in memory, in front of the store: reads and watches are served without asking it.
 
-One watch on everything below the prefix feeds it (`reflector`); each resource has a cache of its own
-(`resource`), made of
+One watch on everything below the prefix feeds it (`reflector`, and `feed`, which sorts by resource). Each
+resource has a cache of its own (`resource`; all of them, and their common budget: `resources`), made of
 
 - `snapshots`: for every key its newest version and, linked to it, the older ones that are still kept. A
   list at any kept revision walks the keys in order and takes from each the newest version that is not
@@ -18,7 +18,8 @@ One watch on everything below the prefix feeds it (`reflector`); each resource h
 What readers may rely on:
 
 - A Most Recent read sees every write answered before it began. The store is asked for its revision and
-  the answer waits until the cache has reached it (`progress`); if that takes too long the store answers.
+  the answer waits until the cache has reached it (`freshness`, `progress`); if that takes too long the store
+  answers (`lists`).
 - An exact read gives the state at that revision, from memory while it is kept, from the store after that.
 - A watch misses no event and repeats none. When the watch on the store breaks, it is resumed after the last
   revision seen. When the store has compacted that revision, everything is listed again, and all watchers are
@@ -30,10 +31,12 @@ A cache in front of a copy of another store in the process begins with what that
 nothing is listed, and nothing decoded again.
 """
 
-from storage.watch_cache.cache import Listing, OtherKeys, WatchCache
+from storage.watch_cache.cache import WatchCache
 from storage.watch_cache.events import CacheEvent, EventType
 from storage.watch_cache.fanout import EVERYTHING, Scope
+from storage.watch_cache.feed import OtherKeys
 from storage.watch_cache.history import HistoryLimits
+from storage.watch_cache.lists import Listing
 from storage.watch_cache.options import WatchCacheOptions
 from storage.watch_cache.snapshots import KeyVersion
 from storage.watch_cache.state import CacheState

@@ -1,43 +1,109 @@
 """Compares the watch cache with the store, one resource at a time.
 
 Both are read at one revision, a page at a time, and their digests are compared: keys and the revisions of
-their last writes, in order. A difference is a bug, in the cache or below it, so the caller fills the cache
-again. Source of the idea: k8s.io/apiserver, pkg/storage/cacher, the ConsistencyChecker of release 1.34.
+their last writes, in order. A difference is a bug, in the cache or below it, so the cache is filled again.
+Source of the idea: k8s.io/apiserver, pkg/storage/cacher, the ConsistencyChecker of release 1.34.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Final
+import logging
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
 
-from storage.errors import RevisionCompacted
+from storage.errors import RevisionCompacted, StorageError
 from storage.interface import KeyRange, ReadAt, Storage
 from storage.keys import after as after_key
+from storage.keys import prefix_range
+from storage.watch_cache.progress import Progress
+from storage.watch_cache.reflector import Reflector
+from storage.watch_cache.resource import ResourceCache
+from storage.watch_cache.resources import Resources
 
-PAGE_KEYS: Final = 500
+log = logging.getLogger(__name__)
 
-# From a range and a revision to its keys and the revisions of their last writes, in order, by pages.
-ReadCache = Callable[[KeyRange, int], AsyncIterator[Iterable[tuple[str, int]]]]
+# Keys read at a time, of the store and of the cache, between which other tasks have their turns.
+STORE_PAGE_KEYS: Final = 500
+CACHE_PAGE_KEYS: Final = 1_000
+# What a comparison of the cache with the store has found, by whether they differ.
+OUTCOMES: Final[Mapping[bool | None, str]] = {None: "error", True: "failure", False: "success"}
 
 
-async def differs(store: Storage, read_cache: ReadCache, keys: KeyRange, *, revision: int) -> bool | None:
-    """Whether cache and store differ in the state of a range at a revision.
+class ConsistencyChecks:
+    """Compares at intervals, or when it is asked to.
 
-    None: unknown, as one of them no longer has that revision. Raises what the store raises.
+    totals: by resource prefix and outcome: success, failure (they differ) or error (nothing was compared).
     """
-    try:
-        cached, stored = hashlib.blake2b(), hashlib.blake2b()
-        async for entries in read_cache(keys, revision):
-            cached.update(b"".join([_line(key, written_at) for key, written_at in entries]))
+
+    def __init__(
+        self, store: Storage, resources: Resources[Any], reflector: Reflector, progress: Progress
+    ) -> None:
+        self._store, self._resources = store, resources
+        self._reflector, self._progress = reflector, progress
+        self.totals: Counter[tuple[str, str]] = Counter()
+
+    async def run(self, interval_s: float) -> None:
+        """Check all resources at intervals until cancelled."""
         while True:
-            page = await store.list(keys, ReadAt.exactly(revision), limit=PAGE_KEYS)
-            stored.update(b"".join([_line(item.key, item.mod_revision) for item in page.items]))
+            await asyncio.sleep(interval_s)
+            for prefix in list(self._resources.by_prefix):
+                await self.check(prefix)
+
+    async def check(self, prefix: str) -> bool:
+        """Compare one resource with the store; if they differ, fill the cache again and return False.
+
+        Does not raise: if the store cannot be read, nothing is known to be wrong.
+        """
+        if not self._reflector.is_filled.is_set():
+            return True
+        revision, fills = self._progress.revision, self._reflector.fills_total
+        try:
+            is_different = await self._differs(prefix, revision)
+        except RevisionCompacted:
+            is_different = None  # The cache or the store no longer has that revision.
+        except StorageError as error:
+            log.info("the watch cache of %s could not be compared with the store: %s", prefix, error)
+            is_different = None
+        if self._reflector.fills_total != fills:
+            is_different = None  # The cache was filled again meanwhile, so this compared nothing.
+        self.totals[prefix, OUTCOMES[is_different]] += 1
+        if is_different:
+            message = "the watch cache of %s differs from the store at revision %d; it is filled again"
+            log.error(message, prefix, revision)
+            await self._reflector.relist()
+        return not is_different
+
+    def forget(self, prefix: str) -> None:
+        for outcome in OUTCOMES.values():
+            self.totals.pop((prefix, outcome), None)
+
+    async def _differs(self, prefix: str, revision: int) -> bool:
+        """Raises RevisionCompacted, and what the store raises."""
+        cached = await _digest_of_cache(self._resources.of(prefix), prefix_range(prefix), revision)
+        return cached != await self._digest_of_store(prefix_range(prefix), revision)
+
+    async def _digest_of_store(self, keys: KeyRange, revision: int) -> bytes:
+        digest = hashlib.blake2b()
+        while True:
+            page = await self._store.list(keys, ReadAt.exactly(revision), limit=STORE_PAGE_KEYS)
+            digest.update(b"".join([_line(item.key, item.mod_revision) for item in page.items]))
             if not page.more:
-                return stored.digest() != cached.digest()
+                return digest.digest()
             keys = KeyRange(after_key(page.items[-1].key), keys.end)
-    except RevisionCompacted:
-        return None
+
+
+async def _digest_of_cache(resource: ResourceCache[Any], keys: KeyRange, revision: int) -> bytes:
+    digest = hashlib.blake2b()
+    while True:
+        versions, last_key = resource.scan(keys, revision, count=CACHE_PAGE_KEYS)
+        digest.update(b"".join([_line(version.key, version.revision) for version in versions]))
+        await asyncio.sleep(0)
+        if last_key is None:
+            return digest.digest()
+        keys = KeyRange(after_key(last_key), keys.end)
 
 
 def _line(key: str, revision: int) -> bytes:

@@ -180,8 +180,8 @@ async def test_a_cache_begins_with_what_another_one_held(flaky: tuple[FlakyStore
     await eventually(lambda: seen == [P + "d"])
     assert [v.key[len(P) :] for v in (await cached.cache.list(ALL)).versions] == ["a", "c", "later"]
     assert copied.lists == 0
-    assert await other.cache.check(P)
-    assert await cached.cache.check(P)
+    assert await other.cache.checks.check(P)
+    assert await cached.cache.checks.check(P)
     await other.close()
 
 
@@ -277,8 +277,8 @@ async def test_a_correct_cache_is_not_refilled(
         revision = await store.create(f"{P}{n}", b"")
     await store.compare_and_delete(f"{P}19", expected=revision)
     await cached.get(P + "0")
-    assert await cached.cache.check(P)
-    assert dict(cached.cache.checks_total) == {(P, "success"): 1}
+    assert await cached.cache.checks.check(P)
+    assert dict(cached.cache.checks.totals) == {(P, "success"): 1}
     assert (cached.cache.fills_total, store.lists) == (1, 2)
 
 
@@ -309,13 +309,13 @@ async def test_a_wrong_cache_is_detected_and_refilled(
     await cached.get(P + "a")
     watcher = watched(cached.cache, cached.cache.revision)
     await damage(cached.cache.resources[P].snapshots, store)
-    assert not await cached.cache.check(P)
-    assert dict(cached.cache.checks_total) == {(P, "failure"): 1}
+    assert not await cached.cache.checks.check(P)
+    assert dict(cached.cache.checks.totals) == {(P, "failure"): 1}
     assert "differs from the store" in caplog.text
     await eventually(lambda: cached.cache.fills_total == 2)
     assert watcher.is_ended
     assert [v.key for v in (await cached.cache.list(ALL)).versions] == [P + "a", P + "b", P + "c"]
-    assert await cached.cache.check(P)
+    assert await cached.cache.checks.check(P)
 
 
 async def test_a_failed_comparison_does_not_refill_the_cache(
@@ -325,10 +325,10 @@ async def test_a_failed_comparison_does_not_refill_the_cache(
     revision = await store.create(P + "a", b"")
     await cached.get(P + "a")
     store.is_down = True
-    assert await cached.cache.check(P)
+    assert await cached.cache.checks.check(P)
     store.is_down = False
     await store.compact(await store.compare_and_put(P + "a", b"", expected=revision))
-    assert dict(cached.cache.checks_total) == {(P, "error"): 1}
+    assert dict(cached.cache.checks.totals) == {(P, "error"): 1}
     assert cached.cache.fills_total == 1
 
 
@@ -337,7 +337,7 @@ async def test_the_cache_is_compared_periodically(tmp_path: Path) -> None:
     await store.create(P + "a", b"")
     cached = CacheAsStorage(store, WatchCacheOptions(check_interval_s=0.02))
     await cached.start()
-    await eventually(lambda: cached.cache.checks_total[P, "success"] >= 2)
+    await eventually(lambda: cached.cache.checks.totals[P, "success"] >= 2)
     await cached.close()
 
 
@@ -541,7 +541,7 @@ async def test_what_is_kept_of_a_retired_resource_goes_with_its_last_watcher(tmp
     watcher = watched(cache, cache.revision)
     revision = await store.create(P + "a", b"")
     await cached.list(ALL)
-    await cache.check(P)
+    await cache.checks.check(P)
     cache.retire(P)
     cache.drop_retired()
     assert P in cache.resources  # It has a watcher,
@@ -555,7 +555,7 @@ async def test_what_is_kept_of_a_retired_resource_goes_with_its_last_watcher(tmp
     cache.retire(P)
     cache.drop_retired()
     assert P not in cache.resources
-    assert not cache.checks_total
+    assert not cache.checks.totals
     cache.unwatch(P, watcher, Scope())
     assert P not in cache.resources
     # If it comes back, nobody misses the events that have been dropped.

@@ -18,8 +18,8 @@ from storage.watch_cache import (
     HistoryLimits,
     KeyVersion,
 )
-from storage.watch_cache.cache import BUDGET_CHECKS
 from storage.watch_cache.history import ENCODED_BYTES_MAX, ENCODED_MAX, EVICTION_BATCH_MAX, History
+from storage.watch_cache.resources import BUDGET_CHECKS
 from storage.watch_cache.snapshots import Snapshots
 from tests.support.cache_as_storage import UNCHECKED, CacheAsStorage
 from tests.support.resource_cache import ALL, FakeClock, Harness, P, delete, put, taken

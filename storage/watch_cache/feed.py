@@ -1,0 +1,171 @@
+"""What the reflector reads, sorted by resource: the cache is filled with it, and kept up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from typing import Generic, Protocol, TypeVar
+
+from storage.auto_compaction import compaction_key
+from storage.interface import Event, Stored
+from storage.keys import resource_of
+from storage.watch_cache.reflector import ReflectorCallbacks
+from storage.watch_cache.resources import Resources
+from storage.watch_cache.snapshots import KeyVersion, Snapshots
+from storage.watch_cache.state import CacheState
+
+T = TypeVar("T")
+
+
+class OtherKeys(Protocol):
+    """Is told which keys there are that are of no object, as the cache hears of them. Must not raise."""
+
+    def clear(self) -> None:
+        """Forget all: those that there are follow."""
+        ...
+
+    def keys(self) -> Sequence[str]:
+        """Returns those that another cache has to know, to begin with what this one has."""
+        ...
+
+    def put(self, key: str) -> None: ...
+
+    def delete(self, key: str) -> None: ...
+
+
+@dataclass(slots=True)
+class _Filling(Generic[T]):
+    """What is known of a resource while everything is listed, and the sizes of its values."""
+
+    snapshots: Snapshots[T]
+    bytes: int = 0
+
+
+class Feed(Generic[T]):
+    """Brings what is read of the store to the caches of its resources.
+
+    version_of: what readers get of a stored value. size_of: the bytes that it keeps in memory.
+    compacted: the store no longer has, or is about to drop, what is before this revision.
+    """
+
+    def __init__(
+        self,
+        prefix: str,
+        resources: Resources[T],
+        version_of: Callable[[Stored], KeyVersion[T]],
+        size_of: Callable[[T], int],
+        others: OtherKeys | None,
+    ) -> None:
+        self._prefix, self._resources = prefix, resources
+        self._version_of, self._size_of, self._others = version_of, size_of, others
+        self._compaction_key = compaction_key(prefix)
+        self.compacted = 0
+        self._filling: dict[str, _Filling[T]] = {}
+        self._on_change: dict[str, list[Callable[[], None]]] = {}  # by resource prefix
+
+    @property
+    def callbacks(self) -> ReflectorCallbacks:
+        return ReflectorCallbacks(
+            on_list=self._begin, on_page=self._add, on_listed=self._fill, on_events=self._apply
+        )
+
+    @property
+    def other_keys(self) -> Sequence[str]:
+        return () if self._others is None else self._others.keys()
+
+    def begin_with(self, state: CacheState[T], revision: int, copy: Callable[[T], T]) -> None:
+        """See `WatchCache.begin_with`."""
+        self.compacted = state.compacted
+        if self._others is not None:
+            for other in state.others:
+                self._others.put(other)
+        for prefix, resource in state.resources.items():
+            snapshots: Snapshots[T] = Snapshots()
+            snapshots.add_all(
+                [
+                    KeyVersion(key, copy(value), revision=changed, create_revision=created)
+                    for key, value, changed, created in resource.held
+                ]
+            )
+            self._filling[prefix] = _Filling(snapshots, resource.bytes)
+        self._fill(revision)
+
+    def subscribe(self, prefix: str, changed: Callable[[], None]) -> Callable[[], None]:
+        """See `WatchCache.on_change`."""
+        self._on_change.setdefault(prefix, []).append(changed)
+        return partial(self._unsubscribe, prefix, changed)
+
+    def _unsubscribe(self, prefix: str, changed: Callable[[], None]) -> None:
+        called = self._on_change[prefix]
+        called.remove(changed)
+        if not called:  # Resources come and go.
+            del self._on_change[prefix]
+
+    # ---- a list
+
+    def _begin(self) -> None:
+        self._filling.clear()
+        if self._others is not None:
+            self._others.clear()
+
+    def _add(self, items: Sequence[Stored]) -> None:
+        by_resource: dict[str, list[KeyVersion[T]]] = {}
+        for item in items:
+            prefix = resource_of(self._prefix, item.key)
+            if prefix is not None:
+                by_resource.setdefault(prefix, []).append(self._version_of(item))
+            else:
+                self._note_other(item.key, item.value)
+        for prefix, versions in by_resource.items():
+            filling = self._filling.get(prefix)
+            if filling is None:
+                filling = self._filling[prefix] = _Filling(Snapshots())
+            filling.snapshots.add_all(versions)
+            filling.bytes += sum(
+                self._size_of(version.value) for version in versions if version.value is not None
+            )
+
+    def _fill(self, revision: int) -> None:
+        self._resources.floor = revision
+        for prefix in self._resources.by_prefix.keys() | self._filling.keys():
+            filling = self._filling.get(prefix) or _Filling(Snapshots())
+            self._resources.of(prefix).fill(filling.snapshots, revision, filling.bytes)
+        self._filling.clear()
+        for changed in chain.from_iterable(self._on_change.values()):
+            changed()
+
+    # ---- a watch
+
+    def _apply(self, events: Sequence[Event]) -> None:
+        by_resource: dict[str, list[Event]] = {}
+        for event in events:
+            prefix = resource_of(self._prefix, event.key)
+            if prefix is not None:
+                by_resource.setdefault(prefix, []).append(event)
+            else:
+                self._note_other(event.key, event.value)
+        grown_bytes = 0
+        for prefix, group in by_resource.items():
+            resource = self._resources.of(prefix)
+            # Before new events: earlier ones were delivered in an earlier iteration of the event loop.
+            if resource.has_released_much():
+                resource.drop_late_watchers()
+            before = resource.history.bytes
+            resource.apply(group)
+            for changed in self._on_change.get(prefix, ()):
+                changed()
+            grown_bytes += max(0, resource.history.bytes - before)
+        self._resources.grew(grown_bytes)
+
+    def _note_other(self, key: str, value: bytes | None) -> None:
+        """Note a key that is of no object. value: None if it is deleted.
+
+        Revisions that the store has compacted must not be served: replicas must agree (row K32).
+        """
+        if key == self._compaction_key:
+            if value is not None and value.isdigit():
+                self.compacted = int(value)
+        elif self._others is not None:
+            (self._others.delete if value is None else self._others.put)(key)

@@ -1,0 +1,151 @@
+"""Lists: of the versions in memory, and of the store, where memory does not have them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from storage.interface import KeyRange, ReadAt, Storage, Stored
+from storage.keys import after as after_key
+from storage.turns import Turn
+from storage.watch_cache.events import Predicate
+from storage.watch_cache.resource import ResourceCache
+from storage.watch_cache.snapshots import KeyVersion
+
+T = TypeVar("T")
+
+# Keys that a list looks at before it yields to the event loop: less than a millisecond.
+LIST_BATCH_KEYS: Final = 1_000
+# Objects tested before the clock is looked at, if those before took little time. A test of one that is large,
+# and not decoded yet, takes some milliseconds.
+TESTS_AT_ONCE: Final = 16
+# Keys read from the store at a time when a selective list has to go there.
+STORE_PAGE_KEYS: Final = 500
+
+
+class Listing(NamedTuple, Generic[T]):
+    """The answer to `WatchCache.list`."""
+
+    versions: Sequence[KeyVersion[T]]
+    revision: int
+    next_key: str | None  # where the next page starts; None when this was the last one
+    remaining: int | None  # how many come after this page; None for the last, or when only some are selected
+
+
+class Page(NamedTuple, Generic[T]):
+    """Which objects of a range are listed: see `WatchCache.list`."""
+
+    limit: int
+    predicate: Predicate[T] | None
+    counts_rest: bool
+
+    def keys_at_once(self, most: int) -> int:
+        """How many keys to look at: one more than asked for, to know whether there is more.
+
+        With a predicate nobody knows how many keys that takes.
+        """
+        return min(self.limit + 1, most) if self.limit and self.predicate is None else most
+
+
+async def list_memory(resource: ResourceCache[T], keys: KeyRange, revision: int, page: Page[T]) -> Listing[T]:
+    """Raises RevisionCompacted when the history does not reach back to `revision`, or no longer does."""
+    resource.lists_total += 1
+    found: list[KeyVersion[T]] = []
+    rest, turn = keys, Turn()
+    batch_keys = page.keys_at_once(LIST_BATCH_KEYS)
+    while True:
+        # Also before the first: many that waited for one revision go on in one round.
+        if turn.is_over():
+            await turn.next()
+        versions, last_key = resource.scan(rest, revision, count=batch_keys)
+        resource.scanned_total += len(versions)
+        if page.predicate is None:
+            found += versions
+        else:
+            await _add_selected(found, versions, page.predicate, turn)
+        if page.limit and len(found) > page.limit:
+            break
+        if last_key is None:
+            resource.listed_total += len(found)
+            return Listing(found, revision, None, None)
+        rest = KeyRange(after_key(last_key), keys.end)
+    del found[page.limit :]
+    resource.listed_total += len(found)
+    next_key = after_key(found[-1].key)
+    remaining = resource.count(KeyRange(next_key, keys.end), revision) if page.counts_rest else None
+    return Listing(found, revision, next_key, remaining)
+
+
+class StoreReader(Generic[T]):
+    """Reads what memory does not have."""
+
+    def __init__(self, store: Storage, decode: Callable[[Stored], T]) -> None:
+        self._store, self._decode = store, decode
+
+    def version(self, stored: Stored) -> KeyVersion[T]:
+        return KeyVersion(
+            stored.key,
+            self._decode(stored),
+            revision=stored.mod_revision,
+            create_revision=stored.create_revision,
+        )
+
+    async def get(self, key: str, at: ReadAt) -> KeyVersion[T] | None:
+        stored = (await self._store.get(key, at)).stored
+        return self.version(stored) if stored is not None else None
+
+    async def list(self, resource: ResourceCache[T], keys: KeyRange, at: ReadAt, page: Page[T]) -> Listing[T]:
+        """resource: whose keys they are; it counts what is read."""
+        limit, predicate, counts_rest = page
+        versions: list[KeyVersion[T]] = []
+        tested = 0
+        turn = Turn()
+        page_keys = page.keys_at_once(STORE_PAGE_KEYS)
+        while True:
+            read = await self._store.list(keys, at, limit=page_keys)
+            at = ReadAt.exactly(read.revision)
+            decoded = await self._decoded(read.items)
+            tested += len(decoded)
+            if predicate is None:
+                versions += decoded
+            else:
+                await _add_selected(versions, decoded, predicate, turn)
+            if not read.more or (limit and len(versions) > limit):
+                break
+            keys = KeyRange(after_key(read.items[-1].key), keys.end)
+        resource.store_tested_total += tested
+        resource.store_listed_total += min(len(versions), limit or len(versions))
+        if not limit or len(versions) <= limit:
+            return Listing(versions, read.revision, None, None)
+        del versions[limit:]
+        next_key = after_key(versions[-1].key)
+        remaining = await self._store.count(KeyRange(next_key, keys.end), at) if counts_rest else None
+        return Listing(versions, read.revision, next_key, remaining)
+
+    async def _decoded(self, items: Sequence[Stored]) -> Sequence[KeyVersion[T]]:
+        """Returns the versions in a page; other tasks have their turns meanwhile."""
+        versions = []
+        turn = Turn()
+        for item in items:
+            if turn.is_over():
+                await turn.next()
+            versions.append(self.version(item))
+        return versions
+
+
+async def _add_selected(
+    found: list[KeyVersion[T]], versions: Sequence[KeyVersion[T]], predicate: Predicate[T], turn: Turn
+) -> None:
+    """Add the versions that a predicate selects; other tasks have their turns meanwhile."""
+    start, count = 0, 1
+    while start < len(versions):
+        if turn.is_over():
+            await turn.next()
+            count = 1
+        found += [
+            version
+            for version in versions[start : start + count]
+            if version.value is not None and predicate(version.value)
+        ]
+        start += count
+        count = min(2 * count, TESTS_AT_ONCE)
