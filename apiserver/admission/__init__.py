@@ -6,6 +6,9 @@
     plugin_names         the names that `--enable-admission-plugins` takes, implemented or not
     webhooks             other servers that are asked
     policies             expressions that decide, or make patches
+    reviewed_write       a write as both see it: in which version, with which labels
+    rules                which writes their rules and selectors match
+    match_conditions     evaluates the expressions by which they match
     plugin_context       what plugins need of the server
     patched_documents    what webhooks and policies have changed, made a document of its kind again
     compiled_objects     the objects that configure both

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from apiserver.admission.listers import Lister
-from apiserver.admission.webhooks.requests import EquivalentResources
+from apiserver.admission.reviewed_write import EquivalentResources
 from apiserver.authz.attributes import AuthorizationChain
 from apiserver.authz.authorizer_modes import Authorizers
 from apiserver.brand import Brand

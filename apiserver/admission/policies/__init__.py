@@ -12,7 +12,7 @@
     mutating           the plugin that asks MutatingAdmissionPolicies
     param_access       who writes policies and bindings must be allowed to read what they refer to
 
-Matching, and what expressions see of a write, is that of webhooks (`admission.webhooks`): `ReviewedWrite`.
+Matching, and what expressions see of a write, is what webhooks have, too (`admission.reviewed_write`).
 
 What it guarantees: a policy counts for the next write once the server has it. Expressions are bounded by cost
 in Kubernetes' units; what takes long on the event loop is evaluated again beside it, with the same result.

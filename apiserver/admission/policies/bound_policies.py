@@ -14,7 +14,7 @@ from apiserver.admission.plugin_context import PluginContext
 from apiserver.admission.policies.params import Params, UnusableParams
 from apiserver.admission.policies.policy import Binding, Policy
 from apiserver.admission.policies.request_variables import RequestVariables
-from apiserver.admission.webhooks.requests import ReviewedWrite
+from apiserver.admission.reviewed_write import ReviewedWrite
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import Document, GroupResource
 from storage.turns import in_turns

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 
-from apiserver.admission.webhooks.requests import ReviewedWrite
-from apiserver.admission.webhooks.rules import RuleWithOperations, rules_of
-from apiserver.admission.webhooks.webhook import LabelSelector
+from apiserver.admission.reviewed_write import ReviewedWrite
+from apiserver.admission.rules import LabelSelector, RuleWithOperations, rules_of
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import Document
 

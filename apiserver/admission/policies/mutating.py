@@ -18,7 +18,7 @@ from apiserver.admission.policies.mutation import MutationTarget, mutated
 from apiserver.admission.policies.params import Params
 from apiserver.admission.policies.policy import MutatingPolicy
 from apiserver.admission.policies.request_variables import RequestVariables
-from apiserver.admission.webhooks.requests import ReviewedWrite
+from apiserver.admission.reviewed_write import ReviewedWrite
 from apiserver.apply.type_defs import KEY_DEFAULTS, TypeDef, TypeDefs
 from apiserver.authz.expression_authorizer import evaluated
 from apiserver.errors import ApiError, details_of

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from apiserver.admission.listers import Lister
-from apiserver.admission.webhooks.match_conditions import authorizer_variables, namespace_object
-from apiserver.admission.webhooks.requests import ReviewedWrite
-from apiserver.admission.webhooks.webhook import LabelSelector
+from apiserver.admission.match_conditions import authorizer_variables, namespace_object
+from apiserver.admission.reviewed_write import ReviewedWrite
+from apiserver.admission.rules import LabelSelector
 from apiserver.authz.attributes import AuthorizationChain
 from apiserver.authz.expression_authorizer import UserAuthorizer
 from apiserver.cel.admission import (

@@ -1,11 +1,8 @@
 """Admission webhooks: other servers that are asked about a write, and may change or refuse it.
 
-    rules              which requests the rules of a webhook or of a policy match. Pure
-    match_conditions   evaluates their expressions. Pure
     admission_reviews  what a webhook is sent, and what its answer says. Pure
     webhook            one webhook of a configuration, ready to be asked
     configurations     all webhooks of one kind, as the watch cache has their configurations
-    requests           a write as webhooks see it: in which version, with which labels
     plugins            the two plugins of the chain: mutating webhooks in turn, validating ones at once
 
 Who makes the HTTP calls is `apiserver.webhooks`; a plugin knows only `review_server.Caller`.

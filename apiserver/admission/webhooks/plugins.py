@@ -16,12 +16,12 @@ import orjson
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.listers import Lister, refused
+from apiserver.admission.match_conditions import namespace_object, outcome_of
 from apiserver.admission.patched_documents import completed
+from apiserver.admission.reviewed_write import EquivalentResources, ReviewedWrite
 from apiserver.admission.webhooks import admission_reviews
 from apiserver.admission.webhooks.admission_reviews import InvalidAnswer, ReviewResponse
 from apiserver.admission.webhooks.configurations import WebhookConfigurations
-from apiserver.admission.webhooks.match_conditions import namespace_object, outcome_of
-from apiserver.admission.webhooks.requests import EquivalentResources, ReviewedWrite
 from apiserver.admission.webhooks.webhook import AdmissionWebhook
 from apiserver.audit.policy import AuditLevel
 from apiserver.audit.request_audit import on_one_line

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from apiserver.admission.rules import LabelSelector, RuleWithOperations, rules_of
 from apiserver.admission.webhooks.admission_reviews import review_version
-from apiserver.admission.webhooks.rules import RuleWithOperations, rules_of
 from apiserver.cel.admission import CONDITION, NAMESPACE_OBJECT, AdmissionCompiler, CompilationFailed
 from apiserver.cel.compiler import Program
-from apiserver.validation.label_selectors import selects
 from apiserver.vocabulary import Document
 from apiserver.webhooks.client_config import ClientConfig
 
@@ -24,19 +23,6 @@ class MatchCondition(NamedTuple):
     text: str
     program: Program | None
     error: str = ""
-
-
-class LabelSelector(NamedTuple):
-    """A LabelSelector that is asked often. It selects everything if it is empty."""
-
-    document: Document
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.document.get("matchLabels") and not self.document.get("matchExpressions")
-
-    def selects(self, labels: Document) -> bool:
-        return selects(self.document, labels)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 
-from apiserver.admission.webhooks.requests import EquivalentResources
+from apiserver.admission.reviewed_write import EquivalentResources
 from apiserver.registry.served_resource import ResourceTable, ServedTable
 from apiserver.vocabulary import GroupResource
 

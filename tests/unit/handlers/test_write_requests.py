@@ -98,13 +98,13 @@ async def test_what_a_request_has_of_its_call(line: tuple[str, str], expected: E
         AdmissionAttributes(
             expected.operation,
             expected.resource,
-            expected.admission_namespace,
-            expected.name,
-            ALICE,
-            expected.subresource,
-            expected.is_dry_run,
-            expected.path_name,
-            request.options,
+            namespace=expected.admission_namespace,
+            name=expected.name,
+            user=ALICE,
+            subresource=expected.subresource,
+            is_dry_run=expected.is_dry_run,
+            path_name=expected.path_name,
+            options=request.options,
             verb=expected.operation.value.lower(),
         )
     ]

@@ -13,6 +13,7 @@ import pytest
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, Rounds
 from apiserver.admission.listers import Lister
+from apiserver.admission.reviewed_write import EquivalentResources
 from apiserver.admission.webhooks.configurations import WebhookConfigurations
 from apiserver.admission.webhooks.plugins import (
     Collaborators,
@@ -20,7 +21,6 @@ from apiserver.admission.webhooks.plugins import (
     ValidatingAdmissionWebhook,
     WebhookPlugin,
 )
-from apiserver.admission.webhooks.requests import EquivalentResources
 from apiserver.admission.webhooks.webhook import AdmissionWebhook
 from apiserver.audit.request_audit import AnnotationKeys, RecordingContext, RequestAudit
 from apiserver.authz.attributes import NO_OPINION, Attributes, AuthorizationChain, Verdict

@@ -1,4 +1,4 @@
-"""A write as webhooks see it: what it is about, in which version, with which labels."""
+"""A write as webhooks and policies see it: what it is about, in which version, with which labels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 import orjson
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, SubresourceView
-from apiserver.admission.webhooks.rules import MatchAttributes
+from apiserver.admission.rules import MatchAttributes
 from apiserver.errors import BadRequest
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable

@@ -8,9 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, Self
 
+from apiserver.validation.label_selectors import selects
 from apiserver.vocabulary import Document
 
 _ALL: Final = "*"
+
+
+class LabelSelector(NamedTuple):
+    """A LabelSelector that is asked often. It selects everything if it is empty."""
+
+    document: Document
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.document.get("matchLabels") and not self.document.get("matchExpressions")
+
+    def selects(self, labels: Document) -> bool:
+        return selects(self.document, labels)
 
 
 class MatchAttributes(NamedTuple):

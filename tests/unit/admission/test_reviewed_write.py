@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from apiserver.admission.chain import AdmissionAttributes, Operation, SubresourceView
-from apiserver.admission.webhooks.requests import EquivalentResources, ReviewedWrite
+from apiserver.admission.reviewed_write import EquivalentResources, ReviewedWrite
 from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedTable
 from apiserver.vocabulary import Document, UserInfo

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.admission.webhooks.rules import MatchAttributes, RuleWithOperations
+from apiserver.admission.rules import MatchAttributes, RuleWithOperations
 
 PODS: Final = MatchAttributes("", "v1", "pods", "", "CREATE", "default", "a")
 STATUS: Final = PODS._replace(subresource="status", operation="UPDATE")
