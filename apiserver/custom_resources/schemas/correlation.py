@@ -1,7 +1,7 @@
 """Correlates new values with the old values that they replace, for ratcheting and transition rules.
 
-Fields and keys of maps are correlated by their names, items of `map` lists by their keys, items of lists
-without a type by their indexes. Items of `atomic` and `set` lists are not correlated.
+Fields and keys of maps are correlated by their names, and items of `map` lists by their keys. Items of other
+lists are not correlated, nor are fields without a schema.
 Source: k8s.io/apiserver, pkg/cel/common/equality.go and maplist.go.
 """
 
@@ -41,7 +41,11 @@ class Correlation:
 
     @property
     def is_unchanged(self) -> bool:
-        """Are the values equal? The order of a `map` list's items does not matter."""
+        """Are the values equal? The order of a `map` list's items does not matter.
+
+        An object with a field that has no schema always counts as changed, and so does a `map` list with an
+        item that lacks a key.
+        """
         if self._is_same is None:
             self._is_same = self._compare()
         return self._is_same
@@ -63,44 +67,30 @@ class Correlation:
         return Correlation(self.new[index], old, schema, self._extensions)
 
     def _old_item(self, index: int) -> Any:
-        match self.schema.get(self._extensions.list_type):
-            case "map":
-                keys = self.schema.get(self._extensions.list_map_keys) or ()
-                if self._old_items is None:
-                    self._old_items = {}
-                    for item in self.old:
-                        if (key := _key_of(item, keys)) is not None:
-                            self._old_items.setdefault(key, item)
-                return self._old_items.get(_key_of(self.new[index], keys))
-            case "atomic" | "set":
-                return None
-            case _:
-                return self.old[index] if index < len(self.old) else None
+        if not self._is_map_list:
+            return None
+        keys = self.schema.get(self._extensions.list_map_keys) or ()
+        if self._old_items is None:
+            self._old_items = {}
+            for item in self.old:
+                if (key := _key_of(item, keys)) is not None:
+                    self._old_items.setdefault(key, item)
+        return self._old_items.get(_key_of(self.new[index], keys))
+
+    @property
+    def _is_map_list(self) -> bool:
+        return self.schema.get(self._extensions.list_type) == "map"
 
     def _compare(self) -> bool:
         new, old = self.new, self.old
         if type(new) is dict and type(old) is dict:
             if len(new) != len(old):
                 return False
-            for name in new:
-                child = self.field(name)
-                if child is None:
-                    # It has no schema, or the old value does not have it.
-                    if name not in old or not equal(new[name], old[name]):
-                        return False
-                elif not child.is_unchanged:
-                    return False
-            return True
-        if type(new) is list and type(old) is list:
-            if len(new) != len(old):
-                return False
-            for index in range(len(new)):
-                child = self.item(index)
-                if child is None:
-                    return equal(new, old)
-                if not child.is_unchanged:
-                    return False
-            return True
+            return all((child := self.field(name)) is not None and child.is_unchanged for name in new)
+        if type(new) is list and type(old) is list and self._is_map_list:
+            return len(new) == len(old) and all(
+                (child := self.item(index)) is not None and child.is_unchanged for index in range(len(new))
+            )
         return equal(new, old)
 
 

@@ -129,7 +129,6 @@ SAME: Mapping[str, tuple[Schema, Any, Any, list[str]]] = {
         {"o": {"n": 1}, "s": "a"},
         ["spec.o"],
     ),
-    "an item in its place": ({"type": "array", "items": SMALL}, [50, 1], [50], ["spec[0]"]),
     "an item by its key": (
         by_key(object_of(k=STRING, n=SMALL)),
         [{"k": "b", "n": 1}, {"k": "a", "n": 50}],
@@ -163,6 +162,7 @@ CHANGED: Mapping[str, tuple[Schema, Any, Any]] = {
         [50, 1],
         [50],
     ),
+    "a list without a type that has changed": ({"type": "array", "items": SMALL}, [50, 1], [50]),
     "a field that is new": (object_of(n=SMALL), {"n": 50}, {}),
 }
 
