@@ -27,9 +27,8 @@ time that a server goes by, and `collection_pause` has the garbage collector res
 `audit_backends` record them, `flowcontrol` has them wait for each other. `controllers` run in the background,
 on the informers and work queues of `controller_runtime`. `webhooks` has what all calls of webhooks have in
 common. `cli`, `serving` and `workers` start the process, and `app` builds every part once and connects them;
-`metrics` measures. `testing` and `pytest_plugin` are for users: servers inside of their tests; `faults` has
-what goes wrong there on purpose, `simulation` has nodes that pretend to run pods, and `envtest` what tests in
-Go start.
+`metrics` measures. `testing` and `pytest_plugin` are for users: servers inside of their tests; `testkit` is
+what only such servers have.
 import-linter checks the direction of imports; see pyproject.toml. docs/architecture.md is the map, with the
 ways of requests through the packages.
 

@@ -194,14 +194,14 @@ def _deprecations(arguments: Sequence[str]) -> int:
 
 
 def _envtest_assets(arguments: Sequence[str]) -> int:
-    from apiserver.cli import envtest_assets
+    from apiserver.testkit.envtest import assets as envtest_assets
 
     return envtest_assets.run(arguments)
 
 
 def _faults(arguments: Sequence[str]) -> int:
-    from apiserver.cli import faults
     from apiserver.cli.api_client import RequestFailed
+    from apiserver.testkit.faults import command as faults
 
     try:
         return faults.run(arguments)

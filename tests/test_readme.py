@@ -15,8 +15,8 @@ from apiserver.cli import flag_values
 from apiserver.cli.config import Config
 from apiserver.cli.flags import SECTIONS
 from apiserver.endpoints import body_limits, connection
-from apiserver.simulation import kubelet, node_controller, scheduler
-from apiserver.simulation.workloads import controller as workloads
+from apiserver.testkit.simulation import kubelet, node_controller, scheduler
+from apiserver.testkit.simulation.workloads import controller as workloads
 from storage import interface
 
 ROOT: Final = Path(__file__).parent.parent

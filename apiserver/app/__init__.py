@@ -12,8 +12,6 @@ the controllers, `cluster` what the server tells about itself, `release_sharing`
 of older releases on the store, and `background` starts all that runs beside requests. `waiting_room`
 answers probes while a store that is needed first does not answer. `host_process` tells whether the process
 is the server's alone, and what servers in it share; if it is, `memory_keeper` watches over its memory.
-`state_copies` has what one server in the process stores be that of another; of such, `write_history` keeps
-who wrote what, and `object_history` finds the versions of an object.
 """
 
 from apiserver.app.server import App

@@ -17,11 +17,8 @@ from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.cli.config import Config
 from apiserver.endpoints.cors import AllowedOrigins
-from apiserver.endpoints.faulty_watches import FaultyWatchStreams
 from apiserver.endpoints.representation import MetaV1Encoders
-from apiserver.endpoints.request_history import RequestHistory
 from apiserver.endpoints.watch_stream import WatchStreams
-from apiserver.faults import FaultInjector
 from apiserver.features.gates import FeatureGates
 from apiserver.metrics.allocations import AllocationMetrics
 from apiserver.metrics.validation import ValidationMetrics
@@ -39,6 +36,9 @@ from apiserver.registry.strategy import DeclaredChecks
 from apiserver.registry.transactions import WriteObservers
 from apiserver.registry.write_path import IsStale
 from apiserver.schema.builtin import BuiltinSchemas
+from apiserver.testkit.faults import FaultInjector
+from apiserver.testkit.faults.watches import FaultyWatchStreams
+from apiserver.testkit.request_history import RequestHistory
 from apiserver.validation.declarative.rules import DeclaredRules
 from apiserver.workers.worker import SupervisorClient
 from storage.interface import Storage

@@ -9,15 +9,11 @@ from functools import cached_property, partial
 from hashlib import sha256
 from typing import Final, NamedTuple
 
-from apiserver.app.state_copies import Beginning
-from apiserver.app.write_history import WriteHistory
 from apiserver.brand import Brand
 from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
 from apiserver.cli.config import Config
 from apiserver.clock import SYSTEM_CLOCK, Clock
-from apiserver.endpoints.request_history import RequestHistory
-from apiserver.faults import FaultInjector
 from apiserver.releases.emulation import EmulatedRelease
 from apiserver.releases.lifecycles import lifecycle_of
 from apiserver.schema.builtin import BuiltinSchemas
@@ -25,6 +21,10 @@ from apiserver.serving import process_memory
 from apiserver.serving.listening import Sockets
 from apiserver.serving.serving_tls import TlsContent, TlsOptions, make_context
 from apiserver.shared_values import SharedValues
+from apiserver.testkit.faults import FaultInjector
+from apiserver.testkit.request_history import RequestHistory
+from apiserver.testkit.state_copies import Beginning
+from apiserver.testkit.write_history import WriteHistory
 from apiserver.vocabulary import IPNetwork
 from apiserver.webhooks.tls import load_certificate
 

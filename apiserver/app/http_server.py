@@ -20,8 +20,6 @@ from apiserver.endpoints.connection import Server
 from apiserver.endpoints.cors import cors
 from apiserver.endpoints.deprecated_requests import DeprecatedRequests
 from apiserver.endpoints.discovery import Discovery
-from apiserver.endpoints.fault_injection import ExpiringTokens, inject_faults
-from apiserver.endpoints.fault_requests import FaultRequests
 from apiserver.endpoints.health import Health
 from apiserver.endpoints.impersonation import ConstrainedImpersonation, LegacyImpersonation, impersonate
 from apiserver.endpoints.load_shedding import LoadShedding
@@ -39,6 +37,8 @@ from apiserver.endpoints.version import version_document
 from apiserver.endpoints.zpages import FLAGZ, STATUSZ, ZPages, ZPagesServer
 from apiserver.handlers.patch import ACCEPTED as PATCH_TYPES
 from apiserver.registry.served_resource import ServedTable
+from apiserver.testkit.faults.debug_endpoint import FaultRequests
+from apiserver.testkit.faults.middleware import ExpiringTokens, inject_faults
 from apiserver.vocabulary import GroupResource
 from apiserver.wire.media_types import APPLY_YAML, supported_media_types
 

@@ -22,7 +22,7 @@ from apiserver.webhooks.document_fetcher import DocumentFetcher
 from apiserver.webhooks.review_server import CallerFactory
 
 if TYPE_CHECKING:
-    from apiserver.simulation.kubelet_server.server import SimulatedKubelets
+    from apiserver.testkit.simulation.kubelet_server.server import SimulatedKubelets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -80,7 +80,7 @@ def _simulated_kubelets(core: Core) -> SimulatedKubelets | None:
     """Returns the kubelets of simulated nodes, if the flags ask for such nodes."""
     if not core.config.simulate_nodes:
         return None
-    from apiserver.app.simulation import (
+    from apiserver.testkit.simulated_cluster import (
         build_simulated_kubelets,
     )  # Only tests have a use for it: others start sooner.
 

@@ -267,7 +267,7 @@ def _simulated(
     """Returns the simulated components of a cluster, if the flags ask for some."""
     if not (core.config.simulate_nodes or core.config.simulate_workloads):
         return ()
-    from apiserver.app.simulation import (
+    from apiserver.testkit.simulated_cluster import (
         build_simulation,
     )  # Only tests have a use for it: others start sooner.
 

@@ -15,11 +15,9 @@ from apiserver.app.encryption import EncryptionAtRest
 from apiserver.app.host_process import HostProcess
 from apiserver.app.memory_keeper import MemoryKeeper
 from apiserver.app.metrics import build_metrics
-from apiserver.app.object_history import ObjectHistory, read_history
 from apiserver.app.outbound import open_outbound
 from apiserver.app.parts import Parts, build_parts
 from apiserver.app.secure_serving import SecureServing
-from apiserver.app.state_copies import StateCopy, copy_state
 from apiserver.app.stores import open_store, release_memory
 from apiserver.app.waiting_room import waiting_room
 from apiserver.cli.config import Config
@@ -42,6 +40,8 @@ from apiserver.serving.listening import (
     url,
 )
 from apiserver.serving.serving_tls import ServingTls
+from apiserver.testkit.object_history import ObjectHistory, read_history
+from apiserver.testkit.state_copies import StateCopy, copy_state
 from apiserver.workers.worker import SupervisorClient
 from storage.errors import StorageError
 from storage.interface import Storage

@@ -13,13 +13,11 @@ encryption_configuration     the file of `--encryption-provider-config`, parsed 
 kube_apiserver_flags         flags of kube-apiserver that have no effect, or are refused
 audit                        `apiserver audit summary`
 convert                      `apiserver convert`
-envtest_assets               `apiserver envtest-assets`
 snapshot                     `apiserver snapshot`
 storage                      `apiserver storage rewrite`, which is also `apiserver migrate`
 deprecations                 `apiserver deprecations`
 printing                     prints what subcommands tell, without what a terminal obeys
 subcommand                   runs a subcommand, whatever becomes of its output
-faults                       `apiserver faults`
 intermixed_parser            the parser of subcommands: options anywhere
 auth_explain                 `apiserver auth explain`
 named_resources              finds the resource that a name is of, for subcommands

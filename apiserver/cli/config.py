@@ -29,7 +29,7 @@ from apiserver.webhooks.kubeconfig import Cluster, Kubeconfig
 from storage.encryption.configuration import EncryptionConfiguration
 
 if TYPE_CHECKING:
-    from apiserver.simulation.stages import Stage
+    from apiserver.testkit.simulation.stages import Stage
 
 # Where clouds hand out a machine's credentials.
 _CREDENTIALS_SERVICES: Final[tuple[IPNetwork, ...]] = (

@@ -23,7 +23,7 @@ from apiserver.golang.tls import SUITES
 from apiserver.vocabulary import IPNetwork
 
 if TYPE_CHECKING:
-    from apiserver.simulation.stages import Stage
+    from apiserver.testkit.simulation.stages import Stage
 
 # As kube-apiserver requires.
 SERVICE_ADDRESSES_MIN: Final = 8
@@ -224,7 +224,7 @@ def workers(text: str) -> int:
 
 
 def simulated_nodes(text: str) -> int:
-    from apiserver.simulation.nodes import NODES_MAX  # Servers that simulate nothing start sooner.
+    from apiserver.testkit.simulation.nodes import NODES_MAX  # Servers that simulate nothing start sooner.
 
     nodes = count(text)
     if nodes > NODES_MAX:
@@ -234,8 +234,8 @@ def simulated_nodes(text: str) -> int:
 
 def simulated_stages(text: str) -> tuple[Stage, ...]:
     """Reads a file of stages."""
-    from apiserver.simulation.field_values import InvalidStage  # As above.
-    from apiserver.simulation.stages import FILE_BYTES_MAX, parse_stages
+    from apiserver.testkit.simulation.field_values import InvalidStage  # As above.
+    from apiserver.testkit.simulation.stages import FILE_BYTES_MAX, parse_stages
 
     try:
         with Path(text).open("rb") as file:

@@ -15,8 +15,6 @@ On the way in:
     impersonation    one more middleware: `kubectl --as`; impersonation_modes: what each way of it requires
     confidentiality  what errors and audit events do not say about Secrets and credentials
     auditing         two more: records requests, as the audit policy says
-    fault_injection  one more, for who tests clients: requests have the faults that are injected
-    request_history  one more, for who tests clients: keeps the last requests
     cors             one more: which pages in browsers may use the API
     load_shedding    what is refused while the server is short of memory
     removal_rehearsal  one more, if a flag allows it: clients for which what a later release removes is gone
@@ -33,12 +31,11 @@ On the way out:
     responses        writes a response, whole or in slices
     unread_answers   drops what clients do not take, in time and where it is too much
     watch_stream     writes a watch: events, bookmarks, its end
-    faulty_watches   has watches have the faults that are injected
     authorization_recheck  ends watches whose users have lost the right to them
     websocket        writes it as messages of a WebSocket, if the client asks for one
 
-What it answers itself: `discovery`, `openapi`, `openid`, `health`, `version`, `zpages`, who asks for what
-goes away (`deprecated_requests`), and which faults there are (`fault_requests`).
+What it answers itself: `discovery`, `openapi`, `openid`, `health`, `version`, `zpages`, and who asks for
+what goes away (`deprecated_requests`).
 
 What it guarantees: a client that is slow, silent or gone costs bounded memory and no time of others (see the
 bounds at the top of each module). A response that has begun is finished or cut off, never patched up.

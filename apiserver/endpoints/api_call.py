@@ -39,7 +39,7 @@ class ApiCall:
     has_read_body: the client has been asked for the body, which may be on its way.
     discards_body: its body is of no use to anybody, and is being discarded.
     has_timed_out: the time for the request is up, and its task has been cancelled for that.
-    is_answer_lost: it is not answered when it has been done: see `fault_injection`.
+    is_answer_lost: it is not answered when it has been done: see `testkit.faults`.
     is_answered: its answer is made, or being made as fast as the client takes it: only the client is slow.
     head_lines: the lines of the response's head that are known before it: which pages in browsers may see
         it, and which flow the request has.

@@ -13,9 +13,9 @@ from typing import Final
 
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.responses import TEXT, send
-from apiserver.faults import FaultInjector
 from apiserver.metrics.health_checks import HealthCheckMetrics
 from apiserver.registry.stored_object import StoredObject
+from apiserver.testkit.faults import FaultInjector
 from storage.watch_cache import WatchCache
 
 log = logging.getLogger(__name__)

@@ -414,7 +414,7 @@ def _date(second: int) -> bytes:
 
 
 class AnswerLost(Exception):
-    """A request has been done, and its answer is not sent: see `fault_injection`."""
+    """A request has been done, and its answer is not sent: see `testkit.faults`."""
 
 
 def begin_response(call: ApiCall, status: int) -> None:

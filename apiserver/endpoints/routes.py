@@ -16,7 +16,6 @@ from apiserver.endpoints import health
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.deprecated_requests import DEPRECATIONS_PATH, DeprecatedRequests
 from apiserver.endpoints.discovery import Discovery
-from apiserver.endpoints.fault_requests import FaultRequests
 from apiserver.endpoints.health import Health
 from apiserver.endpoints.load_shedding import LoadShedding
 from apiserver.endpoints.openapi import OpenApi
@@ -29,6 +28,7 @@ from apiserver.metrics.exposition import CONTENT_TYPE
 from apiserver.metrics.health_checks import HealthCheckMetrics
 from apiserver.registry.served_resource import ServedResource, ServedTable, Subresource
 from apiserver.registry.size_class import SizeClass
+from apiserver.testkit.faults.debug_endpoint import FaultRequests
 from apiserver.vocabulary import Deprecation, Document, GroupVersion
 
 # The verbs of each form of path, by method.

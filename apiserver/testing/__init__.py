@@ -22,10 +22,11 @@ one that `child` is the program of, which also ends when its parent has been kil
 once where no etcd is, or something else. `credentials` makes kubeconfigs of users and service accounts, and
 `snapshots` has what servers begin with again. `clock` puts a server's clock forward, and `server_time` has
 what such a server goes by. `manifests` loads files, `faults` has what goes wrong on purpose (what can:
-`apiserver.faults`), `resources` finds what a kind is in URLs, and `waiting` watches for what should happen,
-or not. `timeline` tells who has written an object, `differences` what has changed in it, and `failure_report`
-what to know of a server when a test has failed. `errors` has what is raised. `apiserver.pytest_plugin` has
-fixtures of all that. `containers`, for those who have testcontainers, has a server in a container.
+`apiserver.testkit.faults`), `resources` finds what a kind is in URLs, and `waiting` watches for what should
+happen, or not. `timeline` tells who has written an object, `differences` what has changed in it, and
+`failure_report` what to know of a server when a test has failed. `errors` has what is raised.
+`apiserver.pytest_plugin` has fixtures of all that. `containers`, for those who have testcontainers, has a
+server in a container.
 
 docs/testing.md is for users. What is public is what this module exports; it is part of the semantic version.
 It needs neither pytest nor a client library.
@@ -34,23 +35,6 @@ It needs neither pytest nor a client library.
 from apiserver.collection_pause import lasting_imports
 
 with lasting_imports():
-    from apiserver.app.write_history import StoreWrite
-    from apiserver.endpoints.request_history import RecordedRequest
-    from apiserver.faults import (
-        Answer,
-        CutConnection,
-        Delay,
-        Effect,
-        EndWatch,
-        ExpireToken,
-        HoldBookmarks,
-        HoldEvents,
-        InvalidFault,
-        Match,
-        NotReady,
-        RefuseTls,
-        TooManyFaults,
-    )
     from apiserver.testing.clock import Clock
     from apiserver.testing.credentials import User
     from apiserver.testing.differences import Change
@@ -70,6 +54,23 @@ with lasting_imports():
     from apiserver.testing.server import ApiServer
     from apiserver.testing.snapshots import Snapshot
     from apiserver.testing.timeline import Timeline, Version
+    from apiserver.testkit.faults import (
+        Answer,
+        CutConnection,
+        Delay,
+        Effect,
+        EndWatch,
+        ExpireToken,
+        HoldBookmarks,
+        HoldEvents,
+        InvalidFault,
+        Match,
+        NotReady,
+        RefuseTls,
+        TooManyFaults,
+    )
+    from apiserver.testkit.request_history import RecordedRequest
+    from apiserver.testkit.write_history import StoreWrite
 
 __all__ = [
     "Answer",

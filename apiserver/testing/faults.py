@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final, NamedTuple, Protocol, Self, TypeVar
 
-from apiserver.faults import Effect, Fault, FaultInjector, InvalidFault, Match, RefuseTls
-from apiserver.faults.documents import EFFECTS, parse, request_document
-from apiserver.faults.texts import text_of
 from apiserver.testing.errors import RequestFailed
 from apiserver.testing.runners import Runner
+from apiserver.testkit.faults import Effect, Fault, FaultInjector, InvalidFault, Match, RefuseTls
+from apiserver.testkit.faults.documents import EFFECTS, parse, request_document
+from apiserver.testkit.faults.texts import text_of
 
 T = TypeVar("T")
 

@@ -18,13 +18,13 @@ from typing import Any, Final, Protocol, TypeVar
 
 from apiserver.app import App
 from apiserver.app.host_process import HostProcess
-from apiserver.app.object_history import ObjectHistory
-from apiserver.app.state_copies import Beginning, StateCopy
 from apiserver.cli.config import Config
 from apiserver.serving.listening import CannotStart, bind
 from apiserver.testing.errors import NotInThisProcess, ServerDidNotStart, ServerStopped
 from apiserver.testing.resources import Resource
 from apiserver.testing.server_time import ServerTime
+from apiserver.testkit.object_history import ObjectHistory
+from apiserver.testkit.state_copies import Beginning, StateCopy
 
 log = logging.getLogger(__name__)
 

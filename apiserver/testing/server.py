@@ -23,15 +23,10 @@ from urllib.parse import quote, urlencode, urlsplit
 import orjson
 
 from apiserver.app.host_process import HostProcess, SharedParts
-from apiserver.app.state_copies import CannotBeCopied
-from apiserver.app.write_history import StoreWrite, WriteHistory
 from apiserver.cli.command_line import parse
 from apiserver.cli.config import Config
 from apiserver.cli.flags import UsageError
 from apiserver.collection_pause import CollectionPause
-from apiserver.endpoints.request_history import RecordedRequest, RequestHistory
-from apiserver.faults import FaultInjector
-from apiserver.faults.matches import OWN_USER_AGENT as USER_AGENT
 from apiserver.serving import pki
 from apiserver.serving.listening import certificate_names
 from apiserver.testing.clock import Clock
@@ -53,6 +48,11 @@ from apiserver.testing.server_time import ServerTime
 from apiserver.testing.snapshots import Snapshot
 from apiserver.testing.timeline import Timeline, make_timeline
 from apiserver.testing.waiting import HIDES_ASSERTIONS, assert_quiet, until_answered, wait_for
+from apiserver.testkit.faults import FaultInjector
+from apiserver.testkit.faults.matches import OWN_USER_AGENT as USER_AGENT
+from apiserver.testkit.request_history import RecordedRequest, RequestHistory
+from apiserver.testkit.state_copies import CannotBeCopied
+from apiserver.testkit.write_history import StoreWrite, WriteHistory
 from apiserver.vocabulary import MASTERS
 from apiserver.wire import yaml
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from typing import Final
 
-from apiserver.app.state_copies import StateCopy
+from apiserver.testkit.state_copies import StateCopy
 
 
 class Snapshot:

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from itertools import islice, pairwise
 from typing import Any, Final
 
-from apiserver.app.object_history import ObjectHistory, ObjectVersion
-from apiserver.app.write_history import StoreWrite
 from apiserver.testing.differences import Change, differences, shown
+from apiserver.testkit.object_history import ObjectHistory, ObjectVersion
+from apiserver.testkit.write_history import StoreWrite
 
 # What the text of a timeline shows.
 VERSIONS_SHOWN: Final = 50

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from apiserver.simulation.kubelet_server.spdy import SpdySession, Stream
+from apiserver.testkit.simulation.kubelet_server.spdy import SpdySession, Stream
 from tests.support.server_thread import ServerThread
 
 # How long a connection that is closed waits for the other side.

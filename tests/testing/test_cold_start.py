@@ -30,7 +30,7 @@ NOT_FOR_A_START: Final = {
     "time zones": "zoneinfo",
     "the C library": "ctypes",
     "resources of packages": "importlib.resources",
-    "what is simulated": "apiserver.simulation",
+    "what is simulated": "apiserver.testkit.simulation",
 }
 
 

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.faults.matches import OWN_USER_AGENT as USER_AGENT
 from apiserver.testing import (
     ApiServer,
     CutConnection,
@@ -22,6 +21,7 @@ from apiserver.testing import (
     UnknownKind,
 )
 from apiserver.testing.waiting import _lines, _opened
+from apiserver.testkit.faults.matches import OWN_USER_AGENT as USER_AGENT
 from tests.support.eventually import until
 
 CONFIG_MAPS: Final = "/api/v1/namespaces/default/configmaps"

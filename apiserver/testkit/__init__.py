@@ -1,0 +1,16 @@
+"""What exists only for tests of clients: simulation, faults, histories, copies of state, envtest.
+
+    simulation         nodes that run no pods, a scheduler and controllers of workloads
+    simulated_cluster  builds them, if the flags ask for them
+    faults             answers, delays and losses that tests inject
+    request_history    keeps the last requests
+    write_history      keeps the last writes, and whose they were
+    object_history     the versions of an object that the store still has
+    state_copies       what one server stores, for others to begin with
+    envtest            the programs that envtest starts
+
+What it guarantees: a server that nobody tests has none of it. Tests use it through `apiserver.testing`, whose
+names are public; nothing here is.
+
+Left out: what production has, too. The clock that a server goes by, and stores in memory, are no test kit.
+"""

@@ -1,0 +1,239 @@
+"""`apiserver envtest-assets`: makes a folder of the programs that envtest starts. No server is asked."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from apiserver.cli.flag_values import release
+from apiserver.cli.flags import UsageError, build_parser
+from apiserver.cli.intermixed_parser import IntermixedParser
+from apiserver.releases.emulation import EmulatedRelease, InvalidEmulation
+from storage.private_directories import make_directory
+
+_ABOUT: Final = """
+Makes a folder with the programs kube-apiserver and etcd, and a link to kubectl if there is one, and prints
+its path:
+
+  KUBEBUILDER_ASSETS="$(apiserver envtest-assets)" go test ./...
+
+They serve envtest of controller-runtime, and its ports to other languages. etcd is a stand-in unless --etcd
+names a real one: it answers health checks, and the server keeps its objects in memory. A folder that was
+made before is made again; other files in it stay. Without DIR it is one in the user's cache.
+"""
+MADE, NOT_MADE = 0, 1
+STAND_IN, REAL = "stand-in", "real"
+KUBE_APISERVER, HELP, ETCD, KUBECTL = "kube-apiserver", "kube-apiserver.help", "etcd", "kubectl"
+# The second line of the programs that are ours.
+MARK: Final = "# Made by: apiserver envtest-assets"
+_SERVER_MODULE: Final = "apiserver.testkit.envtest.kube_apiserver"
+STAND_IN_FILE: Final = Path(__file__).with_name("etcd_stand_in.py")
+_SHOWN: Final = "the flags that a server has are shown as they were when this was made"
+
+
+class CannotMake(Exception):
+    """The folder cannot be made. The message is one line."""
+
+
+class Assets(NamedTuple):
+    """What the folder has, by name: the text of programs and files, and where links lead.
+
+    texts: first the program by which the folder is known to be ours.
+    """
+
+    texts: Mapping[str, str]
+    links: Mapping[str, Path]
+
+    @property
+    def digest(self) -> str:
+        """Differs for whatever differs in the programs."""
+        told = (*self.texts.values(), *map(str, self.links.values()))
+        return hashlib.sha256("\0".join(told).encode()).hexdigest()[:12]
+
+
+class ProgramsOnPath:
+    """Finds programs. other_than: the folder on PATH that is to be made, whose programs do not count."""
+
+    def __init__(self, path: str, other_than: Path | None) -> None:
+        folders = filter(None, path.split(os.pathsep))
+        self._path = os.pathsep.join(each for each in folders if not _is_same(Path(each), other_than))
+
+    def find(self, program: str) -> Path | None:
+        found = shutil.which(program, path=self._path)
+        return None if found is None else Path(found).absolute()
+
+
+def _is_same(one: Path, other: Path | None) -> bool:
+    return other is not None and one.exists() and other.exists() and one.samefile(other)
+
+
+def run(arguments: Sequence[str], environment: Mapping[str, str] = os.environ) -> int:
+    """Make the folder, and print its path. Returns the exit code. Raises UsageError; exits for --help.
+
+    environment: the variables PATH, HOME and XDG_CACHE_HOME.
+    """
+    given = _parser().parse_args(arguments)
+    try:
+        directory = None if given.directory is None else Path(given.directory).absolute()
+        programs = ProgramsOnPath(environment.get("PATH", os.defpath), other_than=directory)
+        assets = _assets(given.etcd, _checked_release(given.emulated_version), programs)
+        directory = directory or _cache(environment) / "apiserver" / "envtest-assets" / assets.digest
+        make(directory, assets)
+    except CannotMake as error:
+        print(f"apiserver envtest-assets: {error}", file=sys.stderr)
+        return NOT_MADE
+    except OSError as error:
+        print(f"apiserver envtest-assets: {error.filename}: {error.strerror or error}", file=sys.stderr)
+        return NOT_MADE
+    print(directory)
+    return MADE
+
+
+def make(directory: Path, assets: Assets) -> None:
+    """Make the folder, or bring it up to date; processes may do so at once. Raises CannotMake, OSError."""
+    _check_nothing_in_the_way(directory)
+    # Whoever could write there could have the tests run other programs.
+    make_directory(directory, 0o755)
+    for name, text in assets.texts.items():
+        _write(directory / name, text)
+    for name, target in assets.links.items():
+        _link(directory / name, target)
+    for name in {ETCD, KUBECTL} - assets.texts.keys() - assets.links.keys():
+        (directory / name).unlink(missing_ok=True)
+
+
+def _check_nothing_in_the_way(directory: Path) -> None:
+    """Raises CannotMake."""
+    if directory.exists() and not directory.is_dir():
+        raise CannotMake(f"{directory} is in the way: it is not a directory")
+    names = (KUBE_APISERVER, HELP, ETCD, KUBECTL)
+    found = [directory / name for name in names if os.path.lexists(directory / name)]
+    # In this order: another process may be making the folder.
+    if found and not _is_ours(directory / KUBE_APISERVER):
+        raise CannotMake(f"{found[0]} is in the way: it was not made by apiserver envtest-assets")
+
+
+def _is_ours(program: Path) -> bool:
+    if program.is_symlink() or not program.is_file():
+        return False
+    with program.open("rb") as file:
+        return MARK.encode() in file.read(1024)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file that is complete at any time, and may be executed. Raises OSError."""
+    if not path.is_symlink() and path.is_file() and path.read_bytes() == text.encode():
+        return
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+        os.chmod(temporary, 0o755)  # noqa: S103  a program, without secrets
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _link(path: Path, target: Path) -> None:
+    """Raises OSError."""
+    if path.is_symlink() and path.readlink() == target:
+        return
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as temporary:
+        link = Path(temporary) / path.name
+        link.symlink_to(target)
+        os.replace(link, path)
+
+
+def _assets(etcd: str, emulated_version: str, programs: ProgramsOnPath) -> Assets:
+    """Returns what the folder is to have. Raises CannotMake."""
+    python = shlex.quote(str(Path(sys.executable).absolute()))
+    flags = f" --emulated-version={emulated_version}" if emulated_version else ""
+    texts = {
+        # envtest asks for --help before each start, to see which flags there are. The shell is quicker.
+        KUBE_APISERVER: _program(
+            'if [ "$*" = --help ] && [ -r "$0.help" ]; then exec cat "$0.help"; fi\n'
+            # Without -P the interpreter would import what lies in the directory of the tests.
+            f'exec {python} -P -m {_SERVER_MODULE}{flags} "$@"\n'
+        ),
+        HELP: f"{build_parser().format_help()}\n({_SHOWN})\n",
+    }
+    links = {}
+    if etcd == STAND_IN:
+        texts[ETCD] = _program(f'exec {python} -IS {shlex.quote(str(STAND_IN_FILE))} "$@"\n')
+    else:
+        links[ETCD] = _real_etcd(etcd, programs)
+    if (kubectl := programs.find(KUBECTL)) is not None:
+        links[KUBECTL] = kubectl
+    return Assets(texts, links)
+
+
+def _program(text: str) -> str:
+    return f"#!/bin/sh\n{MARK}\n{text}"
+
+
+def _real_etcd(given: str, programs: ProgramsOnPath) -> Path:
+    """Raises CannotMake."""
+    if given == REAL:
+        found = programs.find(ETCD)
+        if found is None:
+            raise CannotMake("there is no etcd on PATH; --etcd PATH says where one is")
+        return found
+    path = Path(given).absolute()
+    if not (path.is_file() and os.access(path, os.X_OK)):
+        raise CannotMake(f"--etcd: {path} is not a program")
+    return path
+
+
+def _cache(environment: Mapping[str, str]) -> Path:
+    """Returns the directory of the user's caches, as Go's os.UserCacheDir does. Raises CannotMake."""
+    if sys.platform != "darwin" and (named := environment.get("XDG_CACHE_HOME", "")):
+        if Path(named).is_absolute():
+            return Path(named)
+        raise CannotMake(f"$XDG_CACHE_HOME: {named} is not an absolute path")
+    if not (home := environment.get("HOME", "")):
+        raise CannotMake("$HOME is not set; name a DIR")
+    return (
+        Path(home).absolute().joinpath(*(("Library", "Caches") if sys.platform == "darwin" else (".cache",)))
+    )
+
+
+def _checked_release(given: int | None) -> str:
+    """Returns the release as the flag of the server has it; empty if none is given. Raises UsageError."""
+    if given is None:
+        return ""
+    try:
+        return str(EmulatedRelease.of(given))
+    except InvalidEmulation as error:
+        raise UsageError(f"envtest-assets: {error}") from None
+
+
+def _parser() -> IntermixedParser:
+    parser = IntermixedParser(
+        prog="apiserver envtest-assets",
+        description=_ABOUT,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("directory", nargs="?", metavar="DIR", help="The folder.")
+    parser.add_argument(
+        "--etcd",
+        default=STAND_IN,
+        metavar="|".join((STAND_IN, REAL, "PATH")),
+        help=f"Which etcd it has; {REAL}: the one on PATH. (default {STAND_IN})",
+    )
+    parser.add_argument(
+        "--emulated-version",
+        type=release,
+        metavar="1.NN",
+        help="The release of Kubernetes whose APIs the server serves.",
+    )
+    return parser

@@ -1,0 +1,122 @@
+"""The program `kube-apiserver` for envtest: the server by that name, with what only envtest needs of it.
+
+Three things differ from `apiserver kube-apiserver`. If what answers at --etcd-servers is the stand-in for
+etcd, objects are kept in memory. --insecure-port is heeded, which releases before 1.20 had: envtest before
+0.9 connects only there. So is --admission-control, with which envtest before 0.6 switches plugins off.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import http.client
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from apiserver.__main__ import announce_ready, run
+from apiserver.__main__ import main as apiserver_main
+from apiserver.admission import plugin_names
+from apiserver.cli import flag_values
+from apiserver.cli.command_line import KUBE_APISERVER, parse
+from apiserver.cli.config import Config
+from apiserver.cli.flags import Parser, UsageError
+from apiserver.serving import exit_codes
+from apiserver.testkit.envtest.etcd_stand_in import NAME as STAND_IN
+from apiserver.testkit.envtest.insecure_port import LOOPBACK, InsecurePort, NotLoopback
+
+# Not everybody waits for etcd before starting the server: the stand-in may just have been started, too.
+CONNECTED_WITHIN_S: Final = 5.0
+RETRY_S: Final = 0.02
+ANSWERED_WITHIN_S: Final = 2.0
+
+
+def main(arguments: Sequence[str]) -> int:
+    if arguments == ["--version"]:
+        return apiserver_main([KUBE_APISERVER, *arguments])
+    try:
+        insecure_port, given = take_old_flags(arguments)
+        config = with_memory_beside_stand_in(parse([KUBE_APISERVER, *given]))
+    except (UsageError, NotLoopback) as error:
+        print(f"{KUBE_APISERVER}: {error}", file=sys.stderr)
+        return exit_codes.USAGE
+    if insecure_port is None:
+        return run(config)
+    try:
+        insecure_port.bind()
+    except OSError as error:
+        print(f"{KUBE_APISERVER}: --insecure-port: {error.strerror or error}", file=sys.stderr)
+        return exit_codes.FAILURE
+    serving = []
+
+    def announce(url: str, kubeconfig: Path) -> None:
+        # The event loop of the server runs it, and cancels it in the end.
+        serving.append(asyncio.get_running_loop().create_task(insecure_port.serve(url, kubeconfig)))
+        announce_ready(url, kubeconfig)
+
+    return run(config, announce)
+
+
+def take_old_flags(arguments: Sequence[str]) -> tuple[InsecurePort | None, Sequence[str]]:
+    """Returns what the flags of the insecure port say, and the arguments for the server.
+
+    A port of 0 is none. --admission-control names all the plugins that run. Raises UsageError, NotLoopback.
+    """
+    parser = Parser(prog="apiserver", add_help=False, allow_abbrev=False)
+    parser.add_argument("--insecure-port", type=_port, default=0)
+    parser.add_argument("--insecure-bind-address", default=LOOPBACK)
+    parser.add_argument("--admission-control")
+    taken, rest = parser.parse_known_args(arguments)
+    if taken.admission_control is not None:
+        off = plugin_names.ON_BY_DEFAULT - {*taken.admission_control.split(",")}
+        rest = [*rest, f"--disable-admission-plugins={','.join(sorted(off))}"]
+    return InsecurePort(
+        taken.insecure_bind_address, taken.insecure_port
+    ) if taken.insecure_port else None, rest
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) < 1 << 16):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port")
+    return int(text)
+
+
+def with_memory_beside_stand_in(config: Config, *, connected_within_s: float = CONNECTED_WITHIN_S) -> Config:
+    """Returns a configuration with the store in memory, if no real etcd is named. Raises UsageError."""
+    servers = config.etcd_servers
+    if not servers or not all(is_stand_in(each, connected_within_s) for each in servers):
+        return config
+    if config.workers > 1:
+        raise UsageError(
+            "--workers requires a real etcd, not a stand-in: `apiserver envtest-assets --etcd real` has one"
+        )
+    return replace(config, etcd_servers=(), storage_backend=flag_values.MEMORY)
+
+
+def is_stand_in(url: str, connected_within_s: float = CONNECTED_WITHIN_S) -> bool:
+    """Tells whether the stand-in for etcd answers at a URL. What cannot be reached by then is a real one."""
+    where = urlsplit(url)
+    if where.scheme != "http" or where.hostname is None:
+        return False
+    gives_up_at = time.monotonic() + connected_within_s
+    while True:
+        connection = http.client.HTTPConnection(where.hostname, where.port, timeout=ANSWERED_WITHIN_S)
+        try:
+            connection.request("GET", "/health")
+            return connection.getresponse().getheader("Server") == STAND_IN
+        except ConnectionRefusedError:
+            if time.monotonic() > gives_up_at:
+                return False
+            time.sleep(RETRY_S)
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

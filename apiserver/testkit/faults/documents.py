@@ -1,0 +1,140 @@
+"""Faults as JSON documents, as they are sent to a server and shown by it.
+
+    {"match": {"verb": "update", "resource": "pods"}, "effect": {"type": "Answer", "code": 409}, "times": 2}
+
+Field names are those of `Match` and of the effects, in camel case, and `retryAfterSeconds`. What a server
+shows has `id` and `hits` beside them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any, Final, NamedTuple
+
+from apiserver.testkit.faults import effects
+from apiserver.testkit.faults.effects import Effect
+from apiserver.testkit.faults.errors import InvalidFault
+from apiserver.testkit.faults.injector import Fault
+from apiserver.testkit.faults.matches import Match
+
+EFFECTS: Final[Mapping[str, type[Effect]]] = {
+    "Answer": effects.Answer,
+    "Delay": effects.Delay,
+    "CutConnection": effects.CutConnection,
+    "EndWatch": effects.EndWatch,
+    "HoldEvents": effects.HoldEvents,
+    "HoldBookmarks": effects.HoldBookmarks,
+    "ExpireToken": effects.ExpireToken,
+    "NotReady": effects.NotReady,
+    "RefuseTLS": effects.RefuseTls,
+}
+_NAMES: Final = {kind: name for name, kind in EFFECTS.items()}
+# What the fields hold that are no texts.
+_INTEGERS: Final = frozenset({"nth", "every", "code", "retry_after_s", "after_events"})
+_NUMBERS: Final = frozenset({"seconds"})
+_BOOLEANS: Final = frozenset({"after_write", "silently"})
+_FIELDS: Final = ("match", "effect", "times")
+
+
+class FaultRequest(NamedTuple):
+    """A fault that is asked for."""
+
+    effect: Effect
+    match: Match
+    times: int | None
+
+
+def parse(document: Any) -> FaultRequest:
+    """Returns what a document asks for. Raises InvalidFault, which names the field."""
+    members = _members(document, "fault")
+    for name in members:
+        if name not in _FIELDS:
+            raise InvalidFault(str(name), f"there is no such field; a fault has {', '.join(_FIELDS)}")
+    said = _members(members.get("effect", {}), "effect")
+    kind = said.get("type", "")
+    effect = EFFECTS.get(kind) if isinstance(kind, str) else None
+    if effect is None:
+        raise InvalidFault("effect.type", f"must be one of {', '.join(EFFECTS)}")
+    times = members.get("times")
+    if times is not None and type(times) is not int:
+        raise InvalidFault("times", "must be an integer")
+    return FaultRequest(
+        _read(effect, {name: value for name, value in said.items() if name != "type"}, "effect"),
+        _read(Match, _members(members.get("match", {}), "match"), "match"),
+        times,
+    )
+
+
+def request_document(effect: Effect, match: Match, times: int | None) -> dict[str, Any]:
+    """Returns the document that asks for a fault."""
+    document: dict[str, Any] = {
+        "match": _said(match),
+        "effect": {"type": _NAMES[type(effect)], **_said(effect)},
+    }
+    if times is not None:
+        document["times"] = times
+    return document
+
+
+def fault_document(fault: Fault) -> dict[str, Any]:
+    """Returns what a server shows of a fault."""
+    return {
+        "id": str(fault.id),
+        **request_document(fault.effect, fault.match, fault.times),
+        "hits": fault.hits,
+    }
+
+
+def key_of(name: str) -> str:
+    """Returns the name of a field in documents."""
+    name = f"{name.removesuffix('_s')}_seconds" if name.endswith("_s") else name
+    first, *others = name.split("_")
+    return first + "".join(other.capitalize() for other in others)
+
+
+def _members(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise InvalidFault(where, "must be an object")
+    return value
+
+
+def _read(kind: type[Any], members: Mapping[str, Any], where: str) -> Any:
+    names = {key_of(field.name): field for field in fields(kind)}
+    values = {}
+    for key, value in members.items():
+        field = names.get(key)
+        if field is None:
+            known = ", ".join(names) or "no fields"
+            raise InvalidFault(f"{where}.{key}", f"there is no such field; {where} has {known}")
+        values[field.name] = _checked(field.name, value, f"{where}.{key}")
+    try:
+        return kind(**values)
+    except InvalidFault as error:
+        path, _, name = error.field.rpartition(".")
+        raise InvalidFault(f"{path}.{key_of(name)}", error.why) from None
+    except TypeError:
+        raise InvalidFault(f"{where}.{key_of(fields(kind)[0].name)}", "is required") from None
+
+
+def _checked(name: str, value: Any, where: str) -> Any:
+    if name in _INTEGERS:
+        fits, what = type(value) is int, "an integer"
+    elif name in _NUMBERS:
+        fits, what = type(value) in (int, float), "a number"
+    elif name in _BOOLEANS:
+        fits, what = type(value) is bool, "true or false"
+    else:
+        fits, what = isinstance(value, str), "a text"
+    if not fits:
+        raise InvalidFault(where, f"must be {what}")
+    return value
+
+
+def _said(value: Any) -> dict[str, Any]:
+    """Returns the fields that differ from their defaults."""
+    return {
+        key_of(field.name): said
+        for field in fields(value)
+        if (said := getattr(value, field.name)) != field.default
+    }

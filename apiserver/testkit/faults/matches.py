@@ -1,0 +1,142 @@
+"""Which requests a fault is for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from apiserver.testkit.faults.errors import InvalidFault
+
+# Of paths of no resource the verb is the method in lower case, as in RBAC.
+VERBS: Final = (
+    "get",
+    "list",
+    "watch",
+    "create",
+    "update",
+    "patch",
+    "delete",
+    "deletecollection",
+    "head",
+    "post",
+    "put",
+    "options",
+)
+PATTERN_CHARACTERS_MAX: Final = 512
+COUNT_MAX: Final = 1_000_000_000
+# The user agent of the methods of `apiserver.testing`, by which a test looks at what its faults have done.
+OWN_USER_AGENT: Final = "apiserver-testing"
+_ANY: Final = "*"
+
+
+class RequestAttributes(NamedTuple):
+    """What of a request is compared with a match; resource, group, … are empty for paths of no resource."""
+
+    verb: str
+    group: str
+    resource: str
+    subresource: str
+    namespace: str
+    name: str
+    user: str
+    user_agent: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """Which requests a fault is for: those of which all is true that is said.
+
+    In each text but the verb, `*` stands for any characters. What is not said, is of any value.
+
+    verb: as in RBAC: `get`, `list`, `watch`, `create`, …
+    resource: as in URLs: `configmaps`.
+    subresource: as `status`, or `*` for any and none. If it is not said, the resource itself is meant where
+        one is named.
+    group: of the resource; empty for the core group.
+    namespace, name: of the path, or of a field selector. A request that creates an object has no name.
+    user: as the server knows it, after impersonation.
+    user_agent: the header. If it is not said, requests of `apiserver.testing` itself do not match.
+    nth: only this one of the matching requests, from 1 on. every: with 3, each third of them.
+
+    Raises InvalidFault.
+    """
+
+    verb: str = ""
+    resource: str = ""
+    subresource: str | None = None
+    group: str | None = None
+    namespace: str = ""
+    name: str = ""
+    user: str = ""
+    user_agent: str = ""
+    nth: int | None = None
+    every: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.verb and self.verb not in VERBS:
+            raise InvalidFault("match.verb", f"{self.verb!r} is none of {', '.join(VERBS)}")
+        for name in ("resource", "subresource", "group", "namespace", "name", "user", "user_agent"):
+            pattern = getattr(self, name)
+            if pattern is not None and len(pattern) > PATTERN_CHARACTERS_MAX:
+                raise InvalidFault(f"match.{name}", f"is longer than {PATTERN_CHARACTERS_MAX} characters")
+        if "/" in self.resource or "." in self.resource:
+            raise InvalidFault(
+                "match.resource",
+                f"{self.resource!r} is not the name of a resource; a group and a subresource have fields of "
+                "their own",
+            )
+        for name in ("nth", "every"):
+            number = getattr(self, name)
+            if number is not None and not 1 <= number <= COUNT_MAX:
+                raise InvalidFault(f"match.{name}", f"{number} is not between 1 and {COUNT_MAX}")
+        if self.nth is not None and self.every is not None:
+            raise InvalidFault("match.every", "cannot be said together with nth")
+
+    def includes(self, request: RequestAttributes) -> bool:
+        """Whether a request matches, wherever it is in their order."""
+        if not self.includes_caller(request.user, request.user_agent):
+            return False
+        if self.verb and self.verb != request.verb:
+            return False
+        pairs = (
+            (self.resource or _ANY, request.resource),
+            (_ANY if self.group is None else self.group, request.group),
+            (self._subresource, request.subresource),
+            (self.namespace or _ANY, request.namespace),
+            (self.name or _ANY, request.name),
+        )
+        return all(is_like(text, pattern) for pattern, text in pairs)
+
+    def includes_caller(self, user: str, user_agent: str) -> bool:
+        """Whether it includes requests of a user and a program."""
+        if self.user_agent:
+            return is_like(user_agent, self.user_agent) and is_like(user, self.user or _ANY)
+        return user_agent != OWN_USER_AGENT and is_like(user, self.user or _ANY)
+
+    def includes_number(self, number: int) -> bool:
+        """Whether it includes this one of the requests that match."""
+        if self.nth is not None:
+            return number == self.nth
+        return self.every is None or number % self.every == 0
+
+    @property
+    def _subresource(self) -> str:
+        if self.subresource is None:
+            return "" if self.resource else _ANY
+        return self.subresource
+
+
+def is_like(text: str, pattern: str) -> bool:
+    """Whether a text is like a pattern, in which `*` stands for any characters. Takes linear time."""
+    if _ANY not in pattern:
+        return text == pattern
+    first, *middle, last = pattern.split(_ANY)
+    if len(text) < len(first) + len(last) or not (text.startswith(first) and text.endswith(last)):
+        return False
+    position, end = len(first), len(text) - len(last)
+    for part in middle:
+        found = text.find(part, position, end)
+        if found < 0:
+            return False
+        position = found + len(part)
+    return True

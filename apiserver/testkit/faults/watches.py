@@ -1,0 +1,296 @@
+"""Has watches have the faults that are injected: they end, are cut in an event, or wait.
+
+What is held back waits where it waits for a client that does not read: in the watcher's queue. So the order
+is what it would be without, nothing comes twice, and a watch that is held for too long ends as that of such
+a client does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from apiserver.endpoints.api_call import ApiCall
+from apiserver.endpoints.cors import AllowedOrigins
+from apiserver.endpoints.representation import Encoder
+from apiserver.endpoints.responses import split_chunks
+from apiserver.endpoints.watch_stream import EventTransport, WatchStream, WatchStreams
+from apiserver.endpoints.websocket import WebSocketEvents, split_messages
+from apiserver.errors import Expired
+from apiserver.metrics.requests import RequestMetrics
+from apiserver.registry.served_resource import ServedResource
+from apiserver.registry.stored_object import StoredObject
+from apiserver.testkit.faults import (
+    CutConnection,
+    EndWatch,
+    Fault,
+    FaultInjector,
+    HoldBookmarks,
+    HoldEvents,
+)
+from apiserver.testkit.faults.middleware import attributes_of
+from storage.watch_cache import KeyVersion
+
+# Of kube-apiserver.
+_TOO_OLD = "The resourceVersion for the provided watch is too old."
+
+
+@dataclass(slots=True)
+class _Ending:
+    """A fault that ends a watch after so many more of its events."""
+
+    fault: Fault
+    effect: EndWatch | CutConnection
+    remaining: int
+
+
+@dataclass(slots=True)
+class _Hold:
+    """A fault that holds something back, until its time is up or it is cleared."""
+
+    fault: Fault
+    holds_events: bool
+    is_up: bool = False
+
+    @property
+    def lasts(self) -> bool:
+        return not (self.is_up or self.fault.is_cleared)
+
+
+class _Held(Protocol):
+    """Whether the events of a watch are held back."""
+
+    @property
+    def holds_events(self) -> bool: ...
+
+
+class FaultyTransport:
+    """How events get to a client until a fault is their end. See `watch_stream.EventTransport`.
+
+    on_end: called when one is, before what may be written of it: with the effect.
+    """
+
+    def __init__(
+        self, transport: EventTransport, call: ApiCall, held: _Held, on_end: Callable[[EndWatch], None]
+    ) -> None:
+        self._transport, self._call, self._held, self._on_end = transport, call, held, on_end
+        self._split: Callable[[bytes], Sequence[bytes]] = (
+            split_messages if isinstance(transport, WebSocketEvents) else split_chunks
+        )
+        self._endings: list[_Ending] = []
+        self._is_over = False
+
+    def end_by(self, fault: Fault, effect: EndWatch | CutConnection) -> None:
+        """Have a fault be the end, once its time has come."""
+        self._endings.append(_Ending(fault, effect, effect.after_events))
+        self._end_if_due()
+
+    def finish(self) -> None:
+        """Have nothing more written."""
+        self._is_over = True
+
+    @property
+    def can_write(self) -> bool:
+        """False while events are held back, and after the end."""
+        return not self._is_over and not self._held.holds_events and self._transport.can_write
+
+    def write(self, event: bytes) -> None:
+        """Write a bookmark or an error."""
+        if not self._is_over:
+            self._transport.write(event)
+
+    def write_frames(self, frames: bytes) -> None:
+        if self._is_over:
+            return
+        if not self._endings:
+            self._transport.write_frames(frames)
+            return
+        for frame in self._split(frames):
+            if self._is_cut(frame):
+                return
+            self._transport.write_frames(frame)
+            for ending in self._endings:
+                ending.remaining -= 1
+            if self._end_if_due():
+                return
+
+    async def drain(self) -> None:
+        if not self._is_over:
+            await self._transport.drain()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    def _is_cut(self, frame: bytes) -> bool:
+        """Cut the connection in a frame, if a fault is due that does."""
+        for ending in list(self._endings):
+            if ending.remaining > 0 or not isinstance(ending.effect, CutConnection):
+                continue
+            self._endings.remove(ending)
+            if ending.fault.hit():
+                self._transport.write_frames(frame[: len(frame) // 2])
+                self._is_over = self._call.closes_connection = True
+                if self._call.request.transport is not None:
+                    self._call.request.transport.close()  # what has been written before comes
+                self._on_end(EndWatch(silently=True))
+                return True
+        return False
+
+    def _end_if_due(self) -> bool:
+        """End the watch between two events, if a fault is due that does."""
+        for ending in list(self._endings):
+            if ending.remaining > 0 or not isinstance(ending.effect, EndWatch):
+                continue
+            self._endings.remove(ending)
+            if ending.fault.hit():
+                self._on_end(ending.effect)
+                self._is_over = True
+                return True
+        return False
+
+
+class FaultyWatchStream(WatchStream):
+    """A watch that has the faults of an injector, also those that are injected while it is open."""
+
+    def __init__(
+        self,
+        call: ApiCall,
+        encoder: Encoder,
+        resource: ServedResource,
+        streams: FaultyWatchStreams,
+        *,
+        lifetime_s: float,
+        view_predicate: Callable[[StoredObject], bool] | None = None,
+    ) -> None:
+        super().__init__(
+            call, encoder, resource, streams, lifetime_s=lifetime_s, view_predicate=view_predicate
+        )
+        self._injector = streams.injector
+        self._attributes = attributes_of(call)
+        self._known: set[int] = set()
+        self._holds: list[_Hold] = []
+        self._timers: list[asyncio.TimerHandle] = []
+        self._released = self._loop.create_future()
+        self._faulty: FaultyTransport | None = None
+
+    async def _run(
+        self,
+        stream: EventTransport,
+        initial: list[KeyVersion[StoredObject]],
+        initial_bookmark: int | None,
+        progress: Callable[[], int] | None,
+    ) -> None:
+        self._stream = self._faulty = faulty = FaultyTransport(stream, self._call, self, self._end_by_fault)
+        self._injector.subscribe(self._review)
+        try:
+            self._review()
+            if self.holds_events:
+                self._call.release_slot()  # It does nothing but wait.
+                if not await self._is_released(lambda: self.holds_events):
+                    return
+            await super()._run(faulty, initial, initial_bookmark, progress)
+        finally:
+            self._injector.unsubscribe(self._review)
+            for timer in self._timers:
+                timer.cancel()
+            self._faulty = None  # It refers to this stream.
+
+    @property
+    def holds_events(self) -> bool:
+        return any(hold.holds_events and hold.lasts for hold in self._holds)
+
+    @property
+    def _holds_bookmarks(self) -> bool:
+        return any(hold.lasts for hold in self._holds)
+
+    def _review(self) -> None:
+        """Have the faults that there are now, and no others."""
+        for fault in self._injector.of_watches:
+            if fault.id not in self._known:
+                self._known.add(fault.id)
+                if fault.selects(self._attributes):
+                    self._begin(fault)
+        self._release()
+
+    def _release(self) -> None:
+        """Have what waits look whether it still is held back."""
+        self._released.set_result(None)
+        self._released = self._loop.create_future()
+        if not self.holds_events:
+            self.on_event()
+
+    def _begin(self, fault: Fault) -> None:
+        match fault.effect:
+            case EndWatch() | CutConnection() as effect if self._faulty is not None:
+                self._faulty.end_by(fault, effect)
+            case HoldEvents(seconds) | HoldBookmarks(seconds) if fault.hit():
+                hold = _Hold(fault, isinstance(fault.effect, HoldEvents))
+                self._holds.append(hold)
+                if seconds is not None:
+                    self._timers.append(self._loop.call_later(seconds, self._end_hold, hold))
+
+    def _end_hold(self, hold: _Hold) -> None:
+        hold.is_up = True
+        self._release()
+
+    def _end_by_fault(self, effect: EndWatch) -> None:
+        if not effect.silently and self._faulty is not None:
+            # If the client is gone, the watch is about to end; other watches have the fault all the same.
+            with contextlib.suppress(ConnectionResetError):
+                self._faulty.write(self._encoder.error(Expired(_TOO_OLD).status()))
+        self.end()
+
+    async def _is_released(self, is_held: Callable[[], bool]) -> bool:
+        """Wait as long as something is held back. Returns False if the watch ends before."""
+        while is_held() and not self._ended.done() and self._clock() < self._ends_at:
+            await asyncio.wait(
+                (self._released, self._ended),
+                timeout=self._ends_at - self._clock(),
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+        return not is_held()
+
+    async def _end_initial_events(self, stream: EventTransport, revision: int) -> None:
+        if await self._is_released(lambda: self._holds_bookmarks):
+            await super()._end_initial_events(stream, revision)
+        elif self._faulty is not None:
+            self._faulty.finish()  # What follows would have waited for the bookmark.
+
+    def _send_bookmark(self, revision: int) -> None:
+        if not self._holds_bookmarks:
+            super()._send_bookmark(revision)
+
+
+class FaultyWatchStreams(WatchStreams):
+    """All watches that are open, which have the faults of an injector."""
+
+    def __init__(
+        self,
+        injector: FaultInjector,
+        metrics: RequestMetrics,
+        clock: Callable[[], float],
+        origins: AllowedOrigins | None = None,
+        *,
+        watches_max: int = 0,
+    ) -> None:
+        super().__init__(metrics, clock, origins, watches_max=watches_max)
+        self.injector = injector
+
+    def new(
+        self,
+        call: ApiCall,
+        encoder: Encoder,
+        resource: ServedResource,
+        *,
+        lifetime_s: float,
+        view_predicate: Callable[[StoredObject], bool] | None = None,
+    ) -> WatchStream:
+        return FaultyWatchStream(
+            call, encoder, resource, self, lifetime_s=lifetime_s, view_predicate=view_predicate
+        )

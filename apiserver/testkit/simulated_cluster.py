@@ -1,0 +1,98 @@
+"""Builds the simulated components of a cluster, if the flags ask for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from apiserver.admission.chain import AdmissionChain
+from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
+from apiserver.app.core import Core
+from apiserver.catalogue.core.pods.rules import CLEARING_GATE
+from apiserver.controllers.controller_manager import ControllerSpec
+from apiserver.controllers.event_recorder import EventRecorder
+from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Writer
+from apiserver.reverse_proxy.backends import Backends
+from apiserver.testkit.simulation import kubelet, node_controller, scheduler
+from apiserver.testkit.simulation.component import ClusterAccess
+from apiserver.testkit.simulation.kubelet import SimulatedKubelet
+from apiserver.testkit.simulation.kubelet_server.server import SimulatedKubelets
+from apiserver.testkit.simulation.node_controller import SimulatedNodes
+from apiserver.testkit.simulation.scheduler import SimulatedScheduler
+from apiserver.testkit.simulation.workloads import controller as workloads
+from apiserver.testkit.simulation.workloads.controller import WorkloadController
+
+
+def build_simulation(
+    core: Core, lifecycle: NamespaceLifecycle, admission: AdmissionChain
+) -> Iterable[ControllerSpec]:
+    """Returns the simulated components that are to run: one of each among all servers on a store."""
+    config = core.config
+    cluster = ClusterAccess(
+        registry=core.registry,
+        served=core.served,
+        brand=core.brand,
+        admission=admission,
+        field_managers=core.field_managers,
+        may_create=lifecycle.check_create,
+        clock=core.clock,
+        offload=core.offload,
+    )
+
+    def events(component: str, writer: Writer) -> EventRecorder:
+        return EventRecorder(
+            core.registry,
+            core.served,
+            lifecycle.check_create,
+            core.clock,
+            component=component,
+            writer=writer,
+        )
+
+    scheduling = events("default-scheduler", Writer("kube-scheduler"))
+    running = events("kubelet", Writer("kubelet"))
+    found = list(_simulated_nodes(core, cluster, scheduling, running))
+    if config.simulate_workloads and all(map(cluster.serves, workloads.NEEDS)):
+        workload_events = events("kube-controller-manager", KUBE_CONTROLLER_MANAGER)
+        found.append(
+            ControllerSpec(
+                workloads.NAME,
+                lambda: WorkloadController(cluster, workload_events),
+                leader_only=True,
+            )
+        )
+    return found
+
+
+def _simulated_nodes(
+    core: Core, cluster: ClusterAccess, scheduling: EventRecorder, running: EventRecorder
+) -> Iterator[ControllerSpec]:
+    config, version = core.config, core.config.release.git_version
+    if not (config.simulate_nodes and all(map(cluster.serves, node_controller.NEEDS))):
+        return
+    yield ControllerSpec(
+        node_controller.NAME,
+        lambda: SimulatedNodes(cluster, config.simulate_nodes, version),
+        leader_only=True,
+    )
+    yield ControllerSpec(
+        scheduler.NAME,
+        lambda: SimulatedScheduler(cluster, scheduling, clears_nomination=config.gates.is_on(CLEARING_GATE)),
+        leader_only=True,
+    )
+    yield ControllerSpec(
+        kubelet.NAME,
+        lambda: SimulatedKubelet(cluster, running, config.simulate_stages),
+        leader_only=True,
+    )
+
+
+def build_simulated_kubelets(core: Core) -> SimulatedKubelets:
+    """Returns what answers for the nodes that are simulated, in each process of a server."""
+    config = core.config
+    return SimulatedKubelets(
+        core.registry,
+        core.served,
+        config.simulate_stages,
+        core.registry.clock,
+        Backends(config.proxy_deny_cidrs),
+    )

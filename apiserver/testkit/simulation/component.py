@@ -1,0 +1,197 @@
+"""How simulated components of a cluster write objects: as their own clients would, without HTTP.
+
+A scheduler, a kubelet or a controller is a user, whose writes pass defaulting, admission and validation, and
+own fields, as those of other clients. They are not authorized: nothing that these components do is refused
+to the real ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from apiserver.admission.chain import AdmissionAttributes, AdmissionChain, Operation
+from apiserver.brand import Brand
+from apiserver.controller_runtime.informer import Informer, ListWatch
+from apiserver.controller_runtime.work_queue import WorkQueue
+from apiserver.meta.options import DeleteOptions, WriteOptions
+from apiserver.registry.delete_path import DeleteRequest
+from apiserver.registry.field_managers import FieldManagers
+from apiserver.registry.guard import Guard
+from apiserver.registry.offload import Offload
+from apiserver.registry.results import Deleted
+from apiserver.registry.served_resource import ServedResource, ServedTable
+from apiserver.registry.store import Registry
+from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.strategy import UpdateStrategy
+from apiserver.registry.write_request import Admission, Draft, WriteRequest
+from apiserver.testkit.simulation.object_index import ObjectIndex
+from apiserver.testkit.simulation.resources import WITH_DOMAIN
+from apiserver.vocabulary import Document, GroupResource, UserInfo
+
+# Returns what must still hold when an object is created in a namespace; raises NotFound, Forbidden.
+MayCreate = Callable[[ServedResource, str, str], Awaitable[Guard | None]]
+# Changes a document in place; returns False if there is nothing to change.
+Change = Callable[[Document], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAccess:
+    """What all simulated components need of the server.
+
+    may_create: whether a namespace takes new objects. clock: seconds since 1970. offload: takes long work.
+    """
+
+    registry: Registry
+    served: ServedTable
+    brand: Brand
+    admission: AdmissionChain
+    field_managers: FieldManagers
+    may_create: MayCreate
+    clock: Callable[[], float]
+    offload: Offload
+
+    def serves(self, resource: GroupResource) -> bool:
+        return self._hub(resource) is not None
+
+    def resource(self, resource: GroupResource) -> ServedResource:
+        """resource: its group may be the first part of one with a domain, as `coordination`."""
+        found = self._hub(resource)
+        assert found is not None, f"the controller runs only if {resource} are served"
+        return found
+
+    def _hub(self, resource: GroupResource) -> ServedResource | None:
+        group, name = resource
+        return self.served.hub(self.brand.group(group) if group in WITH_DOMAIN else group, name)
+
+    def informer(self, resource: GroupResource, index: ObjectIndex, queue: WorkQueue[Any]) -> Informer:
+        """Returns what fills an index with the objects of a resource, as fast as a queue takes them."""
+        prefix = self.registry.prefix_of(self.resource(resource))
+        return Informer(
+            ListWatch(self.registry.cache, prefix),
+            index.notify,
+            reports_missed_deletions=True,
+            wait_for_room=queue.wait_for_room,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An object that is written. subresource: of it; empty for the object itself.
+
+    uid: of the object that is meant; another one of that name is left alone.
+    rules: of an endpoint that has a kind of its own and changes the object, as a binding does: admission is
+        not asked then, and nobody owns what it writes.
+    """
+
+    resource: ServedResource
+    namespace: str
+    name: str
+    uid: str = ""
+    subresource: str = ""
+    rules: UpdateStrategy | None = None
+
+    @classmethod
+    def of(cls, resource: ServedResource, found: Document, subresource: str = "") -> Target:
+        meta = found["metadata"]
+        return cls(resource, meta.get("namespace", ""), meta["name"], meta["uid"], subresource)
+
+
+class Component:
+    """One component of the cluster. manager: of the fields that it writes."""
+
+    def __init__(self, cluster: ClusterAccess, user: UserInfo, manager: str) -> None:
+        self._cluster = cluster
+        self._user = user
+        self._manager = manager
+
+    async def create(self, resource: ServedResource, document: Document) -> Document:
+        """Create an object, and return it as it is stored. document: taken over.
+
+        Raises AlreadyExists, NotFound or Forbidden for its namespace, what admission raises, Invalid, and the
+        storage's errors.
+        """
+        cluster = self._cluster
+        meta = document["metadata"]
+        namespace, name = meta.get("namespace", ""), meta.get("name", "")
+        document = {**document, "apiVersion": resource.api_version, "kind": resource.kind}
+        resource.check(document)
+        guard = await cluster.may_create(resource, namespace, name)
+        target = Target(resource, namespace, name)
+        request = WriteRequest(
+            resource=resource,
+            namespace=namespace,
+            name=name,
+            user=self._user,
+            admission=self._admission(target, Operation.CREATE, WriteOptions()),
+            manage_fields=cluster.field_managers.updater(resource, "", self._manager),
+            guard=guard,
+        )
+        return (await cluster.registry.create(request, Draft(document))).found.document()
+
+    async def update(self, target: Target, change: Change) -> Document | None:
+        """Change an object, and return it as it is then; None if another one has its name.
+
+        Raises NotFound, what admission raises, Invalid, and the storage's errors.
+        """
+        cluster, resource, subresource = self._cluster, target.resource, target.subresource
+        is_other = False
+
+        def changed(found: StoredObject) -> Draft:
+            nonlocal is_other
+            document = found.document()
+            is_other = bool(target.uid) and document["metadata"]["uid"] != target.uid
+            if is_other or not change(document):
+                return Draft(found.document())
+            resource.check(document)
+            return Draft(document)
+
+        request = WriteRequest(
+            resource=resource,
+            namespace=target.namespace,
+            name=target.name,
+            update=target.rules,
+            user=self._user,
+        )
+        if target.rules is None:
+            request = replace(
+                request,
+                update=resource.subresources[subresource].update if subresource else None,
+                admission=self._admission(target, Operation.UPDATE, WriteOptions()),
+                manage_fields=cluster.field_managers.updater(resource, subresource, self._manager),
+            )
+        written = await cluster.registry.update(request, changed)
+        return None if is_other else written.found.document()
+
+    async def delete(
+        self, target: Target, *, grace_period_s: int | None = None, propagation: str = ""
+    ) -> Deleted:
+        """Delete an object, if it is the one that is meant.
+
+        Raises NotFound, Conflict, what admission raises, and the storage's errors.
+        """
+        options = DeleteOptions(
+            grace_period_s=grace_period_s, uid=target.uid or None, propagation=propagation
+        )
+        admission = self._admission(target, Operation.DELETE, options)
+        request = DeleteRequest(
+            target.resource, target.namespace, target.name, options, admission, self._user.name
+        )
+        return await self._cluster.registry.delete(request)
+
+    def _admission(
+        self, target: Target, operation: Operation, options: WriteOptions | DeleteOptions
+    ) -> Admission:
+        return self._cluster.admission.admission_for(
+            AdmissionAttributes(
+                operation,
+                target.resource,
+                target.namespace,
+                target.name,
+                self._user,
+                target.subresource,
+                path_name="" if operation is Operation.CREATE else target.name,
+                options=options,
+            )
+        )

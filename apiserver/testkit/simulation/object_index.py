@@ -1,0 +1,142 @@
+"""The objects of one resource, decoded and indexed, as an informer tells of them.
+
+Controllers of workloads look at all pods of a workload for each change of one of them: to decode them each
+time would be most of the work. What a controller has just written it puts here itself, so that it does not
+create a second time what the informer has not told of yet.
+Source of the idea: k8s.io/client-go, tools/cache (thread_safe_store.go, mutation_cache.go).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+
+from apiserver.controller_runtime.informer import Notification
+from apiserver.meta.owners import controller_of
+from apiserver.testkit.simulation.resources import Key
+from apiserver.vocabulary import Document
+
+
+class ObjectIndex:
+    """Nobody may change the documents that are in it. They are without managedFields.
+
+    on_change: is told of each object that is new, has changed or is gone: as it was before, and as it is. One
+        that has the name of another that is gone is told of as two: both were never the same object.
+    Holds as many objects as there are of the resource; the decoded form takes some ten times its text.
+    """
+
+    def __init__(
+        self, on_change: Callable[[Document | None, Document | None], None] = lambda *_: None
+    ) -> None:
+        self._on_change = on_change
+        self._objects: dict[Key, tuple[int, Document]] = {}
+        self._by_owner: dict[str, set[Key]] = {}
+        self._orphans: dict[str, set[Key]] = {}  # by namespace
+        self._by_namespace: dict[str, set[Key]] = {}
+        # The newest revision that the informer has told of.
+        self._told = 0
+
+    def notify(self, notification: Notification) -> None:
+        """The informer's handler."""
+        key = (notification.namespace, notification.name)
+        self._told = max(self._told, notification.revision)
+        if notification.new is None:
+            self._remove(key, notification.revision)
+        else:
+            self._put(key, notification.revision, notification.new.document())
+
+    def put(self, written: Document) -> None:
+        """Take note of an object that was just written.
+
+        If the informer has told of newer changes already, and not of this object, then it is gone again.
+        """
+        meta = written["metadata"]
+        key, revision = (meta.get("namespace", ""), meta["name"]), int(meta["resourceVersion"])
+        if key in self._objects or revision > self._told:
+            self._put(key, revision, written)
+
+    def remove(self, removed: Document) -> None:
+        """Take note of an object that was just removed, and not only marked as being deleted."""
+        meta = removed["metadata"]
+        self._remove((meta.get("namespace", ""), meta["name"]), int(meta["resourceVersion"]))
+
+    # ---- reads
+
+    def get(self, namespace: str, name: str) -> Document | None:
+        found = self._objects.get((namespace, name))
+        return found[1] if found is not None else None
+
+    def owned_by(self, uid: str) -> list[Document]:
+        """Returns what the object with this uid manages."""
+        return self._all(self._by_owner.get(uid, ()))
+
+    def orphans_in(self, namespace: str) -> list[Document]:
+        """Returns the objects of a namespace that nothing manages."""
+        return self._all(self._orphans.get(namespace, ()))
+
+    def in_namespace(self, namespace: str) -> list[Document]:
+        return self._all(self._by_namespace.get(namespace, ()))
+
+    def names_in(self, namespace: str) -> Container[str]:
+        """Returns the names in a namespace, as they are when they are asked for."""
+        return _Names(self._objects, namespace)
+
+    def __iter__(self) -> Iterator[Document]:
+        return iter([document for _, document in self._objects.values()])
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    # ---- inside
+
+    def _all(self, keys: Iterable[Key]) -> list[Document]:
+        return [self._objects[key][1] for key in sorted(keys)]
+
+    def _put(self, key: Key, revision: int, document: Document) -> None:
+        before = self._objects.get(key)
+        if before is not None and before[0] >= revision:
+            return
+        # Nobody here looks at them, and they are a third of a pod: kube-controller-manager drops them, too.
+        document["metadata"].pop("managedFields", None)
+        old = before[1] if before is not None else None
+        if old is not None and old["metadata"].get("uid") != document["metadata"].get("uid"):
+            self._take_out(key, old)
+            old = None
+        if old is not None:
+            self._unindex(key, old)
+        self._objects[key] = (revision, document)
+        for index, value in self._places(key, document):
+            index.setdefault(value, set()).add(key)
+        self._on_change(old, document)
+
+    def _remove(self, key: Key, revision: int) -> None:
+        """revision: of the deletion, or of the object that was removed."""
+        before = self._objects.get(key)
+        if before is not None and before[0] <= revision:
+            self._take_out(key, before[1])
+
+    def _take_out(self, key: Key, document: Document) -> None:
+        del self._objects[key]
+        self._unindex(key, document)
+        self._on_change(document, None)
+
+    def _unindex(self, key: Key, document: Document) -> None:
+        for index, value in self._places(key, document):
+            keys = index.get(value)
+            if keys is not None:
+                keys.discard(key)
+                if not keys:
+                    del index[value]
+
+    def _places(self, key: Key, document: Document) -> list[tuple[dict[str, set[Key]], str]]:
+        """Returns the indexes that an object is in, and what it is found by there."""
+        owner, namespace = controller_of(document), key[0]
+        by_owner = (self._by_owner, owner["uid"]) if owner is not None else (self._orphans, namespace)
+        return [by_owner, (self._by_namespace, namespace)]
+
+
+class _Names:
+    def __init__(self, objects: Mapping[Key, object], namespace: str) -> None:
+        self._objects, self._namespace = objects, namespace
+
+    def __contains__(self, name: object) -> bool:
+        return (self._namespace, name) in self._objects

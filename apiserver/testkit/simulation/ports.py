@@ -1,0 +1,62 @@
+"""The ports of simulated pods: a table in a stage or an annotation, of the addresses that answer. Pure.
+
+    ports: {80: "127.0.0.1:8080", 5432: "[::1]:5432"}
+
+Users who can create pods choose these addresses, as users who can create EndpointSlices do. The server never
+connects to those in `--proxy-deny-cidrs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from apiserver.testkit.simulation.field_values import InvalidStage
+from apiserver.validation.checks import PORT_MAX
+
+PORTS_MAX: Final = 100
+_HOST_LENGTH_MAX: Final = 253
+_DIGITS_MAX: Final = len(str(PORT_MAX))
+
+
+class Address(NamedTuple):
+    """host: a name, or an address without brackets."""
+
+    host: str
+    port: int
+
+
+def read_ports(value: object) -> Mapping[int, Address]:
+    """Returns a table of ports. Raises InvalidStage."""
+    if not isinstance(value, dict) or not value:
+        raise InvalidStage((), "must be a mapping of ports to addresses")
+    if len(value) > PORTS_MAX:
+        raise InvalidStage((), f"must have at most {PORTS_MAX} items")
+    found: dict[int, Address] = {}
+    for key, text in value.items():
+        port = _port(str(key)) if isinstance(key, str | int) and not isinstance(key, bool) else None
+        if port is None or port in found:
+            raise InvalidStage((f"{key!s:.100}",), f"must be a port from 1 to {PORT_MAX}, given only once")
+        try:
+            found[port] = _address(text)
+        except InvalidStage as error:
+            raise error.below((key,)) from None
+    return found
+
+
+def _address(text: object) -> Address:
+    host, _, digits = text.rpartition(":") if isinstance(text, str) else ("", "", "")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        host = ""
+    port = _port(digits)
+    if port is None or not 0 < len(host) <= _HOST_LENGTH_MAX:
+        raise InvalidStage((), "must be an address with a port, like 127.0.0.1:8080 or [::1]:8080")
+    return Address(host, port)
+
+
+def _port(digits: str) -> int | None:
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= _DIGITS_MAX):
+        return None
+    return int(digits) if 0 < int(digits) <= PORT_MAX else None

@@ -1,0 +1,273 @@
+"""Binds pods to nodes. One at a time: each sees what those before it have taken."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from apiserver.catalogue.core.pods.assignment import assign_node
+from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
+from apiserver.controller_runtime.informer import Informer
+from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
+from apiserver.controllers.event_recorder import EventRecorder
+from apiserver.errors import NotFound
+from apiserver.meta import timestamps
+from apiserver.meta.conditions import find_condition, set_condition
+from apiserver.registry.strategy import UpdateStrategy
+from apiserver.testkit.simulation.component import ClusterAccess, Component, Target
+from apiserver.testkit.simulation.nodes import is_simulated
+from apiserver.testkit.simulation.object_index import ObjectIndex
+from apiserver.testkit.simulation.resources import NODES, PODS, Key
+from apiserver.testkit.simulation.scheduling import (
+    Needs,
+    NodeUse,
+    in_order,
+    is_waiting,
+    refusal,
+    unschedulable_message,
+)
+from apiserver.testkit.simulation.waiting_pods import WaitingPods
+from apiserver.vocabulary import AUTHENTICATED, Document, UserInfo
+from storage.turns import in_turns
+
+NAME: Final = "simulated-scheduler"
+BACKOFF: Final = Backoff(base_s=0.1, max_s=10.0)
+USER: Final = UserInfo("system:kube-scheduler", (AUTHENTICATED,))
+# The rules of a binding: see `handlers.subresources.binding`.
+_BINDING: Final = UpdateStrategy(change_checks=0, object_checks=1, raises_generation=False)
+_ENDED: Final = ("Succeeded", "Failed")
+# When nodes have changed, pods are told anew why there is none for them: so many each time. To try one takes
+# some milliseconds where there are a thousand nodes, and with thousands of pods there would be no end to it.
+TELL_AGAIN_S: Final = 1.0
+TOLD_AGAIN_MAX: Final = 20
+
+
+_TELL_AGAIN: Final = ("", "")
+
+
+class SimulatedScheduler:
+    """Its keys are pods that wait for a node, nodes that have changed, and `_TELL_AGAIN`."""
+
+    def __init__(
+        self, cluster: ClusterAccess, events: EventRecorder, *, clears_nomination: bool = True
+    ) -> None:
+        """clears_nomination: see `catalogue.core.pods.assignment`."""
+        self._cluster, self._clears_nomination = cluster, clears_nomination
+        self._events = events
+        self._component = Component(cluster, USER, "kube-scheduler")
+        self._nodes = ObjectIndex(self._on_node)
+        self._pods = ObjectIndex(self._on_pod)
+        self._uses: dict[str, NodeUse] = {}
+        # Those for which there was no node, and the one for which one is looked for.
+        self._waiting = WaitingPods()
+        # Those that are to be told anew, and whether a node has changed since they were noted.
+        self._to_tell: deque[Key] = deque()
+        self._is_changed = False
+        self._informers: Sequence[Informer] = ()
+        self.queue: WorkQueue[Key] = WorkQueue(NAME, BACKOFF)
+
+    async def run(self) -> None:
+        """Bind pods until cancelled."""
+        cluster = self._cluster
+        self._informers = [
+            cluster.informer(NODES, self._nodes, self.queue),
+            cluster.informer(PODS, self._pods, self.queue),
+        ]
+        controller = Controller(self.queue, self._reconcile, informers=self._informers)
+        async with asyncio.TaskGroup() as tasks:
+            writing_events = tasks.create_task(self._events.run())
+            await controller.run()
+            writing_events.cancel()
+
+    # ---- what changes
+
+    def _on_node(self, old: Document | None, new: Document | None) -> None:
+        found = new if new is not None else old
+        assert found is not None
+        if old is None or new is None or _as_seen(old) != _as_seen(new):
+            self._look_at(found["metadata"]["name"])
+
+    def _on_pod(self, old: Document | None, new: Document | None) -> None:
+        found = new if new is not None else old
+        assert found is not None
+        meta = found["metadata"]
+        key = (meta["namespace"], meta["name"])
+        before, after = _taken_node(old), _taken_node(new)
+        if before and (before != after or old is None or new is None):
+            self._release(before, (old or found)["metadata"]["uid"])
+        if after and new is not None and (before != after or old is None or old["spec"] != new["spec"]):
+            self._uses.setdefault(after, NodeUse()).add(meta["uid"], Needs.of(new))
+        if new is not None and is_waiting(new):
+            if key not in self._waiting or old is None or old["spec"] != new["spec"]:
+                self.queue.add(key)
+        else:
+            self._leave(key)
+            self.queue.cancel(key)
+
+    def _release(self, node: str, uid: str) -> None:
+        use = self._uses.get(node)
+        if use is None:
+            return
+        use.remove(uid)
+        if not use.pods:
+            del self._uses[node]
+        self._look_at(node)
+
+    def _look_at(self, node: str) -> None:
+        """Have pods tried again for which there may be a node now."""
+        if len(self._waiting):
+            self.queue.add(("", node))
+
+    def _leave(self, key: Key) -> None:
+        """Take a pod from those that wait: there may be a node for the next one of its group, too."""
+        group = self._waiting.leave(key)
+        if group is not None and group.may_fit and group.first is not None:
+            self.queue.add(group.first)
+
+    # ---- binding
+
+    async def _reconcile(self, key: Key) -> Outcome:
+        for each in self._informers:
+            await each.has_synced.wait()
+        if key == _TELL_AGAIN:
+            return self._tell_again()
+        namespace, name = key
+        if not namespace:
+            await self._try_on(name)
+            return None
+        pod = self._pods.get(*key)
+        if pod is None or not is_waiting(pod):
+            self._leave(key)
+            return None
+        # Before it: nodes that have refused it may change while others are asked.
+        group = self._waiting.join(key, pod)
+        try:
+            if not group.why_not:
+                node, refusals = await self._choose(pod, group.needs)
+                if node:
+                    await self._bind(pod, node)
+                    self._leave(key)
+                    return None
+                group.refuse(unschedulable_message(refusals))
+            await self._tell(pod, group.why_not)
+        except NotFound:
+            self._leave(key)
+        except Exception:
+            # Whatever it is: the pod comes back later, and must not hold up the others of its group.
+            self._leave(key)
+            raise
+        return None
+
+    async def _try_on(self, name: str) -> None:
+        """Have the first pod of each group tried again that fits on a node that has changed."""
+        async for group in in_turns(self._waiting.groups()):
+            group.why_not = ""
+            node = self._nodes.get("", name)
+            if node is None or not is_simulated(node):
+                continue
+            fits = not refusal(group.example, group.needs, node, self._uses.get(name))
+            if fits and group.first is not None:
+                group.may_fit = True
+                self.queue.add(group.first)
+        if len(self._waiting):
+            self._is_changed = True
+            self.queue.add_after(_TELL_AGAIN, TELL_AGAIN_S)
+
+    def _tell_again(self) -> Outcome:
+        """Have some pods that wait told anew why they do. Returns when it is the turn of others."""
+        if not self._to_tell:
+            self._to_tell.extend(self._waiting)
+            self._is_changed = False
+        for _ in range(min(TOLD_AGAIN_MAX, len(self._to_tell))):
+            key = self._to_tell.popleft()
+            if key in self._waiting:
+                self.queue.add(key)
+        return Requeue(after_s=TELL_AGAIN_S) if self._to_tell or self._is_changed else None
+
+    async def _choose(self, pod: Document, needs: Needs) -> tuple[str, Sequence[str]]:
+        """Returns the name of the node for a pod; or an empty one, and for each node why it does not fit.
+
+        It takes some milliseconds where there are a thousand nodes, which requests must not wait for.
+        """
+        refusals: list[str] = []
+        async for name in in_turns(in_order(filter(is_simulated, self._nodes), self._uses)):
+            node = self._nodes.get("", name)
+            if node is None:
+                continue
+            why = refusal(pod, needs, node, self._uses.get(name))
+            if not why:
+                return name, ()
+            refusals.append(why)
+        return "", refusals
+
+    async def _bind(self, pod: Document, node: str) -> None:
+        now = timestamps.to_text(self._cluster.clock())
+
+        def bind(found: Document) -> bool:
+            if not is_waiting(found):
+                return False
+            assign_node(found, node, now, clears_nomination=self._clears_nomination)
+            return True
+
+        target = replace(Target.of(self._cluster.resource(PODS), pod), rules=_BINDING)
+        written = await self._component.update(target, bind)
+        if written is not None:
+            self._pods.put(written)
+
+    async def _tell(self, pod: Document, message: str) -> None:
+        now = timestamps.to_text(self._cluster.clock())
+        wanted = {
+            "type": "PodScheduled",
+            "status": "False",
+            "lastProbeTime": None,
+            "reason": "Unschedulable",
+            "message": message,
+        }
+
+        def tell(found: Document) -> bool:
+            if not is_waiting(found) or _says(found, wanted):
+                return False
+            set_condition(found, wanted, now)
+            return True
+
+        if _says(pod, wanted):
+            return
+        pods, meta = self._cluster.resource(PODS), pod["metadata"]
+        written = await self._component.update(Target.of(pods, pod, "status"), tell)
+        if written is not None:
+            self._pods.put(written)
+        self._events.warn(
+            pods, meta["namespace"], meta["name"], meta["uid"], reason="FailedScheduling", message=message
+        )
+
+
+def _taken_node(pod: Document | None) -> str:
+    """Returns the node on which a pod takes room; empty if it takes none."""
+    if pod is None or (pod.get("status") or {}).get("phase") in _ENDED:
+        return ""
+    name: str = pod["spec"].get("nodeName") or ""
+    return name
+
+
+def _as_seen(node: Document) -> object:
+    """Returns what counts of a node for scheduling."""
+    status = node.get("status") or {}
+    ready = find_condition(node, "Ready") or {}
+    spec = node.get("spec") or {}
+    return (
+        node["metadata"].get("labels"),
+        is_simulated(node),
+        spec.get("unschedulable"),
+        spec.get("taints"),
+        status.get("allocatable"),
+        ready.get("status"),
+    )
+
+
+def _says(pod: Document, wanted: Document) -> bool:
+    """Whether a pod has a condition already."""
+    condition = find_condition(pod, wanted["type"])
+    return condition is not None and all(condition.get(name) == text for name, text in wanted.items())

@@ -1,0 +1,107 @@
+"""Pods that wait for a node, those that fit on the same nodes together. Pure.
+
+What is found out for one of a group holds for all: of thousands of pods that fit nowhere, one is tried again
+when a node changes, and the next one only if that has been bound.
+Source of the idea: KEP-4247 (queueing hints), KEP-5598 (signatures of pods).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, NewType
+
+import orjson
+
+from apiserver.testkit.simulation.resources import Key
+from apiserver.testkit.simulation.scheduling import Needs, required_terms
+from apiserver.vocabulary import Document
+
+Signature = NewType("Signature", bytes)
+# Two different ones that are equal by chance are not to be expected.
+_SIGNATURE_BYTES: Final = 16
+
+
+def signature_of(pod: Document, needs: Needs) -> Signature:
+    """Returns what is the same for pods that fit on the same nodes. needs: of the pod."""
+    spec = pod["spec"]
+    wishes = [
+        spec.get("nodeSelector"),
+        required_terms(spec),
+        spec.get("tolerations"),
+        {name: str(amount) for name, amount in needs.resources.items()},
+        sorted(needs.ports),
+    ]
+    content = orjson.dumps(wishes, option=orjson.OPT_SORT_KEYS)
+    return Signature(hashlib.blake2b(content, digest_size=_SIGNATURE_BYTES).digest())
+
+
+@dataclass(slots=True)
+class Group:
+    """Pods that fit on the same nodes.
+
+    example: one of them, as it was when the group began. needs: of each.
+    may_fit: whether there may be a node for one. why_not: why there is none; empty if that has to be found
+        out, as nodes have changed.
+    """
+
+    signature: Signature
+    example: Document
+    needs: Needs
+    may_fit: bool = True
+    why_not: str = ""
+    keys: dict[Key, None] = field(default_factory=dict)  # in the order in which they came
+
+    def refuse(self, why: str) -> None:
+        self.may_fit, self.why_not = False, why
+
+    @property
+    def first(self) -> Key | None:
+        return next(iter(self.keys), None)
+
+
+class WaitingPods:
+    """Holds as many groups as there are pods that wait, at most."""
+
+    def __init__(self) -> None:
+        self._groups: dict[Signature, Group] = {}
+        self._group_of: dict[Key, Group] = {}
+
+    def join(self, key: Key, pod: Document) -> Group:
+        """Returns the group that a pod belongs to, and is in from now on."""
+        needs = Needs.of(pod)
+        signature = signature_of(pod, needs)
+        before = self._group_of.get(key)
+        if before is not None and before.signature == signature:
+            return before
+        self.leave(key)
+        group = self._groups.get(signature)
+        if group is None:
+            group = self._groups[signature] = Group(signature, pod, needs)
+        group.keys[key] = None
+        self._group_of[key] = group
+        return group
+
+    def leave(self, key: Key) -> Group | None:
+        """Take a pod out of its group. Returns that, if there are others in it."""
+        group = self._group_of.pop(key, None)
+        if group is None:
+            return None
+        del group.keys[key]
+        if group.keys:
+            return group
+        del self._groups[group.signature]
+        return None
+
+    def groups(self) -> list[Group]:
+        return list(self._groups.values())
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._group_of
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._group_of)
+
+    def __len__(self) -> int:
+        return len(self._group_of)

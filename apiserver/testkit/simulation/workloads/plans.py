@@ -1,0 +1,76 @@
+"""What a controller of workloads is to do: objects to create, change and delete, and a status. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from apiserver.meta.conditions import set_condition
+from apiserver.testkit.simulation.workloads.failed_pods import DaemonPlace
+from apiserver.vocabulary import Document, GroupResource
+
+
+class Create(NamedTuple):
+    resource: GroupResource
+    document: Document
+
+
+class Update(NamedTuple):
+    """change: changes the newest version of the object in place; returns False if there is nothing to do."""
+
+    resource: GroupResource
+    found: Document
+    change: Callable[[Document], bool]
+
+
+class Delete(NamedTuple):
+    resource: GroupResource
+    found: Document
+
+
+@dataclass(slots=True)
+class Plan:
+    """What is to be done for one workload, in this order.
+
+    adoptions: of objects that all else counts as the workload's: if one of them fails, all is planned anew.
+    status: as it has to be; None if it is not to be written. again_s: in how many seconds it may be another
+    one by itself. failed_status: returns the status if something could not be created, given why.
+    failed_at: where pods of a DaemonSet are deleted that have failed.
+    """
+
+    adoptions: list[Update] = field(default_factory=list)
+    updates: list[Update] = field(default_factory=list)
+    deletes: list[Delete] = field(default_factory=list)
+    creates: list[Create] = field(default_factory=list)
+    status: Document | None = None
+    again_s: float | None = None
+    failed_status: Callable[[str], Document] | None = None
+    failed_at: list[DaemonPlace] = field(default_factory=list)
+
+    def look_again(self, seconds: float | None) -> None:
+        if seconds is not None:
+            self.again_s = seconds if self.again_s is None else min(self.again_s, seconds)
+
+    @property
+    def changes_objects(self) -> bool:
+        return bool(self.adoptions or self.updates or self.deletes or self.creates)
+
+
+def with_condition(conditions: Sequence[Document], wanted: Document, now: str) -> list[Document]:
+    """Returns conditions with one that is set as by `set_condition`: in its place, or at the end.
+
+    Clients may have written one without a transition time: it gets one.
+    """
+    known = [
+        {"lastTransitionTime": now, **each} if each.get("type") == wanted["type"] else each
+        for each in conditions
+    ]
+    status: Document = {"conditions": known}
+    set_condition({"status": status}, wanted, now)
+    found: list[Document] = status["conditions"]
+    return found
+
+
+def conditions_of(owner: Document) -> list[Document]:
+    return [dict(each) for each in (owner.get("status") or {}).get("conditions") or ()]

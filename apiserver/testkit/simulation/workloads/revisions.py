@@ -1,0 +1,101 @@
+"""ControllerRevisions: the templates that a StatefulSet or a DaemonSet has had. Pure.
+
+Source of the rules: kubernetes, pkg/controller/history.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Sequence
+from typing import Final, NamedTuple
+
+from apiserver.meta.owners import controller_reference
+from apiserver.testkit.simulation.resources import REVISIONS
+from apiserver.testkit.simulation.workloads.plans import Create, Delete, Plan, Update
+from apiserver.testkit.simulation.workloads.pods import short_hash
+from apiserver.vocabulary import Document
+
+HASH: Final = "controller-revision-hash"
+
+
+class Revision(NamedTuple):
+    """name: of the ControllerRevision. label: in the label HASH of its pods. template: of these."""
+
+    name: str
+    label: str
+    template: Document
+
+
+def current_revision(
+    owner: Document, revisions: Sequence[Document], plan: Plan, *, is_named: bool
+) -> Revision:
+    """Returns the revision of the template, which the plan creates or makes the newest one if need be.
+
+    revisions: of the owner. is_named: whether pods have the name of their revision as label, or its hash.
+    """
+    template = owner["spec"]["template"]
+    data = {"spec": {"template": {**template, "$patch": "replace"}}}
+    newest = max((each.get("revision", 0) for each in revisions), default=0)
+    found = next((each for each in revisions if each.get("data") == data), None)
+    code = short_hash(data)
+    name = f"{owner['metadata']['name']}-{code}"
+    if found is not None:
+        if found.get("revision", 0) < newest:
+            plan.updates.append(Update(REVISIONS, found, _renumbered(newest + 1)))
+        name = found["metadata"]["name"]
+        code = name.rpartition("-")[2]
+    else:
+        meta = owner["metadata"]
+        label = name if is_named else code
+        labels = (template.get("metadata") or {}).get("labels") or {}
+        plan.creates.append(
+            Create(
+                REVISIONS,
+                {
+                    "metadata": {
+                        "name": name,
+                        "namespace": meta["namespace"],
+                        "labels": {**labels, HASH: label},
+                        "annotations": _copied_annotations(owner),
+                        "ownerReferences": [controller_reference(owner)],
+                    },
+                    "data": copy.deepcopy(data),
+                    "revision": newest + 1,
+                },
+            )
+        )
+    return Revision(name, name if is_named else code, template)
+
+
+def _copied_annotations(owner: Document) -> Document:
+    annotations = owner["metadata"].get("annotations") or {}
+    unwanted = "kubectl.kubernetes.io/last-applied-configuration"
+    return {key: text for key, text in annotations.items() if key != unwanted}
+
+
+def _renumbered(number: int) -> Callable[[Document], bool]:
+    def renumber(found: Document) -> bool:
+        if found.get("revision", 0) >= number:
+            return False
+        found["revision"] = number
+        return True
+
+    return renumber
+
+
+def template_of(revisions: Sequence[Document], name: str) -> Document | None:
+    """Returns the template of the revision with this name, if it is still there."""
+    for each in revisions:
+        if each["metadata"]["name"] == name:
+            template = dict(((each.get("data") or {}).get("spec") or {}).get("template") or {})
+            template.pop("$patch", None)
+            return template or None
+    return None
+
+
+def forget_old(owner: Document, revisions: Sequence[Document], used: Collection[str], plan: Plan) -> None:
+    """Delete the oldest revisions that no pod is of, beyond those that are kept for rollbacks."""
+    limit = owner["spec"].get("revisionHistoryLimit", 10)
+    unused = [each for each in revisions if each["metadata"]["name"] not in used]
+    unused.sort(key=lambda each: each.get("revision", 0))
+    plan.deletes += [Delete(REVISIONS, each) for each in unused[: max(len(unused) - limit, 0)]]

@@ -1,0 +1,161 @@
+"""The last writes to the store, and whose they were, for who tests a client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final, NamedTuple
+
+from apiserver.testkit.request_history import RecordedRequest, RequestEntry, RequestHistory
+from storage.interface import (
+    MOST_RECENT,
+    NO_LEASE,
+    Condition,
+    Delete,
+    KeyRange,
+    Page,
+    Put,
+    Read,
+    ReadAt,
+    Storage,
+    Watch,
+)
+
+# More than a test writes; a few megabytes.
+KEPT_MAX: Final = 10_000
+# Who a server is to itself. Source: k8s.io/apiserver, pkg/authentication/user, APIServerUser.
+SERVER: Final = "system:apiserver"
+# How asyncio calls tasks that nobody has named.
+_NO_NAME: Final = "Task-"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreWrite:
+    """One transaction that was done. keys: what it wrote or deleted.
+
+    at: when it was done, in seconds since 1970.
+    request: that it was done for; None for what the server itself does, as in a controller.
+    task: the name of the server's task that did it; empty for a request, or if it has none.
+    """
+
+    at: float
+    revision: int
+    keys: tuple[str, ...]
+    request: RecordedRequest | None
+    task: str
+
+    @property
+    def user(self) -> str:
+        """Whose write it was: Kubernetes' name for the server, if it was its own."""
+        return SERVER if self.request is None else self.request.user
+
+    def __str__(self) -> str:
+        at = datetime.fromtimestamp(self.at, UTC).strftime("%H:%M:%S.%f")[:-3]
+        verb, how = (
+            ("wrote", self.task) if self.request is None else (self.request.verb, self.request.user_agent)
+        )
+        return f"{at} {self.revision} {self.user}{f' ({how})' if how else ''}: {verb} {', '.join(self.keys)}"
+
+
+class _Entry(NamedTuple):
+    at: float
+    revision: int
+    keys: tuple[str, ...]
+    request: RequestEntry | None
+    task: str
+
+
+class WriteHistory:
+    """Keeps the last writes of a server. requests: those under way. clock: seconds since 1970."""
+
+    def __init__(self, requests: RequestHistory, clock: Callable[[], float]) -> None:
+        self._requests, self._clock = requests, clock
+        self._entries: deque[_Entry] = deque(maxlen=KEPT_MAX)
+
+    def in_front_of(self, store: Storage) -> Storage:
+        """Returns a store that keeps here what is written to it. One that is reset is another."""
+        self._entries.clear()
+        return _RecordingStorage(store, self)
+
+    def done(self, revision: int, *keys: str) -> int:
+        """Note that the current task has written. Returns the revision."""
+        task = asyncio.current_task()
+        request = self._requests.answered_by(task)
+        name = task.get_name() if task is not None and request is None else ""
+        if name.startswith(_NO_NAME):
+            name = ""
+        self._entries.append(_Entry(self._clock(), revision, keys, request, name))
+        return revision
+
+    def all(self) -> list[StoreWrite]:
+        """Returns the last writes, in the order in which they were answered. May be called in any thread."""
+        return [
+            StoreWrite(
+                each.at,
+                each.revision,
+                each.keys,
+                None if each.request is None else each.request.record(),
+                each.task,
+            )
+            for each in list(self._entries)
+        ]
+
+
+class _RecordingStorage:
+    """A Storage in front of another that notes what was written."""
+
+    def __init__(self, store: Storage, history: WriteHistory) -> None:
+        self._store, self._done = store, history.done
+
+    async def current_revision(self) -> int:
+        return await self._store.current_revision()
+
+    async def get(self, key: str, at: ReadAt = MOST_RECENT) -> Read:
+        return await self._store.get(key, at)
+
+    async def list(self, keys: KeyRange, at: ReadAt = MOST_RECENT, *, limit: int = 0) -> Page:
+        return await self._store.list(keys, at, limit=limit)
+
+    async def count(self, keys: KeyRange, at: ReadAt = MOST_RECENT) -> int:
+        return await self._store.count(keys, at)
+
+    async def create(self, key: str, value: bytes, *, lease: int = NO_LEASE) -> int:
+        return self._done(await self._store.create(key, value, lease=lease), key)
+
+    async def compare_and_put(self, key: str, value: bytes, *, expected: int, lease: int = NO_LEASE) -> int:
+        written = await self._store.compare_and_put(key, value, expected=expected, lease=lease)
+        return self._done(written, key)
+
+    async def compare_and_delete(self, key: str, *, expected: int) -> int:
+        return self._done(await self._store.compare_and_delete(key, expected=expected), key)
+
+    async def transact(self, conditions: Sequence[Condition], writes: Sequence[Put | Delete]) -> int:
+        revision = await self._store.transact(conditions, writes)
+        return self._done(revision, *(each.key for each in writes)) if writes else revision
+
+    def watch(self, keys: KeyRange, *, after: int) -> Watch:
+        return self._store.watch(keys, after=after)
+
+    async def compact(self, revision: int) -> None:
+        await self._store.compact(revision)
+
+    async def grant_lease(self, ttl_s: int) -> int:
+        return await self._store.grant_lease(ttl_s)
+
+    async def renew_lease(self, lease: int) -> None:
+        await self._store.renew_lease(lease)
+
+    async def revoke_lease(self, lease: int) -> None:
+        await self._store.revoke_lease(lease)
+
+    async def size_bytes(self) -> int:
+        return await self._store.size_bytes()
+
+    async def check_health(self) -> None:
+        await self._store.check_health()
+
+    async def close(self) -> None:
+        await self._store.close()
