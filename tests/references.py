@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -14,10 +12,8 @@ from apiserver.cli.flags import SECTIONS, default_of
 from apiserver.cli.kube_apiserver_flags import LIFECYCLES, NOT_NEEDED, REFUSED
 from apiserver.features.gate_effects import BUILTIN, GATED, NONE, gate_effects
 from apiserver.features.gates import known_gates
-from apiserver.metrics.lifecycles import MetricLifecycle, Stability, known_metrics, not_served
+from apiserver.metrics.declarations import Metric, Stability, known_metrics, not_served
 from apiserver.releases.emulation import NEWEST_MINOR
-from tests.support.api import Api
-from tests.support.server_process import ServerProcess
 
 ROOT: Final = Path(__file__).parent.parent
 METRICS: Final = ROOT / "docs" / "metrics.md"
@@ -35,6 +31,8 @@ the process. After that time a metric is hidden for one release, in which `--sho
 brings it back, and then it is gone.
 
 `--disabled-metrics` leaves metrics out, and `--allow-metric-labels` bounds the values of their labels.
+`apiserver_workers` and `apiserver_worker_restarts_total` are served with `--workers` only, and
+`apiserver_audit_level_total` and `apiserver_audit_error_total` once something is audited or lost.
 """
 _MISSING_HEAD: Final = """
 ## What kube-apiserver has and this server has not
@@ -43,25 +41,16 @@ As of release 1.36.
 """
 
 
-def metrics_reference(helps: Mapping[str, str]) -> str:
-    """Returns docs/metrics.md. helps: the help texts of metrics, without what tells their lives."""
+def metrics_reference() -> str:
+    """Returns docs/metrics.md."""
     lines = [_METRICS_HEAD, "## What there is\n"]
-    rows = [
-        (
-            f"`{each.name}`",
-            each.kind,
-            _life(each),
-            _labels(each),
-            helps.get(each.name, "With `--workers` only."),
-        )
-        for each in known_metrics().values()
-    ]
+    rows = [(*_declaration(each), each.text) for each in known_metrics().values()]
     lines += _table(("metric", "type", "stability", "labels", "meaning"), rows)
     lines.append(_MISSING_HEAD)
     for reason, missing in not_served().items():
         lines += [
             f"{reason}\n",
-            *_table(("metric", "type", "stability", "labels"), map(_missing, missing)),
+            *_table(("metric", "type", "stability", "labels"), map(_declaration, missing)),
             "",
         ]
     return "\n".join(lines).rstrip() + "\n"
@@ -198,16 +187,16 @@ def _code(text: str) -> str:
     return f"`{text}`" if text else "-"
 
 
-def _life(metric: MetricLifecycle) -> str:
+def _life(metric: Metric) -> str:
     stability = "-" if metric.stability is Stability.NONE else str(metric.stability)
     return stability if metric.deprecated is None else f"{stability}, deprecated since 1.{metric.deprecated}"
 
 
-def _labels(metric: MetricLifecycle) -> str:
-    return ", ".join(f"`{label}`" for label in metric.labels) or "-"
+def _labels(metric: Metric) -> str:
+    return ", ".join(f"`{label}`" for label in sorted(metric.labels)) or "-"
 
 
-def _missing(metric: MetricLifecycle) -> Sequence[str]:
+def _declaration(metric: Metric) -> Sequence[str]:
     return f"`{metric.name}`", metric.kind, _life(metric), _labels(metric)
 
 
@@ -218,27 +207,10 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]
         yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
 
 
-def helps_of(exposition: str) -> dict[str, str]:
-    """Returns the help texts of an exposition, without what tells the lives of metrics."""
-    helps = {}
-    for line in exposition.splitlines():
-        if line.startswith("# HELP "):
-            name, _, text = line.removeprefix("# HELP ").partition(" ")
-            life = known_metrics().get(name)
-            helps[name] = text if life is None else text.removeprefix(life.help_prefix(36))
-    return helps
-
-
 def main() -> None:
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        ServerProcess(Path(directory) / "data") as server,
-        closing(Api(server)) as api,
-    ):
-        exposition = api.get("/metrics").body.decode()
     FLAGS.write_text(flags_reference())
     FEATURE_GATES.write_text(feature_gates_reference())
-    METRICS.write_text(metrics_reference(helps_of(exposition)))
+    METRICS.write_text(metrics_reference())
 
 
 if __name__ == "__main__":

@@ -8,9 +8,10 @@ numbers (`requests`, `storage`, `encryption`, `admission`, `match_conditions`, `
 `build_info` never changes. A timer and a thread measure the turns of the event loop (`event_loop`,
 `thread_stacks`); `memory` tells what was refused for want of it, `allocations` what Services are given.
 
-`lifecycles` knows the stability of each metric, and which release has deprecated it (lifecycles.txt; those of
-kube-apiserver that are missing are in not_served.txt, with the reason). `registry` decides by that, and by
-flags, which are served.
+declarations.txt says of each metric once what it is: its type, stability, labels, help text and buckets, and
+which release has deprecated it (`declarations`; those of kube-apiserver that are missing are in
+not_served.txt, with the reason). `series` makes the lines of a metric by its name and its values. `registry`
+decides by the release, and by flags, which are served.
 
 `exposition` writes the text of all of it in slices, between which others have their turn: families with many
 series are written by `series`, others by prometheus-client (`client_library`). Whoever may create definitions

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from apiserver.metrics.client_library import process_metrics, text_of
+from apiserver.metrics.declarations import declared
 from apiserver.metrics.registry import MetricRegistry
 from apiserver.metrics.series import Family
 
@@ -47,7 +48,7 @@ class Exposition:
         pieces: list[str] = []
         size = 0
         for family in self._families():
-            for piece in self._lines(family):
+            for piece in self._metrics.lines(family):
                 pieces.append(piece)
                 size += max(len(piece), LINE_BYTES)
                 if size >= SLICE_BYTES:
@@ -55,22 +56,16 @@ class Exposition:
                     pieces, size = [], 0
         yield "".join(pieces).encode()
 
-    def _families(self) -> Iterator[Metric | Family]:
-        yield from process_metrics()
+    def _families(self) -> Iterator[Family]:
+        yield from map(_converted, process_metrics())
         for source in self._sources:
-            yield from source.families()
+            for found in source.families():
+                yield found if isinstance(found, Family) else _converted(found)
 
-    def _lines(self, family: Metric | Family) -> Iterator[str]:
-        name = family.name
-        if not isinstance(family, Family) and family.type == "counter":
-            name += "_total"
-        if not self._metrics.serves(name):
-            return
-        if isinstance(family, Family):
-            yield from self._metrics.lines(name, family.head, family.series)
-            return
-        about, kind, series = _text(family).split("\n", 2)
-        yield from self._metrics.lines(name, f"{about}\n{kind}\n", [series])
+
+def _converted(metric: Metric) -> Family:
+    name = f"{metric.name}_total" if metric.type == "counter" else metric.name
+    return Family(declared(name), [_text(metric).split("\n", 2)[2]])
 
 
 def _text(metric: Metric) -> str:

@@ -8,12 +8,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from math import inf
-from typing import Final
+from typing import Self
 
-# The buckets of durations of requests are kube-apiserver's, so that rules written for it fit. Seconds.
-BUCKETS: Final = (
-    *(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60),
-)
+from apiserver.metrics.declarations import bounds_of
 
 
 class Histogram:
@@ -27,10 +24,15 @@ class Histogram:
 
     __slots__ = ("bounds", "buckets", "sum")
 
-    def __init__(self, bounds: Sequence[float] = BUCKETS) -> None:
+    def __init__(self, bounds: Sequence[float]) -> None:
         self.bounds = bounds
         self.sum = 0.0
         self.buckets = [0] * (len(bounds) + 1)
+
+    @classmethod
+    def of(cls, *names: str) -> Self:
+        """Returns an empty histogram with the buckets of a metric, or of all metrics that it is served as."""
+        return cls(bounds_of(*names))
 
     def with_bounds(self, bounds: Sequence[float]) -> Histogram:
         """Returns the same values in fewer buckets. bounds: some of its own; others would be guesses."""

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from apiserver.metrics.lifecycles import MetricLifecycle, Stability, Stage, known_metrics
-from apiserver.metrics.series import Family, number_text, values
+from apiserver.metrics.declarations import Metric, Stability, Stage, known_metrics
+from apiserver.metrics.series import Family, family, number_text, single
 from apiserver.releases.emulation import DEFAULT_RELEASE, EmulatedRelease
 
 log = logging.getLogger(__name__)
@@ -46,79 +46,55 @@ NO_CONFIGURATION: Final = MetricsConfiguration()
 class MetricRegistry:
     """Writes the lines of metrics as they are served, and counts what is served and what is not.
 
-    release: whose metrics they are.
-    lives: of all metrics, by name. Those that it does not have are served as they are.
+    release: whose metrics they are. metrics: all of them, by name.
     """
 
     def __init__(
         self,
         configuration: MetricsConfiguration = NO_CONFIGURATION,
         release: EmulatedRelease = DEFAULT_RELEASE,
-        lives: Mapping[str, MetricLifecycle] | None = None,
+        metrics: Mapping[str, Metric] | None = None,
     ) -> None:
         self._configuration, self._release = configuration, release
-        self._lives = known_metrics() if lives is None else lives
-        self._hidden = frozenset(name for name, life in self._lives.items() if self._is_hidden(life))
+        self._metrics = known_metrics() if metrics is None else metrics
+        self._hidden = frozenset(name for name, each in self._metrics.items() if self._is_hidden(each))
         self._has_warned = False
 
-    def serves(self, name: str) -> bool:
-        return name not in self._configuration.disabled and name not in self._hidden
-
-    def lines(self, name: str, head: str, series: Iterable[str]) -> Iterator[str]:
-        """Yields the lines of a metric that is served. head: its HELP and TYPE lines."""
-        life = self._lives.get(name)
-        prefix = "" if life is None else life.help_prefix(self._release.minor)
-        yield head.replace(f"# HELP {name} ", f"# HELP {name} {prefix}", 1)
-        allowed = self._configuration.allowed_labels.get(name)
-        yield from series if allowed is None else self._constrained(series, allowed)
+    def lines(self, family: Family) -> Iterator[str]:
+        """Yields the lines of a metric, none if it is not served."""
+        name = family.name
+        if self._serves(name):
+            yield family.metric.head(self._release.minor)
+            allowed = self._configuration.allowed_labels.get(name)
+            yield from family.series if allowed is None else self._constrained(family.series, allowed)
 
     def warn(self) -> None:
         """Tell in the log, once, which metrics are deprecated: somebody reads them."""
         if not self._has_warned:
             self._has_warned = True
-            for name, life in self._lives.items():
-                if life.stage(self._release.minor) is not Stage.CURRENT and self.serves(name):
-                    log.warning("the metric %s is deprecated since 1.%d", name, life.deprecated)
+            for name, metric in self._metrics.items():
+                if metric.stage(self._release.minor) is not Stage.CURRENT and self._serves(name):
+                    log.warning("the metric %s is deprecated since 1.%d", name, metric.deprecated)
 
     def families(self) -> Iterable[Family]:
         """Yields the metrics about metrics."""
         served = Counter(
-            (life.stability, "" if life.deprecated is None else f"1.{life.deprecated}.0")
-            for name, life in self._lives.items()
-            if life.stability is not Stability.NONE and self.serves(name)
+            (metric.stability, "" if metric.deprecated is None else f"1.{metric.deprecated}.0")
+            for name, metric in self._metrics.items()
+            if metric.stability is not Stability.NONE and self._serves(name)
         )
-        yield values(
-            "registered_metrics_total",
-            "counter",
-            "Metrics that are served, by their stability and the release that has deprecated them.",
-            ("stability_level", "deprecated_version"),
-            list(served.items()),
-        )
-        yield values(
-            "hidden_metrics_total",
-            "counter",
-            "Metrics that are hidden, as they have been deprecated for long.",
-            (),
-            [((), len(self._hidden))],
-        )
-        yield values(
-            "disabled_metrics_total",
-            "counter",
-            "Metrics that --disabled-metrics names.",
-            (),
-            [((), len(self._configuration.disabled))],
-        )
+        yield family("registered_metrics_total", list(served.items()))
+        yield single("hidden_metrics_total", len(self._hidden))
+        yield single("disabled_metrics_total", len(self._configuration.disabled))
         release = self._release
-        yield values(
-            "version_info",
-            "gauge",
-            "The release that is served, and the oldest one that what is stored is readable to.",
-            ("binary", "component", "emulation", "min_compat"),
-            [((str(release), "kube", str(release), f"1.{release.min_compatible}"), 1)],
-        )
+        versions = (str(release), "kube", str(release), f"1.{release.min_compatible}")
+        yield family("version_info", [(versions, 1)])
 
-    def _is_hidden(self, life: MetricLifecycle) -> bool:
-        stage = life.stage(self._release.minor)
+    def _serves(self, name: str) -> bool:
+        return name not in self._configuration.disabled and name not in self._hidden
+
+    def _is_hidden(self, metric: Metric) -> bool:
+        stage = metric.stage(self._release.minor)
         return stage is Stage.GONE or (stage is Stage.HIDDEN and not self._configuration.shows_hidden)
 
     def _constrained(self, series: Iterable[str], allowed: Mapping[str, frozenset[str]]) -> Iterator[str]:

@@ -11,7 +11,8 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, Final, Protocol, TypeAlias
 
-from apiserver.metrics.histograms import BUCKETS, Histogram
+from apiserver.metrics.declarations import bounds_of
+from apiserver.metrics.histograms import Histogram
 from apiserver.metrics.resource_series import (
     OTHER,
     OTHER_RESOURCE,
@@ -20,11 +21,16 @@ from apiserver.metrics.resource_series import (
     ServedNames,
     VersionedResource,
 )
-from apiserver.metrics.series import Family, counts, histogram_family, histograms, label_text, values
+from apiserver.metrics.series import Family, family, label_text, labelled
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import CONNECTING_SUBRESOURCES, GroupResource, GroupVersion, Query
 
-_LABELS: Final = ("verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component")
+_DURATIONS: Final = "apiserver_request_duration_seconds"
+_SIZES: Final = "apiserver_response_sizes"
+_BODY_SIZES: Final = "apiserver_request_body_size_bytes"
+_EVENT_SIZES: Final = "apiserver_watch_events_sizes"
+_WATCH_LISTS: Final = "apiserver_watch_list_duration_seconds"
+_FIELD_VALIDATION: Final = "field_validation_request_duration_seconds"
 _VERBS: Final = {
     "get": "GET",
     "list": "LIST",
@@ -35,28 +41,13 @@ _VERBS: Final = {
     "delete": "DELETE",
     "deletecollection": "DELETECOLLECTION",
 }
-_RESOURCE_LABELS: Final = ("group", "version", "resource")
-_KIND_LABELS: Final = tuple(label for label in _LABELS if label != "dry_run")
 _COMPONENT: Final = "apiserver"
+_BOUNDS: Final = bounds_of(_DURATIONS)
 # Paths that lead to none, and resources that are not served.
 _NO_RESOURCE: Final[VersionedResource] = (GroupVersion("", ""), "")
-# Of the time that requests take by themselves. Each is one of BUCKETS, too. Seconds, as in kube-apiserver.
-_SLI_BUCKETS: Final = BUCKETS[2:]
 # Whose responses' sizes are counted.
 _READS: Final = frozenset({"GET", "LIST"})
 _LOG: Final = "log"
-# As in kube-apiserver: from a kilobyte to a gigabyte.
-_SIZE_BUCKETS: Final = tuple(10.0**power for power in range(3, 10))
-_WATCH_LIST_BUCKETS: Final = (
-    *(0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 2, 4, 6, 8, 10, 15, 20, 30, 45, 60),  # seconds
-)
-# Of watches' events, in bytes.
-_EVENT_BUCKETS: Final = tuple(1024 << power for power in range(8))
-# The bodies of requests, in bytes, and the time of writes by their field validation, in seconds.
-_BODY_BUCKETS: Final = tuple(50_000.0 + 100_000 * step for step in range(31))
-_FIELD_VALIDATION_BUCKETS: Final = (
-    *(0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60),
-)
 _VALIDATED: Final = frozenset({"POST", "PUT", "PATCH", "APPLY"})
 _FIELD_VALIDATIONS: Final = ("", "Ignore", "Warn", "Strict", "invalid")
 _DRY_RUNS: Final = ("All", "")
@@ -146,7 +137,7 @@ class _Sizes:
     """The sizes of the responses' bodies, as they were sent, under one set of labels."""
 
     labels: str
-    histogram: Histogram = field(default_factory=partial(Histogram, _SIZE_BUCKETS))
+    histogram: Histogram = field(default_factory=partial(Histogram.of, _SIZES))
 
 
 @dataclass(slots=True)
@@ -172,20 +163,20 @@ class _Kind:
 
 
 class _Waits:
-    """What requests have waited for others. moved: how many they are more in each of BUCKETS without it."""
+    """What requests have waited for others. moved: how many they are more in each bucket without it."""
 
     __slots__ = ("moved", "seconds")
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self.moved = [0] * (len(BUCKETS) + 1)
+        self.moved = [0] * (len(_BOUNDS) + 1)
 
     def add(self, seconds: float, waited_s: float) -> None:
         """seconds: all of the time that a request has taken."""
         waited_s = min(waited_s, seconds)
         self.seconds += waited_s
-        self.moved[bisect_left(BUCKETS, seconds)] -= 1
-        self.moved[bisect_left(BUCKETS, seconds - waited_s)] += 1
+        self.moved[bisect_left(_BOUNDS, seconds)] -= 1
+        self.moved[bisect_left(_BOUNDS, seconds - waited_s)] += 1
 
 
 @dataclass(slots=True)
@@ -203,21 +194,21 @@ class _Requests:
     kind: _Kind
     sizes: _Sizes | None
     counts: dict[int, int] = field(default_factory=dict)
-    durations: Histogram = field(default_factory=Histogram)
+    durations: Histogram = field(default_factory=partial(Histogram, _BOUNDS))
     waits: _Waits | None = None
 
-    def own_durations(self) -> Histogram:
-        """Returns how long the requests have taken by themselves.
+    def own_durations(self) -> Histogram | None:
+        """Returns how long the requests have taken by themselves, if that is told.
 
         It is made of what is counted anyhow: most requests wait for nobody.
         """
-        found = Histogram(_SLI_BUCKETS)
-        found.sum, buckets = self.durations.sum, self.durations.buckets
-        if self.waits is not None:
-            found.sum -= self.waits.seconds
-            buckets = [sum(pair) for pair in zip(buckets, self.waits.moved, strict=True)]
-        first = len(BUCKETS) - len(_SLI_BUCKETS)
-        found.buckets = [sum(buckets[: first + 1]), *buckets[first + 1 :]]
+        if not self.has_own_durations:
+            return None
+        if self.waits is None:
+            return self.durations
+        found = Histogram(_BOUNDS)
+        found.sum = self.durations.sum - self.waits.seconds
+        found.buckets = [sum(pair) for pair in zip(self.durations.buckets, self.waits.moved, strict=True)]
         return found
 
 
@@ -259,21 +250,24 @@ class RequestMetrics:
         self._sizes: ResourceSeries[VersionedResource, _Sizes] = series(_new_sizes)
         # By resource alone.
         self._event_sizes: ResourceSeries[VersionedResource, Histogram] = series(
-            lambda _resource: Histogram(_EVENT_BUCKETS)
+            lambda _resource: Histogram.of(_EVENT_SIZES)
         )
         # The events that were last sent to a watch, and to how many others after it.
         self._last_events: list[bytes] = []
-        self._last_sizes = Histogram(_EVENT_BUCKETS)
+        self._last_sizes = Histogram.of(_EVENT_SIZES)
         self._repeats = 0
         # By resource and scope.
         self._watch_lists: ResourceSeries[VersionedResource, Histogram] = series(
-            lambda _resource, _scope: Histogram(_WATCH_LIST_BUCKETS)
+            lambda _resource, _scope: Histogram.of(_WATCH_LISTS)
         )
         # By resource, whichever version it is, and verb.
         self._bodies: ResourceSeries[GroupResource, Histogram] = ResourceSeries(
-            names, names.of_resource, OTHER_RESOURCE, lambda _resource, _verb: Histogram(_BODY_BUCKETS)
+            names,
+            names.of_resource,
+            OTHER_RESOURCE,
+            lambda _resource, _verb: Histogram.of(_BODY_SIZES),
         )
-        self._field_validations = {each: Histogram(_FIELD_VALIDATION_BUCKETS) for each in _FIELD_VALIDATIONS}
+        self._field_validations = {each: Histogram.of(_FIELD_VALIDATION) for each in _FIELD_VALIDATIONS}
         # Row S07: the release that will remove a resource or subresource, of those asked for.
         self._removed_in: dict[tuple[VersionedResource, str], str] = {}
 
@@ -368,109 +362,56 @@ class RequestMetrics:
             del self._removed_in[known]
 
     def families(self) -> Iterable[Family]:
-        in_flight = self.in_flight
-        yield values(
-            "apiserver_current_inflight_requests",
-            "gauge",
-            "Requests that are being answered now, without open watches and forwarded ones.",
-            ("request_kind",),
-            [(("mutating",), in_flight.mutating.value), (("readOnly",), in_flight.read_only.value)],
-        )
+        in_flight = (("mutating", self.in_flight.mutating), ("readOnly", self.in_flight.read_only))
+        yield family("apiserver_current_inflight_requests", [((of,), each.value) for of, each in in_flight])
+        # Few kinds ever have long-running requests, or such that were terminated or aborted.
         kinds = list(self._kinds.by_key.items())
-        long_running = "apiserver_longrunning_requests"
-        yield Family(
-            long_running,
-            "gauge",
-            "Watches that are open, and connections that are relayed, by verb and resource.",
-            # Few ever have one. The others have an empty piece, as in `counts`.
-            (
-                ""
-                if (open_ones := each.long_running) is None
-                else f"{long_running}{{{each.labels}}} {open_ones.value}\n"
-                for _, each in kinds
-            ),
+        yield labelled(
+            "apiserver_longrunning_requests",
+            ((each.labels, each.long_running.value if each.long_running else None) for _, each in kinds),
         )
         requests = list(self._requests.by_key.values())
-        total = "apiserver_request_total"
-        yield Family(
-            total,
-            "counter",
-            "Requests by verb, resource and code.",
+        yield labelled(
+            "apiserver_request_total",
             (
-                f'{total}{{{each.labels},code="{code}"}} {count}\n'
+                (f'{each.labels},code="{code}"', count)
                 for each in requests
                 for code, count in list(each.counts.items())
             ),
         )
-        yield histograms(
-            "apiserver_request_duration_seconds",
-            "How long requests took, without watches.",
-            ((each.labels, None if each.is_watch else each.durations) for each in requests),
+        yield labelled(
+            _DURATIONS, ((each.labels, None if each.is_watch else each.durations) for each in requests)
         )
-        yield histograms(
+        yield labelled(
             "apiserver_request_sli_duration_seconds",
-            "How long requests took without what they waited for webhooks and for their turn; no watches, no "
-            "dry runs.",
-            (
-                (each.kind.labels, each.own_durations() if each.has_own_durations else None)
-                for each in requests
-            ),
+            ((each.kind.labels, each.own_durations()) for each in requests),
         )
-        yield _terminations(kinds)
-        yield counts(
+        yield family("apiserver_request_terminations_total", _terminations(kinds))
+        yield family(
             "apiserver_request_aborts_total",
-            "Requests whose answers were cut off after they had begun.",
-            (*_RESOURCE_LABELS, "verb", "subresource", "scope"),
-            (
-                ((*group_version, plural, *rest), each.aborted)
-                for ((group_version, plural), *rest), each in kinds
-            ),
+            (((*version, name, *rest), each.aborted or None) for ((version, name), *rest), each in kinds),
         )
-        yield histograms(
-            "apiserver_response_sizes",
-            "Bytes of the responses' bodies to reads, as they were sent.",
-            ((each.labels, each.histogram) for each in list(self._sizes.by_key.values())),
+        sizes = list(self._sizes.by_key.values())
+        yield labelled(_SIZES, ((each.labels, each.histogram) for each in sizes))
+        bodies = list(self._bodies.by_key.items())
+        yield family(_BODY_SIZES, (((*resource, verb), each) for (resource, verb), each in bodies))
+        writes = self._field_validations.items()
+        yield family(_FIELD_VALIDATION, [((validation,), each) for validation, each in writes])
+        watch_lists = list(self._watch_lists.by_key.items())
+        yield family(
+            _WATCH_LISTS, (((*version, name, scope), each) for ((version, name), scope), each in watch_lists)
         )
-        yield histogram_family(
-            "apiserver_request_body_size_bytes",
-            "Bytes of the requests' bodies.",
-            ("group", "resource", "verb"),
-            (((*resource, verb), bodies) for (resource, verb), bodies in list(self._bodies.by_key.items())),
-        )
-        yield histogram_family(
-            "field_validation_request_duration_seconds",
-            "How long writes took, by their field validation.",
-            ("field_validation",),
-            [((each,), durations) for each, durations in self._field_validations.items()],
-        )
-        yield histogram_family(
-            "apiserver_watch_list_duration_seconds",
-            "How long it took until all initial events of a watch were sent.",
-            (*_RESOURCE_LABELS, "scope"),
-            (
-                ((*group_version, plural, scope), durations)
-                for ((group_version, plural), scope), durations in list(self._watch_lists.by_key.items())
-            ),
-        )
-        yield self._deprecated()
+        # Row S07: each deprecated API that was asked for is 1; its labels join with the requests'.
+        asked = {
+            (*version, name, subresource, release)
+            for ((version, name), subresource), release in self._removed_in.items()
+        }
+        yield family("apiserver_requested_deprecated_apis", [(labels, 1) for labels in sorted(asked)])
         self._count_repeats()
-        event_sizes = [
-            ((*group_version, plural), sizes)
-            for ((group_version, plural),), sizes in list(self._event_sizes.by_key.items())
-        ]
-        yield values(
-            "apiserver_watch_events_total",
-            "counter",
-            "Events sent to watches.",
-            _RESOURCE_LABELS,
-            ((labels, sizes.count) for labels, sizes in event_sizes),
-        )
-        yield histogram_family(
-            "apiserver_watch_events_sizes",
-            "Bytes of the events sent to watches, as they were sent.",
-            _RESOURCE_LABELS,
-            event_sizes,
-        )
+        events = list(self._event_sizes.by_key.items())
+        event_sizes = [((*version, name), each) for ((version, name),), each in events]
+        yield family("apiserver_watch_events_total", ((labels, each.count) for labels, each in event_sizes))
+        yield family(_EVENT_SIZES, event_sizes)
 
     def _new_requests(
         self, name: VersionedResource, verb: str, dry_run: str, subresource: str, scope: str
@@ -484,40 +425,17 @@ class RequestMetrics:
         kind = self._kinds.by_key.get((name, *rest)) or self._kinds.begin(name, *rest)
         is_watch = verb == _VERBS["watch"]
         # Of dry runs kube-apiserver has not told it since 1.35.
-        return _Requests(label_text(_LABELS, labels), is_watch, not (is_watch or dry_run), kind, sizes)
-
-    def _deprecated(self) -> Family:
-        """Row S07: each deprecated API that was asked for is 1; its labels join with the requests'."""
-        asked = {
-            (*group_version, plural, subresource, removed_in)
-            for ((group_version, plural), subresource), removed_in in self._removed_in.items()
-        }
-        return values(
-            "apiserver_requested_deprecated_apis",
-            "gauge",
-            "Deprecated APIs that have been asked for.",
-            (*_RESOURCE_LABELS, "subresource", "removed_release"),
-            [(labels, 1) for labels in sorted(asked)],
-        )
+        return _Requests(label_text(_DURATIONS, labels), is_watch, not (is_watch or dry_run), kind, sizes)
 
 
-def _terminations(kinds: Iterable[tuple[tuple[Any, ...], _Kind]]) -> Family:
-    name, names = "apiserver_request_terminations_total", (*_KIND_LABELS, "code")
-
-    def lines(key: tuple[Any, ...], kind: _Kind) -> Iterator[str]:
-        (group_version, plural), verb, subresource, scope = key
+def _terminations(
+    kinds: Iterable[tuple[tuple[Any, ...], _Kind]],
+) -> Iterator[tuple[tuple[str, ...], int | None]]:
+    for ((group_version, plural), verb, subresource, scope), kind in kinds:
+        if not kind.terminated:
+            yield (), None
         for (component, code), count in list(kind.terminated.items()):
-            labels = (verb, *group_version, plural, subresource, scope, component, str(code))
-            yield f"{name}{{{label_text(names, labels)}}} {count}\n"
-
-    return Family(
-        name,
-        "counter",
-        "Requests that the server has ended: too many, too slow, or for an extension server that is not "
-        "available.",
-        # Most have none, and an empty piece instead, as in `counts`.
-        ("".join(lines(key, kind)) if kind.terminated else "" for key, kind in kinds),
-    )
+            yield (verb, *group_version, plural, subresource, scope, component, str(code)), count
 
 
 def _dry_run(query: Query) -> str:
@@ -547,4 +465,4 @@ def _new_kind(name: VersionedResource, verb: str, subresource: str, scope: str) 
 def _kind_text(name: VersionedResource, verb: str, subresource: str, scope: str) -> str:
     group_version, plural = name
     labels = (verb, *group_version, plural, subresource, scope, _COMPONENT)
-    return label_text(_KIND_LABELS, labels)
+    return label_text(_SIZES, labels)

@@ -10,7 +10,7 @@ import enum
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
-from apiserver.metrics.series import Family, values
+from apiserver.metrics.series import Family, single
 from apiserver.registry.served_resource import ServedTable
 from apiserver.vocabulary import GroupResource, GroupVersion
 
@@ -64,13 +64,7 @@ class ServedNames:
         return ServedState.CUSTOM if is_served else ServedState.GONE
 
     def families(self) -> Iterable[Family]:
-        yield values(
-            "cardinality_enforcement_unexpected_categorizations_total",
-            "counter",
-            "How often something was counted as `other`, which has no series of its own.",
-            (),
-            [((), self.others_total)],
-        )
+        yield single("cardinality_enforcement_unexpected_categorizations_total", self.others_total)
 
 
 class ResourceSeries(Generic[_R, _S]):

@@ -13,7 +13,7 @@ from typing import Final
 from apiserver.metrics.histograms import Histogram
 from apiserver.metrics.requests import Count
 from apiserver.metrics.resource_series import OTHER_RESOURCE, ResourceSeries, ServedNames, ServedState
-from apiserver.metrics.series import Family, histogram_family, values
+from apiserver.metrics.series import Family, family, single
 from apiserver.vocabulary import GroupResource
 from storage.interface import (
     MOST_RECENT,
@@ -30,10 +30,9 @@ from storage.interface import (
 )
 from storage.keys import CORE_GROUP, resource_of
 
-# How long reads wait for the watch cache. Seconds; kube-apiserver's.
-_WAIT_BUCKETS: Final = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3)
-# Objects of a lease.
-_LEASE_BUCKETS: Final = (10, 50, 100, 500, 1_000, 2_500, 5_000)
+_DURATIONS: Final = "etcd_request_duration_seconds"
+_READ_WAITS: Final = "apiserver_watch_cache_read_wait_seconds"
+_LEASE_OBJECTS: Final = "etcd_lease_object_counts"
 # Prefixes of resources that are remembered with their labels. Whoever creates definitions makes any number.
 _PREFIXES_MAX: Final = 4_096
 
@@ -55,9 +54,6 @@ def resources_of_keys(prefix: str) -> Callable[[str], GroupResource]:
     return resource
 
 
-_RESOURCE: Final = ("group", "resource")
-
-
 @dataclass(slots=True)
 class _Listed:
     """What lists have read of a resource."""
@@ -74,7 +70,7 @@ class StorageMetrics:
 
     def __init__(self, resource_of: Callable[[str], GroupResource], names: ServedNames) -> None:
         self.resource_of = resource_of
-        self.lease_objects = Histogram(_LEASE_BUCKETS)
+        self.lease_objects = Histogram.of(_LEASE_OBJECTS)
         # By resource. Objects are read from the store before it is known what definitions there are.
         self._decode_errors: ResourceSeries[GroupResource, Count] = ResourceSeries(
             names,
@@ -88,7 +84,7 @@ class StorageMetrics:
         )
         # By resource and operation.
         self._series: ResourceSeries[GroupResource, Histogram] = ResourceSeries(
-            names, names.of_resource, OTHER_RESOURCE, lambda _resource, _operation: Histogram()
+            names, names.of_resource, OTHER_RESOURCE, lambda _resource, _operation: Histogram.of(_DURATIONS)
         )
         # By resource.
         self._listed: ResourceSeries[GroupResource, _Listed] = ResourceSeries(
@@ -96,7 +92,7 @@ class StorageMetrics:
         )
         # By resource.
         self._waits: ResourceSeries[GroupResource, Histogram] = ResourceSeries(
-            names, names.of_resource, OTHER_RESOURCE, lambda _resource: Histogram(_WAIT_BUCKETS)
+            names, names.of_resource, OTHER_RESOURCE, lambda _resource: Histogram.of(_READ_WAITS)
         )
 
     def observe(self, operation: str, key: str, began: float) -> None:
@@ -131,59 +127,19 @@ class StorageMetrics:
         self._waits.forget(resource)
 
     def families(self) -> Iterable[Family]:
-        yield values(
-            "etcd_requests_total",
-            "counter",
-            "Calls to the store, whichever store it is.",
-            ("operation", "group", "resource"),
-            (
-                ((operation, *resource), durations.count)
-                for (resource, operation), durations in list(self._series.by_key.items())
-            ),
-        )
+        calls = list(self._series.by_key.items())
+        yield family("etcd_requests_total", (((verb, *of), each.count) for (of, verb), each in calls))
         listed = [(resource, each) for (resource,), each in list(self._listed.by_key.items())]
-        yield values(
-            "apiserver_storage_list_total",
-            "counter",
-            "Lists that were read from the store, page by page.",
-            _RESOURCE,
-            [(resource, each.lists) for resource, each in listed],
+        yield family("apiserver_storage_list_total", [(of, each.lists) for of, each in listed])
+        yield family(
+            "apiserver_storage_list_fetched_objects_total", [(of, each.objects) for of, each in listed]
         )
-        yield values(
-            "apiserver_storage_list_fetched_objects_total",
-            "counter",
-            "Objects that were read from the store for lists.",
-            _RESOURCE,
-            [(resource, each.objects) for resource, each in listed],
-        )
-        yield histogram_family(
-            "apiserver_watch_cache_read_wait_seconds",
-            "How long reads waited for the watch cache, of those that had to.",
-            _RESOURCE,
-            [(resource, waits) for (resource,), waits in list(self._waits.by_key.items())],
-        )
-        yield values(
-            "apiserver_storage_decode_errors_total",
-            "counter",
-            "Values that were read from the store and are no objects.",
-            _RESOURCE,
-            [(resource, errors.value) for (resource,), errors in list(self._decode_errors.by_key.items())],
-        )
-        yield histogram_family(
-            "etcd_lease_object_counts",
-            "Objects of a lease when it was given up for the next one.",
-            (),
-            [((), self.lease_objects)],
-        )
-        yield histogram_family(
-            "etcd_request_duration_seconds",
-            "How long calls to the store took, whichever store it is.",
-            ("operation", "group", "resource"),
-            (
-                ((operation, *resource), durations)
-                for (resource, operation), durations in list(self._series.by_key.items())
-            ),
-        )
+        waits = list(self._waits.by_key.items())
+        yield family(_READ_WAITS, [(resource, each) for (resource,), each in waits])
+        errors = list(self._decode_errors.by_key.items())
+        yield family("apiserver_storage_decode_errors_total", [(of, each.value) for (of,), each in errors])
+        yield single(_LEASE_OBJECTS, self.lease_objects)
+        yield family(_DURATIONS, (((verb, *of), each) for (of, verb), each in calls))
 
 
 class ObservedStorage:

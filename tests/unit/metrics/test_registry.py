@@ -8,33 +8,34 @@ from typing import Final
 
 import pytest
 
+from apiserver.metrics.declarations import Metric, Stability
 from apiserver.metrics.exposition import Exposition
 from apiserver.metrics.histograms import Histogram
-from apiserver.metrics.lifecycles import MetricLifecycle, Stability
 from apiserver.metrics.registry import MetricRegistry, MetricsConfiguration
-from apiserver.metrics.series import Family, histogram_family, values
+from apiserver.metrics.series import Family, family_of
 from apiserver.releases.emulation import EmulatedRelease
 
-LIVES: Final = {
+METRICS: Final = {
     each.name: each
     for each in (
-        MetricLifecycle("new", "gauge", Stability.ALPHA, ("a",)),
-        MetricLifecycle("old_total", "counter", Stability.STABLE, (), 34),
-        MetricLifecycle("hidden_total", "counter", Stability.STABLE, (), 33),
-        MetricLifecycle("gone_total", "counter", Stability.STABLE, (), 32),
+        Metric("new", "gauge", Stability.ALPHA, text="Words."),
+        Metric("old_total", "counter", Stability.STABLE, text="Words.", deprecated=34),
+        Metric("hidden_total", "counter", Stability.STABLE, text="Words.", deprecated=33),
+        Metric("gone_total", "counter", Stability.STABLE, text="Words.", deprecated=32),
     )
 }
+COUNTER: Final = Metric("m", "counter", Stability.ALPHA, ("a", "b"))
 
 
 class Source:
-    """Has one series of each metric, and of one that nobody knows."""
+    """Has one series of each metric."""
 
     def families(self) -> list[Family]:
-        return [values(name, "gauge", "Words.", (), [((), 1)]) for name in (*LIVES, "unknown")]
+        return [family_of(each, [((), 1)]) for each in METRICS.values()]
 
 
 def registry(configuration: MetricsConfiguration, minor: int = 36) -> MetricRegistry:
-    return MetricRegistry(configuration, EmulatedRelease.of(minor), LIVES)
+    return MetricRegistry(configuration, EmulatedRelease.of(minor), METRICS)
 
 
 def served(configuration: MetricsConfiguration, minor: int = 36) -> list[str]:
@@ -43,26 +44,26 @@ def served(configuration: MetricsConfiguration, minor: int = 36) -> list[str]:
 
 
 SERVED: Final[Mapping[str, tuple[MetricsConfiguration, int, str]]] = {
-    "S10: what is not hidden": (MetricsConfiguration(), 36, "new old_total unknown"),
+    "S10: what is not hidden": (MetricsConfiguration(), 36, "new old_total"),
     "S10: in an earlier release": (
         MetricsConfiguration(),
         34,
-        "new old_total hidden_total gone_total unknown",
+        "new old_total hidden_total gone_total",
     ),
     "S10: what is shown, but for what is gone": (
         MetricsConfiguration(shows_hidden=True),
         36,
-        "new old_total hidden_total unknown",
+        "new old_total hidden_total",
     ),
     "what is not disabled": (
-        MetricsConfiguration(disabled=frozenset({"new", "unknown"})),
+        MetricsConfiguration(disabled=frozenset({"new"})),
         36,
         "old_total",
     ),
     "what is disabled, though it is shown": (
         MetricsConfiguration(shows_hidden=True, disabled=frozenset({"hidden_total"})),
         36,
-        "new old_total unknown",
+        "new old_total",
     ),
 }
 
@@ -84,7 +85,7 @@ def test_s09_who_reads_deprecated_metrics_finds_it_in_the_log_once(
 
 
 def test_metrics_are_counted() -> None:
-    configuration = MetricsConfiguration(disabled=frozenset({"unknown"}))
+    configuration = MetricsConfiguration(disabled=frozenset({"other"}))
     lines = [line for family in registry(configuration).families() for line in family.series]
     assert lines == [
         'registered_metrics_total{deprecated_version="",stability_level="ALPHA"} 1\n',
@@ -97,14 +98,14 @@ def test_metrics_are_counted() -> None:
 
 def lines(family: Family, allowed: dict[str, frozenset[str]]) -> list[str]:
     configuration = MetricsConfiguration(allowed_labels={family.name: allowed})
-    found = registry(configuration).lines(family.name, family.head, family.series)
+    found = registry(configuration).lines(family)
     return "".join(found).splitlines()[2:]
 
 
 def test_values_that_are_not_allowed_are_added_up() -> None:
     series = [(("x", "1"), 1), (("y", "1"), 2), (("z", "2"), 2.5), (('q"{} ', "1"), 4)]
-    every = list(values("m", "counter", "Words.", ("a", "b"), series).series)
-    family = Family("m", "counter", "Words.", every)
+    every = list(family_of(COUNTER, series).series)
+    family = Family(COUNTER, every)
     assert lines(family, {"a": frozenset({"x"})}) == [
         'm{a="x",b="1"} 1',
         'm{a="unexpected",b="1"} 6',
@@ -115,11 +116,10 @@ def test_values_that_are_not_allowed_are_added_up() -> None:
 
 @pytest.mark.parametrize("value", ["a\u2028b", "a\x85b", 'a"\\b', "a\nb", "a b 1", "}"])
 def test_values_may_be_anything(value: str) -> None:
-    every = list(values("m", "counter", "Words.", ("a", "b"), [((value, "1"), 1), ((value, "2"), 2)]).series)
-    family = Family("m", "counter", "Words.", every)
+    every = list(family_of(COUNTER, [((value, "1"), 1), ((value, "2"), 2)]).series)
     configuration = MetricsConfiguration(allowed_labels={"m": {"b": frozenset({"1"})}})
-    found = "".join(registry(configuration).lines("m", family.head, family.series))
-    assert found == family.head + every[0] + every[1].replace('b="2"', 'b="unexpected"')
+    found = "".join(registry(configuration).lines(Family(COUNTER, every)))
+    assert found == COUNTER.head(36) + every[0] + every[1].replace('b="2"', 'b="unexpected"')
 
 
 def test_a_metric_of_the_process_is_disabled_as_others_are() -> None:
@@ -135,7 +135,8 @@ def test_histograms_are_added_up_bucket_by_bucket() -> None:
         histogram = Histogram((0.1, 1))
         histogram.observe(seconds)
         durations.append(((label,), histogram))
-    found = lines(histogram_family("h", "Words.", ("a",), durations), {"a": frozenset({"x"})})
+    metric = Metric("h", "histogram", Stability.ALPHA, ("a",), bounds=(0.1, 1.0))
+    found = lines(family_of(metric, durations), {"a": frozenset({"x"})})
     assert found[-5:] == [
         'h_bucket{a="unexpected",le="0.1"} 0',
         'h_bucket{a="unexpected",le="1.0"} 1',

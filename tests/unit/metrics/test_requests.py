@@ -49,7 +49,9 @@ CREATES: Final = {
 
 def samples(metrics: RequestMetrics, name: str) -> list[tuple[dict[str, str], float]]:
     text = "".join(
-        family.head + "".join(family.series) for family in metrics.families() if name.startswith(family.name)
+        family.metric.head(36) + "".join(family.series)
+        for family in metrics.families()
+        if name.startswith(family.name)
     )
     return [
         (dict(sample.labels), sample.value)

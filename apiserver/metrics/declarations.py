@@ -1,0 +1,156 @@
+"""What each metric is, as declarations.txt says, and in which releases it is served.
+
+Rows S09, S10, S13. Source: https://kubernetes.io/docs/reference/using-api/deprecation-policy/#deprecating-a-metric;
+k8s.io/component-base, metrics/metric.go; KEP-1209.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from functools import cache
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+_NONE: Final = "-"
+_REASON: Final = "> "
+_BUCKETS: Final = "buckets "
+
+
+class Stability(StrEnum):
+    """How long one may count on a metric. Those of the process itself have none: nothing is promised."""
+
+    INTERNAL = "INTERNAL"
+    ALPHA = "ALPHA"
+    BETA = "BETA"
+    STABLE = "STABLE"
+    NONE = ""
+
+
+# For how many releases a metric is served with a notice once it is deprecated. Then it is hidden for one
+# release, and after that it is gone. Those that need not be kept are served for one release, as in
+# Kubernetes, so that somebody can see the notice.
+DEPRECATED_RELEASES: Final[Mapping[Stability, int]] = MappingProxyType(
+    {
+        Stability.INTERNAL: 1,
+        Stability.ALPHA: 1,
+        Stability.BETA: 1,
+        Stability.STABLE: 3,
+        Stability.NONE: 1,
+    }
+)
+
+
+class Stage(StrEnum):
+    """What has become of a metric in a release."""
+
+    CURRENT = "current"
+    DEPRECATED = "deprecated"
+    HIDDEN = "hidden"
+    GONE = "gone"
+
+
+class Metric(NamedTuple):
+    """The declaration of a metric. kind: as in its TYPE line.
+
+    labels: in the order in which their values are given. text: what its HELP line says.
+    bounds: the upper bounds of its buckets, if it is a histogram.
+    deprecated: the minor release (of 1.x) that has deprecated it.
+    """
+
+    name: str
+    kind: str
+    stability: Stability
+    labels: tuple[str, ...] = ()
+    text: str = ""
+    bounds: tuple[float, ...] = ()
+    deprecated: int | None = None
+
+    def stage(self, minor: int) -> Stage:
+        """Returns what has become of it in release 1.`minor`."""
+        if self.deprecated is None or minor < self.deprecated:
+            return Stage.CURRENT
+        hidden = self.deprecated + DEPRECATED_RELEASES[self.stability]
+        if minor < hidden:
+            return Stage.DEPRECATED
+        return Stage.HIDDEN if minor == hidden else Stage.GONE
+
+    def head(self, minor: int) -> str:
+        """Returns its HELP and TYPE lines in release 1.`minor`, with its stability and deprecation."""
+        stability = f"[{self.stability}] " if self.stability else ""
+        if self.deprecated is not None and self.deprecated <= minor:
+            stability += f"(Deprecated since 1.{self.deprecated}.0) "
+        return f"# HELP {self.name} {stability}{self.text}\n# TYPE {self.name} {self.kind}\n"
+
+
+def declared(name: str) -> Metric:
+    """Returns a metric of the server. Raises KeyError if there is none of that name."""
+    return known_metrics()[name]
+
+
+@cache
+def bounds_of(*names: str) -> tuple[float, ...]:
+    """Returns the upper bounds of the buckets of a histogram, or of all that several histograms have."""
+    if len(names) == 1:
+        return declared(names[0]).bounds
+    return tuple(sorted({bound for name in names for bound in declared(name).bounds}))
+
+
+@cache
+def known_metrics() -> Mapping[str, Metric]:
+    """Returns all metrics that the server has, by their names."""
+    found: dict[str, Metric] = {}
+    buckets: dict[str, tuple[float, ...]] = {}
+    lines = iter(_lines("declarations.txt"))
+    for line in lines:
+        if line.startswith(_BUCKETS):
+            _, name, *bounds = line.split()
+            buckets[name] = _bounds(bounds)
+        else:
+            metric = _parsed(line, next(lines).strip(), buckets)
+            found[metric.name] = metric
+    return MappingProxyType(found)
+
+
+@cache
+def not_served() -> Mapping[str, tuple[Metric, ...]]:
+    """Returns the metrics of kube-apiserver that the server does not have, by the reason."""
+    groups: dict[str, list[Metric]] = {}
+    reason = ""
+    for line in _lines("not_served.txt"):
+        if line.startswith(_REASON):
+            reason = line.removeprefix(_REASON)
+        else:
+            groups.setdefault(reason, []).append(_parsed(line))
+    return MappingProxyType({reason: tuple(group) for reason, group in groups.items()})
+
+
+def _lines(name: str) -> list[str]:
+    text = pkgutil.get_data(__package__, name)
+    assert text is not None
+    return [line for line in text.decode().splitlines() if line and not line.startswith("#")]
+
+
+def _parsed(line: str, text: str = "", buckets: Mapping[str, tuple[float, ...]] | None = None) -> Metric:
+    name, kind, stability, labels, *more = line.split()
+    options = dict(each.split("=") for each in more)
+    deprecated = options.get("deprecated")
+    return Metric(
+        name,
+        kind,
+        Stability.NONE if stability == _NONE else Stability(stability),
+        () if labels == _NONE else tuple(labels.split(",")),
+        text,
+        buckets[options["buckets"]] if buckets and "buckets" in options else (),
+        None if deprecated is None else int(deprecated.removeprefix("1.")),
+    )
+
+
+def _bounds(words: Sequence[str]) -> tuple[float, ...]:
+    """Returns upper bounds that are given themselves, or by a rule, their first, and their number."""
+    if words[0] not in ("exponential", "linear"):
+        return tuple(map(float, words))
+    first, step = float(words[1]), float(words[2])
+    steps = range(int(words[3]))
+    return tuple(first * step**i if words[0] == "exponential" else first + step * i for i in steps)
