@@ -20,7 +20,6 @@ from apiserver.custom_resources.serving.version_codec import (
     CustomResourceCodec,
     DefinitionReader,
     DefinitionVersions,
-    VersionChanges,
     ViewCache,
 )
 from apiserver.custom_resources.serving.version_schema import (
@@ -95,16 +94,12 @@ class CustomResourceFactory:
         versions = DefinitionVersions(
             group_resource=group_resource,
             kind=spec["names"]["kind"],
-            schemas={
-                name: VersionChanges(schema.prune, schema.prune_and_default, schema.prune_unknown)
-                for name, schema in schemas.items()
-            },
+            schemas=schemas,
             storage_version=definitions.storage_version(spec),
             webhook=self.webhook(name, conversion.get("webhook") or {}) if converts else None,
             view_cache=self.view_cache,
             offload=self.offload,
             guards=CreationGuards(group_resource, stored.key, self.definitions),
-            default_bytes=lambda name: schemas[name].custom.default_bytes,
         )
         is_large = len(stored.tail) > LARGE_DEFINITION_BYTES
 
@@ -143,7 +138,7 @@ def _served_resource(
         resource=versions.group_resource.resource,
         kind=versions.kind,
         is_namespaced=spec["scope"] == "Namespaced",
-        schema=lambda: schema.structural,
+        schema=schema.structural,
         list_kind=names.get("listKind") or "",
         singular=names.get("singular") or "",
         short_names=tuple(names.get("shortNames") or ()),
@@ -157,7 +152,7 @@ def _served_resource(
         version_codec=CustomResourceCodec(versions, version["name"]),
         is_custom=True,
         deprecation=Deprecation("", text=warning) if warning else None,
-        compile_check=lambda: schema.check,
+        compile_check=schema.check,
         preparations=tuple(preparations),
         openapi=partial(openapi_schema, schema, group_version, versions.kind),
     )
@@ -172,9 +167,7 @@ def _subresources(
     described = version.get("subresources") or {}
     paths = _scale_paths(described["scale"]) if described.get("scale") is not None else None
     has_status = described.get("status") is not None
-    strategies = CustomResourceStrategies(
-        lambda: schema.custom, lambda: schema.rules, has_status=has_status, scale=paths
-    )
+    strategies = CustomResourceStrategies(schema, has_status=has_status, scale=paths)
     subresources = {}
     if paths is not None:
         subresources["scale"] = scale(_scale_fields(paths))

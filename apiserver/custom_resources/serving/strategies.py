@@ -7,12 +7,12 @@ Sources: k8s.io/apiextensions-apiserver, pkg/registry/customresource/{strategy,s
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-from apiserver.custom_resources.rules.validator import RuleValidator, blocking_error
-from apiserver.custom_resources.schemas.custom_schema import CustomSchema
+from apiserver.custom_resources.rules.validator import blocking_error
 from apiserver.custom_resources.schemas.numbers import as_go
+from apiserver.custom_resources.serving.version_schema import VersionSchema
 from apiserver.field_errors import FieldError, invalid
 from apiserver.golang.formatting import go_text, go_type
 from apiserver.golang.quoting import go_quote
@@ -62,21 +62,10 @@ class ScalePaths(NamedTuple):
 
 
 class CustomResourceStrategies:
-    """The strategies of one version of a definition: of the resource, and of its status subresource.
+    """The strategies of one version of a definition: of the resource, and of its status subresource."""
 
-    schema, rules: get the schema, and its validation rules if it has any; called when first needed.
-    """
-
-    def __init__(
-        self,
-        schema: Callable[[], CustomSchema],
-        rules: Callable[[], RuleValidator | None],
-        *,
-        has_status: bool,
-        scale: ScalePaths | None,
-    ) -> None:
+    def __init__(self, schema: VersionSchema, *, has_status: bool, scale: ScalePaths | None) -> None:
         self._schema = schema
-        self._rules = rules
         self._has_status = has_status
         self._scale = scale
 
@@ -99,7 +88,7 @@ class CustomResourceStrategies:
             allows_unconditional_update=False,
             allows_unqualified_finalizers=True,
             is_costly=is_costly,
-            default_bytes=lambda: self._schema().default_bytes,
+            default_bytes=self._schema.default_bytes,
         )
 
     def of_status(self) -> UpdateStrategy:
@@ -112,35 +101,35 @@ class CustomResourceStrategies:
         )
 
     def _compares_old(self) -> bool:
-        rules = self._rules()
+        rules = self._schema.rules
         return rules is not None and rules.compares_old
 
     def _validate_create(self, document: Document) -> list[FieldError]:
-        errors = self._schema().validate_values(document) + self._validate_scale(document)
+        errors = self._schema.custom.validate_values(document) + self._validate_scale(document)
         return errors + self._validate_structure(document, None)
 
     def _validate_update(self, new: Document, old: Document) -> list[FieldError]:
-        errors = self._schema().validate_values(new, old) + self._validate_scale(new)
+        errors = self._schema.custom.validate_values(new, old) + self._validate_scale(new)
         return errors + self._validate_structure(new, old)
 
     def _validate_status(self, new: Document, old: Document) -> list[FieldError]:
         errors = []
         if "status" in new:
-            errors = self._schema().validate_status(new["status"], old.get("status"))
+            errors = self._schema.custom.validate_status(new["status"], old.get("status"))
         if self._scale is not None:
             errors += self._scale.validate_status(new)
         return errors + self._validate_structure(new, old)
 
     def _validate_structure(self, new: Document, old: Document | None) -> list[FieldError]:
         """Validates embedded resources, and lists that are sets or maps."""
-        schema = self._schema()
+        schema = self._schema.custom
         return schema.validate_embedded(new) + schema.validate_lists(new, old)
 
     def _evaluate(
         self, new: Document, old: Document | None, errors: Sequence[FieldError], is_bounded: bool
     ) -> Findings:
         """See `registry.strategy.ExpressionRules`."""
-        rules = self._rules()
+        rules = self._schema.rules
         if rules is None:
             return Findings(errors)
         if (error := blocking_error(errors)) is not None:

@@ -46,16 +46,22 @@ _Out = TypeVar("_Out")
 Change: TypeAlias = Callable[[Document], bool]
 
 
-class VersionChanges(NamedTuple):
-    """What the schema of one version does to documents that are read or stored.
+class VersionChanges(Protocol):
+    """What the schema of one version does to documents that are read or stored: a `VersionSchema`.
 
     prune: removes fields that it does not know, and null where it does not allow that. complete: also sets
         defaults. prune_unknown: keeps null.
     """
 
-    prune: Change
-    complete: Change
-    prune_unknown: Change
+    def prune(self, document: Document, /) -> bool: ...
+
+    def complete(self, document: Document, /) -> bool: ...
+
+    def prune_unknown(self, document: Document, /) -> bool: ...
+
+    def default_bytes(self) -> int:
+        """See `registry.strategy.Strategy`."""
+        ...
 
 
 class ViewCache(Protocol):
@@ -113,10 +119,6 @@ class CreationGuards(NamedTuple):
         return Condition(seen.key, seen.revision)
 
 
-def _no_defaults(version: str) -> int:
-    return 0
-
-
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class DefinitionVersions:
     """All versions of one definition, as long as its spec stays as it is.
@@ -125,7 +127,6 @@ class DefinitionVersions:
     storage_version: the name of the version that is stored now.
     webhook: converts; without it versions differ in their name alone.
     offload: decides where large objects are pruned, defaulted and converted.
-    default_bytes: (version): see `registry.strategy.Strategy`.
     api_versions: by version, as `example.com/v1`. heads: what encoded objects of each version begin with.
     """
 
@@ -137,7 +138,6 @@ class DefinitionVersions:
     view_cache: ViewCache
     offload: Offload
     guards: CreationGuards
-    default_bytes: Callable[[str], int] = _no_defaults
     api_versions: Mapping[str, str] = field(init=False)
     heads: Mapping[str, bytes] = field(init=False)
     _by_head: Mapping[bytes, str] = field(init=False)
@@ -214,7 +214,7 @@ class CustomResourceCodec:
         size, version = size_class(len(stored.tail)), self._versions.version_of(stored.head)
         if size is not SizeClass.SMALL or version is None:
             return size
-        default_bytes = self._versions.default_bytes(version)
+        default_bytes = self._versions.schemas[version].default_bytes()
         return size_class_of_defaults(stored.tail, default_bytes) if default_bytes else size
 
     def _needs_webhook(self, stored: StoredObject) -> bool:

@@ -1,6 +1,6 @@
 """The schema of one version of a definition, read and compiled when it is first needed.
 
-`schemas` compiles it to checks; `strategies` calls these, and those of rules in CEL, for each write.
+It is all that strategies and codecs ask of a schema: `schemas` and `rules` compile it to checks.
 """
 
 from __future__ import annotations
@@ -155,13 +155,15 @@ class VersionSchema:
             version["schema"], vendor=self.brand.vendor, meta=self._meta(), keeps_unknown=keeps_unknown
         )
 
-    @property
     def structural(self) -> Schema:
         return self.custom.schema
 
-    @property
     def check(self) -> SchemaCheck:
         return self.custom.pruner
+
+    def default_bytes(self) -> int:
+        """See `registry.strategy.Strategy`."""
+        return self.custom.default_bytes
 
     def prune(self, document: Document) -> bool:
         """Prune a converted document. Returns whether it has changed."""
@@ -171,7 +173,7 @@ class VersionSchema:
         """Prune a converted document, but keep each null. Returns whether it has changed."""
         return self.custom.prune(document, keeps_null=True)
 
-    def prune_and_default(self, document: Document) -> bool:
+    def complete(self, document: Document) -> bool:
         """Prune a stored document and give it its defaults. Returns whether it has changed."""
         return self.custom.prune_and_default(document)
 

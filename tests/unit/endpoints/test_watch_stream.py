@@ -18,7 +18,6 @@ from apiserver.custom_resources.serving.version_codec import (
     CustomResourceCodec,
     DefinitionReader,
     DefinitionVersions,
-    VersionChanges,
 )
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.connection import Server
@@ -38,6 +37,7 @@ from apiserver.vocabulary import Document, GroupResource, GroupVersion
 from storage.watch_cache import KeyVersion, Watcher
 from storage.watch_cache.events import CacheEvent, Delivery
 from tests.support.eventually import WITHIN_S
+from tests.unit.custom_resources.serving.version_schemas import FakeSchema
 from tests.unit.endpoints.connections import connected
 
 PATH: Final = "/apis/example.com/v2/widgets"
@@ -64,7 +64,7 @@ def _resource() -> ServedResource:
     versions = DefinitionVersions(
         group_resource=group_resource,
         kind="Widget",
-        schemas=dict.fromkeys(("v1", "v2"), VersionChanges(_unchanged, _unchanged, _unchanged)),
+        schemas=dict.fromkeys(("v1", "v2"), FakeSchema(_unchanged, _unchanged, _unchanged)),
         storage_version="v1",
         webhook=_Webhook(),
         view_cache=FormCaches().objects,

@@ -6,13 +6,11 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.custom_resources.schemas.custom_schema import CustomSchema
 from apiserver.custom_resources.serving.strategies import CustomResourceStrategies, ScalePaths
-from apiserver.schema.builtin import BuiltinSchemas
+from tests.unit.custom_resources.serving.version_schemas import version_schema
 
-META: Final = BuiltinSchemas((1, 34)).get("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
 ANYTHING: Final = {"x-kubernetes-preserve-unknown-fields": True}
-SCHEMA: Final = {"type": "object", "properties": {"spec": ANYTHING, "status": ANYTHING}}
+SCHEMA: Final[dict[str, Any]] = {"type": "object", "properties": {"spec": ANYTHING, "status": ANYTHING}}
 REPLICAS: Final = ".spec.pods.count"
 STATUS_REPLICAS: Final = ".status.pods.count"
 SELECTOR: Final = ".status.selector"
@@ -21,9 +19,8 @@ Documented = dict[str, Any]
 
 
 def strategies() -> CustomResourceStrategies:
-    custom = CustomSchema(SCHEMA, vendor="kubernetes", meta=META)
     paths = ScalePaths(*(tuple(path[1:].split(".")) for path in (REPLICAS, STATUS_REPLICAS, SELECTOR)))
-    return CustomResourceStrategies(lambda: custom, lambda: None, has_status=True, scale=paths)
+    return CustomResourceStrategies(version_schema(SCHEMA), has_status=True, scale=paths)
 
 
 def document(fields: Documented) -> Documented:

@@ -10,27 +10,21 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.custom_resources.rules.validator import RuleValidator
-from apiserver.custom_resources.schemas.custom_schema import CustomSchema
 from apiserver.custom_resources.serving.strategies import CustomResourceStrategies
 from apiserver.registry.findings import TakesLong
 from apiserver.registry.offload import Offload
 from apiserver.registry.size_class import SizeClass
 from apiserver.registry.strategy import Strategy
-from apiserver.schema.builtin import BuiltinSchemas
 from tests.unit.custom_resources.rules.schemas import INT, Schema, array_of, object_of, ruled
+from tests.unit.custom_resources.serving.version_schemas import version_schema
 
-META: Final = BuiltinSchemas((1, 34)).get("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta")
 CHEAP: Final = ruled(array_of(INT), "self.all(x, x > 0)")
 EXPENSIVE: Final = array_of(ruled(array_of(INT), "self.all(x, self.all(y, x <= y || y <= x))"))
 
 
 def strategy(spec: Schema) -> Strategy:
-    schema = object_of(spec=spec)
-    custom = CustomSchema(schema, vendor="kubernetes", meta=META)
-    rules = RuleValidator(schema, vendor="kubernetes")
-    strategies = CustomResourceStrategies(lambda: custom, lambda: rules, has_status=False, scale=None)
-    return strategies.of_resource(is_costly=False)
+    schema = version_schema(object_of(spec=spec))
+    return CustomResourceStrategies(schema, has_status=False, scale=None).of_resource(is_costly=False)
 
 
 def document(spec: Any) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from apiserver.custom_resources.serving.version_codec import (
     CreationGuards,
     CustomResourceCodec,
     DefinitionVersions,
-    VersionChanges,
 )
 from apiserver.errors import Forbidden, NoSuchEndpoint
 from apiserver.registry.offload import Offload
@@ -25,13 +24,14 @@ from apiserver.schema.compile import TypeMismatch
 from apiserver.vocabulary import Document, GroupResource
 from storage.interface import Stored
 from storage.watch_cache import KeyVersion
+from tests.unit.custom_resources.serving.version_schemas import FakeSchema
 
 GROUP: Final = "example.com"
 WIDGETS: Final = GroupResource(GROUP, "widgets")
 KEY: Final = "/registry/example.com/widgets/default/a"
 
 
-def _schema(fields: set[str], defaults: dict[str, Any]) -> VersionChanges:
+def _schema(fields: set[str], defaults: dict[str, Any]) -> FakeSchema:
     """Returns what prunes and defaults documents that have these fields in their spec."""
 
     def prune(document: Document) -> bool:
@@ -47,7 +47,7 @@ def _schema(fields: set[str], defaults: dict[str, Any]) -> VersionChanges:
         spec.update({name: defaults[name] for name in absent})
         return is_pruned or bool(absent)
 
-    return VersionChanges(prune, complete, prune)
+    return FakeSchema(prune, complete, prune)
 
 
 class _ViewCache:
@@ -104,7 +104,7 @@ def _versions(
         group_resource=WIDGETS,
         kind="Widget",
         schemas={
-            "v1": VersionChanges(v1, v1, v1) if v1 else _schema({"a", "both"}, {}),
+            "v1": FakeSchema(v1, v1, v1) if v1 else _schema({"a", "both"}, {}),
             "v2": _schema({"b", "both"}, {"b": "late"}),
         },
         storage_version=stored,
