@@ -52,9 +52,9 @@ class WriteContext(NamedTuple):
 # old). `old`: None for a create. Returns the errors that count.
 DeclaredChecks = Callable[[Sequence[FieldError], Document, Document | None], Sequence[FieldError]]
 
-# Evaluates rules that are CEL expressions: (new, old, errors found so far, is_bounded). Some errors prevent
-# it. Returns these errors and its own. Bounded, it raises TakesLong after a few milliseconds. `old`: None
-# for a create.
+# Evaluates rules of which some are CEL expressions: (new, old, errors found so far, is_bounded). Some errors
+# prevent it. Returns these errors and its own. Bounded, it raises TakesLong after a few milliseconds. `old`:
+# None for a create.
 ExpressionRules = Callable[[Document, Document | None, Sequence[FieldError], bool], Findings]
 
 
@@ -65,7 +65,7 @@ class UpdateStrategy(NamedTuple):
     stamp: (context, new, old): writes in by whom, or when, the change is made.
     validate: (new, old): what is wrong with the change, beyond what is wrong with `new` itself.
     validate_write: (context, new, old): likewise, where it matters who makes the change, or when.
-    expressions: the rules of the type's schema that are expressions.
+    expressions: rules of which some are expressions; those of custom resources are all among them.
     compares_old: whether they compare new values with old ones (transition rules): they may refuse also what
         does not change.
     checks_object: whether the object as a whole is checked, too (`Strategy.validate`), and warned about. A
@@ -104,7 +104,7 @@ class Strategy(NamedTuple):
         breaking if it broke them before. Subresources with an UpdateStrategy of their own leave it out.
     validate_create: what is wrong with a new object only.
     validate_size: which rules of `validate` a document breaks that is too large to be stored anyway.
-    expressions: the rules of the type's schema that are expressions, for a new object.
+    expressions: as in `UpdateStrategy`, for a new object.
     declared: the rules of the type that are declared, if it has any: see `registry.declarative_validation`.
     warn: (new, old, None for a new object): what the client should know, though it is allowed.
     has_generation: metadata.generation counts changes of everything but `generation_ignores`.

@@ -73,15 +73,12 @@ class CustomResourceStrategies:
         """is_costly: the schema is so large that validation never runs in the event loop."""
         return Strategy(
             prepare_create=drop_status if self._has_status else _no_change,
-            validate_create=self._validate_create,
-            expressions=self._evaluate,
+            expressions=self._validate,
             update=UpdateStrategy(
                 prepare=keep_status if self._has_status else _no_change,
-                validate=self._validate_update,
-                expressions=self._evaluate,
+                expressions=self._validate,
                 compares_old=self._compares_old,
             ),
-            warn=self._warn,
             has_generation=True,
             # A status that is an ordinary field counts like any other.
             generation_ignores=frozenset({"metadata", "status"} if self._has_status else {"metadata"}),
@@ -95,8 +92,7 @@ class CustomResourceStrategies:
         return UpdateStrategy(
             prepare=_keep_all_but_status,
             writes=STATUS_ALONE,
-            validate=self._validate_status,
-            expressions=self._evaluate,
+            expressions=self._validate_status,
             compares_old=self._compares_old,
         )
 
@@ -104,53 +100,53 @@ class CustomResourceStrategies:
         rules = self._schema.rules
         return rules is not None and rules.compares_old
 
-    def _validate_create(self, document: Document) -> list[FieldError]:
-        errors = self._schema.custom.validate_values(document) + self._validate_scale(document)
-        return errors + self._validate_structure(document, None)
-
-    def _validate_update(self, new: Document, old: Document) -> list[FieldError]:
-        errors = self._schema.custom.validate_values(new, old) + self._validate_scale(new)
-        return errors + self._validate_structure(new, old)
-
-    def _validate_status(self, new: Document, old: Document) -> list[FieldError]:
-        errors = []
-        if "status" in new:
-            errors = self._schema.custom.validate_status(new["status"], old.get("status"))
-        if self._scale is not None:
-            errors += self._scale.validate_status(new)
-        return errors + self._validate_structure(new, old)
-
-    def _validate_structure(self, new: Document, old: Document | None) -> list[FieldError]:
-        """Validates embedded resources, and lists that are sets or maps."""
-        schema = self._schema.custom
-        return schema.validate_embedded(new) + schema.validate_lists(new, old)
-
-    def _evaluate(
+    def _validate(
         self, new: Document, old: Document | None, errors: Sequence[FieldError], is_bounded: bool
     ) -> Findings:
-        """See `registry.strategy.ExpressionRules`."""
-        rules = self._schema.rules
+        """Returns what is wrong with an object. See `registry.strategy.ExpressionRules`."""
+        found = [*errors, *self._schema.custom.validate_values(new, old)]
+        if self._scale is not None:
+            found += self._scale.validate_spec(new)
+            found += self._scale.validate_status(new)
+        return self._with_rules(new, old, found, is_bounded)
+
+    def _validate_status(
+        self, new: Document, old: Document | None, errors: Sequence[FieldError], is_bounded: bool
+    ) -> Findings:
+        """Returns what is wrong with an update of the status."""
+        found = [*errors]
+        if "status" in new:
+            before = old.get("status") if old is not None else None
+            found += self._schema.custom.validate_status(new["status"], before)
+        if self._scale is not None:
+            found += self._scale.validate_status(new)
+        return self._with_rules(new, old, found, is_bounded)
+
+    def _with_rules(
+        self, new: Document, old: Document | None, errors: list[FieldError], is_bounded: bool
+    ) -> Findings:
+        """Validates embedded resources, and lists that are sets or maps, and then evaluates the rules."""
+        schema = self._schema.custom
+        errors += schema.validate_embedded(new)
+        errors += schema.validate_lists(new, old)
+        rules, warnings = self._schema.rules, _finalizer_warnings(new, old)
         if rules is None:
-            return Findings(errors)
+            return Findings(errors, warnings)
         if (error := blocking_error(errors)) is not None:
             return Findings([*errors, error])
         found = rules.validate(new, old, is_bounded=is_bounded)
-        return Findings([*errors, *found.errors], found.warnings)
+        return Findings([*errors, *found.errors], [*warnings, *found.warnings])
 
-    def _warn(self, new: Document, old: Document | None) -> list[str]:
-        before = set(object_meta.finalizers(old)) if old is not None else set()
-        added = sorted(set(object_meta.finalizers(new)) - before)
-        return [
-            f"metadata.finalizers: {go_quote(name)}: prefer a domain-qualified finalizer name including a "
-            "path (/) to avoid accidental conflicts with other finalizer writers"
-            for name in added
-            if object_meta.is_unqualified_finalizer(name)
-        ]
 
-    def _validate_scale(self, document: Document) -> list[FieldError]:
-        if self._scale is None:
-            return []
-        return self._scale.validate_spec(document) + self._scale.validate_status(document)
+def _finalizer_warnings(new: Document, old: Document | None) -> list[str]:
+    before = set(object_meta.finalizers(old)) if old is not None else set()
+    added = sorted(set(object_meta.finalizers(new)) - before)
+    return [
+        f"metadata.finalizers: {go_quote(name)}: prefer a domain-qualified finalizer name including a "
+        "path (/) to avoid accidental conflicts with other finalizer writers"
+        for name in added
+        if object_meta.is_unqualified_finalizer(name)
+    ]
 
 
 def _no_change(*_: Document) -> None:

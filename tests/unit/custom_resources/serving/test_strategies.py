@@ -93,7 +93,7 @@ def test_refused_updates_leave_nothing_in_memory() -> None:
     def refuse() -> None:
         new = document({"stale": 0, "fresh": 2})
         assert update.expressions is not None
-        findings = update.expressions(new, old, update.validate(new, old), True)
+        findings = update.expressions(new, old, (), True)
         assert not findings.errors
         assert len(findings.warnings) == 1
 
