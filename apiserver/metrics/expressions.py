@@ -7,9 +7,9 @@ own. Source: k8s.io/apiserver, pkg/cel/metrics; k8s.io/apiextensions-apiserver, 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from threading import Lock
-from typing import Final, TypeVar
+from typing import Final
 
 from apiserver.metrics.histograms import Histogram
 from apiserver.metrics.series import Family, histogram_family
@@ -17,29 +17,26 @@ from apiserver.metrics.series import Family, histogram_family
 # prometheus-client's of Go, as kube-apiserver names none. Seconds.
 _BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 
-_T = TypeVar("_T")
-
 
 class ExpressionMetrics:
-    """An `ExpressionTimer`. What raises is not counted: it has given up, and is done again in a thread."""
+    """An `ExpressionTimer`: what has given up, to be done again in a thread, is not counted."""
+
+    now = staticmethod(time.perf_counter)
 
     def __init__(self) -> None:
         self._compilations, self._evaluations = Histogram(_BUCKETS), Histogram(_BUCKETS)
         self._lock = Lock()  # Large schemas are compiled, and large objects validated, beside the event loop.
 
-    def compiled(self, compile_rules: Callable[[], _T]) -> _T:
-        return self._timed(compile_rules, self._compilations)
+    def compiled(self, since: float) -> None:
+        self._observe(self._compilations, since)
 
-    def evaluated(self, evaluate: Callable[[], _T]) -> _T:
-        return self._timed(evaluate, self._evaluations)
+    def evaluated(self, since: float) -> None:
+        self._observe(self._evaluations, since)
 
-    def _timed(self, call: Callable[[], _T], durations: Histogram) -> _T:
-        began = time.perf_counter()
-        result = call()
-        seconds = time.perf_counter() - began
+    def _observe(self, durations: Histogram, since: float) -> None:
+        seconds = time.perf_counter() - since
         with self._lock:
             durations.observe(seconds)
-        return result
 
     def families(self) -> Iterable[Family]:
         yield histogram_family(

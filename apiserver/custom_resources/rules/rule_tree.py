@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, Protocol
 
 from apiserver.cel.compiler import Program
 from apiserver.cel.references import merged
@@ -29,8 +28,6 @@ from apiserver.schema.extensions import Extensions
 _CHARACTER_WORK: Final = 60
 _SCHEMA_WORK: Final = 50
 _SCHEMAS_COUNTED: Final = 10_000
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,24 +58,29 @@ class CompiledRules(NamedTuple):
 
 
 class ExpressionTimer(Protocol):
-    """Calls what compiles or evaluates rules, measures how long it takes, and returns its result.
+    """Measures how long rules are compiled and evaluated. May be called from several threads.
 
-    May be called from several threads.
+    since: what `now` returned before.
     """
 
-    def compiled(self, compile_rules: Callable[[], _T], /) -> _T: ...
+    def now(self) -> float: ...
 
-    def evaluated(self, evaluate: Callable[[], _T], /) -> _T: ...
+    def compiled(self, since: float, /) -> None: ...
+
+    def evaluated(self, since: float, /) -> None: ...
 
 
 class Untimed:
     """An `ExpressionTimer` that measures nothing."""
 
-    def compiled(self, compile_rules: Callable[[], _T], /) -> _T:
-        return compile_rules()
+    def now(self) -> float:
+        return 0.0
 
-    def evaluated(self, evaluate: Callable[[], _T], /) -> _T:
-        return evaluate()
+    def compiled(self, since: float, /) -> None:
+        pass
+
+    def evaluated(self, since: float, /) -> None:
+        pass
 
 
 UNTIMED: Final = Untimed()
@@ -162,7 +164,9 @@ class RuleNode:
     @property
     def compiled(self) -> CompiledRules:
         if self._compiled_rules is None:
-            self._compiled_rules = self._timer.compiled(self._compile)
+            began = self._timer.now()
+            self._compiled_rules = self._compile()
+            self._timer.compiled(began)
         return self._compiled_rules
 
     def _compile(self) -> CompiledRules:
