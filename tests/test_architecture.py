@@ -15,6 +15,7 @@ import pytest
 from tests.support.api import Api
 from tests.support.eventually import until
 from tests.support.server_process import ServerProcess
+from tests.support.webhook_server import Reply, Review, WebhookServer
 
 ARCHITECTURE: Final = (Path(__file__).parent.parent / "docs" / "architecture.md").read_text()
 APPLY: Final = "application/apply-patch+yaml"
@@ -44,6 +45,20 @@ DEFINITION: Final = {
         ],
     },
 }
+
+
+REGISTRATION: Final = "/apis/admissionregistration.k8s.io/v1"
+CONFIG_MAP_RULES: Final = [
+    {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
+]
+
+
+class Allowing(WebhookServer):
+    """An admission webhook that allows everything."""
+
+    async def answer(self, path: str, review: Review) -> Reply:
+        response = {"uid": review["request"]["uid"], "allowed": True}
+        return {"apiVersion": review["apiVersion"], "kind": "AdmissionReview", "response": response}
 
 
 def config_map(name: str, **data: str) -> dict[str, object]:
@@ -78,9 +93,12 @@ class TracedServer:
 
 @pytest.fixture(scope="module")
 def traced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TracedServer]:
-    directory = tmp_path_factory.mktemp("traced") / "data"
+    directory = tmp_path_factory.mktemp("traced")
+    policy = directory / "audit.yaml"
+    policy.write_text("{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: Request}]}")
+    flags = (f"--audit-policy-file={policy}", f"--audit-log-path={directory / 'audit.log'}")
     with (
-        ServerProcess(directory, module="tests.support.traced_server") as process,
+        ServerProcess(directory / "data", *flags, module="tests.support.traced_server") as process,
         closing(Api(process)) as api,
     ):
         yield TracedServer(process, api)
@@ -115,6 +133,39 @@ def test_how_apply_differs(traced: TracedServer) -> None:
     traced.visited()
     traced.api.patch(path, config_map("applied", k="2"), APPLY).ok()
     assert set(hops("How apply differs")) - traced.visited() == set()
+
+
+def test_how_a_create_that_others_judge_differs(traced: TracedServer, tmp_path: Path) -> None:
+    api = traced.api
+    path = "/api/v1/namespaces/judged/configmaps"
+    api.post("/api/v1/namespaces", {"metadata": {"name": "judged"}}).ok()
+    quota = {"metadata": {"name": "a"}, "spec": {"hard": {"configmaps": "10"}}}
+    api.post("/api/v1/namespaces/judged/resourcequotas", quota).ok()
+    selector = {"matchLabels": {"kubernetes.io/metadata.name": "judged"}}
+    matched = {"namespaceSelector": selector, "resourceRules": CONFIG_MAP_RULES}
+    validations = [{"expression": "object.metadata.name != 'refused'"}]
+    policy = {
+        "metadata": {"name": "a"},
+        "spec": {"matchConstraints": matched, "validations": validations},
+    }
+    binding = {"metadata": {"name": "a"}, "spec": {"policyName": "a", "validationActions": ["Deny"]}}
+    with Allowing(tmp_path) as webhook:
+        hook = {
+            "name": "a.example.com",
+            "clientConfig": {"url": f"https://127.0.0.1:{webhook.port}/", "caBundle": webhook.ca_bundle},
+            "rules": CONFIG_MAP_RULES,
+            "namespaceSelector": selector,
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+        }
+        webhooks = {"metadata": {"name": "a"}, "webhooks": [hook]}
+        api.post(f"{REGISTRATION}/validatingwebhookconfigurations", webhooks).ok()
+        api.post(f"{REGISTRATION}/validatingadmissionpolicies", policy).ok()
+        api.post(f"{REGISTRATION}/validatingadmissionpolicybindings", binding).ok()
+        until(lambda: api.post(f"{path}?dryRun=All", config_map("refused")).status, lambda it: it == 422)
+        traced.visited()
+        api.post(path, config_map("a")).ok()
+        assert set(hops("How a create that others judge differs")) - traced.visited() == set()
 
 
 def test_the_way_of_a_watch_event(traced: TracedServer) -> None:
