@@ -18,8 +18,7 @@ from typing import Final
 from aiohttp import StreamReader
 
 from apiserver.endpoints.connection import BODY_BYTES_MAX
-from apiserver.endpoints.request_slots import holder_of
-from apiserver.endpoints.shared_pool import SharedPool
+from apiserver.endpoints.shared_pool import SharedPool, holder_of
 from apiserver.errors import TooManyRequests
 from apiserver.vocabulary import MASTERS, UserInfo
 

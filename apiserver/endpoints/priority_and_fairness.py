@@ -17,9 +17,9 @@ from typing import Final
 
 from apiserver.endpoints.api_call import ApiCall, Handler, Middleware
 from apiserver.endpoints.request_info import READ_VERBS, RequestInfo, selected_name, selected_value
-from apiserver.endpoints.request_slots import RequestSlot, Slot, SlotLimit, holder_of
+from apiserver.endpoints.request_slots import RequestSlot, Slot, SlotLimit
 from apiserver.endpoints.responses import TEXT, send_text
-from apiserver.endpoints.shared_pool import SharedPool
+from apiserver.endpoints.shared_pool import SharedPool, holder_of
 from apiserver.errors import TooManyRequests
 from apiserver.flowcontrol import dumps
 from apiserver.flowcontrol.flow_control import ADJUST_EVERY_S, Flow, FlowControl

@@ -16,7 +16,7 @@ from collections.abc import Awaitable
 from typing import Final, Protocol
 
 from apiserver.endpoints.request_info import RequestInfo
-from apiserver.endpoints.shared_pool import SharedPool
+from apiserver.endpoints.shared_pool import SharedPool, holder_of
 from apiserver.errors import TooManyRequests
 from apiserver.metrics.requests import Count, InFlight
 from apiserver.vocabulary import MASTERS, UserInfo
@@ -31,17 +31,7 @@ _LEASE_USERS: Final = frozenset({"system:kube-controller-manager", "system:kube-
 # A scrape takes a while, and few ask for one.
 SCRAPES_MAX: Final = 8
 _PROBES: Final = frozenset({"livez", "readyz", "healthz", "version"})
-_SERVICE_ACCOUNT: Final = "system:serviceaccount:"
 _LEASE_GROUPS: Final = frozenset({"system:serviceaccounts:kube-system", "system:nodes"})
-
-
-def holder_of(user: UserInfo) -> str:
-    """Returns under which name a user shares with others.
-
-    The service accounts of a namespace share one: who may create one there may create any number.
-    """
-    name = user.name
-    return name.rpartition(":")[0] if name.startswith(_SERVICE_ACCOUNT) else name
 
 
 class SlotLimit:

@@ -9,11 +9,23 @@ from __future__ import annotations
 
 from typing import Final
 
+from apiserver.vocabulary import UserInfo
+
 # A user may hold so many times what is free. Alone it gets 4/5 of the pool; of n who want all that they can
 # get each gets 4/(1 + 4n), and 1/(1 + 4n) stays free for who comes next: of 200 slots 40, 22, 15. With a
 # larger share for one user alone little would be left to the others at once; with a smaller one most of the
 # pool would lie idle.
 ALPHA: Final = 4
+_SERVICE_ACCOUNT: Final = "system:serviceaccount:"
+
+
+def holder_of(user: UserInfo) -> str:
+    """Returns under which name a user shares with others.
+
+    The service accounts of a namespace share one: who may create one there may create any number.
+    """
+    name = user.name
+    return name.rpartition(":")[0] if name.startswith(_SERVICE_ACCOUNT) else name
 
 
 class SharedPool:

@@ -16,9 +16,8 @@ from weakref import WeakSet
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.cors import AllowedOrigins
 from apiserver.endpoints.representation import SLICE_BYTES, Encoder
-from apiserver.endpoints.request_slots import holder_of
 from apiserver.endpoints.responses import Stream
-from apiserver.endpoints.shared_pool import SharedPool
+from apiserver.endpoints.shared_pool import SharedPool, holder_of
 from apiserver.endpoints.websocket import asks_for_websocket, open_websocket
 from apiserver.errors import ApiError, InternalError, TooManyRequests
 from apiserver.metrics.requests import RequestMetrics

@@ -40,9 +40,8 @@ from apiserver.errors import BadRequest, Invalid, Unauthorized
 from apiserver.field_errors import Errors
 from apiserver.handlers.virtual_kinds import VirtualKinds, virtual_object
 from apiserver.meta import timestamps
-from apiserver.registry.findings import TakesLong
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.size_class import SizeClass, size_class_of_document
+from apiserver.registry.size_class import SizeClass, TakesLong, size_class_of_document
 from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import Document, GroupKind, UserInfo
 

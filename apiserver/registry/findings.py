@@ -1,4 +1,4 @@
-"""What a validation finds, and how it says that it would take too long to find it here. Pure."""
+"""What a validation finds. Pure."""
 
 from __future__ import annotations
 
@@ -13,10 +13,3 @@ class Findings(NamedTuple):
 
     errors: Sequence[FieldError]
     warnings: Sequence[str] = ()
-
-
-class TakesLong(Exception):
-    """Raised by bounded work, which other requests wait for, when there is more of it than they should.
-
-    It has changed nothing, and is done again where nobody waits for it. See `offload.Offload.run_bounded`.
-    """

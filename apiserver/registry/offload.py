@@ -26,12 +26,10 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from time import perf_counter
-from typing import Final, ParamSpec, TypeVar
+from typing import Final, ParamSpec, Protocol, TypeVar
 
 from apiserver.errors import TooManyRequests
-from apiserver.registry.findings import TakesLong
-from apiserver.registry.size_class import LARGE_BYTES, SizeClass, size_class
-from apiserver.registry.stored_object import StoredObject
+from apiserver.registry.size_class import LARGE_BYTES, SizeClass, TakesLong, size_class
 from apiserver.registry.switch_interval import SHORT_SWITCH_INTERVAL, compute_in_thread
 from apiserver.vocabulary import Document
 
@@ -47,6 +45,15 @@ WAITING_MAX: Final[Mapping[SizeClass, int]] = {SizeClass.LARGE: 2048, SizeClass.
 WAITING_OF_USER_MAX: Final[Mapping[SizeClass, int]] = {SizeClass.LARGE: 1024, SizeClass.HUGE: 64}
 # Whose work it is if no user asks for it: the server's own, which is never refused.
 SERVER: Final = ""
+
+
+class EncodedObject(Protocol):
+    """An object as bytes: a `StoredObject`. tail: nearly all of it."""
+
+    @property
+    def tail(self) -> bytes: ...
+
+    def document(self) -> Document: ...
 
 
 class _Queue:
@@ -216,7 +223,7 @@ class Offload:
                 size = SizeClass.HUGE
         return await self.lanes[size].run(self._user, partial(work, False), may_refuse=False)
 
-    async def document(self, found: StoredObject) -> Document:
+    async def document(self, found: EncodedObject) -> Document:
         """Returns an object decoded, as its own `document` does. Raises CorruptObject.
 
         Who needs little of it had better `read` that: what is decoded takes twenty times as much memory.
@@ -225,7 +232,7 @@ class Offload:
             return found.document()
         return await self.run_begun(size_class(len(found.tail)), found.document)
 
-    async def read(self, found: StoredObject, reading: Callable[[Document], _T]) -> _T:
+    async def read(self, found: EncodedObject, reading: Callable[[Document], _T]) -> _T:
         """Returns what `reading` makes of an object, which is decoded for it, and then forgotten.
 
         Raises CorruptObject, and what `reading` raises.
@@ -240,7 +247,7 @@ class Offload:
             lane.close()
 
 
-def _read(found: StoredObject, reading: Callable[[Document], _T]) -> _T:
+def _read(found: EncodedObject, reading: Callable[[Document], _T]) -> _T:
     return reading(found.document())
 
 

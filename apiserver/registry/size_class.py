@@ -26,6 +26,13 @@ class SizeClass(enum.IntEnum):
     HUGE = 2
 
 
+class TakesLong(Exception):
+    """Raised by bounded work on the event loop when there is more of it than other requests should wait for.
+
+    It has changed nothing, and is done again in a thread. See `offload.Offload.run_bounded`.
+    """
+
+
 def size_class(size_bytes: int) -> SizeClass:
     if size_bytes <= LARGE_BYTES:
         return SizeClass.SMALL

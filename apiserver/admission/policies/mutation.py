@@ -34,9 +34,8 @@ from apiserver.cel.json_values import JsonValues, NotJson, TooLarge
 from apiserver.cel.values import CostExceeded, EvaluationError, Message
 from apiserver.patch import json_patch
 from apiserver.registry import write_stages
-from apiserver.registry.findings import TakesLong
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.size_class import LARGE_BYTES, SizeClass
+from apiserver.registry.size_class import LARGE_BYTES, SizeClass, TakesLong
 from apiserver.schema.compile import TypeMismatch
 from apiserver.vocabulary import Document
 

@@ -20,9 +20,8 @@ from apiserver.endpoints.connection import Server
 from apiserver.endpoints.middleware import authorizer_attributes
 from apiserver.endpoints.representation.json_forms import JsonEncoder
 from apiserver.endpoints.request_info import parse_query, parse_target
-from apiserver.endpoints.request_slots import holder_of
 from apiserver.endpoints.responses import sent
-from apiserver.endpoints.shared_pool import SharedPool
+from apiserver.endpoints.shared_pool import SharedPool, holder_of
 from apiserver.endpoints.watch_stream import ASKING_MAX, WatchStream, WatchStreams
 from apiserver.errors import TooManyRequests
 from apiserver.metrics.authorization import AuthorizationMetrics

@@ -23,8 +23,7 @@ from apiserver.authz.attributes import (
 )
 from apiserver.authz.configuration import WebhookSettings
 from apiserver.authz.match_conditions import InvalidCondition
-from apiserver.endpoints.request_slots import holder_of
-from apiserver.endpoints.shared_pool import SharedPool
+from apiserver.endpoints.shared_pool import SharedPool, holder_of
 from apiserver.errors import TooManyRequests
 from apiserver.vocabulary import UserInfo
 from apiserver.webhooks.authorizer import (
