@@ -19,9 +19,8 @@ merge; `cel` evaluates expressions; `wire` has protobuf, YAML and CBOR; `golang`
 standard library that clients can see. Below them stand `vocabulary` (the types that all else is written in),
 `errors` and `field_errors` (what clients are told), `brand` (the domain of the API groups), `deviations`
 (where Kubernetes differs), `releases` (which APIs each release of Kubernetes has), `features` (which feature
-gates), `text_caches` (what is known of single strings, until memory is given back), `printable_text` (texts
-of others for terminals and logs) and `shared_values` (what servers in one process make once). `clock` is the
-time that a server goes by, and `collection_pause` has the garbage collector rest while a server is made.
+gates) and `printable_text` (texts of others for terminals and logs). `load` keeps the event loop and the
+memory from heavy load: threads, turns, budgets. `clock` is the time that a server goes by.
 
 `aggregation` has what other API servers serve, and `reverse_proxy` forwards requests; `audit` and
 `audit_backends` record them, `flowcontrol` has them wait for each other. `controllers` run in the background,

@@ -20,11 +20,11 @@ from apiserver.cli.flags import UsageError
 from apiserver.cli.printing import print_error
 from apiserver.cli.subcommand import run_subcommand
 from apiserver.clock import SYSTEM_CLOCK, Clock
-from apiserver.collection_pause import lasting_imports
+from apiserver.load.collection_pause import lasting_imports
+from apiserver.load.process_memory import Allocator
 from apiserver.releases.emulation import EmulatedRelease
 from apiserver.serving import exit_codes, logs
 from apiserver.serving.event_loops import loop_factory
-from apiserver.serving.process_memory import Allocator
 
 if TYPE_CHECKING:
     from apiserver.workers.worker import SupervisorClient

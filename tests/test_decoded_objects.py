@@ -24,7 +24,7 @@ ON_LOOP: Final = {
     "controllers/storage_version_migrator.py": "cluster administrators write these, and few",
     "custom_resources/serving/conversion_webhooks.py": "a review, which is no stored object",
     "registry/delete_path.py": "an object that has changed while its deletion was completed",
-    "registry/offload.py": "what is small, for all others",
+    "load/offload.py": "what is small, for all others",
 }
 
 

@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 
 from apiserver.admission.listers import Lister
 from apiserver.errors import InternalError
-from apiserver.registry.offload import Offload
-from apiserver.registry.size_class import SizeClass
+from apiserver.load.offload import Offload
+from apiserver.load.size_class import SizeClass
 from apiserver.registry.stored_object import DamagedObject, StoredObject
 from apiserver.vocabulary import Document
 

@@ -10,7 +10,7 @@ from apiserver.authz.attributes import AuthorizationChain
 from apiserver.authz.authorizer_modes import Authorizers
 from apiserver.brand import Brand
 from apiserver.clock import Clock
-from apiserver.registry.offload import Offload
+from apiserver.load.offload import Offload
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 

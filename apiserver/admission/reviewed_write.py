@@ -11,9 +11,9 @@ import orjson
 from apiserver.admission.chain import AdmissionAttributes, Operation, SubresourceView
 from apiserver.admission.rules import MatchAttributes
 from apiserver.errors import BadRequest
-from apiserver.registry.offload import Offload
+from apiserver.load.offload import Offload
+from apiserver.load.size_class import size_class, size_class_of_document
 from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable
-from apiserver.registry.size_class import size_class, size_class_of_document
 from apiserver.registry.stored_object import TOO_DEEP_TEXT, TooDeep
 from apiserver.vocabulary import Document, GroupResource
 

@@ -31,8 +31,8 @@ from apiserver.aggregation.resource_lists import NotDiscovery, aggregated_resour
 from apiserver.brand import Brand
 from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
-from apiserver.registry.offload import Offload
-from apiserver.registry.size_class import size_class
+from apiserver.load.offload import Offload
+from apiserver.load.size_class import size_class
 from apiserver.vocabulary import Document, GroupVersion
 from apiserver.wire import json_text
 

@@ -19,8 +19,8 @@ from apiserver.aggregation.extension_client import (
 )
 from apiserver.aggregation.remote_versions import RemoteVersion, RemoteVersions
 from apiserver.controllers.namespace_conditions import RemainingContent
-from apiserver.registry.offload import Offload
-from apiserver.registry.size_class import size_class
+from apiserver.load.offload import Offload
+from apiserver.load.size_class import size_class
 from apiserver.vocabulary import Document, GroupResource
 from apiserver.wire import json_text
 

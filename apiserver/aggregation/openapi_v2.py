@@ -26,8 +26,8 @@ from apiserver.aggregation.remote_versions import (
 )
 from apiserver.controller_runtime.controller import Controller, Outcome, Requeue
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
-from apiserver.registry.offload import Offload
-from apiserver.registry.size_class import SizeClass
+from apiserver.load.offload import Offload
+from apiserver.load.size_class import SizeClass
 from apiserver.vocabulary import Document, GroupVersion
 from apiserver.wire import json_text
 

@@ -11,7 +11,7 @@ records them, and `exposition` makes the text of /metrics. `outbound` has the cl
 the controllers, `cluster` what the server tells about itself, `release_sharing` what follows from servers
 of older releases on the store, and `background` starts all that runs beside requests. `waiting_room`
 answers probes while a store that is needed first does not answer. `host_process` tells whether the process
-is the server's alone, and what servers in it share; if it is, `memory_keeper` watches over its memory.
+is the server's alone, and what servers in it share; if it is, `load.memory_keeper` watches over its memory.
 """
 
 from apiserver.app.server import App

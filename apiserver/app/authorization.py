@@ -22,7 +22,7 @@ from apiserver.authz.configuration import (
 )
 from apiserver.cli.authorization_configuration import parse_authorization_configuration
 from apiserver.endpoints.authorization_recheck import AuthorizationRecheck
-from apiserver.endpoints.shared_pool import SharedPool, holder_of
+from apiserver.load.shared_pool import SharedPool, holder_of
 from apiserver.metrics.authorization import AuthorizationMetrics
 from apiserver.serving.listening import CannotStart
 from apiserver.serving.watched_files import WatchedFiles, read_file

@@ -20,13 +20,13 @@ from apiserver.endpoints.cors import AllowedOrigins
 from apiserver.endpoints.representation import MetaV1Encoders
 from apiserver.endpoints.watch_stream import WatchStreams
 from apiserver.features.gates import FeatureGates
+from apiserver.load.memory_budget import MemoryBudget
+from apiserver.load.offload import Offload
 from apiserver.metrics.allocations import AllocationMetrics
 from apiserver.metrics.validation import ValidationMetrics
 from apiserver.registry.allocations import AllocationKeys
 from apiserver.registry.declarative_validation import DeclarativeValidation
 from apiserver.registry.field_managers import FieldManagers
-from apiserver.registry.memory_budget import MemoryBudget
-from apiserver.registry.offload import Offload
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.storage_form import StorageForms

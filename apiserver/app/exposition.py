@@ -10,6 +10,7 @@ from apiserver.app.stores import OBJECT_OVERHEAD_BYTES
 from apiserver.endpoints.priority_and_fairness import Fairness
 from apiserver.endpoints.version import version_document
 from apiserver.flowcontrol.metrics import FlowControlMetrics
+from apiserver.load.switch_interval import compute_in_thread
 from apiserver.metrics import client_library
 from apiserver.metrics.api_services import ApiServiceMetrics
 from apiserver.metrics.build_info import BuildInfo
@@ -23,7 +24,6 @@ from apiserver.metrics.registry import MetricRegistry
 from apiserver.metrics.request_filters import RequestFilterMetrics
 from apiserver.metrics.storage_size import StorageSizeMetric
 from apiserver.metrics.watch_cache import CacheMetrics
-from apiserver.registry.switch_interval import compute_in_thread
 
 
 def build_exposition(

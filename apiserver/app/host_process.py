@@ -14,13 +14,13 @@ from apiserver.catalogue.builtins import Catalogue
 from apiserver.catalogue.core.services.allocation import ServiceAllocator
 from apiserver.cli.config import Config
 from apiserver.clock import SYSTEM_CLOCK, Clock
+from apiserver.load import process_memory
+from apiserver.load.shared_values import SharedValues
 from apiserver.releases.emulation import EmulatedRelease
 from apiserver.releases.lifecycles import lifecycle_of
 from apiserver.schema.builtin import BuiltinSchemas
-from apiserver.serving import process_memory
 from apiserver.serving.listening import Sockets
 from apiserver.serving.serving_tls import TlsContent, TlsOptions, make_context
-from apiserver.shared_values import SharedValues
 from apiserver.testkit.faults import FaultInjector
 from apiserver.testkit.request_history import RequestHistory
 from apiserver.testkit.state_copies import Beginning

@@ -13,7 +13,6 @@ from apiserver.app import background
 from apiserver.app.core import Core, CoreInputs, build_core
 from apiserver.app.encryption import EncryptionAtRest
 from apiserver.app.host_process import HostProcess
-from apiserver.app.memory_keeper import MemoryKeeper
 from apiserver.app.metrics import build_metrics
 from apiserver.app.outbound import open_outbound
 from apiserver.app.parts import Parts, build_parts
@@ -24,11 +23,13 @@ from apiserver.cli.config import Config
 from apiserver.controllers.replicas import Replicas, ReplicasDisagree
 from apiserver.endpoints.connection import Server
 from apiserver.endpoints.health import Health, cache_check
+from apiserver.load import process_memory
+from apiserver.load.memory_keeper import MemoryKeeper
+from apiserver.load.offload import Offload
 from apiserver.metrics.health_checks import HealthCheckMetrics
 from apiserver.metrics.storage import ObservedStorage
-from apiserver.registry.offload import Offload
 from apiserver.registry.stored_object import StoredObject
-from apiserver.serving import pki, process_memory
+from apiserver.serving import pki
 from apiserver.serving.cluster_identity import UnusableStoredIdentity, fetch_identity
 from apiserver.serving.listening import (
     CannotStart,

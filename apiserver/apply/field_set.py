@@ -23,7 +23,7 @@ from typing import Any, Final, TypeAlias
 import orjson
 
 from apiserver.field_errors import truncated_path
-from apiserver.text_caches import text_cache
+from apiserver.load.text_caches import text_cache
 
 FieldSet: TypeAlias = dict[str, Any]
 

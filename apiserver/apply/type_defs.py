@@ -13,9 +13,9 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
 from apiserver.apply.field_set import CACHED_LENGTH_MAX, ITSELF, LEAF, FieldSet, key_element, value_element
+from apiserver.load.text_caches import text_cache
 from apiserver.schema.go_fields import fields_of
 from apiserver.schema.structural import Kind, Schema
-from apiserver.text_caches import text_cache
 
 # Objects without a schema are owned by their parts down to this level, then as a whole.
 UNTYPED_LEVELS: Final = 100

@@ -47,6 +47,7 @@ from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.catalogue.type_versions import TypeVersions, api_version_of, full_group, life_of
 from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.features.gates import FeatureGates, gates_of
+from apiserver.load.shared_values import SharedValues
 from apiserver.registry.conversion_codec import ConversionCodec
 from apiserver.registry.served_resource import ResourceTable, ServedResource, Subresource
 from apiserver.registry.storage_form import StorageForm
@@ -57,7 +58,6 @@ from apiserver.releases.lifecycles import REMOVED_BEFORE, in_domain, known_lifec
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import Default, SchemaCompiler
 from apiserver.schema.shapes import ShapeCompiler
-from apiserver.shared_values import SharedValues
 from apiserver.validation.declarative.rules import DeclaredRules, migrated_types
 from apiserver.vocabulary import Document, GroupResource, GroupVersion
 from storage.keys import resource_prefix

@@ -20,13 +20,13 @@ from apiserver.controller_runtime.informer import Informer, ListWatch
 from apiserver.controller_runtime.undone_writes import UndoneWrites
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.errors import ApiError, NotFound
-from apiserver.registry.offload import run_unqueued
+from apiserver.load.offload import run_unqueued
+from apiserver.load.size_class import size_class
+from apiserver.load.text_caches import text_cache
 from apiserver.registry.served_resource import ServedResource, ServedTable
-from apiserver.registry.size_class import size_class
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject, StoredObject, document_of_tail
 from apiserver.registry.write_request import Draft, WriteRequest
-from apiserver.text_caches import text_cache
 from apiserver.validation.label_selectors import selects
 from apiserver.vocabulary import Document
 from storage.errors import ValueTooLarge

@@ -15,8 +15,8 @@ from typing import Final
 from apiserver.custom_resources.definitions import storage_version
 from apiserver.custom_resources.definitions.conditions import STORAGE_MIGRATING, set_definition_condition
 from apiserver.errors import NotFound
+from apiserver.load.offload import Offload
 from apiserver.meta import timestamps
-from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject

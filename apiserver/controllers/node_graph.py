@@ -12,10 +12,10 @@ from apiserver.authz.node.graph import NodeGraph
 from apiserver.authz.node.references import Reference, pod_references, volume_references
 from apiserver.brand import Brand
 from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
+from apiserver.load.offload import run_unqueued
+from apiserver.load.size_class import size_class
 from apiserver.metrics.node_graph import NodeGraphMetrics
-from apiserver.registry.offload import run_unqueued
 from apiserver.registry.served_resource import ResourceTable
-from apiserver.registry.size_class import size_class
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import Document

@@ -27,13 +27,13 @@ from apiserver.brand import Brand
 from apiserver.catalogue.core.namespaces import new_namespace
 from apiserver.controllers.bootstrap import BootstrapHook, BootstrapObject
 from apiserver.errors import AlreadyExists, ApiError, Conflict, NotFound
+from apiserver.load.text_caches import text_cache
 from apiserver.meta.options import DeleteOptions
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.served_resource import ResourceTable, ServedResource
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject, document_of_tail
 from apiserver.registry.write_request import Draft, WriteRequest
-from apiserver.text_caches import text_cache
 from apiserver.vocabulary import Document
 from storage.errors import StorageError, StorageFull, ValueTooLarge
 from storage.interface import MOST_RECENT

@@ -19,12 +19,12 @@ from apiserver.authz.rbac.policy import (
 )
 from apiserver.authz.rbac.rules import CACHED_BYTES_MAX, CACHED_MAX, Malformed
 from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
-from apiserver.registry.offload import run_unqueued
+from apiserver.load.offload import run_unqueued
+from apiserver.load.size_class import size_class
+from apiserver.load.text_caches import text_cache
 from apiserver.registry.served_resource import ResourceTable
-from apiserver.registry.size_class import size_class
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import CorruptObject, StoredObject, document_of_tail
-from apiserver.text_caches import text_cache
 
 log = logging.getLogger(__name__)
 

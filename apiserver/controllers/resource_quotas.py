@@ -29,9 +29,9 @@ from apiserver.controller_runtime.controller import Controller, Cooldown, Outcom
 from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.errors import Conflict, NotFound
-from apiserver.registry.offload import Offload
+from apiserver.load.offload import Offload
+from apiserver.load.size_class import size_class
 from apiserver.registry.served_resource import ServedResource, ServedTable
-from apiserver.registry.size_class import size_class
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import KUBE_CONTROLLER_MANAGER, Draft, WriteRequest

@@ -11,7 +11,6 @@ On the way in:
     priority_and_fairness  one more: has requests wait for their seats, by their flows
     failure_throttle how fast requests are answered whose credentials nobody accepts
     request_slots    how many requests may be in flight, and whose, where fairness does not say it
-    shared_pool      who may hold how much of what all users share
     impersonation    one more middleware: `kubectl --as`; impersonation_modes: what each way of it requires
     confidentiality  what errors and audit events do not say about Secrets and credentials
     auditing         two more: records requests, as the audit policy says
@@ -29,7 +28,6 @@ On the way out:
     compression      whether a response is compressed
     response_bodies  bodies that are made slice by slice, on the event loop or in a thread
     responses        writes a response, whole or in slices
-    unread_answers   drops what clients do not take, in time and where it is too much
     watch_stream     writes a watch: events, bookmarks, its end
     authorization_recheck  ends watches whose users have lost the right to them
     websocket        writes it as messages of a WebSocket, if the client asks for one

@@ -16,8 +16,8 @@ from apiserver.endpoints.representation import Encoder, StatusEncoder
 from apiserver.endpoints.request_info import RequestInfo
 from apiserver.endpoints.request_slots import RequestSlot
 from apiserver.flowcontrol.flow_control import Flow
+from apiserver.load.offload import Offload
 from apiserver.metrics.requests import Ending
-from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import Query, UserInfo
 from apiserver.wire.media_types import APPLY_YAML

@@ -16,7 +16,7 @@ from apiserver.endpoints.connection import BODY_BYTES_MAX
 from apiserver.endpoints.negotiation import base_type
 from apiserver.errors import ApiError, BadRequest, RequestEntityTooLarge, UnsupportedMediaType
 from apiserver.golang.media_types import parse_media_type
-from apiserver.registry.size_class import LARGE_BYTES, SizeClass, size_class
+from apiserver.load.size_class import LARGE_BYTES, SizeClass, size_class
 from apiserver.schema.duplicates import duplicate_fields
 from apiserver.vocabulary import Document
 from apiserver.wire import cbor, json_text, yaml

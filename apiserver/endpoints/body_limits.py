@@ -18,8 +18,8 @@ from typing import Final
 from aiohttp import StreamReader
 
 from apiserver.endpoints.connection import BODY_BYTES_MAX
-from apiserver.endpoints.shared_pool import SharedPool, holder_of
 from apiserver.errors import TooManyRequests
+from apiserver.load.shared_pool import SharedPool, holder_of
 from apiserver.vocabulary import MASTERS, UserInfo
 
 # Nearly all bodies: objects of a usual size.

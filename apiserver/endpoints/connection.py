@@ -18,8 +18,8 @@ from aiohttp.http_exceptions import BadHttpMethod
 
 from apiserver.audit.request_audit import Caller
 from apiserver.authn.chain import PeerCertificate
-from apiserver.endpoints.unread_answers import UnreadAnswers
 from apiserver.errors import ApiError, BadRequest, InternalError, MethodNotAllowed
+from apiserver.load.unread_answers import UnreadAnswers
 from apiserver.metrics.event_loop import EventLoopMonitor
 from apiserver.vocabulary import UserInfo
 

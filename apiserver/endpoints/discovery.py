@@ -26,7 +26,8 @@ from apiserver.endpoints.representation import MetaV1Encoders, document_encoder
 from apiserver.endpoints.representation.discovery_schema import KIND as AGGREGATED_KIND
 from apiserver.endpoints.responses import is_pretty, json_text, send, send_document
 from apiserver.errors import BadRequest, NotAcceptable
-from apiserver.registry.offload import Offload
+from apiserver.load.offload import Offload
+from apiserver.load.size_class import size_class
 from apiserver.registry.served_resource import (
     ResourceTable,
     ServedResource,
@@ -35,7 +36,6 @@ from apiserver.registry.served_resource import (
     cache_keys,
     version_priority,
 )
-from apiserver.registry.size_class import size_class
 from apiserver.vocabulary import Document, GroupVersion
 from apiserver.wire.media_types import JSON, supported_media_types
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from aiohttp import hdrs
 
 from apiserver.endpoints.api_call import ApiCall
-from apiserver.registry.memory_budget import MemoryBudget, Pressure
+from apiserver.load.memory_budget import MemoryBudget, Pressure
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import MASTERS, Query
 

@@ -13,8 +13,8 @@ from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.endpoints.representation import StatusEncoder
 from apiserver.endpoints.request_info import MalformedRequest, parse_query, parse_target
 from apiserver.endpoints.responses import sent
+from apiserver.load.offload import Offload
 from apiserver.meta.options import is_true
-from apiserver.registry.offload import Offload
 
 
 def request_handler(

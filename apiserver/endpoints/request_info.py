@@ -10,9 +10,9 @@ from types import MappingProxyType
 from typing import Final
 from urllib.parse import parse_qs, unquote
 
+from apiserver.load.text_caches import text_cache
 from apiserver.meta import names
 from apiserver.meta.selectors import SelectorSyntaxError, parse_field_selector
-from apiserver.text_caches import text_cache
 from apiserver.vocabulary import CONNECTING_SUBRESOURCES, Query
 
 # Anybody can request any number of paths: only short ones are cached.

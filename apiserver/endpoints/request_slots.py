@@ -16,8 +16,8 @@ from collections.abc import Awaitable
 from typing import Final, Protocol
 
 from apiserver.endpoints.request_info import RequestInfo
-from apiserver.endpoints.shared_pool import SharedPool, holder_of
 from apiserver.errors import TooManyRequests
+from apiserver.load.shared_pool import SharedPool, holder_of
 from apiserver.metrics.requests import Count, InFlight
 from apiserver.vocabulary import MASTERS, UserInfo
 

@@ -7,9 +7,9 @@ from typing import Protocol
 
 from apiserver.endpoints.compression import BodySlices
 from apiserver.endpoints.representation import Encoder, ListTotals, Slicer, WorkAhead
-from apiserver.registry.offload import Offload
+from apiserver.load.offload import Offload
+from apiserver.load.size_class import SizeClass
 from apiserver.registry.results import PagedList
-from apiserver.registry.size_class import SizeClass
 
 
 class SliceReader(Protocol):

@@ -29,8 +29,8 @@ from apiserver.endpoints.connection import SENT, SENT_LAST
 from apiserver.endpoints.representation import Encoder
 from apiserver.endpoints.response_bodies import ResponseBody, UnsharedBody
 from apiserver.errors import ApiError
+from apiserver.load.size_class import SizeClass
 from apiserver.meta.options import is_true
-from apiserver.registry.size_class import SizeClass
 from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import Document
 from apiserver.wire.media_types import JSON

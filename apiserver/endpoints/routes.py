@@ -24,10 +24,10 @@ from apiserver.endpoints.request_info import RequestInfo
 from apiserver.endpoints.responses import TEXT, send, send_document, send_text
 from apiserver.endpoints.zpages import ZPages
 from apiserver.errors import MethodNotAllowed, NoSuchEndpoint, NotFound, ServiceUnavailable
+from apiserver.load.size_class import SizeClass
 from apiserver.metrics.exposition import CONTENT_TYPE
 from apiserver.metrics.health_checks import HealthCheckMetrics
 from apiserver.registry.served_resource import ServedResource, ServedTable, Subresource
-from apiserver.registry.size_class import SizeClass
 from apiserver.testkit.faults.debug_endpoint import FaultRequests
 from apiserver.vocabulary import Deprecation, Document, GroupVersion
 

@@ -18,9 +18,9 @@ from apiserver.handlers.apply_patcher import ApplyConversion, ApplyPatcher, Noop
 from apiserver.handlers.create import Creator
 from apiserver.handlers.recording import record_patch
 from apiserver.handlers.write_requests import WriteRequests
+from apiserver.load.size_class import SizeClass
 from apiserver.meta.options import WriteOptions
 from apiserver.registry.field_managers import FieldManagers
-from apiserver.registry.size_class import SizeClass
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.wire.media_types import APPLY_CBOR, APPLY_YAML

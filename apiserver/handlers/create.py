@@ -13,8 +13,8 @@ from apiserver.handlers.decoding import Decoder
 from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.recording import record_object
 from apiserver.handlers.write_requests import WriteRequests, draft_of
+from apiserver.load.size_class import SizeClass
 from apiserver.meta.options import WriteOptions
-from apiserver.registry.size_class import SizeClass
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import Draft

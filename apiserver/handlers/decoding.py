@@ -12,9 +12,9 @@ from apiserver.brand import Brand
 from apiserver.endpoints.bodies import Body, BodyParser, MalformedBody, Parsed
 from apiserver.errors import BadRequest, Invalid, RequestEntityTooLarge
 from apiserver.golang.formatting import json_type
-from apiserver.registry.offload import Offload
+from apiserver.load.offload import Offload
+from apiserver.load.size_class import SizeClass
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.size_class import SizeClass
 from apiserver.registry.stored_object import TOO_DEEP_TEXT
 from apiserver.schema.compile import TypeMismatch
 from apiserver.schema.duplicates import strict_problems

@@ -18,10 +18,10 @@ from apiserver.errors import (
 )
 from apiserver.golang.formatting import go_text, json_type
 from apiserver.handlers.decoding import Decoded, check_schema, require_custom_kind, require_storable
+from apiserver.load.size_class import SizeClass
 from apiserver.patch import field_validation as problems_of
 from apiserver.patch import json_patch, merge_patch, strategic_merge
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.size_class import SizeClass
 from apiserver.schema.compile import TypeMismatch
 from apiserver.schema.from_unstructured import mismatch_text
 from apiserver.vocabulary import Document, GroupKind

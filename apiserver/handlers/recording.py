@@ -9,7 +9,7 @@ from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.bodies import Body
 from apiserver.endpoints.negotiation import base_type
 from apiserver.handlers import apply_bodies
-from apiserver.registry.size_class import SizeClass
+from apiserver.load.size_class import SizeClass
 from apiserver.vocabulary import Document
 from apiserver.wire.media_types import (
     APPLY_CBOR,

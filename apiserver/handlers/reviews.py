@@ -39,9 +39,9 @@ from apiserver.endpoints.responses import send_object
 from apiserver.errors import BadRequest, Invalid, Unauthorized
 from apiserver.field_errors import Errors
 from apiserver.handlers.virtual_kinds import VirtualKinds, virtual_object
+from apiserver.load.size_class import SizeClass, TakesLong, size_class_of_document
 from apiserver.meta import timestamps
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.size_class import SizeClass, TakesLong, size_class_of_document
 from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import Document, GroupKind, UserInfo
 

@@ -16,9 +16,9 @@ from weakref import WeakValueDictionary
 
 from apiserver.endpoints.compression import BodySlices
 from apiserver.endpoints.response_bodies import ResponseBody, SliceReader, UnsharedBody, work_after
-from apiserver.registry.offload import Offload
+from apiserver.load.offload import Offload
+from apiserver.load.size_class import SizeClass
 from apiserver.registry.results import ObjectList
-from apiserver.registry.size_class import SizeClass
 
 SHARED_BYTES_MAX: Final = 16 * 1024 * 1024
 ALL_SHARED_BYTES_MAX: Final = 64 * 1024 * 1024

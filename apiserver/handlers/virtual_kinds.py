@@ -18,12 +18,12 @@ from apiserver.handlers.decoding import Decoder
 from apiserver.handlers.encoders import Encoders
 from apiserver.handlers.recording import record_object
 from apiserver.handlers.write_requests import WriteRequests
+from apiserver.load.size_class import SizeClass
 from apiserver.meta import object_meta, table
 from apiserver.meta.options import WriteOptions
 from apiserver.meta.table import AGE, Column, Columns, columns, field_cell
 from apiserver.registry import subresources
 from apiserver.registry.served_resource import ALL_VERBS, ServedResource
-from apiserver.registry.size_class import SizeClass
 from apiserver.registry.stored_object import StoredObject, encode, with_version
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.compile import SchemaCompiler

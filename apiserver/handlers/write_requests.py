@@ -11,11 +11,11 @@ from apiserver.apply.managed_fields import manager_or_user_agent
 from apiserver.brand import Brand
 from apiserver.deviations import Deviations
 from apiserver.endpoints.api_call import ApiCall
+from apiserver.load.size_class import SizeClass
 from apiserver.meta import object_meta
 from apiserver.meta.options import DeleteOptions, WriteOptions
 from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.guard import Guard
-from apiserver.registry.size_class import SizeClass
 from apiserver.registry.write_request import Admission, Draft, ManageFields, WriteRequest
 from apiserver.registry.write_stages import required_revision
 from apiserver.vocabulary import Document

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from apiserver.load.memory_budget import MemoryBudget
 from apiserver.metrics.series import Family, values
-from apiserver.registry.memory_budget import MemoryBudget
 
 
 class MemoryMetrics:

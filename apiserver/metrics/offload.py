@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from apiserver.load.offload import Offload
 from apiserver.metrics.client_library import counter_family, gauge_family
-from apiserver.registry.offload import Offload
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

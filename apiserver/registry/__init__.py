@@ -29,9 +29,6 @@
     version_codec     converts between stored bytes and the version that a client uses
     conversion_codec  the same for built-in types whose rules are about another version
     storage_form      in which version objects are stored, where that is another one again
-    offload, size_class  decide whether work runs on the event loop or in a thread, by its size
-    memory_budget     how near the process is to the memory that it may have
-    switch_interval  has threads that compute hand the interpreter over sooner
 
 What it guarantees:
 

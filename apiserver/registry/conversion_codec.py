@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from apiserver.errors import Invalid
 from apiserver.field_errors import Errors
+from apiserver.load.size_class import SizeClass, size_class
 from apiserver.registry.guard import Guard
-from apiserver.registry.size_class import SizeClass, size_class
 from apiserver.registry.stored_object import StoredObject, encode, head_of, with_revision
 from apiserver.registry.version_codec import Offloader, VersionCodec
 from apiserver.vocabulary import Document, GroupKind, GroupResource

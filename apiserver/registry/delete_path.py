@@ -12,13 +12,13 @@ from typing import Final, NamedTuple
 
 from apiserver.errors import ApiError, Conflict, Forbidden, Invalid, NotFound
 from apiserver.field_errors import invalid
+from apiserver.load.offload import SERVER, Offload
+from apiserver.load.size_class import size_class
 from apiserver.meta.options import IGNORE_READ_ERROR, DeleteOptions
 from apiserver.registry import deletion, version_codec
 from apiserver.registry.object_keys import ObjectKeys
-from apiserver.registry.offload import SERVER, Offload
 from apiserver.registry.results import Deleted
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.size_class import size_class
 from apiserver.registry.stored_object import DamagedObject, StoredObject
 from apiserver.registry.transactions import Transactions
 from apiserver.registry.write_path import encoded

@@ -13,8 +13,8 @@ from typing import Final, ParamSpec, TypeAlias, TypeVar
 import orjson
 
 from apiserver.errors import ApiError, BadRequest
+from apiserver.load.size_class import SizeClass, size_class, size_class_of_document
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.size_class import SizeClass, size_class, size_class_of_document
 from apiserver.registry.stored_object import TOO_DEEP_TEXT
 from apiserver.registry.version_codec import Offloader
 from apiserver.vocabulary import Document

@@ -10,11 +10,11 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
+from apiserver.load.size_class import SizeClass, size_class_of_defaults
 from apiserver.meta import table
 from apiserver.meta.selectors import OwnFields
 from apiserver.meta.table import Columns
 from apiserver.registry.field_getters import FieldGetter
-from apiserver.registry.size_class import SizeClass, size_class_of_defaults
 from apiserver.registry.storage_form import StorageForm
 from apiserver.registry.stored_object import head_of
 from apiserver.registry.strategy import DEFAULT_STRATEGY, Strategy, UpdateStrategy

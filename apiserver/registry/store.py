@@ -13,12 +13,12 @@ from typing import Any, Final
 from apiserver.brand import Brand
 from apiserver.clock import SYSTEM_CLOCK, Clock
 from apiserver.errors import DAMAGED_CAUSES_MAX, NotFound, StorageReadError
+from apiserver.load.offload import Offload
 from apiserver.meta.options import ListOptions
 from apiserver.registry import chunks, version_codec
 from apiserver.registry.delete_path import DeletePath, DeleteRequest
 from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.object_keys import ObjectKeys
-from apiserver.registry.offload import Offload
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.results import Deleted, ObjectList, WriteResult
 from apiserver.registry.selection import Selection, select

@@ -19,8 +19,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ParamSpec, Protocol, TypeVar
 
+from apiserver.load.size_class import SizeClass
 from apiserver.registry.guard import Guard
-from apiserver.registry.size_class import SizeClass
 from apiserver.registry.stored_object import StoredObject, encode
 from apiserver.vocabulary import Document, GroupResource
 

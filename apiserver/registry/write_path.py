@@ -22,16 +22,16 @@ from typing import Final, NamedTuple
 
 from apiserver.errors import AlreadyExists, ApiError, BadRequest, NotFound
 from apiserver.field_errors import FieldError
+from apiserver.load.offload import Offload
+from apiserver.load.size_class import SizeClass, size_class, size_class_of_document
 from apiserver.meta import names, object_meta, timestamps
 from apiserver.registry import deletion, version_codec, write_stages
 from apiserver.registry.allocations import NO_EXTRA_WRITES, AllocationRefused, ExtraWrites, ObjectAllocations
 from apiserver.registry.findings import Findings
 from apiserver.registry.object_keys import ObjectKeys
-from apiserver.registry.offload import Offload
 from apiserver.registry.owner_conversions import run_converting
 from apiserver.registry.results import WriteResult
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.size_class import SizeClass, size_class, size_class_of_document
 from apiserver.registry.stored_object import TOO_DEEP_TEXT, StoredObject, TooDeep
 from apiserver.registry.transactions import Transactions
 from apiserver.registry.uids import UidSource

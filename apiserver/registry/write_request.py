@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol
 
 from apiserver.field_errors import FieldError
+from apiserver.load.size_class import SizeClass
 from apiserver.meta.options import WriteOptions
 from apiserver.registry.guard import Guard
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.size_class import SizeClass
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy
 from apiserver.vocabulary import Document, UserInfo

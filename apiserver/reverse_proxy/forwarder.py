@@ -15,8 +15,8 @@ from aiohttp import hdrs
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.bodies import send_continue
 from apiserver.endpoints.responses import TEXT, ForwardedAnswer, send
-from apiserver.endpoints.shared_pool import SharedPool, holder_of
 from apiserver.errors import ApiError, BadRequest, Forbidden, TooManyRequests
+from apiserver.load.shared_pool import SharedPool, holder_of
 from apiserver.reverse_proxy import headers
 from apiserver.reverse_proxy.backends import Backends
 from apiserver.reverse_proxy.errors import BackendUnreachable, BadGateway, MalformedAnswer, RequestFailed

@@ -13,7 +13,5 @@ listener                 accepts connections, within limits, and does their TLS 
 tls_transport            TLS on an open connection, without buffers
 endless_reads            ends connections whose clients keep OpenSSL busy
 event_loops              which event loop servers run on
-process_memory           the memory of the process and of its container; has what is free given back
-interpreter_caches       empties caches of the interpreter that hold the memory around what is in them
 logs, exit_codes         what a process tells about itself
 """

@@ -23,8 +23,8 @@ from apiserver.authn.service_account import (
 )
 from apiserver.cli.config import Config
 from apiserver.errors import NotFound
+from apiserver.load.size_class import size_class
 from apiserver.registry.served_resource import ServedTable
-from apiserver.registry.size_class import size_class
 from apiserver.registry.store import Registry
 from apiserver.serving.listening import CannotStart
 from apiserver.serving.pki import Pki

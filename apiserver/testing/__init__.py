@@ -32,7 +32,7 @@ docs/testing.md is for users. What is public is what this module exports; it is 
 It needs neither pytest nor a client library.
 """
 
-from apiserver.collection_pause import lasting_imports
+from apiserver.load.collection_pause import lasting_imports
 
 with lasting_imports():
     from apiserver.testing.clock import Clock

@@ -26,7 +26,7 @@ from apiserver.app.host_process import HostProcess, SharedParts
 from apiserver.cli.command_line import parse
 from apiserver.cli.config import Config
 from apiserver.cli.flags import UsageError
-from apiserver.collection_pause import CollectionPause
+from apiserver.load.collection_pause import CollectionPause
 from apiserver.serving import pki
 from apiserver.serving.listening import certificate_names
 from apiserver.testing.clock import Clock

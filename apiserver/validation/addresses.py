@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from apiserver.field_errors import Errors, invalid
 from apiserver.golang.quoting import go_quote
-from apiserver.text_caches import text_cache
+from apiserver.load.text_caches import text_cache
 
 # The gate on which the strictness of `AddressChecks` depends.
 STRICT_ADDRESSES: Final = "StrictIPCIDRValidation"

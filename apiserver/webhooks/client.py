@@ -16,8 +16,8 @@ from aiohttp import ThreadedResolver
 from yarl import URL
 
 from apiserver.field_errors import truncated
-from apiserver.registry.offload import Offload
-from apiserver.registry.size_class import size_class
+from apiserver.load.offload import Offload
+from apiserver.load.size_class import size_class
 from apiserver.vocabulary import IPNetwork
 from apiserver.webhooks.addresses import AddressDenied, AddressRules, CheckedResolver, is_address
 from apiserver.webhooks.connections import (

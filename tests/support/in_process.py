@@ -9,7 +9,7 @@ from typing import Final
 
 from apiserver.brand import Brand
 from apiserver.catalogue.builtins import builtin_resources
-from apiserver.registry.offload import Offload
+from apiserver.load.offload import Offload
 from apiserver.registry.own_writes import OwnWrites
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.store import ObjectStorage, Registry

@@ -7,9 +7,9 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-from apiserver.registry.offload import Offload
+from apiserver.load.offload import Offload
+from apiserver.load.size_class import HUGE_BYTES, SizeClass, size_class
 from apiserver.registry.own_writes import OwnWrites
-from apiserver.registry.size_class import HUGE_BYTES, SizeClass, size_class
 from apiserver.registry.stored_object import ObjectDecoder, StoredObject
 from apiserver.vocabulary import Document
 from storage.interface import Stored

@@ -13,7 +13,7 @@ from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.listers import refused
 from apiserver.admission.plugins.pod_specs import CONTAINERS, PODS, work_with
 from apiserver.field_errors import not_supported
-from apiserver.registry.offload import Offload
+from apiserver.load.offload import Offload
 from apiserver.vocabulary import Document, GroupResource
 
 _ALWAYS: Final = "Always"

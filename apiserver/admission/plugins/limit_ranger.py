@@ -13,9 +13,9 @@ from apiserver.admission.listers import Lister, refused
 from apiserver.admission.plugins.default_storage_class import CLAIMS
 from apiserver.admission.plugins.pod_specs import CONTAINERS, PODS, containers, work_with
 from apiserver.catalogue.pod_specs.resource_totals import quantities, total_of_pod
+from apiserver.load.offload import Offload
+from apiserver.load.size_class import size_class
 from apiserver.meta.quantity import EXACT, Quantity, ratio_text
-from apiserver.registry.offload import Offload
-from apiserver.registry.size_class import size_class
 from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import Document, GroupResource
 from storage.turns import in_turns

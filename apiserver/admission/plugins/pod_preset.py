@@ -22,7 +22,7 @@ from apiserver.admission.chain import AdmissionAttributes, Operation, Plugin
 from apiserver.admission.listers import Lister, refused
 from apiserver.admission.plugins.pod_presets import PresetConflict, merge, work_of_merge
 from apiserver.admission.plugins.pod_specs import MIRROR, PODS, containers
-from apiserver.registry.offload import Offload
+from apiserver.load.offload import Offload
 from apiserver.validation.label_selectors import selects
 from apiserver.vocabulary import Document, GroupResource
 from storage.interface import VALUE_BYTES_MAX

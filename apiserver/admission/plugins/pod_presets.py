@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from apiserver.admission.plugins.pod_specs import containers, work_with
 from apiserver.field_errors import quote
-from apiserver.registry.size_class import SizeClass, size_class
+from apiserver.load.size_class import SizeClass, size_class
 from apiserver.validation.documents import items
 from apiserver.vocabulary import Document
 

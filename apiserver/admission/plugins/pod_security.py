@@ -29,9 +29,9 @@ from apiserver.admission.plugins.pod_security_standards import LATEST_MINOR, fin
 from apiserver.admission.plugins.pod_specs import PODS, containers, work_with
 from apiserver.errors import Invalid
 from apiserver.field_errors import FieldError, invalid, quote
+from apiserver.load.offload import Offload
+from apiserver.load.size_class import size_class
 from apiserver.metrics.pod_security import AUDIT, ENFORCE, WARN, Count, EvaluatedWrite, PodSecurityMetrics
-from apiserver.registry.offload import Offload
-from apiserver.registry.size_class import size_class
 from apiserver.registry.stored_object import StoredObject
 from apiserver.validation.documents import at
 from apiserver.vocabulary import Document, GroupResource

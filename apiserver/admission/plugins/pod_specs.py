@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from apiserver.registry.size_class import SizeClass
+from apiserver.load.size_class import SizeClass
 from apiserver.vocabulary import Document, GroupResource
 
 PODS: Final = GroupResource("", "pods")

@@ -19,7 +19,7 @@ from apiserver.admission.plugins.pod_specs import PODS, work_with
 from apiserver.admission.plugins.runtime_class import includes, merged
 from apiserver.catalogue.core.pods.qos import qos_class
 from apiserver.errors import NotFound
-from apiserver.registry.offload import Offload
+from apiserver.load.offload import Offload
 from apiserver.vocabulary import Document, GroupResource
 
 DEFAULT: Final = "scheduler.alpha.kubernetes.io/defaultTolerations"

@@ -27,7 +27,7 @@ from apiserver.authz.rule_resolver import TooManyWords
 from apiserver.catalogue.rbac.roles import GROUP
 from apiserver.errors import Forbidden, NotFound
 from apiserver.golang.quoting import go_quote
-from apiserver.registry.size_class import SizeClass, TakesLong, size_class_of_document
+from apiserver.load.size_class import SizeClass, TakesLong, size_class_of_document
 from apiserver.vocabulary import MASTERS, Document, GroupResource
 
 # The steps of a comparison that runs on the event loop: some milliseconds.

@@ -22,8 +22,8 @@ from apiserver.errors import BadRequest
 from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, FieldError
 from apiserver.field_errors import forbidden as forbidden_field
+from apiserver.load.size_class import size_class_of_document
 from apiserver.meta import names
-from apiserver.registry.size_class import size_class_of_document
 from apiserver.registry.stored_object import TOO_DEEP_TEXT
 from apiserver.validation.documents import at
 from apiserver.vocabulary import Document, GroupResource, UserInfo

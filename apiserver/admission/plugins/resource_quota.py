@@ -33,7 +33,7 @@ from apiserver.catalogue.core.resource_quotas.usage import (
     usage_after_write,
 )
 from apiserver.errors import NotFound
-from apiserver.registry.size_class import SizeClass
+from apiserver.load.size_class import SizeClass
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import STATUS
 from apiserver.registry.write_request import Draft, WriteRequest

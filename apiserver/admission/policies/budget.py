@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 from apiserver.admission.policies.policy import Expression, Policy
 from apiserver.cel.costs import PER_CALL_LIMIT
 from apiserver.cel.values import CostExceeded, EvaluationError
-from apiserver.registry.size_class import TakesLong
+from apiserver.load.size_class import TakesLong
 
 # Of all expressions of a policy together, for one request. kube-apiserver: RuntimeCELCostBudget.
 COST_BUDGET: Final = 10_000_000

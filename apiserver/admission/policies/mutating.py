@@ -22,9 +22,9 @@ from apiserver.admission.reviewed_write import ReviewedWrite
 from apiserver.apply.type_defs import KEY_DEFAULTS, TypeDef, TypeDefs
 from apiserver.authz.expression_authorizer import evaluated
 from apiserver.errors import ApiError, details_of
+from apiserver.load.size_class import SizeClass, size_class
 from apiserver.metrics.policies import PolicyMetrics
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.size_class import SizeClass, size_class
 from apiserver.vocabulary import Document, GroupResource
 from storage.turns import in_turns
 

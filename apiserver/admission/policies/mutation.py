@@ -32,10 +32,10 @@ from apiserver.apply.type_defs import TypeDef
 from apiserver.cel.admission import OBJECT, PARAMS, VARIABLES
 from apiserver.cel.json_values import JsonValues, NotJson, TooLarge
 from apiserver.cel.values import CostExceeded, EvaluationError, Message
+from apiserver.load.size_class import LARGE_BYTES, SizeClass, TakesLong
 from apiserver.patch import json_patch
 from apiserver.registry import write_stages
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.size_class import LARGE_BYTES, SizeClass, TakesLong
 from apiserver.schema.compile import TypeMismatch
 from apiserver.vocabulary import Document
 

@@ -10,11 +10,11 @@ from typing import Final
 
 from apiserver.admission.policies.policy import Binding, ParamKind, Policy
 from apiserver.errors import NotFound
+from apiserver.load.offload import Offload
+from apiserver.load.size_class import size_class
 from apiserver.meta.options import ListOptions
 from apiserver.meta.selectors import TooManyTerms, label_selector_of
-from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ResourceTable, ServedResource, ServedTable
-from apiserver.registry.size_class import size_class
 from apiserver.registry.store import Registry
 from apiserver.vocabulary import Document
 from storage.interface import ANY

@@ -20,7 +20,7 @@ from apiserver.cel.admission import (
     REQUEST_RESOURCE,
 )
 from apiserver.errors import NotFound
-from apiserver.registry.offload import on_event_loop
+from apiserver.load.offload import on_event_loop
 from apiserver.registry.served_resource import ServedResource
 from apiserver.vocabulary import Document
 

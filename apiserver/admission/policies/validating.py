@@ -32,9 +32,9 @@ from apiserver.admission.policies.params import Params
 from apiserver.admission.policies.policy import Binding, Policy, ValidatingPolicy
 from apiserver.authz.expression_authorizer import evaluated
 from apiserver.errors import ApiError, details_of
+from apiserver.load.size_class import SizeClass
 from apiserver.metrics.policies import PolicyMetrics
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.size_class import SizeClass
 from apiserver.vocabulary import Document, GroupResource
 
 # So many evaluations for one write are done on the event loop, if they cost little together.

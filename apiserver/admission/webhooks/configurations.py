@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from apiserver.admission.compiled_objects import CompiledObjects
 from apiserver.admission.listers import Lister
 from apiserver.admission.webhooks.webhook import AdmissionWebhook
-from apiserver.registry.offload import Offload
+from apiserver.load.offload import Offload
 from apiserver.vocabulary import Document, GroupResource
 
 

@@ -29,13 +29,13 @@ from apiserver.authz.attributes import AuthorizationChain
 from apiserver.authz.expression_authorizer import UserAuthorizer, evaluated
 from apiserver.brand import Brand
 from apiserver.errors import ApiError, BadRequest, InternalError, NotFound, Timeout
+from apiserver.load.offload import Offload, on_event_loop
+from apiserver.load.size_class import SizeClass, size_class, size_class_of_document
 from apiserver.metrics.admission import ADMIT, VALIDATING
 from apiserver.metrics.webhooks import WebhookMetrics
 from apiserver.patch import json_patch
 from apiserver.registry import write_stages
-from apiserver.registry.offload import Offload, on_event_loop
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.size_class import SizeClass, size_class, size_class_of_document
 from apiserver.vocabulary import Document, GroupResource
 from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.review_server import Caller

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import orjson
 
 from apiserver.authz.attributes import Attributes
-from apiserver.text_caches import text_cache
+from apiserver.load.text_caches import text_cache
 from apiserver.vocabulary import Document
 
 ANY: Final = "*"

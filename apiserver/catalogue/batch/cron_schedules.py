@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from apiserver.field_errors import quote, truncated
 from apiserver.golang.durations import parse_duration
-from apiserver.text_caches import text_cache
+from apiserver.load.text_caches import text_cache
 
 
 class InvalidSchedule(ValueError):

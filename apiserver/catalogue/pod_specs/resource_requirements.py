@@ -18,9 +18,9 @@ from apiserver.field_errors import (
     not_supported,
     required,
 )
+from apiserver.load.text_caches import text_cache
 from apiserver.meta import names
 from apiserver.meta.quantity import InvalidQuantity, Quantity, parse_quantity
-from apiserver.text_caches import text_cache
 from apiserver.validation.checks import quantity_of
 from apiserver.validation.documents import at, items
 from apiserver.vocabulary import Document

@@ -22,8 +22,8 @@ from apiserver.catalogue.pod_specs.pod_annotations import (
 )
 from apiserver.catalogue.pod_specs.security_contexts import all_containers
 from apiserver.field_errors import quote
+from apiserver.load.text_caches import text_cache
 from apiserver.meta import names
-from apiserver.text_caches import text_cache
 from apiserver.validation.addresses import ip_warnings
 from apiserver.validation.checks import quantity_of
 from apiserver.validation.documents import at, items, join

@@ -30,8 +30,8 @@ from apiserver.cel.library.quantity import QUANTITY
 from apiserver.cel.syntax import InvalidExpression
 from apiserver.cel.types import BOOL, Field, Type, TypeKind
 from apiserver.field_errors import Errors, FieldError, forbidden, invalid
+from apiserver.load.size_class import TakesLong
 from apiserver.registry.findings import Findings
-from apiserver.registry.size_class import TakesLong
 from apiserver.registry.strategy import ExpressionRules
 from apiserver.vocabulary import Document
 

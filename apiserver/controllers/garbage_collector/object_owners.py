@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from apiserver.load.size_class import LARGE_BYTES, SizeClass, size_class
 from apiserver.meta.object_meta import FINALIZER_FOREGROUND, FINALIZER_ORPHAN
-from apiserver.registry.size_class import LARGE_BYTES, SizeClass, size_class
 from apiserver.registry.stored_object import CorruptObject, StoredObject
 from apiserver.vocabulary import Document
 

@@ -19,9 +19,9 @@ from apiserver.controllers.policy_type_checking.type_checker import (
     warning,
 )
 from apiserver.errors import Conflict, NotFound
-from apiserver.registry.offload import Offload
+from apiserver.load.offload import Offload
+from apiserver.load.size_class import SizeClass
 from apiserver.registry.served_resource import ServedResource, ServedTable
-from apiserver.registry.size_class import SizeClass
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import Draft, Writer, WriteRequest

@@ -20,7 +20,7 @@ from apiserver.custom_resources.schemas.correlation import Correlation
 from apiserver.custom_resources.schemas.paths import Key, Path, bracketed
 from apiserver.field_errors import FieldError
 from apiserver.golang.quoting import go_quote
-from apiserver.registry.size_class import TakesLong
+from apiserver.load.size_class import TakesLong
 
 # What all expressions for one object may cost.
 OBJECT_COST_MAX: Final = 10_000_000

@@ -28,8 +28,8 @@ from apiserver.custom_resources.rules.rule_tree import (
 from apiserver.custom_resources.schemas.correlation import Correlation
 from apiserver.custom_resources.schemas.json_schema import JSONSchema, all_schemas
 from apiserver.field_errors import FieldError
+from apiserver.load.size_class import TakesLong
 from apiserver.registry.findings import Findings
-from apiserver.registry.size_class import TakesLong
 from apiserver.schema.extensions import Extensions
 from apiserver.vocabulary import Document
 

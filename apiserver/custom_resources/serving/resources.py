@@ -27,8 +27,8 @@ from apiserver.custom_resources.serving.version_schema import (
     DefinitionSource,
     VersionSchema,
 )
+from apiserver.load.offload import Offload
 from apiserver.registry.field_getters import FieldGetter, field_texts
-from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import (
     Preparation,
     ScaleFields,

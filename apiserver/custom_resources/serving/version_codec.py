@@ -22,14 +22,14 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 import orjson
 
 from apiserver.errors import Forbidden, NoSuchEndpoint, ServiceUnavailable
-from apiserver.registry.guard import Guard
-from apiserver.registry.offload import Offload
-from apiserver.registry.size_class import (
+from apiserver.load.offload import Offload
+from apiserver.load.size_class import (
     SizeClass,
     size_class,
     size_class_of_defaults,
     size_class_of_document,
 )
+from apiserver.registry.guard import Guard
 from apiserver.registry.stored_object import StoredObject, TooDeep, encode, head_of, with_revision
 from apiserver.registry.version_codec import Offloader, VersionCodec, view
 from apiserver.schema.compile import TypeMismatch

@@ -38,8 +38,8 @@ from apiserver.endpoints.openapi.documents import (
 )
 from apiserver.endpoints.openapi.operations import Operations
 from apiserver.endpoints.openapi.remote_parts import RemoteParts
+from apiserver.load.switch_interval import compute_in_thread
 from apiserver.registry.served_resource import ResourceTable, ServedResource, cache_keys
-from apiserver.registry.switch_interval import compute_in_thread
 from apiserver.releases.emulation import EmulatedRelease
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.vocabulary import Document, GroupVersion

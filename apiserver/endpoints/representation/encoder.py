@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from apiserver.endpoints.representation.lists import Envelope, ListTotals
+from apiserver.load.size_class import SizeClass
 from apiserver.registry.results import ObjectList
-from apiserver.registry.size_class import SizeClass
 from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import Document
 

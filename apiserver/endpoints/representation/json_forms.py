@@ -32,9 +32,9 @@ from apiserver.endpoints.representation.lists import (
     work_ahead,
 )
 from apiserver.endpoints.representation.table_cells import EncodedCells, encode_cells
+from apiserver.load.size_class import SizeClass, size_class
 from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.size_class import SizeClass, size_class
 from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import Document
 from apiserver.wire.media_types import JSON

@@ -9,9 +9,9 @@ import orjson
 
 from apiserver.brand import Brand
 from apiserver.errors import NotAcceptable
+from apiserver.load.size_class import SizeClass, size_class
 from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.size_class import SizeClass, size_class
 from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import Document
 

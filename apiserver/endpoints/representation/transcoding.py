@@ -10,8 +10,8 @@ import orjson
 from apiserver.endpoints.representation.form_cache import FormCache
 from apiserver.endpoints.representation.json_forms import ItemizedEncoder
 from apiserver.endpoints.representation.lists import Envelope, ListTotals, slices_of_segments, work_ahead
+from apiserver.load.size_class import SizeClass, size_class
 from apiserver.registry.results import ObjectList
-from apiserver.registry.size_class import SizeClass, size_class
 from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import Document
 from apiserver.wire import cbor, yaml

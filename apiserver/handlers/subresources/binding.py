@@ -16,9 +16,9 @@ from apiserver.errors import BadRequest, Conflict, Invalid
 from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import Errors, not_supported, required
 from apiserver.handlers.virtual_kinds import VirtualKinds, send_success
+from apiserver.load.size_class import size_class_of_document
 from apiserver.meta import timestamps
 from apiserver.registry.served_resource import ServedTable
-from apiserver.registry.size_class import size_class_of_document
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy

@@ -12,12 +12,12 @@ from apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from apiserver.endpoints.api_call import ApiCall, Handler
 from apiserver.errors import ApiError, BadRequest, Conflict, Forbidden
 from apiserver.handlers.virtual_kinds import VirtualKinds, send_success
+from apiserver.load.offload import Offload
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import is_condition_true, replace_condition, set_condition
 from apiserver.meta.options import DeleteOptions, ListOptions, WriteOptions
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.deletion import check_preconditions
-from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject

@@ -16,8 +16,8 @@ from apiserver.endpoints.responses import send_status
 from apiserver.errors import BadRequest, Invalid
 from apiserver.field_errors import Errors, quote, required
 from apiserver.handlers.virtual_kinds import VirtualKinds
+from apiserver.load.size_class import size_class_of_document
 from apiserver.meta import object_meta
-from apiserver.registry.size_class import size_class_of_document
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.strategy import UpdateStrategy

@@ -23,10 +23,10 @@ from apiserver.handlers.patch import patch_type, version_condition
 from apiserver.handlers.patch_bodies import apply_patch, parse_patch
 from apiserver.handlers.recording import record_patch
 from apiserver.handlers.virtual_kinds import VirtualKinds, send_virtual, virtual_object
+from apiserver.load.size_class import SizeClass, size_class
 from apiserver.meta import names, object_meta
 from apiserver.meta.options import WriteOptions, read_at_for_get
 from apiserver.registry.served_resource import ScaleFields, ServedResource
-from apiserver.registry.size_class import SizeClass, size_class
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.subresources import SCALE

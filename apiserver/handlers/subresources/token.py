@@ -21,10 +21,10 @@ from apiserver.errors import BadRequest, Conflict, Invalid, NotFound
 from apiserver.features.gates import FeatureGates
 from apiserver.field_errors import invalid, quote
 from apiserver.handlers.virtual_kinds import VirtualKinds, send_virtual
+from apiserver.load.offload import Offload
+from apiserver.load.size_class import size_class_of_document
 from apiserver.meta import timestamps
-from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedResource, ServedTable
-from apiserver.registry.size_class import size_class_of_document
 from apiserver.registry.store import Registry
 from apiserver.registry.subresources import TOKEN_REQUEST
 from apiserver.vocabulary import Document, GroupResource

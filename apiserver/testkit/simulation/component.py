@@ -15,11 +15,11 @@ from apiserver.admission.chain import AdmissionAttributes, AdmissionChain, Opera
 from apiserver.brand import Brand
 from apiserver.controller_runtime.informer import Informer, ListWatch
 from apiserver.controller_runtime.work_queue import WorkQueue
+from apiserver.load.offload import Offload
 from apiserver.meta.options import DeleteOptions, WriteOptions
 from apiserver.registry.delete_path import DeleteRequest
 from apiserver.registry.field_managers import FieldManagers
 from apiserver.registry.guard import Guard
-from apiserver.registry.offload import Offload
 from apiserver.registry.results import Deleted
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry

@@ -10,7 +10,7 @@ import pytest
 from apiserver.admission.compiled_objects import CompiledObjects
 from apiserver.admission.listers import Lister
 from apiserver.errors import InternalError
-from apiserver.registry.offload import Offload
+from apiserver.load.offload import Offload
 from apiserver.registry.stored_object import DamagedObject, StoredObject, encode
 from apiserver.vocabulary import Document
 from storage.interface import Stored

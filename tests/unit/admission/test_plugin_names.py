@@ -29,8 +29,8 @@ from apiserver.brand import Brand
 from apiserver.cli.command_line import parse
 from apiserver.cli.flags import UsageError
 from apiserver.features.gates import FeatureGates
+from apiserver.load.offload import Offload
 from apiserver.metrics.admission import AdmissionMetrics
-from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedTable
 from apiserver.webhooks.client_config import ClientConfig
 from apiserver.webhooks.credentials import ClientCredentials

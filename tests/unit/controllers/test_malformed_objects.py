@@ -19,8 +19,8 @@ from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.controllers.resource_quotas import ResourceQuotaController
 from apiserver.controllers.storage_protection import CLAIMS as CLAIM_PROTECTION
 from apiserver.controllers.storage_protection import StorageProtection
+from apiserver.load.offload import Offload
 from apiserver.registry.delete_path import DeleteRequest
-from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.strategy import UpdateStrategy

@@ -15,8 +15,8 @@ from apiserver.brand import Brand
 from apiserver.catalogue.builtins import builtin_resources
 from apiserver.catalogue.runtime_config import RuntimeConfig
 from apiserver.controllers.node_graph import NodeGraphInformer
+from apiserver.load.size_class import LARGE_BYTES
 from apiserver.metrics.node_graph import NodeGraphMetrics
-from apiserver.registry.size_class import LARGE_BYTES
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.vocabulary import Document
 from storage.embedded import EmbeddedStore

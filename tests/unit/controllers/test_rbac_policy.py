@@ -13,7 +13,7 @@ import pytest
 from apiserver.authz.attributes import Attributes, Decision
 from apiserver.authz.rbac.policy import RbacPolicy
 from apiserver.controllers.rbac_policy import RbacPolicyInformer
-from apiserver.registry.size_class import LARGE_BYTES
+from apiserver.load.size_class import LARGE_BYTES
 from apiserver.vocabulary import Document, UserInfo
 from storage.embedded import EmbeddedStore
 from tests.support.authorizers import RbacAtOnce

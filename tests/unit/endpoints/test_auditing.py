@@ -21,9 +21,9 @@ from apiserver.endpoints.connection import Connection, Server
 from apiserver.endpoints.middleware import errors_to_status
 from apiserver.endpoints.request_info import parse_query, parse_target
 from apiserver.endpoints.responses import sent
+from apiserver.load.offload import Offload
 from apiserver.metrics.audit import AuditMetrics
 from apiserver.metrics.requests import RequestMetrics
-from apiserver.registry.offload import Offload
 from apiserver.vocabulary import UserInfo
 from tests.unit.endpoints.connections import connected
 from tests.unit.handlers import calls

@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from apiserver.endpoints.bodies import size_class_of
-from apiserver.registry.size_class import SizeClass
+from apiserver.load.size_class import SizeClass
 
 YAML: Final = "application/yaml"
 APPLY: Final = "application/apply-patch+yaml"

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from apiserver.endpoints.connection import SENT, Connection, Server
-from apiserver.endpoints.unread_answers import UnreadAnswers
+from apiserver.load.unread_answers import UnreadAnswers
 from tests.support.eventually import WITHIN_S, eventually
 from tests.unit.endpoints.connections import connected
 

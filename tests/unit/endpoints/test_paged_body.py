@@ -18,7 +18,7 @@ from apiserver.endpoints.representation import (
 )
 from apiserver.endpoints.response_bodies import PagedBody
 from apiserver.errors import Expired
-from apiserver.registry.offload import Offload
+from apiserver.load.offload import Offload
 from apiserver.registry.results import ObjectList, PagedList
 from apiserver.registry.stored_object import StoredObject
 from apiserver.schema.builtin import BuiltinSchemas

@@ -32,10 +32,10 @@ from apiserver.endpoints.representation.list_segments import cached_segments, se
 from apiserver.endpoints.representation.protobuf import BUFFERED_BYTES_MAX
 from apiserver.endpoints.representation.table_cells import age_changes_at, encode_cells
 from apiserver.errors import BadRequest, NotAcceptable, NotFound
+from apiserver.load.size_class import SizeClass
 from apiserver.meta.table import AGE, Column, columns, duration
 from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.size_class import SizeClass
 from apiserver.registry.stored_object import StoredObject, encode
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.structural import Schema

@@ -21,12 +21,12 @@ from apiserver.endpoints.middleware import authorizer_attributes
 from apiserver.endpoints.representation.json_forms import JsonEncoder
 from apiserver.endpoints.request_info import parse_query, parse_target
 from apiserver.endpoints.responses import sent
-from apiserver.endpoints.shared_pool import SharedPool, holder_of
 from apiserver.endpoints.watch_stream import ASKING_MAX, WatchStream, WatchStreams
 from apiserver.errors import TooManyRequests
+from apiserver.load.offload import Offload
+from apiserver.load.shared_pool import SharedPool, holder_of
 from apiserver.metrics.authorization import AuthorizationMetrics
 from apiserver.metrics.requests import RequestMetrics
-from apiserver.registry.offload import Offload
 from apiserver.registry.stored_object import StoredObject
 from apiserver.vocabulary import UserInfo
 from apiserver.webhooks.authorizer import WAITING_MAX, AuthorizationWebhook, WebhookAuthorizer

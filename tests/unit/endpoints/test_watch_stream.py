@@ -28,8 +28,8 @@ from apiserver.endpoints.request_info import parse_query, parse_target
 from apiserver.endpoints.responses import sent
 from apiserver.endpoints.watch_stream import WatchStream, WatchStreams
 from apiserver.errors import NotAcceptable
+from apiserver.load.offload import Offload
 from apiserver.metrics.requests import RequestMetrics
-from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedResource
 from apiserver.registry.stored_object import StoredObject, encode, head_of
 from apiserver.schema.structural import Schema

@@ -20,8 +20,8 @@ from apiserver.endpoints.request_info import parse_query, parse_target
 from apiserver.endpoints.responses import chunk, sent, split_chunks
 from apiserver.endpoints.watch_stream import WatchStream, WatchStreams
 from apiserver.endpoints.websocket import WebSocketEvents, message, split_messages
+from apiserver.load.offload import Offload
 from apiserver.metrics.requests import RequestMetrics
-from apiserver.registry.offload import Offload
 from apiserver.registry.stored_object import StoredObject, encode
 from storage.watch_cache import KeyVersion, Watcher
 from storage.watch_cache.events import CacheEvent, Delivery

@@ -9,8 +9,8 @@ from aiohttp.test_utils import make_mocked_request
 from apiserver.deviations import Deviations
 from apiserver.endpoints.api_call import ApiCall
 from apiserver.endpoints.request_info import parse_query, parse_target
+from apiserver.load.offload import Offload
 from apiserver.registry.field_managers import FieldManagers
-from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.stored_object import StoredObject, encode
 from apiserver.vocabulary import Document, UserInfo

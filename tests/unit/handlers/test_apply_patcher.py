@@ -10,8 +10,8 @@ import pytest
 from apiserver.endpoints.bodies import Body
 from apiserver.errors import ApiError, ApplyConflict, Conflict
 from apiserver.handlers.apply_patcher import NOOP_DIGESTS_MAX, ApplyPatcher, NoopApplies
+from apiserver.load.size_class import SizeClass
 from apiserver.meta.options import WriteOptions
-from apiserver.registry.size_class import SizeClass
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.write_request import Draft
 from apiserver.vocabulary import Document

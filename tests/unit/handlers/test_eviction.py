@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from apiserver.handlers.subresources.eviction import Evictions
+from apiserver.load.offload import Offload
+from apiserver.load.size_class import HUGE_BYTES, SizeClass
 from apiserver.meta.options import DeleteOptions
-from apiserver.registry.offload import Offload
-from apiserver.registry.size_class import HUGE_BYTES, SizeClass
 from apiserver.registry.write_request import Draft, WriteRequest
 from storage.embedded import EmbeddedStore
 from tests.support.in_process import resource, server

@@ -17,11 +17,11 @@ from apiserver.endpoints.representation import FormCaches, MetaV1Encoders, WorkA
 from apiserver.endpoints.response_bodies import ResponseBody
 from apiserver.errors import Expired, NotAcceptable
 from apiserver.handlers.shared_lists import ALL_SHARED_BYTES_MAX, SHARED_BYTES_MAX, SharedBody, SharedLists
+from apiserver.load.offload import Offload
+from apiserver.load.size_class import SizeClass
 from apiserver.meta.table import AGE, columns
-from apiserver.registry.offload import Offload
 from apiserver.registry.results import ObjectList
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.size_class import SizeClass
 from apiserver.registry.stored_object import StoredObject
 from apiserver.schema.builtin import BuiltinSchemas
 from apiserver.schema.structural import Schema

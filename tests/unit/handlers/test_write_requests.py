@@ -11,8 +11,8 @@ from apiserver.admission.chain import AdmissionAttributes, AdmissionChain, Opera
 from apiserver.brand import Brand
 from apiserver.deviations import Deviations
 from apiserver.handlers.write_requests import WriteRequests, draft_of
+from apiserver.load.size_class import SizeClass
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.size_class import SizeClass
 from apiserver.registry.write_request import WriteRequest
 from apiserver.vocabulary import Document
 from tests.unit.handlers.calls import ALICE, CONFIG_MAPS, DEPLOYMENTS, FIELD_MANAGERS, NAMESPACES, call

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from apiserver.custom_resources.rules.validator import RuleValidator
+from apiserver.load.size_class import TakesLong
 from apiserver.metrics.expressions import ExpressionMetrics
-from apiserver.registry.size_class import TakesLong
 
 RULE = {"x-kubernetes-validations": [{"rule": "self >= 0"}], "type": "integer"}
 SCHEMA = {

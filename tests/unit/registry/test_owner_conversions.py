@@ -9,11 +9,11 @@ from typing import Any, Final, cast
 import pytest
 
 from apiserver.errors import BadRequest, ServiceUnavailable
+from apiserver.load.offload import Offload
+from apiserver.load.size_class import SizeClass
 from apiserver.registry import owner_conversions
-from apiserver.registry.offload import Offload
 from apiserver.registry.owner_conversions import ConversionsNeeded, OwnerConversions, run_converting
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.size_class import SizeClass
 from apiserver.registry.stored_object import TOO_DEEP_TEXT
 
 Document = dict[str, Any]

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apiserver.load.size_class import HUGE_BYTES, LARGE_BYTES
 from apiserver.registry.field_getters import field_texts
 from apiserver.registry.own_writes import OwnWrites
-from apiserver.registry.size_class import HUGE_BYTES, LARGE_BYTES
 from apiserver.registry.stored_object import (
     DAMAGED_LOGGED_MAX,
     FIRST_LOOK_BYTES,

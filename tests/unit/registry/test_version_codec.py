@@ -14,11 +14,11 @@ import pytest
 from apiserver.brand import Brand
 from apiserver.catalogue.builtins import builtin_resources
 from apiserver.catalogue.runtime_config import RuntimeConfig
+from apiserver.load.offload import Offload
+from apiserver.load.size_class import HUGE_BYTES, LARGE_BYTES
 from apiserver.registry import version_codec
 from apiserver.registry.conversion_codec import ConversionCodec, HubVersion
-from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedResource
-from apiserver.registry.size_class import HUGE_BYTES, LARGE_BYTES
 from apiserver.registry.stored_object import StoredObject, encode
 from apiserver.registry.version_codec import IdentityCodec
 from apiserver.schema.builtin import BuiltinSchemas

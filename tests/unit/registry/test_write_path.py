@@ -21,9 +21,9 @@ from apiserver.errors import (
     ServiceUnavailable,
 )
 from apiserver.field_errors import FieldError, forbidden
+from apiserver.load.size_class import SizeClass
 from apiserver.meta.options import DeleteOptions, WriteOptions
 from apiserver.registry.delete_path import DeleteRequest
-from apiserver.registry.size_class import SizeClass
 from apiserver.registry.store import Registry
 from apiserver.registry.stored_object import StoredObject
 from apiserver.registry.version_codec import IdentityCodec

@@ -23,8 +23,8 @@ from apiserver.authz.attributes import (
 )
 from apiserver.authz.configuration import WebhookSettings
 from apiserver.authz.match_conditions import InvalidCondition
-from apiserver.endpoints.shared_pool import SharedPool, holder_of
 from apiserver.errors import TooManyRequests
+from apiserver.load.shared_pool import SharedPool, holder_of
 from apiserver.vocabulary import UserInfo
 from apiserver.webhooks.authorizer import (
     ANSWERED_WITHIN_S,

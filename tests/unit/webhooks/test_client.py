@@ -15,7 +15,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 from yarl import URL
 
-from apiserver.registry.offload import Offload
+from apiserver.load.offload import Offload
 from apiserver.vocabulary import Document
 from apiserver.webhooks.caller import AdmissionCaller
 from apiserver.webhooks.client import ANSWER_BYTES_MAX, REQUESTS_MAX, Channel, WebhookClient

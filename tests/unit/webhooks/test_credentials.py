@@ -15,7 +15,7 @@ from typing import Any, Final
 import pytest
 from aiohttp import web
 
-from apiserver.registry.offload import Offload
+from apiserver.load.offload import Offload
 from apiserver.serving import pki
 from apiserver.vocabulary import Document
 from apiserver.webhooks.caller import AdmissionCaller

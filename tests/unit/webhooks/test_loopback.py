@@ -17,7 +17,7 @@ import pytest
 
 from apiserver.aggregation.extension_client import ExtensionClient, ExtensionFailed, ExtensionRequest
 from apiserver.aggregation.remote_versions import RemoteVersion, ServiceReference
-from apiserver.registry.offload import Offload
+from apiserver.load.offload import Offload
 from apiserver.reverse_proxy.backends import Backends
 from apiserver.reverse_proxy.errors import RequestFailed
 from apiserver.reverse_proxy.target import Backend, ProxyTarget

@@ -14,8 +14,8 @@ from apiserver.controller_runtime.informer import Informer
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.errors import AlreadyExists, ApiError, Conflict, NotFound
+from apiserver.load.size_class import SizeClass
 from apiserver.meta.owners import controller_of
-from apiserver.registry.size_class import SizeClass
 from apiserver.testkit.simulation.component import ClusterAccess, Component, Target
 from apiserver.testkit.simulation.object_index import ObjectIndex
 from apiserver.testkit.simulation.resources import (

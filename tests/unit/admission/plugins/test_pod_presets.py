@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver.admission.plugins.pod_presets import ANNOTATION, PresetConflict, merge, work_of_merge
-from apiserver.registry.size_class import HUGE_BYTES, SizeClass
+from apiserver.load.size_class import HUGE_BYTES, SizeClass
 
 
 def preset(name: str = "p", **spec: Any) -> dict[str, Any]:

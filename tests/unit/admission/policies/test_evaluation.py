@@ -9,7 +9,7 @@ import pytest
 from apiserver.admission.policies.budget import COST_BUDGET, Budget
 from apiserver.admission.policies.evaluation import Denial, evaluate, holds
 from apiserver.admission.policies.policy import ValidatingPolicy
-from apiserver.registry.size_class import TakesLong
+from apiserver.load.size_class import TakesLong
 from apiserver.vocabulary import Document
 
 OBJECT: Final = {"metadata": {"name": "a"}, "spec": {"replicas": 3, "image": "nginx"}}

@@ -11,7 +11,7 @@ import pytest
 from apiserver.admission.policies.mutation import MutationTarget, Outcome, mutated
 from apiserver.admission.policies.policy import MutatingPolicy
 from apiserver.apply.type_defs import KEY_DEFAULTS, TypeDefs
-from apiserver.registry.size_class import TakesLong
+from apiserver.load.size_class import TakesLong
 from tests.support.in_process import resource
 
 CONFIG_MAPS: Final = resource("configmaps", "")

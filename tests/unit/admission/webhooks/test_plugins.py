@@ -26,12 +26,12 @@ from apiserver.audit.request_audit import AnnotationKeys, RecordingContext, Requ
 from apiserver.authz.attributes import NO_OPINION, Attributes, AuthorizationChain, Verdict
 from apiserver.brand import Brand
 from apiserver.errors import BadRequest, Forbidden
+from apiserver.load.offload import Offload
+from apiserver.load.size_class import HUGE_BYTES, LARGE_BYTES
 from apiserver.meta.options import DeleteOptions, WriteOptions
 from apiserver.metrics.match_conditions import MatchConditionMetrics
 from apiserver.metrics.webhooks import WebhookMetrics
-from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ResourceTable, ServedTable
-from apiserver.registry.size_class import HUGE_BYTES, LARGE_BYTES
 from apiserver.vocabulary import Query
 from apiserver.webhooks.errors import CallFailed
 from apiserver.webhooks.review_server import Caller

@@ -17,7 +17,7 @@ from apiserver.cel.compatibility_version import CompatibilityVersion
 from apiserver.cel.cost_estimate import estimate
 from apiserver.cel.values import EvaluationError
 from apiserver.field_errors import forbidden
-from apiserver.registry.size_class import TakesLong
+from apiserver.load.size_class import TakesLong
 from apiserver.vocabulary import Document
 from tests.unit.catalogue.served_kinds import ServedKind
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from apiserver.custom_resources.definitions.validation.schema_defaults import DefaultValue, evaluate_defaults
 from apiserver.custom_resources.rules.evaluation import ERRORS_MAX
 from apiserver.custom_resources.rules.validator import RuleValidator
-from apiserver.registry.size_class import TakesLong
+from apiserver.load.size_class import TakesLong
 from apiserver.schema.extensions import Extensions
 from tests.unit.custom_resources.rules.schemas import INT, Schema, array_of, errors, object_of, ruled
 

@@ -19,7 +19,7 @@ from apiserver.custom_resources.serving.version_schema import DefinitionSource
 from apiserver.endpoints.negotiation import ResponseForm
 from apiserver.endpoints.representation.form_cache import FormCaches
 from apiserver.endpoints.representation.json_forms import SEGMENT_CELLS_MAX, TableEncoder
-from apiserver.registry.offload import Offload
+from apiserver.load.offload import Offload
 from apiserver.registry.results import ObjectList
 from apiserver.registry.stored_object import StoredObject, encode, head_of
 from apiserver.schema.structural import Schema

@@ -11,8 +11,8 @@ from typing import Any, Final
 import pytest
 
 from apiserver.custom_resources.serving.strategies import CustomResourceStrategies
-from apiserver.registry.offload import Offload
-from apiserver.registry.size_class import SizeClass, TakesLong
+from apiserver.load.offload import Offload
+from apiserver.load.size_class import SizeClass, TakesLong
 from apiserver.registry.strategy import Strategy
 from tests.unit.custom_resources.rules.schemas import INT, Schema, array_of, object_of, ruled
 from tests.unit.custom_resources.serving.version_schemas import version_schema

@@ -18,7 +18,7 @@ from apiserver.custom_resources.serving.version_codec import (
     DefinitionVersions,
 )
 from apiserver.errors import Forbidden, NoSuchEndpoint
-from apiserver.registry.offload import Offload
+from apiserver.load.offload import Offload
 from apiserver.registry.stored_object import StoredObject, encode, head_of
 from apiserver.schema.compile import TypeMismatch
 from apiserver.vocabulary import Document, GroupResource

@@ -8,8 +8,8 @@ from apiserver.admission.chain import AdmissionChain
 from apiserver.brand import Brand
 from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.deviations import Deviations
+from apiserver.load.offload import Offload
 from apiserver.registry.field_managers import FieldManagers
-from apiserver.registry.offload import Offload
 from apiserver.registry.served_resource import ServedResource, ServedTable
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import Draft, WriteRequest

@@ -15,10 +15,10 @@ import pytest
 
 from apiserver.controller_runtime.informer import Informer, ListWatch, Notification
 from apiserver.controller_runtime.work_queue import WorkQueue
+from apiserver.load.size_class import SizeClass
 from apiserver.meta.options import DeleteOptions
 from apiserver.meta.owners import controller_of
 from apiserver.registry.delete_path import DeleteRequest
-from apiserver.registry.size_class import SizeClass
 from apiserver.registry.store import Registry
 from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.testkit.simulation.component import ClusterAccess

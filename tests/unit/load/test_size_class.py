@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.registry.size_class import (
+from apiserver.load.size_class import (
     HUGE_BYTES,
     LARGE_BYTES,
     SizeClass,

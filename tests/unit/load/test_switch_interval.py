@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from apiserver.registry.offload import Offload
-from apiserver.registry.size_class import SizeClass
-from apiserver.registry.switch_interval import SHORT_SWITCH_INTERVAL, SWITCH_INTERVAL_S, compute_in_thread
+from apiserver.load.offload import Offload
+from apiserver.load.size_class import SizeClass
+from apiserver.load.switch_interval import SHORT_SWITCH_INTERVAL, SWITCH_INTERVAL_S, compute_in_thread
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final, Protocol
 
-from apiserver.endpoints.shared_pool import holder_of
+from apiserver.load.shared_pool import holder_of
 from apiserver.vocabulary import UserInfo
 
 log = logging.getLogger(__name__)

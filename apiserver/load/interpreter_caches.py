@@ -3,8 +3,7 @@
 What they keep is a few hundred kilobytes. But CPython gets memory for small objects in arenas of 1 MiB, and
 gives one back when nothing in it is in use any more. A large document, parsed, fills many; whatever is made
 while it is worked on lies between its values, and one string of 50 bytes that stays keeps a mebibyte. After
-applies of 30,000 keys the strings in these caches, and in those of `apiserver.text_caches`, held 50 of 110
-arenas.
+applies of 30,000 keys the strings in these caches, and in those of `text_caches`, held 50 of 110 arenas.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from apiserver.app.memory_keeper import (
+from apiserver.load.memory_keeper import (
     FIRST_PAUSE_S,
     FULL_COLLECTION_AGAIN_S,
     FULL_COLLECTION_S_MAX,
@@ -15,7 +15,7 @@ from apiserver.app.memory_keeper import (
     FullCollections,
     Reclaiming,
 )
-from apiserver.registry.switch_interval import SHORT_SWITCH_INTERVAL, compute_in_thread
+from apiserver.load.switch_interval import SHORT_SWITCH_INTERVAL, compute_in_thread
 from tests.support.eventually import WITHIN_S
 
 MIB = 1024 * 1024

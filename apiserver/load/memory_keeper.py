@@ -3,7 +3,7 @@
 What is free is returned after the process has grown, and while the event loop has time for it:
 
 1. Caches that can be filled again are emptied: the pages of the embedded store, and those of single strings,
-   which hold the memory around them (`apiserver.serving.interpreter_caches`).
+   which hold the memory around them (`apiserver.load.interpreter_caches`).
 2. The garbage collector frees cycles, and what Python keeps for reuse.
 3. The C library's allocator gives back what is free in its heaps.
 """
@@ -17,11 +17,11 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from apiserver.registry.memory_budget import MemoryBudget, Pressure
-from apiserver.registry.switch_interval import SHORT_SWITCH_INTERVAL
-from apiserver.serving.interpreter_caches import JsonKeys, forget_attribute_names
-from apiserver.serving.process_memory import Allocator, ResidentMemory
-from apiserver.text_caches import empty_text_caches
+from apiserver.load.interpreter_caches import JsonKeys, forget_attribute_names
+from apiserver.load.memory_budget import MemoryBudget, Pressure
+from apiserver.load.process_memory import Allocator, ResidentMemory
+from apiserver.load.switch_interval import SHORT_SWITCH_INTERVAL
+from apiserver.load.text_caches import empty_text_caches
 
 log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from apiserver.endpoints.shared_pool import ALPHA, SharedPool
+from apiserver.load.shared_pool import ALPHA, SharedPool
 
 CAPACITY: Final = 60
 USERS: Final = st.sampled_from("abcd")

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import orjson
 
-from apiserver.serving.interpreter_caches import JsonKeys, forget_attribute_names
-from apiserver.text_caches import empty_text_caches, text_cache
+from apiserver.load.interpreter_caches import JsonKeys, forget_attribute_names
+from apiserver.load.text_caches import empty_text_caches, text_cache
 
 
 def references(texts: Sequence[str]) -> list[int]:

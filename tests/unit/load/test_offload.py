@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from apiserver.errors import TooManyRequests
-from apiserver.registry.offload import WAITING_MAX, WAITING_OF_USER_MAX, Offload, on_event_loop, run_unqueued
-from apiserver.registry.size_class import HUGE_BYTES, LARGE_BYTES, SizeClass, TakesLong, size_class
+from apiserver.load.offload import WAITING_MAX, WAITING_OF_USER_MAX, Offload, on_event_loop, run_unqueued
+from apiserver.load.size_class import HUGE_BYTES, LARGE_BYTES, SizeClass, TakesLong, size_class
 from apiserver.registry.stored_object import StoredObject
 from storage.interface import Stored
 from tests.support.offloaded import done_by

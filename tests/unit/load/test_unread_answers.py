@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from apiserver.endpoints.unread_answers import (
+from apiserver.load.unread_answers import (
     CONNECTION_BYTES,
     HESITANT_S,
     RATE_MIN,

@@ -29,8 +29,8 @@ from time import perf_counter
 from typing import Final, ParamSpec, Protocol, TypeVar
 
 from apiserver.errors import TooManyRequests
-from apiserver.registry.size_class import LARGE_BYTES, SizeClass, TakesLong, size_class
-from apiserver.registry.switch_interval import SHORT_SWITCH_INTERVAL, compute_in_thread
+from apiserver.load.size_class import LARGE_BYTES, SizeClass, TakesLong, size_class
+from apiserver.load.switch_interval import SHORT_SWITCH_INTERVAL, compute_in_thread
 from apiserver.vocabulary import Document
 
 # How long a thread waits for the event loop, whose turns take some milliseconds.

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from apiserver.registry.memory_budget import RETRY_AFTER_S, MemoryBudget, Pressure
+from apiserver.load.memory_budget import RETRY_AFTER_S, MemoryBudget, Pressure
 
 # Percent of the limit, one after the other -> the pressure.
 COURSES: Final[dict[str, list[tuple[int, Pressure]]]] = {

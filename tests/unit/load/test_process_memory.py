@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from apiserver.serving.process_memory import Allocator, ResidentMemory, container_limit_bytes
+from apiserver.load.process_memory import Allocator, ResidentMemory, container_limit_bytes
 
 # Files -> the limit.
 GROUPS: Final[dict[str, tuple[dict[str, str], int]]] = {

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from apiserver.collection_pause import CollectionPause
+from apiserver.load.collection_pause import CollectionPause
 from apiserver.testing import ApiServer
 
 
@@ -60,7 +60,7 @@ def test_it_goes_on_after_a_fork_and_a_reset(was_enabled: bool) -> None:
 
 _PREAMBLE: Final = """
 import gc, weakref
-from apiserver.collection_pause import lasting_imports
+from apiserver.load.collection_pause import lasting_imports
 
 class Cycle:
     def __init__(self):
