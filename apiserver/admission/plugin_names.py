@@ -54,7 +54,7 @@ OFF_BY_DEFAULT: Final = frozenset(
         "NamespaceAutoProvision",
     }
 )
-# Those that later releases do not have, by the first one without them. They, too, are enabled only by name.
+# Those that kube-apiserver had, by the first release without them. Older ones may name them, with a warning.
 REMOVED: Final = MappingProxyType({"PodPreset": 20, "PodSecurityPolicy": 25})
 # Its work is done by `namespace_lifecycle`, too.
 AUTO_PROVISION: Final = "NamespaceAutoProvision"
@@ -84,7 +84,7 @@ def warnings(enabled: Collection[str], disabled: Collection[str]) -> list[str]:
     return [
         *(
             f"admission plugin {name} is not implemented by this server: enabling it has no effect yet"
-            for name in sorted(NOT_IMPLEMENTED & set(enabled))
+            for name in sorted((NOT_IMPLEMENTED | REMOVED.keys()) & set(enabled))
         ),
         *(
             f"admission plugin {name} is always on: disabling it has no effect"

@@ -44,10 +44,8 @@ from apiserver.admission.plugins.owner_references_permission_enforcement import 
 from apiserver.admission.plugins.persistent_volume_claim_resize import PersistentVolumeClaimResize
 from apiserver.admission.plugins.pod_certificates import PodCertificateSigning
 from apiserver.admission.plugins.pod_node_selector import PodNodeSelector
-from apiserver.admission.plugins.pod_preset import PodPreset
 from apiserver.admission.plugins.pod_resize_validator import PodResizeValidator
 from apiserver.admission.plugins.pod_security import PodSecurity
-from apiserver.admission.plugins.pod_security_policy import PodSecurityPolicyAdmission
 from apiserver.admission.plugins.pod_toleration_restriction import PodTolerationRestriction
 from apiserver.admission.plugins.pod_topology_labels import GATE as LABELS_GATE
 from apiserver.admission.plugins.pod_topology_labels import PodTopologyLabels
@@ -109,7 +107,6 @@ def builtin_plugins(
     images = configured.image_policy
     plugins = (
         LimitPodHardAntiAffinityTopology(),
-        PodPreset(lister(brand.group("settings"), "podpresets"), offload),
         LimitRanger(lister("", "limitranges"), offload),
         ServiceAccount(lister("", "serviceaccounts")),
         NodeRestriction(context, gates),
@@ -121,11 +118,6 @@ def builtin_plugins(
             else ()
         ),
         PodSecurity(context, configured.pod_security, metrics.pod_security),
-        *(
-            [PodSecurityPolicyAdmission(context, gates.minor)]
-            if is_on(PodSecurityPolicyAdmission.name)
-            else ()
-        ),
         PodNodeSelector(namespaces, configured.node_selectors),
         Priority(lister(brand.group("scheduling"), "priorityclasses"), gates),
         DefaultTolerationSeconds(configured.not_ready_toleration_s, configured.unreachable_toleration_s),

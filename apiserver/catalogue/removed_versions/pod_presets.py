@@ -1,8 +1,8 @@
 """PodPresets of settings/v1alpha1, which releases 1.6 to 1.19 had: what is put into pods. Rows H01, T31.
 
-No version has replaced them. They are kept and checked here; what puts them into pods is the admission plugin
-in `admission.plugins.pod_preset`. Source: pkg/apis/settings (v1alpha1/zz_generated.defaults.go, validation)
-and pkg/registry/settings/podpreset (release 1.18).
+No version has replaced them. The server validates and stores them; no admission plugin puts them into pods.
+Source: pkg/apis/settings (v1alpha1/zz_generated.defaults.go, validation) and pkg/registry/settings/podpreset
+(release 1.18).
 """
 
 from __future__ import annotations

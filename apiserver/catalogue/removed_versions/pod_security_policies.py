@@ -1,7 +1,7 @@
 """PodSecurityPolicies, which no version has replaced. Rows T11, T30.
 
-They are kept and checked as releases up to 1.24 have done. What applies them to pods is the admission plugin
-in `admission.plugins.pod_security_policy`. Source: pkg/apis/policy/v1beta1/defaults.go,
+The server validates and stores them as releases up to 1.24 did; no admission plugin applies them to pods.
+Source: pkg/apis/policy/v1beta1/defaults.go,
 pkg/apis/policy/validation and pkg/printers/internalversion (release 1.24).
 """
 

@@ -18,7 +18,6 @@ FLAGS: Final[Sequence[Flag]] = (
         "Admission plugins that should be enabled in addition to default enabled ones, comma separated. "
         f"Enabled by default: {', '.join(sorted(plugin_names.ON_BY_DEFAULT))}. "
         f"Others: {', '.join(sorted(plugin_names.OFF_BY_DEFAULT))}. "
-        "With --emulated-version up to 1.24 also: PodSecurityPolicy; up to 1.19: PodPreset. "
         "The names of kube-apiserver's other plugins are accepted with a warning, and have no effect. "
         "The order of plugins in this flag does not matter.",
         repeats=True,
