@@ -5,9 +5,8 @@ Source of the rules: kubernetes, pkg/controller/history.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Collection, Sequence
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from apiserver.meta.owners import controller_reference
 from apiserver.testkit.simulation.resources import REVISIONS
@@ -59,12 +58,19 @@ def current_revision(
                         "annotations": _copied_annotations(owner),
                         "ownerReferences": [controller_reference(owner)],
                     },
-                    "data": copy.deepcopy(data),
+                    "data": _sorted(data),
                     "revision": newest + 1,
                 },
             )
         )
     return Revision(name, name if is_named else code, template)
+
+
+def _sorted(value: Any) -> Any:
+    """Returns a copy with keys in the order in which Go encodes them. Clients compare the encoded data."""
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(each) for each in value] if isinstance(value, list) else value
 
 
 def _copied_annotations(owner: Document) -> Document:

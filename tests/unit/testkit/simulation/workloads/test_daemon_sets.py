@@ -5,6 +5,7 @@ https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 
 import pytest
@@ -152,6 +153,18 @@ def test_updates(strategy: Document, most: int, updated: int) -> None:
     cluster.settle(look)
     assert max(missing) == most
     assert agent["status"].get("updatedNumberScheduled", 0) == updated
+
+
+def test_the_data_of_a_revision_is_encoded_as_go_does() -> None:
+    """Clients compare bytes: kubernetes, pkg/controller/daemon/update.go, Match."""
+    cluster = Cluster(nodes=[node("a")])
+    ordered = template(nodeSelector={"z": "1", "a": "2"}, hostNetwork=False)
+    cluster.add(DAEMON_SETS, "agent", template=ordered)
+    cluster.settle()
+    (revision,) = cluster.objects[REVISIONS].values()
+    data = revision["data"]
+    assert data["spec"]["template"] == {**ordered, "$patch": "replace"}
+    assert json.dumps(data) == json.dumps(data, sort_keys=True)
 
 
 def test_revisions_number_the_templates() -> None:
