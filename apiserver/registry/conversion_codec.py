@@ -101,5 +101,5 @@ class ConversionCodec:
     async def encode(self, document: Document) -> bytes:
         return encode(document, self.stored_head)
 
-    async def create_guard(self, name: str) -> Guard | None:
-        return None
+    async def encode_new(self, document: Document) -> tuple[bytes, Guard | None]:
+        return await self.encode(document), None

@@ -124,8 +124,11 @@ class VersionCodec(Protocol):
         """
         ...
 
-    async def create_guard(self, name: str) -> Guard | None:
-        """Returns what must still hold when an object of this name is created. Raises ApiError if not."""
+    async def encode_new(self, document: Document) -> tuple[bytes, Guard | None]:
+        """Returns what `encode` returns, and what must still hold when the object is created.
+
+        Raises ApiError, too, if that does not hold now.
+        """
         ...
 
 
@@ -176,5 +179,5 @@ class IdentityCodec:
     async def encode(self, document: Document) -> bytes:
         return encode(document, self.stored_head)
 
-    async def create_guard(self, name: str) -> Guard | None:
-        return None
+    async def encode_new(self, document: Document) -> tuple[bytes, Guard | None]:
+        return await self.encode(document), None

@@ -179,10 +179,11 @@ class WritePath:
     ) -> StoredObject:
         """Raises KeyExists if something that `extra` adds is there already."""
         resource, name = request.resource, document["metadata"]["name"]
-        guards = [
-            each for each in (request.guard, await resource.codec.create_guard(name)) if each is not None
-        ]
-        value = await encoded(resource, document)
+        try:
+            value, guard = await resource.codec.encode_new(document)
+        except TooDeep:
+            raise BadRequest(TOO_DEEP_TEXT) from None
+        guards = [each for each in (request.guard, guard) if each is not None]
         if request.options.dry_run:
             if await self._cache.get(key) is not None:
                 raise AlreadyExists(resource.group_resource, name)

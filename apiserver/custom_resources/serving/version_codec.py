@@ -378,8 +378,9 @@ class CustomResourceCodec:
         await versions.offload.run_begun(size, versions.prune, versions.storage_version, stored)
         return stored
 
-    async def create_guard(self, name: str) -> Guard:
-        return await self._versions.guards.create(name)
+    async def encode_new(self, document: Document) -> tuple[bytes, Guard]:
+        guard = await self._versions.guards.create(document["metadata"]["name"])
+        return await self.encode(document), guard
 
 
 async def _in_turns(
