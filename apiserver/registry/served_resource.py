@@ -248,9 +248,13 @@ class ServedResource:
 
     def size_of_defaults(self, text: bytes) -> SizeClass:
         """Returns how much work there may be with what defaults add to an encoded object, or by a patch."""
-        default_bytes = self.strategy.default_bytes
-        size = default_bytes() if default_bytes is not None else 0
+        size = self._default_bytes
         return size_class_of_defaults(text, size) if size else SizeClass.SMALL
+
+    @cached_property
+    def _default_bytes(self) -> int:
+        default_bytes = self.strategy.default_bytes
+        return default_bytes() if default_bytes is not None else 0
 
     def compile(self) -> None:
         """Make now what a thread would need first: made in the event loop, it is made once."""

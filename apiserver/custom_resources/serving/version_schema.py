@@ -124,7 +124,7 @@ class VersionSchema:
             schema[self.brand.extension("preserve-unknown-fields")] = True
         return {**version, "schema": schema}, keeps_unknown
 
-    @property
+    @cached_property
     def is_due(self) -> bool:
         """The schema has not been compiled yet, and the definition is large, or has costly patterns."""
         tail = self._source.stored.tail
@@ -144,6 +144,7 @@ class VersionSchema:
         self.__dict__.setdefault("custom", custom)
         if self.rules is not None:
             _ = self.rules.compares_old
+        self.is_due = False
 
     @cached_property
     def custom(self) -> CustomSchema:
