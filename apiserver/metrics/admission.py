@@ -12,16 +12,15 @@ from apiserver.metrics.histograms import Histogram
 from apiserver.metrics.match_conditions import MatchConditionMetrics
 from apiserver.metrics.pod_security import PodSecurityMetrics
 from apiserver.metrics.policies import PolicyMetrics
-from apiserver.metrics.series import Family, histogram_family, summary_family
+from apiserver.metrics.series import Family, family
 from apiserver.metrics.webhooks import WebhookMetrics
 
 ADMIT: Final = "admit"
 VALIDATE: Final = "validate"
 # Kubernetes calls the type of validating webhooks so.
 VALIDATING: Final = "validating"
-# Seconds.
-_BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5)
-_STEP_LABELS: Final = ("type", "operation", "rejected")
+_PLUGINS: Final = "apiserver_admission_controller_admission_duration_seconds"
+_STEPS: Final = "apiserver_admission_step_admission_duration_seconds"
 
 
 class AdmissionDurations(NamedTuple):
@@ -39,38 +38,21 @@ class AdmissionMetrics:
         self._steps: dict[tuple[str, str], AdmissionDurations] = {}
         self._conditions = MatchConditionMetrics()
         self.webhooks = WebhookMetrics(self._conditions)
-        self.mutating_policies = PolicyMetrics("mutating", ("error_type",), self._conditions)
-        self.validating_policies = PolicyMetrics(
-            "validating", ("error_type", "enforcement_action"), self._conditions
-        )
+        self.mutating_policies = PolicyMetrics("mutating", self._conditions)
+        self.validating_policies = PolicyMetrics("validating", self._conditions)
         self.pod_security = PodSecurityMetrics()
 
     def of_plugin(self, name: str, step: str, operation: str) -> AdmissionDurations:
-        return self._plugins.setdefault((name, step, operation), _durations())
+        return self._plugins.setdefault((name, step, operation), _durations(_PLUGINS))
 
     def of_step(self, step: str, operation: str) -> AdmissionDurations:
-        return self._steps.setdefault((step, operation), _durations())
+        return self._steps.setdefault((step, operation), _durations(_STEPS))
 
     def families(self) -> Iterable[Family]:
-        yield histogram_family(
-            "apiserver_admission_controller_admission_duration_seconds",
-            "How long admission plugins took, by plugin, operation and step (admit or validate).",
-            ("name", *_STEP_LABELS),
-            _by_outcome(self._plugins),
-        )
+        yield family(_PLUGINS, _by_outcome(self._plugins))
         steps = _by_outcome(self._steps)
-        yield histogram_family(
-            "apiserver_admission_step_admission_duration_seconds",
-            "How long all admission plugins of a write took, by operation and step (admit or validate).",
-            _STEP_LABELS,
-            steps,
-        )
-        yield summary_family(
-            "apiserver_admission_step_admission_duration_seconds_summary",
-            "How long all admission plugins of a write took, by operation and step; without quantiles.",
-            _STEP_LABELS,
-            steps,
-        )
+        yield family(_STEPS, steps)
+        yield family("apiserver_admission_step_admission_duration_seconds_summary", steps)
         yield from self.webhooks.families()
         yield from self._conditions.families()
         yield from self.mutating_policies.families()
@@ -78,8 +60,8 @@ class AdmissionMetrics:
         yield from self.pod_security.families()
 
 
-def _durations() -> AdmissionDurations:
-    return AdmissionDurations(Histogram(_BUCKETS), Histogram(_BUCKETS))
+def _durations(name: str) -> AdmissionDurations:
+    return AdmissionDurations(Histogram.of(name), Histogram.of(name))
 
 
 def _by_outcome(

@@ -6,11 +6,8 @@ Source: k8s.io/kube-aggregator, pkg/controllers/status/metrics.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
 
-from apiserver.metrics.series import Family, values
-
-_UNAVAILABLE: Final = "aggregator_unavailable_apiservice"
+from apiserver.metrics.series import Family, family
 
 
 class ApiServiceMetrics:
@@ -33,18 +30,8 @@ class ApiServiceMetrics:
             del self._times[key]
 
     def families(self) -> Iterable[Family]:
-        yield values(
-            _UNAVAILABLE,
-            "gauge",
-            "Gauge of APIServices which are marked as unavailable broken down by APIService name.",
-            ("name",),
-            [((name,), int(is_unavailable)) for name, is_unavailable in self._unavailable.items()],
+        unavailable = self._unavailable.items()
+        yield family(
+            "aggregator_unavailable_apiservice", [((name,), int(each)) for name, each in unavailable]
         )
-        yield values(
-            f"{_UNAVAILABLE}_total",
-            "counter",
-            "Counter of APIServices which are marked as unavailable broken down by APIService name and "
-            "reason.",
-            ("name", "reason"),
-            list(self._times.items()),
-        )
+        yield family("aggregator_unavailable_apiservice_total", list(self._times.items()))

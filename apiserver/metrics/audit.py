@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from apiserver.metrics.series import Family, values
+from apiserver.metrics.series import Family, family, single
 
 
 class AuditMetrics:
@@ -24,34 +24,11 @@ class AuditMetrics:
         self.lost: Counter[str] = Counter()
 
     def families(self) -> Iterable[Family]:
-        yield values(
-            "apiserver_audit_event_total",
-            "counter",
-            "Counter of audit events generated and sent to the audit backend.",
-            (),
-            [((), self.events)],
-        )
-        yield values(
-            "apiserver_audit_requests_rejected_total",
-            "counter",
-            "Counter of apiserver requests rejected due to an error in audit logging backend.",
-            (),
-            [((), self.rejected)],
-        )
-        if self.levels:
-            yield values(
-                "apiserver_audit_level_total",
-                "counter",
-                "Counter of policy levels for audit events (1 per request).",
-                ("level",),
-                [((level,), count) for level, count in sorted(self.levels.items())],
-            )
-        if self.lost:
-            yield values(
-                "apiserver_audit_error_total",
-                "counter",
-                "Counter of audit events that failed to be audited properly. Plugin identifies the plugin "
-                "affected by the error.",
-                ("plugin",),
-                [((plugin,), count) for plugin, count in sorted(self.lost.items())],
-            )
+        yield single("apiserver_audit_event_total", self.events)
+        yield single("apiserver_audit_requests_rejected_total", self.rejected)
+        for name, counts in (
+            ("apiserver_audit_level_total", self.levels),
+            ("apiserver_audit_error_total", self.lost),
+        ):
+            if counts:
+                yield family(name, [((label,), count) for label, count in sorted(counts.items())])

@@ -12,10 +12,10 @@ from threading import Lock
 from typing import Final
 
 from apiserver.metrics.histograms import Histogram
-from apiserver.metrics.series import Family, histogram_family
+from apiserver.metrics.series import Family, single
 
-# prometheus-client's of Go, as kube-apiserver names none. Seconds.
-_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+_COMPILATIONS: Final = "apiserver_cel_compilation_duration_seconds"
+_EVALUATIONS: Final = "apiserver_cel_evaluation_duration_seconds"
 
 
 class ExpressionMetrics:
@@ -24,7 +24,7 @@ class ExpressionMetrics:
     now = staticmethod(time.perf_counter)
 
     def __init__(self) -> None:
-        self._compilations, self._evaluations = Histogram(_BUCKETS), Histogram(_BUCKETS)
+        self._compilations, self._evaluations = Histogram.of(_COMPILATIONS), Histogram.of(_EVALUATIONS)
         self._lock = Lock()  # Large schemas are compiled, and large objects validated, beside the event loop.
 
     def compiled(self, since: float) -> None:
@@ -39,15 +39,5 @@ class ExpressionMetrics:
             durations.observe(seconds)
 
     def families(self) -> Iterable[Family]:
-        yield histogram_family(
-            "apiserver_cel_compilation_duration_seconds",
-            "How long it took to compile the validation rules of one schema in a definition.",
-            (),
-            [((), self._compilations)],
-        )
-        yield histogram_family(
-            "apiserver_cel_evaluation_duration_seconds",
-            "How long it took to evaluate all validation rules of a definition for one object.",
-            (),
-            [((), self._evaluations)],
-        )
+        yield single(_COMPILATIONS, self._compilations)
+        yield single(_EVALUATIONS, self._evaluations)

@@ -6,18 +6,17 @@ Source: k8s.io/apiserver, pkg/admission/metrics and pkg/admission/plugin/webhook
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
+from functools import partial
 from typing import Final
 
 from apiserver.metrics.histograms import Histogram
-from apiserver.metrics.series import Family, histogram_family, values
+from apiserver.metrics.series import Family, family
 
 WEBHOOK: Final = "webhook"
 POLICY: Final = "policy"
-_LABELS: Final = ("kind", "type", "operation", "name")
-# Seconds.
-_BUCKETS: Final = (0.001, 0.005, 0.01, 0.025, 0.1, 0.2, 0.25)
+_DURATIONS: Final = "apiserver_admission_match_condition_evaluation_seconds"
 # Webhooks and policies have names that clients give; of so many there are series, all others count as one.
 NAMES_MAX: Final = 500
 OTHER: Final = "other"
@@ -30,7 +29,9 @@ class MatchConditionMetrics:
     """
 
     def __init__(self) -> None:
-        self._durations: dict[tuple[str, str, str, str], Histogram] = {}
+        self._durations: defaultdict[tuple[str, str, str, str], Histogram] = defaultdict(
+            partial(Histogram.of, _DURATIONS)
+        )
         self._errors: Counter[tuple[str, str, str, str]] = Counter()
         self._exclusions: Counter[tuple[str, str, str, str]] = Counter()
         self._names: set[tuple[str, str]] = set()
@@ -40,10 +41,7 @@ class MatchConditionMetrics:
     ) -> None:
         """Count an evaluation of all conditions of a webhook or a policy, of which some had errors."""
         key = self._key(name, kind, step, operation)
-        durations = self._durations.get(key)
-        if durations is None:
-            durations = self._durations[key] = Histogram(_BUCKETS)
-        durations.observe(seconds)
+        self._durations[key].observe(seconds)
         if errors:
             self._errors[key] += errors
 
@@ -60,24 +58,8 @@ class MatchConditionMetrics:
         return kind, step, operation, name
 
     def families(self) -> Iterable[Family]:
-        prefix = "apiserver_admission_match_condition"
-        yield histogram_family(
-            f"{prefix}_evaluation_seconds",
-            "How long the match conditions of a webhook or a policy took, all of them together.",
-            _LABELS,
-            list(self._durations.items()),
+        yield family(_DURATIONS, list(self._durations.items()))
+        yield family(
+            "apiserver_admission_match_condition_evaluation_errors_total", list(self._errors.items())
         )
-        yield values(
-            f"{prefix}_evaluation_errors_total",
-            "counter",
-            "Match conditions of webhooks and policies that could not be evaluated.",
-            _LABELS,
-            list(self._errors.items()),
-        )
-        yield values(
-            f"{prefix}_exclusions_total",
-            "counter",
-            "Webhooks that were not asked because of their match conditions.",
-            _LABELS,
-            list(self._exclusions.items()),
-        )
+        yield family("apiserver_admission_match_condition_exclusions_total", list(self._exclusions.items()))

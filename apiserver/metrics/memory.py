@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from apiserver.load.memory_budget import MemoryBudget
-from apiserver.metrics.series import Family, values
+from apiserver.metrics.series import Family, family, single
 
 
 class MemoryMetrics:
@@ -16,24 +16,7 @@ class MemoryMetrics:
 
     def families(self) -> Iterable[Family]:
         budget = self._budget
-        yield values(
-            "apiserver_memory_limit_bytes",
-            "gauge",
-            "Bytes of memory that the server may have, by --memory-limit or its container; 0 for no limit.",
-            (),
-            [((), budget.limit_bytes)],
-        )
-        yield values(
-            "apiserver_memory_pressure",
-            "gauge",
-            "1 while large work is refused for want of memory, 2 while all but small work is.",
-            (),
-            [((), int(budget.pressure))],
-        )
-        yield values(
-            "apiserver_memory_refused_requests_total",
-            "counter",
-            "Requests that were refused for want of memory, by the kind of their work.",
-            ("kind",),
-            [((kind,), count) for kind, count in budget.refused.items()],
-        )
+        yield single("apiserver_memory_limit_bytes", budget.limit_bytes)
+        yield single("apiserver_memory_pressure", int(budget.pressure))
+        refused = budget.refused.items()
+        yield family("apiserver_memory_refused_requests_total", [((kind,), count) for kind, count in refused])

@@ -5,32 +5,25 @@ Source: kubernetes, plugin/pkg/auth/authorizer/node/metrics.go.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
+from functools import partial
 from typing import Final
 
 from apiserver.metrics.histograms import Histogram
-from apiserver.metrics.series import Family, histogram_family
+from apiserver.metrics.series import Family, family
 
-# Seconds.
-_BUCKETS: Final = tuple(0.0001 * 2**exponent for exponent in range(12))
+_DURATIONS: Final = "node_authorizer_graph_actions_duration_seconds"
 
 
 class NodeGraphMetrics:
     """Counts changes by what is done, as `AddPod`: there are two for each kind of object."""
 
     def __init__(self) -> None:
-        self._durations: dict[str, Histogram] = {}
+        self._durations: defaultdict[str, Histogram] = defaultdict(partial(Histogram.of, _DURATIONS))
 
     def changed(self, operation: str, seconds: float) -> None:
-        durations = self._durations.get(operation)
-        if durations is None:
-            durations = self._durations[operation] = Histogram(_BUCKETS)
-        durations.observe(seconds)
+        self._durations[operation].observe(seconds)
 
     def families(self) -> Iterable[Family]:
-        yield histogram_family(
-            "node_authorizer_graph_actions_duration_seconds",
-            "How long changes of what the pods of nodes refer to took, by what was done.",
-            ("operation",),
-            [((operation,), durations) for operation, durations in self._durations.items()],
-        )
+        yield family(_DURATIONS, [((operation,), each) for operation, each in self._durations.items()])

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from apiserver.metrics.series import Family, values
+from apiserver.metrics.series import Family, family
 
 AUDIT: Final = "audit"
 ENFORCE: Final = "enforce"
@@ -51,17 +51,6 @@ class PodSecurityMetrics:
         return self._exemptions[write]
 
     def families(self) -> Iterable[Family]:
-        yield values(
-            "pod_security_evaluations_total",
-            "counter",
-            "Evaluations of the Pod Security Standards, by decision, level, version and mode.",
-            ("decision", "policy_level", "policy_version", "mode", *EvaluatedWrite._fields),
-            [(labels, count.value) for labels, count in self._evaluations.items()],
-        )
-        yield values(
-            "pod_security_exemptions_total",
-            "counter",
-            "Writes that were exempt from the Pod Security Standards.",
-            EvaluatedWrite._fields,
-            [(labels, count.value) for labels, count in self._exemptions.items()],
-        )
+        evaluations, exemptions = self._evaluations.items(), self._exemptions.items()
+        yield family("pod_security_evaluations_total", [(labels, each.value) for labels, each in evaluations])
+        yield family("pod_security_exemptions_total", [(write, each.value) for write, each in exemptions])

@@ -6,15 +6,15 @@ Source: k8s.io/apiserver, pkg/admission/plugin/policy/{mutating,validating}/metr
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final, Protocol
 
 from apiserver.metrics.histograms import Histogram
 from apiserver.metrics.match_conditions import POLICY, MatchConditionMetrics
-from apiserver.metrics.series import Family, histogram_family, values
+from apiserver.metrics.series import Family, family
 
-# Seconds.
-_BUCKETS: Final = (0.0000005, 0.001, 0.01, 0.1, 1.0)
 # Policies and bindings have names that clients give; of so many pairs there are series, all others count as
 # one.
 PAIRS_MAX: Final = 500
@@ -37,32 +37,28 @@ class ConditionsCheck(Protocol):
 class PolicyMetrics:
     """What all policies of one kind have done."""
 
-    def __init__(
-        self, kind: str, labels: Sequence[str], conditions: MatchConditionMetrics | None = None
-    ) -> None:
-        """kind: `mutating` or `validating`. labels: those beside policy and binding.
+    def __init__(self, kind: str, conditions: MatchConditionMetrics | None = None) -> None:
+        """kind: `mutating` or `validating`.
 
         conditions: those of all policies and webhooks, which are served by themselves.
         """
-        self._kind = kind
+        self._checks = f"apiserver_{kind}_admission_policy_check_total"
+        self._check_durations = f"apiserver_{kind}_admission_policy_check_duration_seconds"
         self._conditions = conditions or MatchConditionMetrics()
-        self._labels = ("policy", "policy_binding", *labels)
-        self._durations: dict[tuple[str, ...], Histogram] = {}
+        self._durations: defaultdict[tuple[str, ...], Histogram] = defaultdict(
+            partial(Histogram.of, self._check_durations)
+        )
         self._pairs: set[tuple[str, str]] = set()
 
     def observe(self, policy: str, binding: str, labels: Sequence[str], seconds: float) -> None:
-        """Count an evaluation. labels: the values of those given to the constructor."""
+        """Count an evaluation. labels: the values of those beside policy and binding."""
         pair = policy, binding
         if pair not in self._pairs:
             if len(self._pairs) >= PAIRS_MAX:
                 pair = OTHER, OTHER
             else:
                 self._pairs.add(pair)
-        key = *pair, *labels
-        durations = self._durations.get(key)
-        if durations is None:
-            durations = self._durations[key] = Histogram(_BUCKETS)
-        durations.observe(seconds)
+        self._durations[*pair, *labels].observe(seconds)
 
     def observe_conditions(self, operation: str, check: ConditionsCheck) -> None:
         self._conditions.evaluated(
@@ -75,17 +71,6 @@ class PolicyMetrics:
         )
 
     def families(self) -> Iterable[Family]:
-        name = f"apiserver_{self._kind}_admission_policy_check"
-        yield values(
-            f"{name}_total",
-            "counter",
-            f"Checks by {self._kind} admission policies, by policy, binding and what has come of them.",
-            self._labels,
-            [(labels, histogram.count) for labels, histogram in self._durations.items()],
-        )
-        yield histogram_family(
-            f"{name}_duration_seconds",
-            f"How long checks by {self._kind} admission policies took, by policy and binding.",
-            self._labels,
-            list(self._durations.items()),
-        )
+        checks = list(self._durations.items())
+        yield family(self._checks, [(labels, each.count) for labels, each in checks])
+        yield family(self._check_durations, checks)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from apiserver.metrics.series import Family, values
+from apiserver.metrics.series import Family, single
 
 
 class RefusalMetrics:
@@ -17,25 +17,6 @@ class RefusalMetrics:
         self._connections, self._watches, self._unauthorized = connections, watches, unauthorized
 
     def families(self) -> Iterable[Family]:
-        yield values(
-            "apiserver_connections_refused_total",
-            "counter",
-            "Connections that were refused because there were too many, by --max-connections or "
-            "--max-connections-per-client.",
-            (),
-            [((), self._connections())],
-        )
-        yield values(
-            "apiserver_watches_refused_total",
-            "counter",
-            "Watches that were refused because their users had their share of --max-watches.",
-            (),
-            [((), self._watches())],
-        )
-        yield values(
-            "apiserver_watches_unauthorized_total",
-            "counter",
-            "Watches that were ended because their users may not watch any more what they watched.",
-            (),
-            [((), self._unauthorized())],
-        )
+        yield single("apiserver_connections_refused_total", self._connections())
+        yield single("apiserver_watches_refused_total", self._watches())
+        yield single("apiserver_watches_unauthorized_total", self._unauthorized())

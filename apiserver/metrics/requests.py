@@ -364,7 +364,7 @@ class RequestMetrics:
     def families(self) -> Iterable[Family]:
         in_flight = (("mutating", self.in_flight.mutating), ("readOnly", self.in_flight.read_only))
         yield family("apiserver_current_inflight_requests", [((of,), each.value) for of, each in in_flight])
-        # Few kinds ever have long-running requests, or such that were terminated or aborted.
+        # Few kinds ever have long-running requests, terminations or aborts.
         kinds = list(self._kinds.by_key.items())
         yield labelled(
             "apiserver_longrunning_requests",

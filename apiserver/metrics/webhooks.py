@@ -5,17 +5,17 @@ Source: k8s.io/apiserver, pkg/admission/metrics.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
+from functools import partial
 from typing import Final
 
 from apiserver.errors import ApiError, InternalError
 from apiserver.metrics.histograms import Histogram
 from apiserver.metrics.match_conditions import WEBHOOK, MatchConditionMetrics
-from apiserver.metrics.series import Family, histogram_family, values
+from apiserver.metrics.series import Family, family
 
-# Seconds.
-_BUCKETS: Final = (0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10, 25)
+_DURATIONS: Final = "apiserver_admission_webhook_admission_duration_seconds"
 # Webhooks have names that clients give; of so many there are series, all others count as one.
 NAMES_MAX: Final = 500
 OTHER: Final = "other"
@@ -29,7 +29,9 @@ class WebhookMetrics:
     def __init__(self, conditions: MatchConditionMetrics | None = None) -> None:
         """conditions: those of all policies and webhooks, which are served by themselves."""
         self._conditions = conditions or MatchConditionMetrics()
-        self._durations: dict[tuple[str, str, str, str], Histogram] = {}
+        self._durations: defaultdict[tuple[str, str, str, str], Histogram] = defaultdict(
+            partial(Histogram.of, _DURATIONS)
+        )
         self._requests: Counter[tuple[str, str, str, str, str]] = Counter()
         self._rejections: Counter[tuple[str, str, str, str, str]] = Counter()
         self._failed_open: Counter[tuple[str, str]] = Counter()
@@ -40,10 +42,7 @@ class WebhookMetrics:
     ) -> None:
         """Count a call. refusal: the error by which it refuses the write."""
         name, rejected = self._label(webhook), "false" if refusal is None else "true"
-        durations = self._durations.get((name, step, operation, rejected))
-        if durations is None:
-            durations = self._durations[name, step, operation, rejected] = Histogram(_BUCKETS)
-        durations.observe(seconds)
+        self._durations[name, step, operation, rejected].observe(seconds)
         code = "200" if refusal is None else str(min(refusal.code, CODE_MAX))
         self._requests[name, step, operation, code, rejected] += 1
         if refusal is not None:
@@ -73,30 +72,7 @@ class WebhookMetrics:
         return webhook
 
     def families(self) -> Iterable[Family]:
-        yield histogram_family(
-            "apiserver_admission_webhook_admission_duration_seconds",
-            "How long admission webhooks took, by webhook, operation and type (admit or validating).",
-            ("name", "type", "operation", "rejected"),
-            list(self._durations.items()),
-        )
-        yield values(
-            "apiserver_admission_webhook_request_total",
-            "counter",
-            "Calls of admission webhooks, by the code that the write was answered with for them.",
-            ("name", "type", "operation", "code", "rejected"),
-            list(self._requests.items()),
-        )
-        yield values(
-            "apiserver_admission_webhook_rejection_count",
-            "counter",
-            "Writes that admission webhooks have refused, or their failure has.",
-            ("name", "type", "operation", "error_type", "rejection_code"),
-            list(self._rejections.items()),
-        )
-        yield values(
-            "apiserver_admission_webhook_fail_open_count",
-            "counter",
-            "Writes that passed though an admission webhook failed.",
-            ("name", "type"),
-            list(self._failed_open.items()),
-        )
+        yield family(_DURATIONS, list(self._durations.items()))
+        yield family("apiserver_admission_webhook_request_total", list(self._requests.items()))
+        yield family("apiserver_admission_webhook_rejection_count", list(self._rejections.items()))
+        yield family("apiserver_admission_webhook_fail_open_count", list(self._failed_open.items()))

@@ -23,85 +23,11 @@ from tests.support.definitions import define, definition, new_group, version
 from tests.support.eventually import eventually, until
 from tests.support.server_process import ServerProcess
 
-REQUEST: Final = {"verb", "dry_run", "group", "version", "resource", "subresource", "scope", "component"}
-ADMISSION: Final = {"type", "operation", "rejected"}
-METRICS: Final[dict[str, tuple[str, set[str]]]] = {
-    "apiserver_request_total": ("counter", REQUEST | {"code"}),
-    "apiserver_request_duration_seconds": ("histogram", REQUEST),
-    "apiserver_response_sizes": ("histogram", REQUEST - {"dry_run"}),
-    "apiserver_request_body_size_bytes": ("histogram", {"group", "resource", "verb"}),
-    "field_validation_request_duration_seconds": ("histogram", {"field_validation"}),
-    "apiserver_cache_list_total": ("counter", {"group", "resource", "index"}),
-    "apiserver_cache_list_fetched_objects_total": ("counter", {"group", "resource", "index"}),
-    "apiserver_cache_list_returned_objects_total": ("counter", {"group", "resource"}),
-    "process_virtual_memory_max_bytes": ("gauge", set()),
-    "apiserver_current_inflight_requests": ("gauge", {"request_kind"}),
-    "apiserver_longrunning_requests": ("gauge", REQUEST - {"dry_run"}),
-    "apiserver_watch_events_total": ("counter", {"group", "version", "resource"}),
-    "apiserver_watch_events_sizes": ("histogram", {"group", "version", "resource"}),
-    "apiserver_watch_list_duration_seconds": ("histogram", {"group", "version", "resource", "scope"}),
-    "apiserver_admission_controller_admission_duration_seconds": ("histogram", ADMISSION | {"name"}),
-    "apiserver_admission_step_admission_duration_seconds": ("histogram", ADMISSION),
-    "apiserver_admission_step_admission_duration_seconds_summary": ("summary", ADMISSION),
-    "apiserver_cel_compilation_duration_seconds": ("histogram", set()),
-    "apiserver_cel_evaluation_duration_seconds": ("histogram", set()),
-    "apiserver_nodeport_repair_reconcile_errors_total": ("counter", set()),
-    "apiserver_request_filter_duration_seconds": ("histogram", {"filter"}),
-    "etcd_lease_object_counts": ("histogram", set()),
-    "kubernetes_build_info": (
-        "gauge",
-        {
-            *("major", "minor", "git_version", "git_commit", "git_tree_state", "build_date", "go_version"),
-            *("compiler", "platform"),
-        },
-    ),
-    "kubernetes_feature_enabled": ("gauge", {"name", "stage"}),
-    "apiserver_storage_objects": ("gauge", {"resource"}),
-    "apiserver_storage_size_bytes": ("gauge", {"storage_cluster_id"}),
-    "etcd_request_duration_seconds": ("histogram", {"operation", "group", "resource"}),
-    "watch_cache_capacity": ("gauge", {"group", "resource"}),
-    "apiserver_watch_cache_initializations_total": ("counter", {"group", "resource"}),
-    "apiserver_watch_cache_events_received_total": ("counter", {"group", "resource"}),
-    "authentication_attempts": ("counter", {"result"}),
-    "authentication_duration_seconds": ("histogram", {"result"}),
-    "authenticated_user_requests": ("counter", {"username"}),
-    "authorization_attempts_total": ("counter", {"result"}),
-    "authorization_duration_seconds": ("histogram", {"result"}),
-    "workqueue_depth": ("gauge", {"name"}),
-    "workqueue_adds_total": ("counter", {"name"}),
-    "workqueue_retries_total": ("counter", {"name"}),
-    "workqueue_queue_duration_seconds": ("histogram", {"name"}),
-    "workqueue_work_duration_seconds": ("histogram", {"name"}),
-    "workqueue_unfinished_work_seconds": ("gauge", {"name"}),
-    "workqueue_longest_running_processor_seconds": ("gauge", {"name"}),
-}
 APPLY: Final = "application/apply-patch+yaml"
 INITIAL: Final = "sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan"
 # Both histograms', in Kubernetes. Seconds.
 BUCKETS: Final = {
-    0.005,
-    0.025,
-    0.05,
-    0.1,
-    0.2,
-    0.4,
-    0.6,
-    0.8,
-    1,
-    1.25,
-    1.5,
-    2,
-    3,
-    4,
-    5,
-    6,
-    8,
-    10,
-    15,
-    20,
-    30,
-    45,
-    60,
+    *(0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60),
 }
 
 
@@ -146,18 +72,6 @@ def configmaps(api: Api, namespace: str) -> str:
 
 
 # ---- names
-
-
-@pytest.mark.parametrize(("name", "expected"), METRICS.items(), ids=METRICS)
-def test_names_types_and_labels(api: Api, configmaps: str, name: str, expected: tuple[str, set[str]]) -> None:
-    kind, labels = expected
-    family = Scrape(api).families.get(name.removesuffix("_total"))
-    assert family is not None, f"there is no {name}"
-    assert family.type == kind
-    assert family.documentation
-    assert family.samples
-    for sample in family.samples:
-        assert set(sample.labels) - {"le"} == labels
 
 
 # Those of prometheus-client of Go, where Kubernetes names none.

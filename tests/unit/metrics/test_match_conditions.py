@@ -28,7 +28,7 @@ def test_so_many_names_have_series_and_all_others_one() -> None:
 @pytest.mark.parametrize("kind", ["mutating", "validating"])
 def test_both_kinds_of_policies_have_the_same_step(kind: str) -> None:
     metrics = MatchConditionMetrics()
-    policies = PolicyMetrics(kind, ("error_type",), metrics)
+    policies = PolicyMetrics(kind, metrics)
     check = ConditionsCheck("p", is_met=False, failure="", errors=2, seconds=0.02)
     policies.observe_conditions("CREATE", check)
     durations, errors, _ = metrics.families()

@@ -6,7 +6,7 @@ from apiserver.metrics.policies import OTHER, PAIRS_MAX, PolicyMetrics
 
 
 def test_so_many_policies_have_series_and_all_others_one() -> None:
-    metrics = PolicyMetrics("mutating", ("error_type",))
+    metrics = PolicyMetrics("mutating")
     for number in range(PAIRS_MAX + 10):
         metrics.observe(f"p{number}", "b", ("no_error",), 0.001)
     metrics.observe("p0", "b", ("no_error",), 0.001)
