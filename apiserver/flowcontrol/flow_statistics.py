@@ -6,15 +6,10 @@ from collections import Counter
 from typing import Final
 
 from apiserver.metrics.histograms import Histogram
-from apiserver.metrics.request_filters import with_filter_buckets
+from apiserver.metrics.request_filters import FILTER_DURATIONS
 
-# kube-apiserver's buckets.
-DURATION_BUCKETS: Final = (0, 0.005, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30)  # seconds
-# Those of waits that end with a turn are more: to wait for it is a filter, too.
-_WAIT_BUCKETS: Final = with_filter_buckets(DURATION_BUCKETS)
-LENGTH_BUCKETS: Final = (0, 10, 25, 50, 100, 250, 500, 1000)
-SEAT_BUCKETS: Final = (1, 2, 4, 8, 16, 32, 64, 100)
-WATCH_BUCKETS: Final = (0, 1, 10, 100, 1000, 10000)
+_WAITS: Final = "apiserver_flowcontrol_request_wait_duration_seconds"
+_DURATIONS: Final = "apiserver_flowcontrol_request_execution_seconds"
 
 
 class FlowStatistics:
@@ -49,13 +44,14 @@ class FlowStatistics:
         self.level, self.schema = level, schema
         self.unwatched = self.waiting = self.waiting_seats = 0
         self.rejected: Counter[str] = Counter()
-        self.waits = Histogram(_WAIT_BUCKETS)
-        self.refused_waits = Histogram(DURATION_BUCKETS)
-        self.durations = Histogram(DURATION_BUCKETS)
-        self.watch_durations = Histogram(DURATION_BUCKETS)
-        self.queue_lengths = Histogram(LENGTH_BUCKETS)
-        self.seats = Histogram(SEAT_BUCKETS)
-        self.watches = Histogram(WATCH_BUCKETS)
+        # To wait for a turn, and get it, is a filter, too.
+        self.waits = Histogram.of(_WAITS, FILTER_DURATIONS)
+        self.refused_waits = Histogram.of(_WAITS)
+        self.durations = Histogram.of(_DURATIONS)
+        self.watch_durations = Histogram.of(_DURATIONS)
+        self.queue_lengths = Histogram.of("apiserver_flowcontrol_request_queue_length_after_enqueue")
+        self.seats = Histogram.of("apiserver_flowcontrol_work_estimated_seats")
+        self.watches = Histogram.of("apiserver_flowcontrol_watch_count_samples")
 
     @property
     def finished(self) -> int:

@@ -8,8 +8,7 @@ from typing import Final
 from apiserver.flowcontrol.seat_usage import TimedHistogram
 from apiserver.metrics.requests import Count, InFlight
 
-# kube-apiserver's buckets of ratios.
-BUCKETS: Final = (0, 0.001, 0.01, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1)
+_RATIOS: Final = "apiserver_flowcontrol_read_vs_write_current_requests"
 # kube-apiserver observes every nanosecond. One moment in each second is as good, over some minutes.
 OBSERVE_KINDS_EVERY_S: Final = 1.0
 
@@ -25,7 +24,7 @@ class KindUsage:
     def __init__(self, in_flight: Count) -> None:
         self.in_flight = in_flight
         self.waiting = 0
-        self.executing_ratios, self.waiting_ratios = TimedHistogram(BUCKETS), TimedHistogram(BUCKETS)
+        self.executing_ratios, self.waiting_ratios = TimedHistogram.of(_RATIOS), TimedHistogram.of(_RATIOS)
 
 
 class RequestKinds:

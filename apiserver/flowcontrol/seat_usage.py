@@ -18,10 +18,8 @@ _NS: Final = 1_000_000_000
 # millisecond, is on average what there was.
 _OBSERVE_EVERY_S: Final = 0.001
 
-# Ratios: kube-apiserver's buckets.
-SEAT_BUCKETS: Final = (0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1)
-REQUEST_BUCKETS: Final = (0, 0.001, 0.003, 0.01, 0.03, 0.1, 0.25, 0.5, 0.75, 1)
-DEMAND_BUCKETS: Final = (0.2, 0.4, 0.6, 0.8, 1, 1.2, 1.4, 1.7, 2, 2.8, 4, 6)
+_SEATS: Final = "apiserver_flowcontrol_priority_level_seat_utilization"
+_REQUESTS: Final = "apiserver_flowcontrol_priority_level_request_utilization"
 
 
 class TimedHistogram(Histogram):
@@ -87,10 +85,10 @@ class SeatUsage:
         self.high = 0
         self.observe_at = self._observed_at = now
         self._seconds_in: dict[UsageState, float] = {}
-        self.seat_ratios = TimedHistogram(SEAT_BUCKETS)
-        self.executing_ratios = TimedHistogram(REQUEST_BUCKETS)
-        self.waiting_ratios = TimedHistogram(REQUEST_BUCKETS)
-        self.demand_ratios = TimedHistogram(DEMAND_BUCKETS)
+        self.seat_ratios = TimedHistogram.of(_SEATS)
+        self.executing_ratios = TimedHistogram.of(_REQUESTS)
+        self.waiting_ratios = TimedHistogram.of(_REQUESTS)
+        self.demand_ratios = TimedHistogram.of("apiserver_flowcontrol_demand_seats")
 
     def observe(self, state: UsageState, now: float) -> None:
         """Note that this is how it was since the level was last observed."""

@@ -9,21 +9,20 @@ from __future__ import annotations
 
 import ipaddress
 from bisect import bisect_left, bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from typing import Final
 
 from apiserver.metrics.histograms import Histogram
-from apiserver.metrics.series import Family, histogram_family, values
+from apiserver.metrics.series import Family, family, single
 from apiserver.registry.allocations import AddressRange, Allocation, AllocationKey, AllocationKeys
 from apiserver.vocabulary import IPNetwork
 
 _CLUSTER_IP: Final = "clusterip"
 _NODE_PORT: Final = "nodeport"
 _SCOPES: Final = {True: "static", False: "dynamic"}
-_CIDR: Final = ("cidr",)
-# prometheus-client's, of Go and of Python. Seconds.
-_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+_DURATIONS: Final = "kube_apiserver_clusterip_allocator_allocation_duration_seconds"
 # Of a network there are at most so many addresses, as in kube-apiserver: what a signed 64-bit integer holds.
 ADDRESSES_MAX: Final = 2**63 - 1
 
@@ -48,7 +47,7 @@ class AllocationMetrics:
         # By network and scope; by scope.
         self._ips: Counter[tuple[str, str]] = Counter()
         self._ip_errors: Counter[tuple[str, str]] = Counter()
-        self._durations: dict[str, Histogram] = {}
+        self._durations: defaultdict[str, Histogram] = defaultdict(partial(Histogram.of, _DURATIONS))
         self._node_port_counts: Counter[str] = Counter()
         self._node_port_errors: Counter[str] = Counter()
 
@@ -60,10 +59,7 @@ class AllocationMetrics:
             self._node_port_counts[scope] += 1
         elif cidr := self._network_of(allocation.value):
             self._ips[cidr, scope] += 1
-            durations = self._durations.get(cidr)
-            if durations is None:
-                durations = self._durations[cidr] = Histogram(_BUCKETS)
-            durations.observe(seconds)
+            self._durations[cidr].observe(seconds)
 
     def failed(self, allocation: Allocation, *, is_static: bool) -> None:
         scope = _SCOPES[is_static]
@@ -116,78 +112,27 @@ class AllocationMetrics:
         networks = self._networks()
         used = {str(each): self._used(each) for each in networks}
         self._forget_all_but(used)
-        prefix = "kube_apiserver_clusterip_allocator_"
-        yield values(
-            f"{prefix}allocated_ips",
-            "gauge",
-            "Cluster IPs that Services have.",
-            _CIDR,
-            [((cidr,), count) for cidr, count in used.items()],
+        available = [(str(each), max(0, _size(each) - used[str(each)])) for each in networks]
+        for name, by_network in (
+            ("kube_apiserver_clusterip_allocator_allocated_ips", used.items()),
+            ("kube_apiserver_clusterip_allocator_available_ips", available),
+        ):
+            yield family(name, [((cidr,), count) for cidr, count in by_network])
+        yield family("kube_apiserver_clusterip_allocator_allocation_total", list(self._ips.items()))
+        yield family(
+            "kube_apiserver_clusterip_allocator_allocation_errors_total", list(self._ip_errors.items())
         )
-        yield values(
-            f"{prefix}available_ips",
-            "gauge",
-            "Cluster IPs that Services may still be given.",
-            _CIDR,
-            [((str(each),), max(0, _size(each) - used[str(each)])) for each in networks],
-        )
-        yield values(
-            f"{prefix}allocation_total",
-            "counter",
-            "Cluster IPs that Services were given: those that they asked for (static), and others.",
-            ("cidr", "scope"),
-            list(self._ips.items()),
-        )
-        yield values(
-            f"{prefix}allocation_errors_total",
-            "counter",
-            "Cluster IPs that Services could not be given.",
-            ("cidr", "scope"),
-            list(self._ip_errors.items()),
-        )
-        yield histogram_family(
-            f"{prefix}allocation_duration_seconds",
-            "How long it took until a Service had its cluster IP, and was stored with it.",
-            _CIDR,
-            [((cidr,), durations) for cidr, durations in self._durations.items()],
-        )
-        yield from self._node_port_families()
-
-    def _node_port_families(self) -> Iterable[Family]:
-        yield values(
-            "apiserver_nodeport_repair_reconcile_errors_total",
-            "counter",
-            "Comparisons of all Services with the node ports and cluster IPs given to them that failed.",
-            (),
-            [((), self.repair_failures())],
-        )
-        prefix = "kube_apiserver_nodeport_allocator_"
+        yield family(_DURATIONS, [((cidr,), each) for cidr, each in self._durations.items()])
+        yield single("apiserver_nodeport_repair_reconcile_errors_total", self.repair_failures())
         low, high = self._node_ports
         in_range = len(self._ports)
-        yield values(
-            f"{prefix}allocated_ports", "gauge", "Node ports that Services have.", (), [((), in_range)]
-        )
-        yield values(
-            f"{prefix}available_ports",
-            "gauge",
-            "Node ports that Services may still be given.",
-            (),
-            [((), max(0, high - low + 1 - in_range))],
-        )
-        yield values(
-            f"{prefix}allocation_total",
-            "counter",
-            "Node ports that Services were given: those that they asked for (static), and others.",
-            ("scope",),
-            [((scope,), count) for scope, count in self._node_port_counts.items()],
-        )
-        yield values(
-            f"{prefix}allocation_errors_total",
-            "counter",
-            "Node ports that Services could not be given.",
-            ("scope",),
-            [((scope,), count) for scope, count in self._node_port_errors.items()],
-        )
+        yield single("kube_apiserver_nodeport_allocator_allocated_ports", in_range)
+        yield single("kube_apiserver_nodeport_allocator_available_ports", max(0, high - low + 1 - in_range))
+        for name, by_scope in (
+            ("kube_apiserver_nodeport_allocator_allocation_total", self._node_port_counts),
+            ("kube_apiserver_nodeport_allocator_allocation_errors_total", self._node_port_errors),
+        ):
+            yield family(name, [((scope,), count) for scope, count in by_scope.items()])
 
     def _used(self, network: IPNetwork) -> int:
         """Returns how many addresses of it Services have. Networks may overlap."""

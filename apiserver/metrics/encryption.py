@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable
+from functools import partial
 from typing import Final, TypeVar
 
 from apiserver.metrics.histograms import Histogram
-from apiserver.metrics.series import Family, histogram_family, values
+from apiserver.metrics.series import Family, family, single
 
 _K = TypeVar("_K", bound=Hashable)
 _V = TypeVar("_V")
@@ -22,13 +23,9 @@ _V = TypeVar("_V")
 _OK: Final = "OK"
 
 
-def _powers(first: float, count: int) -> tuple[float, ...]:
-    return tuple(first * 2**power for power in range(count))
-
-
-_TRANSFORMATION_BUCKETS: Final = _powers(5e-6, 25)
-_DATA_KEY_BUCKETS: Final = _powers(5e-6, 14)
-_CALL_BUCKETS: Final = _powers(1e-4, 20)
+_TRANSFORMATIONS: Final = "apiserver_storage_transformation_duration_seconds"
+_DATA_KEYS: Final = "apiserver_storage_data_key_generation_duration_seconds"
+_CALLS: Final = "apiserver_envelope_encryption_kms_operations_latency_seconds"
 # Of keys that come and go, those used last are told, as many as in Kubernetes.
 KEY_IDS_MAX: Final = 10
 
@@ -46,9 +43,11 @@ class EncryptionMetrics:
         self._wall = wall
         self._lock = threading.Lock()
         self._transformations: Counter[tuple[str, str, str]] = Counter()
-        self._durations: dict[tuple[str, str], Histogram] = {}
-        self._calls: dict[tuple[str, str, str], Histogram] = {}
-        self._data_keys = Histogram(_DATA_KEY_BUCKETS)
+        self._durations: defaultdict[tuple[str, str], Histogram] = defaultdict(
+            partial(Histogram.of, _TRANSFORMATIONS)
+        )
+        self._calls: defaultdict[tuple[str, str, str], Histogram] = defaultdict(partial(Histogram.of, _CALLS))
+        self._data_keys = Histogram.of(_DATA_KEYS)
         self._fetched = 0
         # By direction, provider and key ID: how often it was used, and when last.
         self._used: OrderedDict[tuple[str, str, str], tuple[int, float]] = OrderedDict()
@@ -66,17 +65,11 @@ class EncryptionMetrics:
         with self._lock:
             self._transformations[direction, prefix, code] += 1
             if code == _OK:
-                durations = self._durations.get((direction, prefix))
-                if durations is None:
-                    durations = self._durations[direction, prefix] = Histogram(_TRANSFORMATION_BUCKETS)
-                durations.observe(took_s)
+                self._durations[direction, prefix].observe(took_s)
 
     def called(self, provider: str, method: str, code: str, duration_s: float) -> None:
         """See `storage.encryption.kms_client.CallObserver`."""
-        durations = self._calls.get((provider, method, code))
-        if durations is None:
-            durations = self._calls[provider, method, code] = Histogram(_CALL_BUCKETS)
-        durations.observe(duration_s)
+        self._calls[provider, method, code].observe(duration_s)
 
     # These are those of `storage.encryption.kms.KmsObserver`.
 
@@ -106,103 +99,41 @@ class EncryptionMetrics:
     # ---- the exposition
 
     def families(self) -> Iterable[Family]:
-        yield values(
-            "apiserver_storage_transformation_operations_total",
-            "counter",
-            "Values that were encrypted or decrypted, by provider and, for those that have keys, by key.",
-            ("transformation_type", "transformer_prefix", "status"),
-            list(self._transformations.items()),
-        )
-        yield histogram_family(
-            "apiserver_storage_transformation_duration_seconds",
-            "How long it took to encrypt or decrypt a value.",
-            ("transformation_type", "transformer_prefix"),
-            list(self._durations.items()),
-        )
-        yield histogram_family(
-            "apiserver_storage_data_key_generation_duration_seconds",
-            "How long it took to generate a data encryption key.",
-            (),
-            [((), self._data_keys)],
-        )
-        yield values(
-            "apiserver_storage_envelope_transformation_cache_misses_total",
-            "counter",
-            "Keys that a KMS plugin was asked to decrypt.",
-            (),
-            [((), self._fetched)],
-        )
-        yield from self._plugin_families()
-        yield from self._reload_families()
-
-    def _plugin_families(self) -> Iterable[Family]:
-        envelope = "apiserver_envelope_encryption_"
-        yield histogram_family(
-            f"{envelope}kms_operations_latency_seconds",
-            "How long calls of KMS plugins took.",
-            ("provider_name", "method_name", "grpc_status_code"),
-            list(self._calls.items()),
-        )
-        labels = ("transformation_type", "provider_name", "key_id_hash", "apiserver_id_hash")
+        yield family("apiserver_storage_transformation_operations_total", list(self._transformations.items()))
+        yield family(_TRANSFORMATIONS, list(self._durations.items()))
+        yield single(_DATA_KEYS, self._data_keys)
+        yield single("apiserver_storage_envelope_transformation_cache_misses_total", self._fetched)
+        yield family(_CALLS, list(self._calls.items()))
         used = [
             ((direction, provider, hash_of(key_id), self._server), use)
             for (direction, provider, key_id), use in list(self._used.items())
         ]
-        yield values(
-            f"{envelope}key_id_hash_total",
-            "counter",
-            "How often a key of a KMS plugin was used.",
-            labels,
-            [(each, count) for each, (count, _) in used],
+        yield family(
+            "apiserver_envelope_encryption_key_id_hash_total", [(of, count) for of, (count, _) in used]
         )
-        yield values(
-            f"{envelope}key_id_hash_last_timestamp_seconds",
-            "gauge",
-            "When a key of a KMS plugin was used last.",
-            labels,
-            [(each, at) for each, (_, at) in used],
+        yield family(
+            "apiserver_envelope_encryption_key_id_hash_last_timestamp_seconds",
+            [(of, at) for of, (_, at) in used],
         )
-        yield values(
-            f"{envelope}key_id_hash_status_last_timestamp_seconds",
-            "gauge",
-            "When a KMS plugin last said that it has a key.",
-            ("provider_name", "key_id_hash", "apiserver_id_hash"),
-            [
-                ((provider, hash_of(key_id), self._server), at)
-                for (provider, key_id), at in list(self._reported.items())
-            ],
-        )
-        yield values(
-            f"{envelope}invalid_key_id_from_status_total",
-            "counter",
-            "How often a KMS plugin said that it has a key whose name cannot be one.",
-            ("provider_name", "error"),
+        reported = [
+            ((provider, hash_of(key_id), self._server), at)
+            for (provider, key_id), at in list(self._reported.items())
+        ]
+        yield family("apiserver_envelope_encryption_key_id_hash_status_last_timestamp_seconds", reported)
+        yield family(
+            "apiserver_envelope_encryption_invalid_key_id_from_status_total",
             list(self._invalid_key_ids.items()),
         )
-
-    def _reload_families(self) -> Iterable[Family]:
-        controller = "apiserver_encryption_config_controller_"
-        yield values(
-            f"{controller}automatic_reloads_total",
-            "counter",
-            "Reloads of the encryption configuration.",
-            ("status", "apiserver_id_hash"),
-            [((status, self._server), count) for status, count in self._reloads.items()],
-        )
-        yield values(
-            f"{controller}automatic_reload_last_timestamp_seconds",
-            "gauge",
-            "When the encryption configuration was last reloaded, or could not be.",
-            ("status", "apiserver_id_hash"),
-            [((status, self._server), at) for status, at in self._reloaded_at.items()],
-        )
-        yield values(
-            f"{controller}last_config_info",
-            "gauge",
-            "The encryption configuration that holds.",
-            ("apiserver_id_hash", "hash"),
-            [((self._server, f"sha256:{self.digest}"), 1)] if self.digest else [],
-        )
+        for name, by_status in (
+            ("apiserver_encryption_config_controller_automatic_reloads_total", self._reloads),
+            (
+                "apiserver_encryption_config_controller_automatic_reload_last_timestamp_seconds",
+                self._reloaded_at,
+            ),
+        ):
+            yield family(name, [((status, self._server), value) for status, value in by_status.items()])
+        configuration = [((self._server, f"sha256:{self.digest}"), 1)] if self.digest else []
+        yield family("apiserver_encryption_config_controller_last_config_info", configuration)
 
 
 def hash_of(text: str) -> str:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple, Protocol
 
 from apiserver.metrics.histograms import Histogram
-from apiserver.metrics.series import Family, histogram_family
+from apiserver.metrics.series import Family, family
 from apiserver.metrics.thread_stacks import ThreadStacks
 
 log = logging.getLogger(__name__)
@@ -46,9 +46,7 @@ _LOG_OVER_ELAPSED_S: Final = 1.0
 # Whoever can stall the loop can do so often.
 _LOG_INTERVAL_S: Final = 1.0
 _OPERATIONS_MAX: Final = 4
-BUCKETS: Final = (
-    *(0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0, 10.0),
-)
+_STALLS: Final = "apiserver_event_loop_stall_seconds"
 
 
 class Clocks(NamedTuple):
@@ -96,7 +94,7 @@ class EventLoopMonitor:
         self.is_resting = False
         self._loop, self._operation_of, self._bounded_calls = loop, operation_of, bounded_calls
         self._stacks = ThreadStacks()
-        self._histograms = {clock: Histogram(BUCKETS) for clock in Clocks._fields}
+        self._histograms = {clock: Histogram.of(_STALLS) for clock in Clocks._fields}
         self._last = Clocks(0.0, 0.0, 0.0)
         self._due = 0.0
         self._quiet = 0
@@ -132,13 +130,7 @@ class EventLoopMonitor:
             self._begin(Clocks.read(), INTERVAL_S)
 
     def families(self) -> Iterable[Family]:
-        yield histogram_family(
-            "apiserver_event_loop_stall_seconds",
-            "Turns of the event loop of 10 ms and more, by clock: elapsed time (wall), processor time of the "
-            "loop's thread (thread_cpu), and of all the server's threads (process_cpu).",
-            ("clock",),
-            [((clock,), histogram) for clock, histogram in self._histograms.items()],
-        )
+        yield family(_STALLS, [((clock,), histogram) for clock, histogram in self._histograms.items()])
 
     def _begin(self, now: Clocks, interval_s: float) -> None:
         self.is_resting = interval_s == RESTING_INTERVAL_S
@@ -165,7 +157,7 @@ class EventLoopMonitor:
 
     def _stalled(self, stall: Clocks, now: float) -> None:
         for histogram, seconds in zip(self._histograms.values(), stall, strict=True):
-            if seconds >= BUCKETS[0]:
+            if seconds >= histogram.bounds[0]:
                 histogram.observe(seconds)
         if stall.process_cpu < LOG_OVER_S and stall.wall < _LOG_OVER_ELAPSED_S:
             return

@@ -5,65 +5,45 @@ Source: k8s.io/apiserver, pkg/endpoints/filters/impersonation/metrics.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
+from functools import partial
 from typing import Final
 
 from apiserver.metrics.histograms import Histogram
-from apiserver.metrics.request_filters import with_filter_buckets
-from apiserver.metrics.series import Family, histogram_family, values
+from apiserver.metrics.request_filters import FILTER_DURATIONS
+from apiserver.metrics.series import Family, family
 
-# Seconds.
-_BUCKETS: Final = tuple(0.001 * 2**exponent for exponent in range(15))
-_OBSERVED_BUCKETS: Final = with_filter_buckets(_BUCKETS)
 _ALLOWED: Final = "allowed"
-_LABELS: Final = ("mode", "decision")
-_PREFIX: Final = "apiserver_impersonation_"
+_DECISIONS: Final = {True: _ALLOWED, False: "denied"}
+_ATTEMPTS: Final = "apiserver_impersonation_attempts_duration_seconds"
+_CHECKS: Final = "apiserver_impersonation_authorization_attempts_duration_seconds"
 
 
 class ImpersonationMetrics:
     """The modes of impersonation are few, and fixed: they bound the series."""
 
     def __init__(self) -> None:
-        self._attempts: dict[tuple[str, str], Histogram] = {}
-        self._checks: dict[tuple[str, str], Histogram] = {}
+        attempts, checks = partial(Histogram.of, _ATTEMPTS, FILTER_DURATIONS), partial(Histogram.of, _CHECKS)
+        self._attempts: defaultdict[tuple[str, str], Histogram] = defaultdict(attempts)
+        self._checks: defaultdict[tuple[str, str], Histogram] = defaultdict(checks)
 
     def attempted(self, mode: str, is_allowed: bool, seconds: float) -> None:
         """Count a request that names another user. mode: empty if none has allowed it."""
-        _observe(self._attempts, mode, is_allowed, seconds)
+        self._attempts[mode, _DECISIONS[is_allowed]].observe(seconds)
 
     def authorized(self, mode: str, is_allowed: bool, seconds: float) -> None:
         """Count a question to the authorizers."""
-        _observe(self._checks, mode, is_allowed, seconds)
+        self._checks[mode, _DECISIONS[is_allowed]].observe(seconds)
 
     def durations(self) -> Iterable[Histogram]:
         """Returns how long impersonation took of requests that may go on, with the bounds of filters."""
         return [each for (_, decision), each in self._attempts.items() if decision == _ALLOWED]
 
     def families(self) -> Iterable[Family]:
-        for name, what, found in (
-            ("attempts", "impersonations", self._attempts),
-            ("authorization_attempts", "authorization checks of impersonations", self._checks),
+        for total, durations, found in (
+            ("apiserver_impersonation_attempts_total", _ATTEMPTS, self._attempts),
+            ("apiserver_impersonation_authorization_attempts_total", _CHECKS, self._checks),
         ):
-            yield values(
-                f"{_PREFIX}{name}_total",
-                "counter",
-                f"How many {what} there were, by the mode and the decision.",
-                _LABELS,
-                [(labels, each.count) for labels, each in found.items()],
-            )
-            yield histogram_family(
-                f"{_PREFIX}{name}_duration_seconds",
-                f"How long {what} took, by the mode and the decision.",
-                _LABELS,
-                [(labels, each.with_bounds(_BUCKETS)) for labels, each in found.items()],
-            )
-
-
-def _observe(
-    histograms: dict[tuple[str, str], Histogram], mode: str, is_allowed: bool, seconds: float
-) -> None:
-    labels = mode, _ALLOWED if is_allowed else "denied"
-    histogram = histograms.get(labels)
-    if histogram is None:
-        histogram = histograms[labels] = Histogram(_OBSERVED_BUCKETS)
-    histogram.observe(seconds)
+            yield family(total, [(labels, each.count) for labels, each in found.items()])
+            yield family(durations, list(found.items()))

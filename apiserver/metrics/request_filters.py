@@ -7,19 +7,13 @@ Source: k8s.io/apiserver, pkg/endpoints/filterlatency.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from apiserver.metrics.histograms import Histogram
-from apiserver.metrics.series import Family, histogram_family
+from apiserver.metrics.series import Family, family
 
-# Seconds.
-FILTER_BUCKETS: Final = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 5.0, 10.0, 15.0, 30.0)
-
-
-def with_filter_buckets(bounds: Sequence[float]) -> tuple[float, ...]:
-    """Returns the bounds of a histogram that is served with `bounds`, and as a filter's."""
-    return tuple(sorted({*bounds, *FILTER_BUCKETS}))
+FILTER_DURATIONS: Final = "apiserver_request_filter_duration_seconds"
 
 
 class RequestFilterMetrics:
@@ -29,20 +23,12 @@ class RequestFilterMetrics:
         self._durations = durations
 
     def families(self) -> Iterable[Family]:
-        yield histogram_family(
-            "apiserver_request_filter_duration_seconds",
-            "How long requests were in the filters that all pass; of impersonation, those that ask for it.",
-            ("filter",),
-            (
-                ((name,), found)
-                for name, durations in self._durations.items()
-                if any((found := _sum(durations())).buckets)
-            ),
-        )
+        passed = ((name, _sum(durations())) for name, durations in self._durations.items())
+        yield family(FILTER_DURATIONS, (((name,), found) for name, found in passed if any(found.buckets)))
 
 
 def _sum(histograms: Iterable[Histogram]) -> Histogram:
-    found = Histogram(FILTER_BUCKETS)
+    found = Histogram.of(FILTER_DURATIONS)
     for each in histograms:
         found.merge(each)
     return found

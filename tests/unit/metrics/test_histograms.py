@@ -7,10 +7,13 @@ from typing import Final
 from hypothesis import given
 from hypothesis import strategies as st
 
+from apiserver.metrics.declarations import bounds_of
 from apiserver.metrics.histograms import Histogram
-from apiserver.metrics.request_filters import FILTER_BUCKETS, with_filter_buckets
+from apiserver.metrics.request_filters import FILTER_DURATIONS
 
-BOUNDS: Final = (0.001, 0.005, 0.5, 40.0)
+BOUNDS: Final = bounds_of("apiserver_flowcontrol_request_wait_duration_seconds")
+FILTER_BUCKETS: Final = bounds_of(FILTER_DURATIONS)
+BOTH: Final = bounds_of("apiserver_flowcontrol_request_wait_duration_seconds", FILTER_DURATIONS)
 VALUES: Final = st.lists(st.floats(0, 100) | st.sampled_from((*BOUNDS, *FILTER_BUCKETS)), max_size=20)
 
 
@@ -23,7 +26,7 @@ def of(bounds: tuple[float, ...], values: list[float]) -> Histogram:
 
 @given(VALUES)
 def test_fewer_buckets_are_those_of_the_values_themselves(values: list[float]) -> None:
-    every = of(with_filter_buckets(BOUNDS), values)
+    every = of(BOTH, values)
     for bounds in (BOUNDS, FILTER_BUCKETS):
         fewer = every.with_bounds(bounds)
         assert (fewer.buckets, fewer.sum) == (of(bounds, values).buckets, every.sum)
@@ -32,7 +35,7 @@ def test_fewer_buckets_are_those_of_the_values_themselves(values: list[float]) -
 @given(VALUES, VALUES)
 def test_sums(some: list[float], others: list[float]) -> None:
     total = of(FILTER_BUCKETS, some)
-    total.merge(of(with_filter_buckets(BOUNDS), others))
+    total.merge(of(BOTH, others))
     assert total.buckets == of(FILTER_BUCKETS, some + others).buckets
     assert total.count == len(some) + len(others)
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from apiserver.authz.attributes import Decision, Verdict
 from apiserver.metrics.authentication import FAILURE, AuthenticationMetrics
 from apiserver.metrics.authorization import AuthorizationMetrics
+from apiserver.metrics.declarations import bounds_of
 from apiserver.metrics.impersonation import ImpersonationMetrics
-from apiserver.metrics.request_filters import FILTER_BUCKETS, RequestFilterMetrics
+from apiserver.metrics.request_filters import FILTER_DURATIONS, RequestFilterMetrics
 
 NAME = "apiserver_request_filter_duration_seconds"
 
@@ -38,7 +39,7 @@ def test_filters_are_told_by_what_is_measured_anyhow() -> None:
     counts = {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in found}
 
     def buckets(name: str) -> list[float]:
-        bounds = [str(each) for each in FILTER_BUCKETS]
+        bounds = [str(each) for each in bounds_of(FILTER_DURATIONS)]
         return [counts[f'{NAME}_bucket{{filter="{name}",le="{bound}"}}'] for bound in (*bounds, "+Inf")]
 
     assert buckets("authentication") == [0, 1, 1, 1, 1, *[2] * 9]
