@@ -10,8 +10,6 @@ from apiserver.app.stores import OBJECT_OVERHEAD_BYTES
 from apiserver.endpoints.priority_and_fairness import Fairness
 from apiserver.endpoints.version import version_document
 from apiserver.flowcontrol.metrics import FlowControlMetrics
-from apiserver.load.switch_interval import compute_in_thread
-from apiserver.metrics import client_library
 from apiserver.metrics.api_services import ApiServiceMetrics
 from apiserver.metrics.build_info import BuildInfo
 from apiserver.metrics.exposition import Exposition
@@ -85,8 +83,6 @@ def build_exposition(
         return serving.worker.all_metrics
 
     async def own() -> Iterator[bytes]:
-        if not client_library.is_imported():
-            await compute_in_thread(client_library.import_all)
         return exposition.slices()
 
     return own

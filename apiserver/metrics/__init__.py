@@ -13,10 +13,9 @@ which release has deprecated it (`declarations`; those of kube-apiserver that ar
 not_served.txt, with the reason). `series` makes the lines of a metric by its name and its values. `registry`
 decides by the release, and by flags, which are served.
 
-`exposition` writes the text of all of it in slices, between which others have their turn: families with many
-series are written by `series`, others by prometheus-client (`client_library`). Whoever may create definitions
-could make any number of series: they go with their definition, and have a bound, beyond which all are one
-(`resource_series`).
+`exposition` writes the text of all of it in slices, between which others have their turn. Whoever may create
+definitions could make any number of series: they go with their definition, and have a bound, beyond which all
+are one (`resource_series`).
 
 Nothing here knows HTTP: `endpoints` answers the request for /metrics, and `workers.metrics` adds up the texts
 of several workers.

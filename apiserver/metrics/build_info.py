@@ -3,36 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from apiserver.metrics.client_library import gauge_family
+from apiserver.metrics.series import Family, family
 
-if TYPE_CHECKING:
-    from prometheus_client.core import Metric
-
-# The labels, and the fields of /version that they show.
-_FIELDS: Final = {
-    "major": "major",
-    "minor": "minor",
-    "git_version": "gitVersion",
-    "git_commit": "gitCommit",
-    "git_tree_state": "gitTreeState",
-    "build_date": "buildDate",
-    "go_version": "goVersion",
-    "compiler": "compiler",
-    "platform": "platform",
-}
+# The fields of /version that the labels show, in their order.
+_FIELDS: Final = (
+    *("major", "minor", "gitVersion", "gitCommit", "gitTreeState", "buildDate"),
+    *("goVersion", "compiler", "platform"),
+)
 
 
 class BuildInfo:
     """Always 1; the labels tell the build. version: the body of /version."""
 
     def __init__(self, version: Mapping[str, str]) -> None:
-        self._labels = [version[field] for field in _FIELDS.values()]
+        self._labels = [version[field] for field in _FIELDS]
 
-    def families(self) -> Iterable[Metric]:
-        metric = gauge_family(
-            "kubernetes_build_info", "The version that is served, and of this server.", labels=list(_FIELDS)
-        )
-        metric.add_metric(self._labels, 1)
-        yield metric
+    def families(self) -> Iterable[Family]:
+        yield family("kubernetes_build_info", [(self._labels, 1)])

@@ -28,6 +28,8 @@ class Stability(StrEnum):
     NONE = ""
 
 
+# As the tables name them.
+_STABILITIES: Final = {each.value or _NONE: each for each in Stability}
 # For how many releases a metric is served with a notice once it is deprecated. Then it is hidden for one
 # release, and after that it is gone. Those that need not be kept are served for one release, as in
 # Kubernetes, so that somebody can see the notice.
@@ -134,12 +136,12 @@ def _lines(name: str) -> list[str]:
 
 def _parsed(line: str, text: str = "", buckets: Mapping[str, tuple[float, ...]] | None = None) -> Metric:
     name, kind, stability, labels, *more = line.split()
-    options = dict(each.split("=") for each in more)
+    options = dict(each.split("=") for each in more) if more else {}
     deprecated = options.get("deprecated")
     return Metric(
         name,
         kind,
-        Stability.NONE if stability == _NONE else Stability(stability),
+        _STABILITIES[stability],
         () if labels == _NONE else tuple(labels.split(",")),
         text,
         buckets[options["buckets"]] if buckets and "buckets" in options else (),

@@ -6,12 +6,8 @@ Source: kubernetes, pkg/controller/garbagecollector/metrics.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from apiserver.metrics.client_library import counter_family
-
-if TYPE_CHECKING:
-    from prometheus_client.core import Metric
+from apiserver.metrics.series import Family, single
 
 
 class GarbageCollectorMetrics:
@@ -23,9 +19,5 @@ class GarbageCollectorMetrics:
     def count_sync_error(self) -> None:
         self.sync_errors += 1
 
-    def families(self) -> Iterable[Metric]:
-        yield counter_family(
-            "garbagecollector_controller_resources_sync_error",
-            "How often the garbage collector could not follow a resource, and had to read its objects again.",
-            value=self.sync_errors,
-        )
+    def families(self) -> Iterable[Family]:
+        yield single("garbagecollector_controller_resources_sync_error_total", self.sync_errors)

@@ -7,12 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from apiserver.metrics.client_library import gauge_family
-
-if TYPE_CHECKING:
-    from prometheus_client.core import Metric
+from apiserver.metrics.series import Family, family
 
 
 @dataclass(slots=True)
@@ -32,12 +28,6 @@ class LeaderElectionMetrics:
     def add(self, election: ElectionStatus) -> None:
         self._elections.append(election)
 
-    def families(self) -> Iterable[Metric]:
-        metric = gauge_family(
-            "leader_election_master_status",
-            "Whether this server holds the Lease, and so runs the controllers of which only one may run.",
-            labels=["name"],
-        )
-        for election in self._elections:
-            metric.add_metric([election.name], election.is_leader)
-        yield metric
+    def families(self) -> Iterable[Family]:
+        elections = [((each.name,), int(each.is_leader)) for each in self._elections]
+        yield family("leader_election_master_status", elections)

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from apiserver.load.offload import Offload
-from apiserver.metrics.client_library import counter_family, gauge_family
-
-if TYPE_CHECKING:
-    from prometheus_client.core import Metric
-
-_LANE = ("lane",)
+from apiserver.metrics.series import Family, family
 
 
 class OffloadMetrics:
@@ -20,29 +14,9 @@ class OffloadMetrics:
     def __init__(self, offload: Offload) -> None:
         self._lanes = offload.lanes
 
-    def families(self) -> Iterable[Metric]:
-        waiting = gauge_family(
-            "apiserver_offload_waiting",
-            "Pieces of large work that wait for the thread of their size.",
-            labels=_LANE,
-        )
-        done = counter_family(
-            "apiserver_offload_done", "Pieces of large work that were done off the event loop.", labels=_LANE
-        )
-        refused = counter_family(
-            "apiserver_offload_refused",
-            "Pieces of large work that were refused with 429, since too many waited.",
-            labels=_LANE,
-        )
-        busy = counter_family(
-            "apiserver_offload_busy_seconds",
-            "For how many seconds the threads beside the event loop have worked.",
-            labels=_LANE,
-        )
-        for lane in self._lanes.values():
-            label = (lane.name,)
-            waiting.add_metric(label, lane.waiting)
-            done.add_metric(label, lane.done_total)
-            refused.add_metric(label, lane.refused_total)
-            busy.add_metric(label, lane.busy_s)
-        yield from (waiting, done, refused, busy)
+    def families(self) -> Iterable[Family]:
+        lanes = [((lane.name,), lane) for lane in self._lanes.values()]
+        yield family("apiserver_offload_waiting", [(name, lane.waiting) for name, lane in lanes])
+        yield family("apiserver_offload_done_total", [(name, lane.done_total) for name, lane in lanes])
+        yield family("apiserver_offload_refused_total", [(name, lane.refused_total) for name, lane in lanes])
+        yield family("apiserver_offload_busy_seconds_total", [(name, lane.busy_s) for name, lane in lanes])

@@ -1,22 +1,54 @@
-"""What prometheus-client does not tell of the process: what its network has carried, how large it may get.
+"""What the system tells of the process: what it uses, what its network has carried, how large it may get.
 
-Source of names: github.com/prometheus/client_golang, prometheus/process_collector_linux.go.
+Source of names: github.com/prometheus/client_golang, prometheus/process_collector_linux.go; and of
+`python_info`, prometheus-client of Python.
 """
 
 from __future__ import annotations
 
+import os
+import platform
 import resource
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Final
 
-from apiserver.metrics.series import Family, values
+from apiserver.metrics.series import Family, family, single
 
 # Of the network that the process is in, with all others that are: Linux counts no single one's.
 NETWORK_COUNTERS: Final = Path("/proc/self/net/netstat")
 _SECTION: Final = "IpExt:"
 # As Go tells a limit that there is not.
 UNLIMITED_BYTES: Final = 2**64 - 1
+
+
+def process_families() -> Iterable[Family]:
+    """Yields what every process uses, where Linux tells that, and which Python it runs."""
+    try:
+        # Behind the name of the program, which may contain anything.
+        stat = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
+        open_files = len(os.listdir("/proc/self/fd"))
+        booted_at = _booted_at()
+    except OSError:
+        pass
+    else:
+        ticks = os.sysconf("SC_CLK_TCK")
+        yield single("process_virtual_memory_bytes", int(stat[20]))
+        yield single("process_resident_memory_bytes", int(stat[21]) * resource.getpagesize())
+        yield single("process_start_time_seconds", booted_at + int(stat[19]) / ticks)
+        yield single("process_cpu_seconds_total", (int(stat[11]) + int(stat[12])) / ticks)
+        yield single("process_open_fds", open_files)
+        yield single("process_max_fds", resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    labels = (platform.python_version(), platform.python_implementation(), *platform.python_version_tuple())
+    yield family("python_info", [(labels, 1)])
+
+
+@cache
+def _booted_at() -> int:
+    """Returns when the system has started, in seconds since 1970."""
+    lines = Path("/proc/stat").read_bytes().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(b"btime "))
 
 
 class ProcessMetrics:
@@ -27,25 +59,12 @@ class ProcessMetrics:
 
     def families(self) -> Iterable[Family]:
         limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-        yield values(
-            "process_virtual_memory_max_bytes",
-            "gauge",
-            "Maximum amount of virtual memory available in bytes.",
-            (),
-            [((), UNLIMITED_BYTES if limit == resource.RLIM_INFINITY else limit)],
+        yield single(
+            "process_virtual_memory_max_bytes", UNLIMITED_BYTES if limit == resource.RLIM_INFINITY else limit
         )
         counted = self._network()
-        for name, counter, text in (
-            ("process_network_receive_bytes_total", "InOctets", "received by"),
-            ("process_network_transmit_bytes_total", "OutOctets", "sent over"),
-        ):
-            yield values(
-                name,
-                "counter",
-                f"Number of bytes {text} the network that the process is in.",
-                (),
-                [((), counted[counter])] if counter in counted else [],
-            )
+        yield single("process_network_receive_bytes_total", counted.get("InOctets"))
+        yield single("process_network_transmit_bytes_total", counted.get("OutOctets"))
 
     def _network(self) -> dict[str, int]:
         """Returns the counters by name; none where the system has no such file, or another one."""

@@ -131,23 +131,3 @@ def _histogram_writer(metric: Metric) -> Callable[[str, Any], str]:
 
 
 _WRITERS: Final = {"histogram": _histogram_writer, "summary": _summary_writer}
-
-
-def values(name: str, kind: str, text: str, labels: Any, by_labels: Any) -> Family:
-    return family(name, by_labels)
-
-
-def counts(name: str, text: str, labels: Any, by_labels: Any) -> Family:
-    return family(name, ((each, count or None) for each, count in by_labels))
-
-
-def histogram_family(name: str, text: str, labels: Any, by_labels: Any) -> Family:
-    return family(name, by_labels)
-
-
-def summary_family(name: str, text: str, labels: Any, by_labels: Any) -> Family:
-    return family(name, by_labels)
-
-
-def histograms(name: str, text: str, by_text: Any) -> Family:
-    return labelled(name, by_text)

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from apiserver.metrics.client_library import counter_family, gauge_family
-
-if TYPE_CHECKING:
-    from prometheus_client.core import Metric
+from apiserver.metrics.series import Family, family
 
 # Resources that have series of their own: users define as many as they like.
 RESOURCES_MAX: Final = 200
@@ -43,23 +40,11 @@ class StorageMigrationMetrics:
         known = self._remaining.keys()
         return resource if resource in known or len(known) < RESOURCES_MAX else _OTHER
 
-    def families(self) -> Iterable[Metric]:
-        prefix = "storage_migrator_core_migrator"
-        for name, counts, text in (
-            ("migrated_objects", self._migrated, "Objects that are stored in their storage version."),
-            ("failed_objects", self._failed, "Objects that could not be written again."),
+    def families(self) -> Iterable[Family]:
+        for name, counts in (
+            ("storage_migrator_core_migrator_migrated_objects_total", self._migrated),
+            ("storage_migrator_core_migrator_failed_objects_total", self._failed),
+            ("storage_migrator_core_migrator_remaining_objects", self._remaining),
+            ("storage_migrator_core_migrator_migrations_total", self._ended),
         ):
-            family = counter_family(f"{prefix}_{name}", text, labels=["resource"])
-            for resource, count in counts.items():
-                family.add_metric([resource], count)
-            yield family
-        gauge = gauge_family(
-            f"{prefix}_remaining_objects", "Objects that a migration has not come to.", labels=["resource"]
-        )
-        for resource, count in self._remaining.items():
-            gauge.add_metric([resource], count)
-        yield gauge
-        ended = counter_family(f"{prefix}_migrations", "Migrations that have ended.", labels=["status"])
-        for status, count in self._ended.items():
-            ended.add_metric([status], count)
-        yield ended
+            yield family(name, [((label,), count) for label, count in counts.items()])

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TYPE_CHECKING
 
-from apiserver.metrics.client_library import gauge_family
+from apiserver.metrics.series import Family, family
 from storage.errors import StorageError
-
-if TYPE_CHECKING:
-    from prometheus_client.core import Metric
 
 
 class StorageSizeMetric:
@@ -33,12 +29,5 @@ class StorageSizeMetric:
                 self._bytes = None
             await asyncio.sleep(self._interval_s)
 
-    def families(self) -> Iterable[Metric]:
-        metric = gauge_family(
-            "apiserver_storage_size_bytes",
-            "Bytes that the files of the store's database take.",
-            labels=["storage_cluster_id"],
-        )
-        if self._bytes is not None:
-            metric.add_metric([self._cluster], self._bytes)
-        yield metric
+    def families(self) -> Iterable[Family]:
+        yield family("apiserver_storage_size_bytes", [((self._cluster,), self._bytes)])

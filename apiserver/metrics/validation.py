@@ -8,12 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from threading import Lock
-from typing import TYPE_CHECKING
 
-from apiserver.metrics.client_library import counter_family
-
-if TYPE_CHECKING:
-    from prometheus_client.core import Metric
+from apiserver.metrics.series import Family, family, single
 
 
 class ValidationMetrics:
@@ -39,23 +35,11 @@ class ValidationMetrics:
         with self._lock:
             self.panics += 1
 
-    def families(self) -> Iterable[Metric]:
-        prefix = "apiserver_validation_declarative_validation"
-        yield counter_family(
-            f"{prefix}_mismatch",
-            "Number of times declarative validation results differed from handwritten validation results.",
-            value=self.mismatches,
+    def families(self) -> Iterable[Family]:
+        yield single("apiserver_validation_declarative_validation_mismatch_total", self.mismatches)
+        mismatches = list(self._mismatches.items())
+        yield family(
+            "apiserver_validation_declarative_validation_parity_discrepancies_total",
+            [((identifier,), count) for identifier, count in mismatches],
         )
-        discrepancies = counter_family(
-            f"{prefix}_parity_discrepancies",
-            "Number of discrepancies between declarative and handwritten validation, by kind and operation.",
-            labels=("validation_identifier",),
-        )
-        for identifier, count in list(self._mismatches.items()):
-            discrepancies.add_metric((identifier,), count)
-        yield discrepancies
-        yield counter_family(
-            f"{prefix}_panic",
-            "Number of times declarative validation has panicked during validation.",
-            value=self.panics,
-        )
+        yield single("apiserver_validation_declarative_validation_panic_total", self.panics)

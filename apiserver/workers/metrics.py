@@ -76,7 +76,7 @@ class MetricFamily:
 
 
 def parse_exposition(text: bytes) -> dict[str, MetricFamily]:
-    """Parses an exposition as prometheus-client renders it: each metric has HELP, TYPE, then its samples."""
+    """Parses an exposition: each metric has HELP, TYPE, then its samples."""
     families: dict[str, MetricFamily] = {}
     head, family = "", MetricFamily("", "")
     for line in text.decode().splitlines():

@@ -39,20 +39,20 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
-
 from apiserver.cli.config import Config
+from apiserver.metrics.process import process_families
+from apiserver.metrics.registry import MetricRegistry
+from apiserver.metrics.series import Family, family, single
 from apiserver.serving import exit_codes, listening
 from apiserver.serving.listening import CannotStart
 from apiserver.workers import metrics
 from apiserver.workers.channel import Channel
 from apiserver.workers.messages import MessageKind
+from apiserver.workers.metrics import MetricFamily
 from apiserver.workers.scrapes import ScrapeRounds
 from apiserver.workers.slots import WorkerSlot
 from apiserver.workers.worker import SupervisorClient
@@ -111,7 +111,7 @@ def supervise(
         supervisor.kill_all()
 
 
-class _Supervisor(Collector):
+class _Supervisor:
     """Starts, watches and stops the workers.
 
     port: which all workers listen on. reserved: the sockets that keep it for them.
@@ -134,12 +134,8 @@ class _Supervisor(Collector):
         self._selector = selectors.DefaultSelector()
         # Python's signal handler writes the numbers of signals to one end.
         self._signals, self._signal_writer = socket.socketpair()
-        self._registry = CollectorRegistry()
-        ProcessCollector(registry=self._registry)
-        self._registry.register(self)
-        self._scrapes = ScrapeRounds(
-            self._slots, lambda: metrics.parse_exposition(generate_latest(self._registry)), time.monotonic
-        )
+        self._metrics = MetricRegistry(config.metrics, config.release)
+        self._scrapes = ScrapeRounds(self._slots, self._own_metrics, time.monotonic)
 
     def run(self) -> int:
         """Supervise until all workers have been told to stop and have ended. Returns the exit code."""
@@ -171,21 +167,15 @@ class _Supervisor(Collector):
                 os.waitpid(slot.pid, 0)
                 slot.pid = 0
 
-    def collect(self) -> Iterable[Metric]:
-        """Yields the metrics about the workers."""
-        yield GaugeMetricFamily(
-            "apiserver_workers",
-            "[ALPHA] Worker processes that are ready.",
-            value=sum(slot.is_ready for slot in self._slots),
-        )
-        restarts = CounterMetricFamily(
-            "apiserver_worker_restarts",
-            "[ALPHA] How often a worker that had died was started.",
-            labels=["worker"],
-        )
-        for slot in self._slots:
-            restarts.add_metric([str(slot.number)], slot.restarts)
-        yield restarts
+    def _own_metrics(self) -> Mapping[str, MetricFamily]:
+        lines = (line for found in self._families() for line in self._metrics.lines(found))
+        return metrics.parse_exposition("".join(lines).encode())
+
+    def _families(self) -> Iterable[Family]:
+        yield from process_families()
+        yield single("apiserver_workers", sum(slot.is_ready for slot in self._slots))
+        restarts = [((str(slot.number),), slot.restarts) for slot in self._slots]
+        yield family("apiserver_worker_restarts_total", restarts)
 
     def _timeout_s(self, now: float) -> float | None:
         """How long there is nothing to do but wait for signals and messages."""

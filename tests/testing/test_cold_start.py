@@ -23,7 +23,6 @@ from apiserver.testing import ApiServer
 
 """
 NOT_FOR_A_START: Final = {
-    "the client library of metrics": "prometheus_client",
     "the parser of CEL": "apiserver.cel.parser",
     "the libraries of CEL": "apiserver.cel.library.kubernetes",
     "RE2": "re2",
@@ -55,7 +54,6 @@ def test_a_start_does_not_wait_for(module: str, imported: frozenset[str]) -> Non
 
 
 USES: Final = {
-    "a scrape": ("prometheus_client", ("GET", "/metrics", None)),
     "a selector of devices": (
         "apiserver.cel.parser",
         (
