@@ -33,7 +33,7 @@ class ContinueToken(NamedTuple):
     start: str  # the first key of the next chunk, without the list's prefix
 
     def encode(self, version: str) -> str:
-        """version: the name of the form, as `meta.k8s.io/v1`."""
+        """Returns the text that clients send back. version: the name of the form, as `meta.k8s.io/v1`."""
         document = {"v": version, "rv": self.revision or -1, "start": self.start}
         return base64.urlsafe_b64encode(orjson.dumps(document)).rstrip(b"=").decode()
 

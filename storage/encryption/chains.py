@@ -47,11 +47,11 @@ class Transformer(Protocol):
     """Makes what is stored of values, and the reverse. context: as for `Cipher`."""
 
     def encrypt(self, value: bytes, context: bytes) -> bytes:
-        """Raises CannotEncrypt."""
+        """Returns the bytes to store for a value. Raises CannotEncrypt."""
         ...
 
     def decrypt(self, data: bytes, context: bytes) -> Decrypted:
-        """Raises Undecryptable, KeyNeeded."""
+        """Returns the value of stored bytes. Raises Undecryptable, KeyNeeded."""
         ...
 
 

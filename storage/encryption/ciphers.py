@@ -55,7 +55,7 @@ class Cipher(Protocol):
     def encrypt(self, value: bytes, context: bytes) -> bytes: ...
 
     def decrypt(self, data: bytes, context: bytes) -> bytes:
-        """Raises Undecryptable."""
+        """Returns the value of encrypted bytes. Raises Undecryptable."""
         ...
 
 

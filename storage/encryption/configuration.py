@@ -48,7 +48,10 @@ class ResourceProviders(NamedTuple):
 
 
 class EncryptionConfiguration(NamedTuple):
-    """digest: of the file, so that a change is noticed without keeping its text."""
+    """Which providers encrypt which resources.
+
+    digest: of the file, so that a change is noticed without keeping its text.
+    """
 
     rules: tuple[ResourceProviders, ...]
     digest: str

@@ -235,9 +235,9 @@ class KmsProvider:
         return True
 
     async def check(self) -> None:
-        """As `probe`, but what was found a moment ago still counts.
+        """Checks that the plugin is healthy, by a result that may be a moment old. Raises KmsUnhealthy.
 
-        Who does not wait for a slow plugin does not end the probe: the next to ask finds its result.
+        A caller that stops waiting for a slow plugin does not end the probe: the next caller gets its result.
         """
         checked = self._checked
         if checked is not None:

@@ -70,15 +70,18 @@ Response = TypeVar("Response", bound=Message)
 
 
 class CompactedRevision(StorageError):
-    """etcd: the revision asked for is compacted. It does not say which; `store` does (RevisionCompacted)."""
+    """The revision that was asked for is compacted in etcd.
+
+    etcd does not say which revision is the oldest; `store` does (RevisionCompacted).
+    """
 
 
 class FutureRevision(StorageError):
-    """etcd: the revision asked for has not happened yet."""
+    """The revision that was asked for has not happened yet in etcd."""
 
 
 class RequestTooLarge(StorageError):
-    """etcd: the request has more bytes than the server takes."""
+    """The request has more bytes than etcd takes."""
 
 
 class Tls(NamedTuple):
@@ -97,7 +100,7 @@ class WatchCall(Protocol):
         ...
 
     async def write(self, request: pb.WatchRequest) -> None:
-        """Raises StorageUnavailable if the stream has ended already."""
+        """Sends a request. Raises StorageUnavailable if the stream has ended already."""
         ...
 
     def cancel(self) -> bool: ...

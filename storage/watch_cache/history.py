@@ -84,7 +84,7 @@ class History(Generic[T]):
         return self._events[-1].revision if self._events else self.floor
 
     def require(self, revision: int) -> None:
-        """Raises RevisionCompacted when events above `revision` have been evicted."""
+        """Checks that all events above `revision` are kept. Raises RevisionCompacted if some were evicted."""
         if revision < self.floor:
             raise RevisionCompacted(requested=revision, oldest=self.floor)
 

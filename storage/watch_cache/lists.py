@@ -48,7 +48,10 @@ class Page(NamedTuple, Generic[T]):
 
 
 async def list_memory(resource: ResourceCache[T], keys: KeyRange, revision: int, page: Page[T]) -> Listing[T]:
-    """Raises RevisionCompacted when the history does not reach back to `revision`, or no longer does."""
+    """Lists a range from memory.
+
+    Raises RevisionCompacted when the history does not reach back to `revision`, or no longer does.
+    """
     resource.lists_total += 1
     found: list[KeyVersion[T]] = []
     rest, turn = keys, Turn()
@@ -95,7 +98,7 @@ class StoreReader(Generic[T]):
         return self.version(stored) if stored is not None else None
 
     async def list(self, resource: ResourceCache[T], keys: KeyRange, at: ReadAt, page: Page[T]) -> Listing[T]:
-        """resource: whose keys they are; it counts what is read."""
+        """Lists a range from the store. resource: the range's; it counts what is read."""
         limit, predicate, counts_rest = page
         versions: list[KeyVersion[T]] = []
         tested = 0
