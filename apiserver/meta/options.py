@@ -103,9 +103,9 @@ class ListOptions(NamedTuple):
         *,
         limits_cached_lists: bool = True,
     ) -> ListOptions:
-        """limits_cached_lists: a limit counts beside the resourceVersion 0, too.
+        """Returns the options of a list. Raises BadRequest, Invalid.
 
-        Raises BadRequest, Invalid.
+        limits_cached_lists: whether a limit counts at resourceVersion 0, too.
         """
         labels, fields = _selectors(query, known_fields)
         limit, timeout_s = _integer(query, "limit"), _integer(query, "timeoutSeconds")
@@ -127,7 +127,7 @@ class ListOptions(NamedTuple):
 
     @classmethod
     def for_watch(cls, query: Query, known_fields: frozenset[str], meta_group: str) -> ListOptions:
-        """Raises BadRequest, Invalid."""
+        """Returns the options of a watch. Raises BadRequest, Invalid."""
         labels, fields = _selectors(query, known_fields)
         timeout_s = _integer(query, "timeoutSeconds")
         _integer(query, "limit")  # It has no effect on a watch, but must be a number.
@@ -273,9 +273,9 @@ class WriteOptions(NamedTuple):
         allows_empty_dry_run: bool,
         is_apply: bool = False,
     ) -> WriteOptions:
-        """kind: CreateOptions, UpdateOptions or PatchOptions. is_apply: of a patch (row F04).
+        """Returns the options in a query. Raises Invalid.
 
-        Raises Invalid.
+        kind: CreateOptions, UpdateOptions or PatchOptions. is_apply: whether the patch is an apply (row F04).
         """
         if not query and not is_apply:
             return _NO_OPTIONS
@@ -407,10 +407,10 @@ class DeleteOptions(NamedTuple):
     def from_body(
         cls, body: Document, meta_group: str, *, allows_empty_dry_run: bool, allows_unsafe: bool = False
     ) -> DeleteOptions:
-        """body: has passed the schema of DeleteOptions. Raises Invalid.
+        """Returns the options in a body, which has passed the schema of DeleteOptions. Raises Invalid.
 
-        allows_unsafe: whether objects that cannot be read may be removed; if not, to ask for it asks for
-            nothing (row G11).
+        allows_unsafe: whether objects that cannot be read may be removed. If not, ignoreStoreReadError has no
+            effect (row G11).
         """
         ignores_read_error = allows_unsafe and bool(body.get(IGNORE_READ_ERROR))
         errors: list[FieldError] = []

@@ -230,7 +230,7 @@ class LabelConditions:
 
 
 def parse_label_selector(text: str) -> LabelSelector:
-    """Raises SelectorSyntaxError, TooManyTerms."""
+    """Parses the text of a label selector. Raises SelectorSyntaxError, TooManyTerms."""
     if not text:
         return ALL_LABELS  # What most lists ask for needs no work.
     requirements: list[Requirement] = []
@@ -510,9 +510,9 @@ class OwnFields(frozenset[str]):
 
 
 def parse_field_selector(text: str, known: Collection[str] | None) -> FieldSelector:
-    """known: the fields that the resource can be selected by; None for any.
+    """Parses the text of a field selector. Raises SelectorSyntaxError, TooManyTerms.
 
-    Raises SelectorSyntaxError, TooManyTerms.
+    known: the fields that the resource can be selected by; None for any.
     """
     if not text:
         return ALL_FIELDS

@@ -31,7 +31,10 @@ ALLOCATIONS_MAX: Final = TRANSACTION_WRITES_MAX - 8
 
 
 class Allocation(NamedTuple):
-    """kind: of the pool, as `clusterip`. value: which of it. field: where the object has it, for errors."""
+    """One value of a pool that an object has, or asks for.
+
+    kind: names the pool, as `clusterip`. field: where the object has the value, for errors.
+    """
 
     kind: str
     value: str
@@ -169,7 +172,7 @@ class AllocationObserver(Protocol):
     """Is told what has come of allocations. is_static: whether the object asked for that very value."""
 
     def allocated(self, allocation: Allocation, seconds: float, *, is_static: bool) -> None:
-        """seconds: how long it took until it was stored."""
+        """Counts an allocation that was stored. seconds: how long that took."""
         ...
 
     def failed(self, allocation: Allocation, *, is_static: bool) -> None:

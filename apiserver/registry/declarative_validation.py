@@ -21,16 +21,17 @@ class ValidationCounts(Protocol):
     """Counts mismatches, and rules that failed. May be called from several threads."""
 
     def count_mismatches(self, identifier: str, count: int) -> None:
-        """identifier: of what was validated, as `pod_create` or `pod_update`."""
+        """Counts mismatches. identifier: the kind and the operation, as `pod_create` or `pod_update`."""
         ...
 
     def count_panic(self) -> None: ...
 
 
 class DeclarativeValidation:
-    """takes_over: the rules decide about what they cover, and the checks about all else.
+    """Runs the declared rules of one kind beside its checks.
 
-    Else the checks decide, and the rules are compared with them.
+    takes_over: the rules decide about the fields that they cover, and the checks about all others. If not,
+    the checks decide, and the rules are only compared with them.
     """
 
     def __init__(

@@ -21,7 +21,10 @@ GRACE_S_MAX: Final = 100 * 365 * 86_400
 
 
 def check_preconditions(resource: ServedResource, document: Document, options: DeleteOptions) -> None:
-    """Raises Conflict, which names the kind where others name the resource (row G06)."""
+    """Checks the preconditions of a delete against the object as it is.
+
+    Raises Conflict, which names the kind where other Conflicts name the resource (row G06).
+    """
     meta = document["metadata"]
     for label, field, wanted, likely in (
         ("UID", "uid", options.uid, "deleted and then recreated"),

@@ -9,7 +9,10 @@ from apiserver.field_errors import FieldError
 
 
 class Findings(NamedTuple):
-    """errors: why the write is refused. warnings: what the client should know though it is allowed."""
+    """What the checks of a write have found.
+
+    errors: why the write is refused. warnings: what the client is warned of, although the write is allowed.
+    """
 
     errors: Sequence[FieldError]
     warnings: Sequence[str] = ()

@@ -14,7 +14,7 @@ _NO_SEGMENTS: Final = frozenset({".", ".."})
 
 
 class ObjectKeys:
-    """prefix: of all keys, as `/registry`."""
+    """The keys of objects in the store. prefix: what all of them begin with, as `/registry`."""
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix

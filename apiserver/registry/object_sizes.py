@@ -16,7 +16,7 @@ RESOURCES_MAX: Final = 2_000
 
 
 class ObjectSizes:
-    """clock: seconds that never go back."""
+    """Counts the objects of each resource, and estimates their size. clock: seconds that never go back."""
 
     def __init__(self, cache: WatchCache[StoredObject], clock: Callable[[], float]) -> None:
         self._cache, self._clock = cache, clock

@@ -81,7 +81,10 @@ class OwnerConversions:
         return self._made[conversion]
 
     def require(self, documents: Sequence[Document], versions: Iterable[ServedResource]) -> None:
-        """Raises ConversionsNeeded unless each document is known in each version; BadRequest."""
+        """Checks that each document has been converted to each version.
+
+        Raises ConversionsNeeded for those that have not; BadRequest.
+        """
         if self._are_by_name:
             return
         texts = [_text(document) for document in documents]

@@ -91,7 +91,10 @@ def select(
     labels: LabelSelector,
     fields: FieldSelector,
 ) -> Selection:
-    """prefix: of the resource's keys. Equalities of name and namespace become part of the keys."""
+    """Returns which keys, and which objects below them, the selectors of a request select.
+
+    prefix: of the resource's keys. Equalities of name and namespace become part of the keys.
+    """
     name = name or fields.required_value(NAME) or ""
     namespace = namespace or fields.required_value(NAMESPACE) or ""
     if not resource.is_namespaced:

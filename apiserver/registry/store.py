@@ -100,7 +100,7 @@ class Registry:
     async def get(
         self, resource: ServedResource, namespace: str, name: str, at: ReadAt = MOST_RECENT
     ) -> StoredObject:
-        """Raises NotFound, CorruptObject, and the storage's errors."""
+        """Returns one object. Raises NotFound, CorruptObject, and the storage's errors."""
         key = self.key(resource, namespace, name)
         # What is cached answers a read that takes anything; no other may be answered without asking.
         takes_cached = at is ANY and self.cache.is_filled
@@ -113,8 +113,9 @@ class Registry:
     async def list(
         self, resource: ServedResource, namespace: str, options: ListOptions, *, counts_rest: bool = True
     ) -> ObjectList:
-        """counts_rest: whether to tell how many objects remain, of a list with a limit.
+        """Returns the objects that the options select, or one chunk of them.
 
+        counts_rest: whether a list with a limit says how many objects remain.
         Raises BadRequest (a bad token), Expired, CorruptObject, and the storage's errors.
         """
         selection = self.selection(resource, namespace, options)

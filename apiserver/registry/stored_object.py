@@ -234,7 +234,7 @@ class StoredObject:
         self.known_labels = None
 
     def require_sound(self) -> None:
-        """Raises CorruptObject if it is damaged."""
+        """Checks that the object can be read. Raises CorruptObject if it is damaged."""
 
     def at_revision(self, revision: int) -> bytes:
         """The tail with another revision: a deleted object is shown as it was, at its deletion's."""
@@ -272,7 +272,10 @@ class _RecentLabels:
         self._kept: deque[tuple[ref[StoredObject], int]] = deque()
 
     def add(self, found: StoredObject, count: int) -> None:
-        """count: of its labels."""
+        """Keeps the labels of an object, and forgets the oldest if there are too many.
+
+        count: how many labels the object has.
+        """
         self._kept.append((ref(found), count))
         while self._has_too_many():
             try:

@@ -33,7 +33,7 @@ class Stability(IntEnum):
 
     @classmethod
     def of(cls, version: str) -> Stability:
-        """version: as `v1beta1`."""
+        """Returns the stability of a version such as `v1beta1`."""
         return cls.ALPHA if "alpha" in version else cls.BETA if "beta" in version else cls.GA
 
 

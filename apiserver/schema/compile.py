@@ -104,7 +104,7 @@ class CompiledSchema:
     __slots__ = ("_walk",)
 
     def walk(self, value: Any) -> None:
-        """Raises Mismatch."""
+        """Checks a value within a document, and reports no unknown fields. Raises Mismatch."""
         self._walk(value, Report())
 
     def __init__(self, walk: _Walk) -> None:
@@ -115,7 +115,10 @@ class CompiledSchema:
         return self.checked(document, is_merged=is_merged).unknown
 
     def checked(self, document: Any, *, is_merged: bool = False) -> Checked:
-        """Raises TypeMismatch. is_merged: see `served_resource.SchemaCheck`."""
+        """Checks a document, and returns what was removed from it. Raises TypeMismatch.
+
+        is_merged: see `served_resource.SchemaCheck`.
+        """
         report = Report(is_merged=is_merged)
         try:
             self._walk(document, report)
