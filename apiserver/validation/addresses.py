@@ -117,7 +117,10 @@ class AddressChecks(NamedTuple):
     is_strict: bool = True
 
     def ip(self, path: str, value: str | None, old: Container[str] = ()) -> Errors:
-        """Source: IsValidIPForLegacyField. old: the addresses that were stored, which may stay."""
+        """Checks an IP address. old: the addresses that were stored, which may stay.
+
+        Source: IsValidIPForLegacyField.
+        """
         value = value or ""
         if value in old:
             return []
@@ -125,7 +128,10 @@ class AddressChecks(NamedTuple):
         return [invalid(path, value, problem)] if problem else []
 
     def cidr(self, path: str, value: str | None, old: Container[str] = ()) -> Errors:
-        """Source: IsValidCIDRForLegacyField. old: the ranges that were stored, which may stay."""
+        """Checks a CIDR. old: the ranges that were stored, which may stay.
+
+        Source: IsValidCIDRForLegacyField.
+        """
         value = value or ""
         if value in old:
             return []

@@ -26,9 +26,9 @@ ZERO_OR_ONE: Final = "zeroOrOneOf"
 def one_of(
     path: str, value: str | None, supported: Sequence[str], *, required_text: str | None = None
 ) -> Errors:
-    """supported: in the order in which Kubernetes tells them.
+    """Checks that a value is one of those that are supported, given in the order in which errors list them.
 
-    required_text: an empty value is not an unsupported but a missing one, with this text.
+    required_text: the error of an empty value, which is then missing and not unsupported.
     """
     if not value and required_text is not None:
         return [required(path, required_text)]

@@ -40,7 +40,7 @@ def client_config(path: str, config: Document) -> Errors:
 
 
 def webhook_url(path: str, text: str) -> Errors:
-    """Source: k8s.io/apiserver, pkg/util/webhook, ValidateWebhookURL."""
+    """Checks the URL of a webhook. Source: k8s.io/apiserver, pkg/util/webhook, ValidateWebhookURL."""
     try:
         url = parse(text)
     except InvalidUrl as error:
@@ -61,7 +61,10 @@ def webhook_url(path: str, text: str) -> Errors:
 
 
 def webhook_service(path: str, service: Document) -> Errors:
-    """Source: ValidateWebhookService, which Kubernetes calls with name and namespace exchanged."""
+    """Checks the reference to a webhook's Service.
+
+    Source: ValidateWebhookService, which Kubernetes calls with name and namespace exchanged.
+    """
     errors: Errors = [
         required(f"{path}.{shown}")
         for shown, field in (("name", "namespace"), ("namespace", "name"))

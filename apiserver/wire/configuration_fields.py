@@ -104,7 +104,7 @@ class Fields:
             yield Fields(each, f"{self.at(name)}[{index}]", self._ignored)
 
     def require_kind(self, *kinds: tuple[str, str]) -> None:
-        """kinds: apiVersion and kind, each of which would be right."""
+        """Checks that apiVersion and kind are one of some pairs."""
         api_version, kind = self.text("apiVersion"), self.text("kind")
         if (api_version, kind) not in kinds:
             expected = " or ".join(f"{kind} of {api_version}" for api_version, kind in kinds)
@@ -121,7 +121,7 @@ class Fields:
 
 
 def one_of(fields: Fields, name: str, value: str, allowed: Sequence[str]) -> str:
-    """Raises InvalidConfiguration."""
+    """Returns the value if it is one of those allowed. Raises InvalidConfiguration."""
     if value not in allowed:
         raise fields.fail(name, f'"{value}" is not one of {", ".join(allowed)}')
     return value

@@ -32,7 +32,7 @@ class InvalidJson(ValueError):
 
 
 def load(text: bytes) -> Any:
-    """Raises TooManyValues, InvalidJson."""
+    """Returns the document in a JSON text. Raises TooManyValues, InvalidJson."""
     if len(text) > VALUES_MAX and _marks(text) > VALUES_MAX and values_in(text) > VALUES_MAX:
         raise TooManyValues
     try:

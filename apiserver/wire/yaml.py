@@ -99,7 +99,7 @@ class _Reader:
         self._values = 0
 
     def take(self, event: Any) -> None:
-        """Raises InvalidYaml."""
+        """Adds one event. Raises InvalidYaml."""
         match event:
             case yaml.ScalarEvent():
                 self._count(event)

@@ -56,12 +56,13 @@ def _path(where: Where) -> str:
 
 
 class DeclaredRule(NamedTuple):
-    """reason: the cause type of its errors. origin: which rule that is, if these may have others.
+    """One rule about the value of a field, as a marker declares it.
 
-    ends: if it finds an error, the field's other rules are not asked, nor those of what is below it.
-    is_of_change: whether it is about a change, and asked nevertheless.
-    is_of_owner: whether it is about other fields of the object, too; else it is not asked again for a value
-        that is the same as before.
+    reason: the cause type of its errors. origin: that of errors whose type is INVALID.
+    ends: if it finds an error, the field's other rules are not run, nor those of the fields below.
+    is_of_change: whether it compares with the old value, and so runs even after a rule that `ends`.
+    is_of_owner: whether it looks at other fields of the object, too; if not, it does not run again for an
+        unchanged value.
     """
 
     reason: str
