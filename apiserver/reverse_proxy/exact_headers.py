@@ -72,7 +72,10 @@ class _HeadTransport:
 
     @classmethod
     def begin(cls, protocol: ResponseHandler, values: Mapping[bytes, bytes]) -> None:
-        """values: what is written, by what stands for it."""
+        """Puts this transport in front of a connection's own, until the next head is written.
+
+        values: the bytes that are written, by the bytes that stand for them.
+        """
         if protocol.transport is not None:  # A connection that is lost is for aiohttp to tell.
             protocol.transport = cast(asyncio.Transport, cls(protocol, protocol.transport, values))
 

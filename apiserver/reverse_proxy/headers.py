@@ -58,7 +58,7 @@ class IdentityHeaders(NamedTuple):
 
     @classmethod
     def of(cls, names: RequestHeaderNames) -> Self:
-        """names: of the headers in which front proxies say it."""
+        """Returns the headers in which front proxies name the user, as configured."""
         headers = (*names.users, *names.uids, *names.groups)
         prefixes = tuple(each.lower() for each in names.extra_prefixes)
         return cls(frozenset(each.lower() for each in headers), prefixes)
@@ -134,9 +134,9 @@ def to_client(received: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, byte
 
 
 def require_utf8(added: Sequence[tuple[str, str]]) -> None:
-    """Raises BadRequest for bytes that are not UTF-8 in what this server adds, such as a user's name.
+    """Checks that all headers that this server adds, such as a user's name, are UTF-8. Raises BadRequest.
 
-    A backend might read them as the name of another user than the one that was authorized.
+    A backend might read other bytes as the name of another user than the one that was authorized.
     """
     for name, value in added:
         if not is_utf8(value):

@@ -117,15 +117,12 @@ class EncryptedIdentity:
         self._own_revision: int | None = None
 
     async def renew(self) -> None:
-        """Write the identity again if that is necessary, by a configuration that is new.
-
-        What the store refuses is logged.
-        """
+        """Encrypts the identity again if a new configuration requires it, and logs what the store refuses."""
         self._own_revision = None
         await self.keep()
 
     async def keep(self) -> None:
-        """As `renew`, by the configuration of before: the key of a plugin may be another one by now.
+        """Encrypts the identity again if the key of a plugin has changed, under an unchanged configuration.
 
         What another server has written in another form is left. Its keys are in another order, as they are
         while they rotate on one server after the other: each would undo what the other has done, for ever.

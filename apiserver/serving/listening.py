@@ -168,7 +168,7 @@ class Kubeconfig:
             self._written = wanted
 
     def write_first(self, content: TlsContent) -> None:
-        """Raises CannotStart."""
+        """Writes the file while the server starts. Raises CannotStart."""
         try:
             self.write(content)
         except OSError as error:

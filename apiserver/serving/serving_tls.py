@@ -87,8 +87,9 @@ class TlsContent:
 
 
 class TlsOptions(NamedTuple):
-    """min_version: one of `VERSIONS`. suites: Go's names of cipher suites; empty for the usual ones.
+    """How TLS connections of clients are made.
 
+    min_version: one of `VERSIONS`. suites: Go's names of cipher suites; empty for the usual ones.
     checks_times: whether the handshake ends if a client's certificate is not valid by the computer's clock.
         If not, the authenticators refuse one that is not valid by the clock of the server.
     """

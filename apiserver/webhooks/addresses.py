@@ -84,7 +84,10 @@ class AddressRules:
         self._only_proxyable = only_proxyable
 
     def require_allowed(self, address: str) -> None:
-        """Raises AddressDenied, NotProxyable; ValueError for what is no address."""
+        """Checks one address.
+
+        Raises AddressDenied, NotProxyable; ValueError for a text that is no address.
+        """
         for each in _meanings(ipaddress.ip_address(address)):
             if self._only_proxyable and not _is_proxyable(each):
                 raise NotProxyable
@@ -138,9 +141,10 @@ class CheckedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """Raises AddressDenied if all addresses are denied, OSError if there are none.
+        """Returns the addresses of a host that are not denied.
 
-        Raises NotProxyable if one of them is that which must not be.
+        Raises AddressDenied if all addresses are denied, NotProxyable if one is not proxyable, and OSError if
+        there are none.
         """
         allowed: list[ResolveResult] = []
         denied: AddressDenied | None = None

@@ -117,7 +117,10 @@ class _CheckedAddresses:
         self._resolver = CheckedResolver(rules, ServiceResolver(services, ThreadedResolver()))
 
     async def addresses(self, host: str, port: int) -> Sequence[Address]:
-        """Raises ServiceUnreachable, AddressDenied, InvalidHost, OSError, ValueError."""
+        """Returns the addresses of a host.
+
+        Raises ServiceUnreachable, AddressDenied, InvalidHost, OSError, ValueError.
+        """
         self._rules.require_host(host)
         if is_address(host):
             return (Address(host, port),)

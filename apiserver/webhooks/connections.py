@@ -47,7 +47,7 @@ class Resolver(Protocol):
     """Finds the addresses of a host, which may have another port each."""
 
     async def addresses(self, host: str, port: int) -> Sequence[Address]:
-        """Raises OSError, ValueError."""
+        """Returns the addresses to connect to. Raises OSError, ValueError."""
         ...
 
 

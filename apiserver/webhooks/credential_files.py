@@ -40,7 +40,10 @@ class CredentialFiles:
         self._known: dict[Path, tuple[float, bytes]] = {}
 
     async def proof(self, credentials: ClientCredentials) -> CallCredentials:
-        """Raises CallFailed for a file that cannot be read, and never could."""
+        """Returns the headers and the certificate of a call.
+
+        Raises CallFailed for a file that cannot be read, and never could.
+        """
         headers = list(credentials.headers)
         if token := await self._token(credentials):
             headers.append(("Authorization", f"Bearer {token}"))

@@ -60,7 +60,7 @@ class HostCredentials:
         return not self.by_host and self.otherwise.are_none
 
     def of(self, target: str) -> ClientCredentials:
-        """target: `HOST:PORT`. The first name that fits counts, the most specific one."""
+        """Returns the credentials for `HOST:PORT`, by the most specific name that matches."""
         for name in _names(target):
             if (found := self.by_host.get(name)) is not None:
                 return found

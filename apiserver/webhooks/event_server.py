@@ -22,7 +22,7 @@ class EventSender(Protocol):
     """Makes the HTTP calls."""
 
     async def tell(self, client: ClientConfig, body: bytes, timeout_s: int) -> None:
-        """Raises CallFailed."""
+        """Sends events. Raises CallFailed."""
         ...
 
 

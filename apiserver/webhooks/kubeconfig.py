@@ -72,7 +72,7 @@ class Kubeconfig(NamedTuple):
 
 
 def read_kubeconfig(path: Path, read: ReadFile) -> Kubeconfig:
-    """Raises InvalidConfiguration, and what `read` raises."""
+    """Reads a kubeconfig file. Raises InvalidConfiguration, and what `read` raises."""
     try:
         fields = Fields(decode(read(path)))
         return Kubeconfig(
@@ -171,7 +171,7 @@ def _impersonation(fields: Fields) -> Iterator[tuple[str, str]]:
 
 
 def require_https(path: Path, cluster: Cluster) -> None:
-    """Raises InvalidConfiguration."""
+    """Checks that the server of a cluster is called with HTTPS. Raises InvalidConfiguration."""
     if not is_https(cluster.server):
         raise InvalidConfiguration(f'{path}: clusters: server "{cluster.server}" is no URL with https')
 

@@ -37,7 +37,10 @@ class Location(NamedTuple):
 
 
 async def locate(services: Services, namespace: str, name: str, port: int) -> Location:
-    """Raises ServiceUnreachable: there is no such Service or port, or nothing that is ready is behind it."""
+    """Returns where a Service can be reached.
+
+    Raises ServiceUnreachable if there is no such Service or port, or no ready endpoint.
+    """
     service = await services.service(namespace, name)
     if service is None:
         raise ServiceUnreachable(f'service "{name}" not found')
@@ -64,7 +67,10 @@ class ServiceResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """Raises ServiceUnreachable, and what the other resolver raises."""
+        """Returns the addresses of a host.
+
+        Raises ServiceUnreachable, and what the other resolver raises.
+        """
         name, _, rest = host.partition(".")
         if not rest.endswith(_SUFFIX) or "." in rest.removesuffix(_SUFFIX):
             return await self._others.resolve(host, port, family)
