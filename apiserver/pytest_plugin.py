@@ -133,7 +133,7 @@ class _Wanted:
 
     @classmethod
     def of(cls, node: pytest.Item) -> _Wanted:
-        """Raises InvalidMark."""
+        """Returns what all marks of a test say together. Raises InvalidMark."""
         wanted = cls()
         for mark in reversed(list(node.iter_markers(MARK))):  # those of the module first
             unknown = sorted({*mark.kwargs} - {*_VALUES})
@@ -144,7 +144,7 @@ class _Wanted:
         return wanted
 
     def add(self, options: Mapping[str, Any]) -> None:
-        """Raises InvalidMark."""
+        """Adds the arguments of one mark. Raises InvalidMark."""
         for name, value in options.items():
             types, what = _VALUES[name]
             if not isinstance(value, types):

@@ -75,7 +75,7 @@ class FaultSource(Protocol):
     """Where the faults of a server are kept. All raise ServerStopped."""
 
     def inject(self, effect: Effect, match: Match, times: int | None) -> FaultState:
-        """Raises InvalidFault, TooManyFaults."""
+        """Adds a fault. Raises InvalidFault, TooManyFaults."""
         ...
 
     def find(self, name: str) -> FaultState | None:
@@ -190,7 +190,7 @@ class RemoteFaults:
         return [_read(document) for document in self._ask("DELETE", "")["faults"]]
 
     def compact(self) -> int:
-        """Raises RequestFailed."""
+        """Compacts the server's history, and returns the revision. Raises RequestFailed."""
         return int(self._ask("POST", "/compact")["resourceVersion"])
 
     def _ask(self, method: str, rest: str, body: Any = None) -> Any:

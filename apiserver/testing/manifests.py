@@ -34,7 +34,10 @@ class _Loader(yaml.SafeLoader):
     }
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
-        """Raises ComposerError. Merges (`<<`) are resolved after this: what they bring may be overridden."""
+        """Composes a mapping. Raises ComposerError for a key that is there twice.
+
+        Merges (`<<`) are resolved later: the keys that they bring may be overridden.
+        """
         node = super().compose_mapping_node(anchor)
         seen: set[str] = set()
         for key, _ in node.value:

@@ -93,7 +93,10 @@ class Timeline(Sequence[Version]):
 
 
 def make_timeline(what: str, history: ObjectHistory, writes: Sequence[StoreWrite]) -> Timeline:
-    """what: the object, as text. writes: the last ones of the server."""
+    """Returns the timeline of one object: its versions, each with the write that made it.
+
+    what: names the object. writes: the last ones of the server.
+    """
     by_revision: dict[int, StoreWrite] = {}
     for write in writes:
         if history.key in write.keys:

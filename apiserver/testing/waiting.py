@@ -189,10 +189,10 @@ class _Wanted:
 
 
 def assert_quiet(server: ApiServer, resources: Sequence[Resource], namespace: str, *, seconds: float) -> None:
-    """Raises NotQuiet if an object of one of the resources is written in the next seconds.
+    """Checks that no object of some resources is written in the next seconds; raises NotQuiet if one is.
 
-    They begin when all resources are watched. What is written meanwhile is told, too. NotQuiet is also raised
-    if what was written cannot be known, as when the server is reset. Raises RequestFailed, ServerStopped.
+    The seconds begin when all resources are watched; writes until then count, too. NotQuiet is also raised if
+    the writes cannot be known, as when the server is reset. Raises RequestFailed, ServerStopped.
     """
     __tracebackhide__ = HIDES_ASSERTIONS
     written: list[tuple[Resource, Document]] = []

@@ -35,7 +35,7 @@ class ObjectVersion(NamedTuple):
 
 
 class ObjectHistory(NamedTuple):
-    """key: of the object in the store. versions: the oldest first.
+    """The versions of one object, oldest first. key: the object's, in the store.
 
     is_complete: whether there were none before, as far as the store goes back.
     """

@@ -54,7 +54,10 @@ class FaultRequests:
         self._injector, self._compact = injector, compact
 
     async def respond(self, call: ApiCall, name: str) -> None:
-        """name: what follows the path; empty: nothing. Raises Forbidden, MethodNotAllowed, …"""
+        """Answers a request. Raises Forbidden, MethodNotAllowed, …
+
+        name: the segment that follows /debug/faults; empty if there is none.
+        """
         assert call.user is not None
         if MASTERS not in call.user.groups:
             raise Forbidden(f"{call.info.path} is forbidden: only members of {MASTERS} may inject faults")

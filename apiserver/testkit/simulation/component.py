@@ -56,7 +56,7 @@ class ClusterAccess:
         return self._hub(resource) is not None
 
     def resource(self, resource: GroupResource) -> ServedResource:
-        """resource: its group may be the first part of one with a domain, as `coordination`."""
+        """Returns a served resource. Its group may lack the domain, as `coordination`."""
         found = self._hub(resource)
         assert found is not None, f"the controller runs only if {resource} are served"
         return found

@@ -20,7 +20,7 @@ _DIGITS_MAX: Final = len(str(PORT_MAX))
 
 
 class Address(NamedTuple):
-    """host: a name, or an address without brackets."""
+    """A TCP address. host: a name, or an IP address without brackets."""
 
     host: str
     port: int

@@ -26,7 +26,10 @@ _CLOSE_WITHIN_S: Final = 2.0
 
 
 class Protocol(NamedTuple):
-    """is_text: digits and base64. has_status: how a program has ended is told as JSON."""
+    """A WebSocket subprotocol of kubelets.
+
+    is_text: channels are digits, and data is base64. has_status: the end of a program is reported as JSON.
+    """
 
     is_text: bool = False
     has_status: bool = False
@@ -71,7 +74,7 @@ class Channels:
         return cls(socket, known[name])
 
     async def send(self, channel: int, data: bytes) -> None:
-        """Raises ClientGone."""
+        """Sends data on one channel. Raises ClientGone."""
         try:
             if self.protocol.is_text:
                 await self.socket.send_str(f"{channel}{base64.b64encode(data).decode()}")

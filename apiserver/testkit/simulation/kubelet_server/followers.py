@@ -16,7 +16,10 @@ from storage.watch_cache import Scope
 
 
 class FollowedPod:
-    """document: the pod as it is now; None if it was deleted or replaced, or if its state is unknown."""
+    """A pod that is watched while its log is followed.
+
+    document: the pod as it is now; None if it was deleted or replaced, or if its state is unknown.
+    """
 
     def __init__(self, uid: str) -> None:
         self.document: Document | None = None

@@ -42,7 +42,7 @@ _SHOWN_LENGTH_MAX: Final = 200
 
 
 def log_options(query: Mapping[str, str], now: float) -> LogOptions:
-    """Raises BadRequest."""
+    """Returns the options of a request for logs. Raises BadRequest."""
     since = query.get("sinceTime", "")
     since_s = timestamps.from_text(since) if since else None
     if since and since_s is None:
@@ -78,7 +78,7 @@ def _number(query: Mapping[str, str], name: str) -> int | None:
 
 
 def ports_of(query: MultiMapping[str]) -> list[int]:
-    """Raises BadRequest."""
+    """Returns the ports that a request forwards. Raises BadRequest."""
     texts = ",".join(query.getall("port", ()))
     if not texts:
         raise BadRequest('query parameter "port" is required')

@@ -79,7 +79,10 @@ def status_bytes(status: Document, *, is_json: bool) -> bytes:
 
 
 class Session:
-    """tty: a person types, so keys are echoed, and lines edited."""
+    """A client's session of `exec` or `attach`.
+
+    tty: a person types, so keys are echoed and lines can be edited.
+    """
 
     def __init__(self, streams: ShellStreams, *, tty: bool = False) -> None:
         self._streams = streams

@@ -50,9 +50,10 @@ def plan_daemon_set(
     failed_pods: FailedPods,
     now: float,
 ) -> Plan:
-    """pods, revisions: Pods and ControllerRevisions that it manages, or might adopt.
+    """Returns what a DaemonSet needs next.
 
-    failed_pods: which have failed before; who carries the plan out adds those that it deletes
+    pods, revisions: Pods and ControllerRevisions that it manages, or might adopt.
+    failed_pods: those that have failed before. Whoever carries out the plan adds the pods that it deletes
     (`Plan.failed_at`). now: seconds since 1970.
     """
     plan = Plan()

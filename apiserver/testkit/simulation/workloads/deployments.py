@@ -108,8 +108,9 @@ def plan_deployment(
     pods: Mapping[str, Sequence[Document]],
     now: float,
 ) -> Plan:
-    """sets: the ReplicaSets that it manages, or might adopt. names: of all ReplicaSets of the namespace.
+    """Returns what a Deployment needs next.
 
+    sets: the ReplicaSets that it manages, or might adopt. names: of all ReplicaSets of the namespace.
     pods: by the uid of their set. now: seconds since 1970.
     """
     plan = Plan()

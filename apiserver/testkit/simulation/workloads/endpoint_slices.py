@@ -35,7 +35,10 @@ def is_selected(service: Document, pod: Document) -> bool:
 
 
 def plan_slices(service: Document, pods: Sequence[Document], slices: Sequence[Document]) -> Plan:
-    """pods: of the namespace. slices: that it manages."""
+    """Returns which EndpointSlices of a Service are to be created, updated and deleted.
+
+    pods: all of the namespace. slices: those of the Service.
+    """
     plan = Plan()
     if is_terminating(service):
         return plan

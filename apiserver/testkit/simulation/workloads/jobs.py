@@ -130,7 +130,10 @@ def is_finished(owner: Document) -> bool:
 
 
 def plan_job(owner: Document, pods: Sequence[Document], now: float) -> Plan:
-    """pods: that it manages, or might adopt. now: seconds since 1970."""
+    """Returns what a Job needs next.
+
+    pods: that it manages, or might adopt. now: seconds since 1970.
+    """
     plan = Plan()
     if not is_ours(owner):
         return plan

@@ -17,7 +17,10 @@ class Create(NamedTuple):
 
 
 class Update(NamedTuple):
-    """change: changes the newest version of the object in place; returns False if there is nothing to do."""
+    """A change of one object. found: the version that was read.
+
+    change: changes the newest version in place; returns False if there is nothing to do.
+    """
 
     resource: GroupResource
     found: Document

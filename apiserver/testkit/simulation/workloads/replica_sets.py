@@ -28,7 +28,10 @@ BURST_MAX: Final = 500
 
 
 def plan_replica_set(owner: Document, pods: Sequence[Document], now: float) -> Plan:
-    """pods: that it manages, or might adopt. now: seconds since 1970."""
+    """Returns what a ReplicaSet needs next.
+
+    pods: that it manages, or might adopt. now: seconds since 1970.
+    """
     plan = Plan()
     found = [pod for pod in claim(owner, PODS, pods, plan) if is_active(pod)]
     spec = owner["spec"]

@@ -18,7 +18,10 @@ HASH: Final = "controller-revision-hash"
 
 
 class Revision(NamedTuple):
-    """name: of the ControllerRevision. label: in the label HASH of its pods. template: of these."""
+    """One ControllerRevision, by name.
+
+    label: the value of the label HASH of its pods. template: of these pods.
+    """
 
     name: str
     label: str

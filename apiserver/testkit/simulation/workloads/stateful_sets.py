@@ -81,8 +81,9 @@ def plan_stateful_set(
     claims: Container[str],
     now: float,
 ) -> Plan:
-    """pods, revisions: Pods and ControllerRevisions that it manages, or might adopt.
+    """Returns what a StatefulSet needs next.
 
+    pods, revisions: Pods and ControllerRevisions that it manages, or might adopt.
     claims: names of the volume claims that there are. now: seconds since 1970.
     """
     plan = Plan()
