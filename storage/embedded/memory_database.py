@@ -109,7 +109,7 @@ class MemoryDatabase:
         return copy
 
     def continue_at(self, revision: int) -> None:
-        """Have a database that nobody has opened yet go on above a revision that others may have seen.
+        """Makes a database that is not open yet go on above a revision that clients may have seen.
 
         As in a restored store, what was before cannot be read any more: whoever asks for it is told to list
         again. Revisions of objects stay as they are.

@@ -63,7 +63,7 @@ class EmbeddedWatch:
         self._notify()
 
     def fall_behind(self) -> None:
-        """Drop what is queued, and read it from the file instead."""
+        """Drops what is queued; it is read from the file instead."""
         self._live.clear()
         self._is_behind = True
         self._notify()

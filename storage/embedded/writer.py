@@ -188,7 +188,7 @@ _Answer: TypeAlias = tuple[asyncio.Future[Any], Any]  # the caller, and its resu
 
 
 class WriterListener(NamedTuple):
-    """What is called in the event loop.
+    """Callbacks of the writer thread, in the event loop.
 
     on_commit: called in the loop after each commit that changed something, before any caller of the group is
         answered, so that a caller that gets an answer finds its effects published already.
@@ -286,7 +286,7 @@ class WriterThread:
         await self.do(_shrink_memory)
 
     def clear_full(self) -> None:
-        """Note that there is space again."""
+        """Takes writes again, because there is space again."""
         if isinstance(self.failure, StorageFull):
             self.failure = None
 

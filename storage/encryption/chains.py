@@ -44,7 +44,7 @@ class CannotEncrypt(Exception):
 
 
 class Transformer(Protocol):
-    """Makes what is stored of values, and the reverse. context: as for `Cipher`."""
+    """Encrypts values for the store, and decrypts them. context: as for `Cipher`."""
 
     def encrypt(self, value: bytes, context: bytes) -> bytes:
         """Returns the bytes to store for a value. Raises CannotEncrypt."""
@@ -71,7 +71,7 @@ OK: Final = "OK"
 
 
 class WithCipher:
-    """Transforms by a cipher, whose values are never stale."""
+    """Encrypts and decrypts values with a cipher; they are never stale."""
 
     def __init__(self, cipher: Cipher) -> None:
         self._cipher = cipher
@@ -103,7 +103,7 @@ class PrefixedTransformer(NamedTuple):
 
 
 class Chain:
-    """Several transformers in one.
+    """Encrypts with the first of several transformers, and decrypts with whichever has the value's prefix.
 
     unmatched: what to say of a value that none of them can have written.
     """

@@ -34,7 +34,7 @@ class Kms(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NoEncryption:
-    """The provider `identity`."""
+    """The provider `identity`, which stores values as they are."""
 
 
 Provider: TypeAlias = Keys | Kms | NoEncryption

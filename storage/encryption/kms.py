@@ -71,7 +71,7 @@ class KmsUnhealthy(Exception):
 
 
 class KmsObserver(Protocol):
-    """Counts what a plugin's keys are used for. key_id: of the plugin's own. code: what is wrong with it."""
+    """Counts uses of a KMS plugin's keys. key_id: of the plugin's own. code: what is wrong with it."""
 
     def key_used(self, direction: str, provider: str, key_id: str) -> None: ...
 

@@ -177,12 +177,15 @@ class EtcdStore:
             raise LeaseNotFound(lease) from error
 
     async def size_bytes(self) -> int:
-        """Of the member that answers."""
+        """The size of the database of the member that answers."""
         self._require_open()
         return (await self._client.status()).db_size_bytes
 
     async def check_health(self) -> None:
-        """A linearizable read needs a leader and a quorum; alarms stop writes."""
+        """Checks that etcd can be read and written.
+
+        A linearizable read needs a leader and a quorum; alarms stop writes.
+        """
         self._require_open()
         try:
             async with asyncio.timeout(HEALTH_TIMEOUT_S):

@@ -26,7 +26,7 @@ class EtcdVersion(NamedTuple):
 
     @property
     def warning(self) -> str | None:
-        """Why this release should not hold data that matters, if so."""
+        """The reason why this release should not hold data that matters, if there is one."""
         for low, high, reason in _WARNINGS:
             if low <= self < high:
                 return reason

@@ -116,7 +116,7 @@ class WatchCache(Generic[T]):
             return None
 
     def begin_with(self, state: CacheState[T], revision: int, copy: Callable[[T], T]) -> None:
-        """Be filled with what another cache held, in place of a list; to be called before `run`.
+        """Fills the cache with what another one held, in place of a list; to be called before `run`.
 
         revision: at which the store held the same, and no more. copy: makes a value for this cache.
         """
@@ -149,7 +149,7 @@ class WatchCache(Generic[T]):
 
     @property
     def failure(self) -> StorageError | None:
-        """Why the cache cannot be kept up to date at present, if so."""
+        """The error that keeps the cache from being up to date at present, if there is one."""
         return self._reflector.failure
 
     @property
@@ -209,7 +209,7 @@ class WatchCache(Generic[T]):
         return self.fills_total, resource.history.newest if resource is not None else 0
 
     def on_change(self, resource_prefix: str, changed: Callable[[], None]) -> Callable[[], None]:
-        """Have `changed` called whenever a resource has changed, or may have: the cache was filled anew.
+        """Calls `changed` whenever a resource has changed, or may have, since the cache was filled anew.
 
         It is called when reads see the change, before any other task runs. It must not raise.
         Returns what ends that, to be called once, and not by `changed`.
@@ -320,7 +320,7 @@ class WatchCache(Generic[T]):
     # ---- watches
 
     def watch(self, resource_prefix: str, watcher: Watcher[T], scope: Scope) -> None:
-        """Have a watcher of one resource get every event above its start, past and to come.
+        """Gives a watcher of one resource every event above its start, past and to come.
 
         Past events can be taken at once. Call `unwatch` with the same when done. Raises RevisionCompacted.
         """
@@ -336,7 +336,7 @@ class WatchCache(Generic[T]):
             resource.fanout.remove(watcher, scope)
 
     async def compact(self) -> int:
-        """Have store and cache forget all history up to now; returns which revision that is.
+        """Compacts the history of store and cache up to now; returns the revision.
 
         Who asks for what was before, or watches from there on, gets RevisionCompacted. Open watches go on.
         Raises StorageUnavailable.

@@ -33,7 +33,7 @@ OUTCOMES: Final[Mapping[bool | None, str]] = {None: "error", True: "failure", Fa
 
 
 class ConsistencyChecks:
-    """Compares at intervals, or when it is asked to.
+    """Compares the cache with the store, at intervals or when it is asked to.
 
     totals: by resource prefix and outcome: success, failure (they differ) or error (nothing was compared).
     """

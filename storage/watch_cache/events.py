@@ -74,7 +74,7 @@ class CacheEvent(Generic[T]):
         return encodings
 
     def forget_encodings(self) -> None:
-        """Share no encodings from now on: few watchers will want them, and there are many events."""
+        """Drops the shared encodings, and shares none any more: few watchers will want them."""
         self._shares_encodings = False
         self._encodings = None
 

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class OtherKeys(Protocol):
-    """Is told which keys there are that are of no object, as the cache hears of them. Must not raise."""
+    """Follows the keys that are of no object, as the cache hears of them. Must not raise."""
 
     def clear(self) -> None:
         """Forget all: those that there are follow."""

@@ -116,7 +116,7 @@ class History(Generic[T]):
         return len(self._events) - bisect_right(self._events, revision, lo=self._start, key=_revision)
 
     def forget(self, revision: int) -> None:
-        """Have events up to a revision be of no use to anybody: `evict` drops them next."""
+        """Marks the events up to a revision as useless: `evict` drops them next."""
         self._forgotten = max(self._forgotten, revision)
 
     def evict(self, *, bytes_max: int | None = None) -> list[CacheEvent[T]]:

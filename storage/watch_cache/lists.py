@@ -33,7 +33,7 @@ class Listing(NamedTuple, Generic[T]):
 
 
 class Page(NamedTuple, Generic[T]):
-    """Which objects of a range are listed: see `WatchCache.list`."""
+    """The limit and the predicate of a list: see `WatchCache.list`."""
 
     limit: int
     predicate: Predicate[T] | None

@@ -153,7 +153,7 @@ class ResourceCache(Generic[T]):
         return total
 
     def watch(self, watcher: Watcher[T], scope: Scope) -> None:
-        """Have `watcher` get the events above its start, those in the history and those to come.
+        """Gives `watcher` the events above its start, those in the history and those to come.
 
         Raises RevisionCompacted when some of them have been evicted.
         """
