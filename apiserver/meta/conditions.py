@@ -35,7 +35,10 @@ def set_condition(document: Document, condition: Document, now: str) -> None:
 
 
 def replace_condition(document: Document, condition: Document, now: str) -> None:
-    """Likewise, but fields that `condition` lacks are lost. Source: pkg/api/pod, UpdatePodCondition."""
+    """Sets a condition as `set_condition` does, but drops fields that `condition` lacks.
+
+    Source: pkg/api/pod, UpdatePodCondition.
+    """
     conditions = document.setdefault("status", {}).setdefault("conditions", [])
     for index, old in enumerate(conditions):
         if old.get("type") == condition["type"]:

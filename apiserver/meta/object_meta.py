@@ -249,7 +249,7 @@ def _kind_and_name(owner: Document) -> str:
 
 
 def is_unqualified_finalizer(name: str) -> bool:
-    """Does a finalizer's name lack a domain without being a standard one?"""
+    """Tells whether a finalizer's name lacks a domain without being a standard one."""
     return "/" not in name and name not in _STANDARD_FINALIZERS
 
 

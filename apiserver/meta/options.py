@@ -51,7 +51,7 @@ def first(query: Query, parameter: str) -> str:
 
 
 def is_true(query: Query, parameter: str) -> bool:
-    """Is a parameter true as kube-apiserver parses booleans: present, and neither `false` nor `0`?"""
+    """Tells whether kube-apiserver takes a parameter for true: present, and neither `false` nor `0`."""
     values = query.get(parameter)
     return values is not None and values[0].lower() not in ("false", "0")
 
@@ -381,8 +381,9 @@ class DeleteOptions(NamedTuple):
     def from_query(
         cls, query: Query, meta_group: str, *, allows_empty_dry_run: bool, allows_unsafe: bool = False
     ) -> DeleteOptions:
-        """Preconditions are parameters of their own; empty, they ask for nothing. Raises BadRequest, Invalid.
+        """Returns the options in a query. Raises BadRequest, Invalid.
 
+        Each precondition is a parameter of its own; an empty one asks for nothing.
         allows_unsafe: as for `from_body`.
         Source: k8s.io/apimachinery, pkg/apis/meta/v1/conversion.go, Convert_url_Values_To_v1_DeleteOptions.
         """

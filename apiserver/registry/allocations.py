@@ -75,8 +75,7 @@ class AddressRange(NamedTuple):
 class Record(NamedTuple):
     """The object by which clients see an allocation: its document, without what every new object is given.
 
-    owner: the entry of managedFields that tells who owns the fields of a new one, but for its time. Who asks
-        the registry to write has it told by `FieldManagers`; here it is the same for all.
+    owner: the entry of managedFields for the fields of a new one, without its time. It is the same for all.
     """
 
     resource: GroupResource
@@ -169,14 +168,14 @@ class Allocator(Protocol):
 
 
 class AllocationObserver(Protocol):
-    """Is told what has come of allocations. is_static: whether the object asked for that very value."""
+    """Counts allocations. is_static: whether the object asked for that very value."""
 
     def allocated(self, allocation: Allocation, seconds: float, *, is_static: bool) -> None:
         """Counts an allocation that was stored. seconds: how long that took."""
         ...
 
     def failed(self, allocation: Allocation, *, is_static: bool) -> None:
-        """It could not be had; where a pool is exhausted, it is any one of that."""
+        """Counts an allocation that failed; where a pool is exhausted, of any one of its values."""
         ...
 
 

@@ -53,7 +53,7 @@ class _Others(Mapping[str, TypeVersion]):
 
 
 class FieldManagers:
-    """Who owns which fields of all served types, in each of their versions.
+    """Tracks which manager owns which fields (managedFields), for all served types in each of their versions.
 
     clock: seconds since 1970.
     """
@@ -69,7 +69,10 @@ class FieldManagers:
         self._bare = SchemaCompiler()
 
     def now(self, subresource: str) -> str:
-        """Who changes an object through its scale has no time in Kubernetes, since a scale has no owners."""
+        """Returns the time of an entry of managedFields; empty for a scale, whose writes have none.
+
+        In Kubernetes, a change of an object through its scale has no time, since a scale has no owners.
+        """
         return "" if subresource == SCALE else timestamps.to_text(self._clock())
 
     @property
@@ -88,7 +91,10 @@ class FieldManagers:
                 meta["managedFields"] = [{}]
 
     def version(self, resource: ServedResource, subresource: str) -> TypeVersion:
-        """What a path writes. A webhook's conversions are not asked for: see `version_to_write`."""
+        """Returns the type that a request to a resource or subresource writes.
+
+        A webhook's conversions are not asked for: see `version_to_write`.
+        """
         # A type that is taken away takes what is kept for it with it.
         versions: dict[str, TypeVersion] = resource.derived.setdefault(self, {})
         if subresource not in versions:
@@ -98,8 +104,9 @@ class FieldManagers:
     def version_to_write(
         self, resource: ServedResource, subresource: str, *, is_apply: bool = False
     ) -> TypeVersion:
-        """What one write writes. Telling its owners may raise `owner_conversions.ConversionsNeeded`.
+        """Returns the type for one write.
 
+        Computing its owners may raise `owner_conversions.ConversionsNeeded`.
         A webhook that fails fails an apply. Nothing else fails for want of owners.
         """
         version = self.version(resource, subresource)

@@ -20,9 +20,9 @@ class ObjectKeys:
         self.prefix = prefix
 
     def of(self, resource: ServedResource, namespace: str, name: str) -> str:
-        """Paths of Namespaces look as if these lay in themselves; no cluster-scoped object has a folder.
+        """Returns the key of an object. Those of Namespaces have no folder, as of all cluster-scoped objects.
 
-        Raises BadRequest for what is no segment of a path, which no object is called.
+        Raises BadRequest for a name that is no path segment: no object has such a name.
         """
         if "%" in name or name in _NO_SEGMENTS:
             raise BadRequest(f"Name parameter invalid: {quote(name)}: {path_segment(name)[0]}")

@@ -36,7 +36,7 @@ class ConversionsNeeded(Exception):
         self._conversions, self._needed = conversions, needed
 
     async def make(self, offload: Offloader) -> None:
-        """Have the documents converted. Raises ApiError if that fails, and is required."""
+        """Converts the documents. Raises ApiError if that fails, and is required."""
         await self._conversions.make(self._needed, offload)
 
 

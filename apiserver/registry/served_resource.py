@@ -91,7 +91,7 @@ class Subresource(NamedTuple):
 
 
 class Preparation(Protocol):
-    """Something that a resource needs before it can be used, and that takes long to make.
+    """Work that takes long, and has to be done before a resource can be used.
 
     prepare: may run in a thread, also several times.
     """
@@ -184,7 +184,7 @@ class ServedResource:
 
     @cached_property
     def group_kind(self) -> GroupKind:
-        """What errors call the kind: by the group under which it is stored, as Kubernetes' internal types."""
+        """The kind as errors name it: with the group in which it is stored, as Kubernetes' internal types."""
         return GroupKind(self.stored_group_resource.group, self.kind)
 
     @cached_property
@@ -231,7 +231,7 @@ class ServedResource:
 
     @cached_property
     def codec(self) -> VersionCodec:
-        """Stands between what is stored and what clients of this version see."""
+        """Converts between what is stored and what clients of this version see."""
         return self.version_codec or IdentityCodec(self.head, self.group_resource, self.kind)
 
     @cached_property
@@ -281,7 +281,7 @@ class ServedResource:
 
     @cached_property
     def has_table(self) -> bool:
-        """Kinds that are only posted have none, as reviews: nobody lists them."""
+        """Whether objects can be shown as a table; kinds that can only be created, as reviews, have none."""
         return self.verbs != ("create",)
 
     @cached_property
@@ -368,7 +368,7 @@ class ResourceTable:
         return table
 
     def is_custom(self, group: str) -> bool:
-        """All that the group has has been defined by somebody."""
+        """Tells whether a group has only custom resources."""
         return group not in self._first_groups
 
     def with_resources(self, resources: Iterable[ServedResource]) -> ResourceTable:
@@ -431,13 +431,13 @@ class ServedTable:
         self._callbacks: list[Callable[[], None]] = []
 
     def replace(self, table: ResourceTable) -> None:
-        """Serve another table from now on."""
+        """Replaces the table, and calls the callbacks."""
         self.current = table
         for callback in tuple(self._callbacks):
             callback()
 
     def call_on_change(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Have `callback` called after each replacement. Returns what ends that."""
+        """Calls `callback` after each replacement, until the function that is returned is called."""
         self._callbacks.append(callback)
         return lambda: self._callbacks.remove(callback)
 

@@ -22,10 +22,10 @@ from storage.lease_manager import LeaseManager
 
 
 class WriteObservers(NamedTuple):
-    """Who is told of what writes take.
+    """Callbacks for metrics of writes.
 
-    allocations: of what objects are given of pools.
-    lease_replaced: of each lease that is given up for the next one, with how many keys were to have it.
+    allocations: counts what objects are given of pools.
+    lease_replaced: called for each lease that is given up for the next one, with how often it was used.
     """
 
     allocations: AllocationObserver | None = None

@@ -23,7 +23,7 @@ class UidSource:
         _SOURCES.add(self)
 
     def forget_unused(self) -> None:
-        """Have the next UID be made of new bytes."""
+        """Drops the random bytes that are left, so that the next UID is made of new ones."""
         self._unused.clear()
 
     def __call__(self) -> str:

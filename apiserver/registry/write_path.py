@@ -411,7 +411,7 @@ def _warnings(
 
 
 async def encoded(resource: ServedResource, document: Document) -> bytes:
-    """What is stored for a document. Raises BadRequest, and what a conversion raises."""
+    """Returns a document as it is stored. Raises BadRequest, and what a conversion raises."""
     try:
         return await resource.codec.encode(document)
     except TooDeep:

@@ -31,20 +31,23 @@ class Admission(Protocol):
     def may_mutate(self) -> bool: ...
 
     async def mutate(self, new: Document | None, old: Document | None) -> Sequence[str]:
-        """Change what is about to be written; new: None for a delete, of which nothing can be changed."""
+        """Mutates what is about to be written, and returns warnings.
+
+        new: None for a delete, of which nothing can be changed.
+        """
         ...
 
     async def check(self, new: Document, old: Document | None) -> Sequence[FieldError]:
-        """Return the errors in what is about to be written that depend on more than the object itself."""
+        """Returns the errors in what is about to be written that depend on more than the object itself."""
         ...
 
     async def validate(self, new: Document | None, old: Document | None) -> Sequence[str]:
-        """Look at what is about to be written; new: None for a delete."""
+        """Validates what is about to be written, and returns warnings. new: None for a delete."""
         ...
 
 
 class Draft(NamedTuple):
-    """A new object as a client wants it, or a function of the server's makes it.
+    """A new object, as a client or a function of the server wants it.
 
     document: of the client's version; it has passed the schema, and whoever gets the draft may change it.
     warnings: what the client should know of how it was made.
@@ -64,7 +67,7 @@ Transform = Callable[[StoredObject], Draft]
 
 
 class Writer(NamedTuple):
-    """Whom the server writes for: a field manager, which on other servers is a client of its own.
+    """The field manager for which the server itself writes; in Kubernetes it is a client of its own.
 
     manager: its name. subresource: the one that it writes to; empty for the object itself.
     applied: returns what it applies, with force, of the new object; None if it updates the object.

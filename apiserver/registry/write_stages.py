@@ -363,7 +363,10 @@ def _differs(new: Document, old: Document, besides: frozenset[str]) -> bool:
 
 
 def is_same(new: Any, old: Any) -> bool:
-    """Would they be stored as the same, in whatever order? Python takes 1, 1.0 and true for the same."""
+    """Tells whether two values would be stored as the same, in whatever order.
+
+    Python takes 1, 1.0 and true for the same.
+    """
     if new != old:
         return False
     return orjson.dumps(new) == orjson.dumps(old) or _sorted(new) == _sorted(old)

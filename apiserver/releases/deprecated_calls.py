@@ -36,7 +36,7 @@ class Caller(NamedTuple):
 
 @dataclass(slots=True)
 class Calls:
-    """How often somebody has asked. last_seen: seconds since 1970."""
+    """The number of calls of one API by one caller. last_seen: seconds since 1970."""
 
     count: int = 0
     last_seen: float = 0.0
@@ -96,5 +96,5 @@ def _order(row: tuple[DeprecatedApi, Caller, Calls]) -> tuple[object, ...]:
 
 
 def removal_order(release: str) -> tuple[int, ...]:
-    """Sorts releases as `1.38`; an unknown one comes after all others."""
+    """Returns a key that sorts releases as `1.38`; an unknown one comes last."""
     return tuple(int(part) for part in release.split(".")) if release else (1 << 30,)

@@ -65,5 +65,5 @@ class Schema:
 
     @property
     def struct_name(self) -> str:
-        """`v1.Container` -> `Container`."""
+        """The name of the Go type without its package: `v1.Container` -> `Container`."""
         return self.go_type.rpartition(".")[2]

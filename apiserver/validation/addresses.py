@@ -38,7 +38,7 @@ _NO_INTERFACE: Final = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 
 
 
 class Ip(NamedTuple):
-    """An address as it was written.
+    """An IP address as it was written.
 
     address: an IPv4-mapped one as IPv4. has_zeros: whether a number begins with zeros that today's parsers
     refuse.
@@ -54,7 +54,7 @@ class Ip(NamedTuple):
 
 
 class Cidr(NamedTuple):
-    """A range as it was written: an address, and how many bits are its prefix.
+    """An IP range as it was written: an address, and how many bits are its prefix.
 
     network: without the bits beyond the prefix, an IPv4-mapped one as IPv4. length: as it was written: of 128
     bits if the address is mapped. has_zeros: likewise of the length.

@@ -36,7 +36,7 @@ def one_of(
 
 
 def named(path: str, value: str | None, rule: NameRule, *, is_required: bool = True) -> Errors:
-    """A text that follows a rule for names."""
+    """Checks a text that must follow a rule for names."""
     if not value:
         return [required(path)] if is_required else []
     problems = rule(value)
@@ -84,7 +84,7 @@ _has_letter = re.compile("[a-z]").search
 
 @names.cached
 def port_name(name: str) -> list[str]:
-    """A service name of IANA's: what is wrong with it. Source: validation.IsValidPortName."""
+    """Returns what is wrong with an IANA service name. Source: validation.IsValidPortName."""
     problems = []
     if len(name) > 15:
         problems.append("must be no more than 15 characters")
@@ -107,7 +107,7 @@ def port_number_or_name(path: str, value: int | str | None) -> Errors:
 
 
 def quantity_of(value: Any) -> Quantity:
-    """A quantity in a document that has passed its schema; absent is zero."""
+    """Returns the quantity in a document that has passed its schema; zero if it is absent."""
     return parse_quantity(str(value)) if value is not None else parse_quantity("0")
 
 
@@ -134,7 +134,7 @@ def without_nulls(value: Any) -> Any:
 
 
 def exactly_one(path: str, document: Document, fields: Sequence[str]) -> Errors:
-    """One of some fields is set: the object at `path` is a union of them."""
+    """Checks that one of some fields is set: the object at `path` is a union of them."""
     every = ", ".join(f"`{each}`" for each in fields)
     told = [each for each in fields if document.get(each) is not None]
     if not told:

@@ -10,7 +10,7 @@ from apiserver.vocabulary import Document
 
 
 def setting(**values: Any) -> Default:
-    """A default that sets fields that are absent. Values are scalars.
+    """Returns a default that sets fields that are absent. Values are scalars.
 
     Where the Go type has no pointer, the schema has removed empty values before; where it has one, an empty
     value is a value, and it is for validation to refuse it.
@@ -26,7 +26,7 @@ def setting(**values: Any) -> Default:
 
 
 def setting_empty(**values: Any) -> Default:
-    """A default that sets fields that are absent or empty: those that Go always encodes."""
+    """Returns a default that sets fields that are absent or empty: those that Go always encodes."""
     defaults = tuple(values.items())
 
     def complete(value: Document) -> None:
@@ -38,7 +38,7 @@ def setting_empty(**values: Any) -> Default:
 
 
 def rounding(*fields: str) -> Default:
-    """A default that rounds the amounts of resources in these fields up to thousandths."""
+    """Returns a default that rounds the amounts of resources in these fields up to thousandths."""
 
     def complete(value: Document) -> None:
         for field in fields:
@@ -55,7 +55,7 @@ def _round_up(amounts: Document) -> None:
 
 
 def in_turn(*defaults: Default) -> Default:
-    """Several defaults of one definition."""
+    """Returns a default that applies several, in order."""
 
     def complete(value: Document) -> None:
         for default in defaults:

@@ -14,7 +14,7 @@ LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
 def label_selector(path: str, selector: Document | None, *, allows_invalid_values: bool = False) -> Errors:
-    """A LabelSelector. Source: apimachinery, pkg/apis/meta/v1/validation, ValidateLabelSelector."""
+    """Checks a LabelSelector. Source: apimachinery, pkg/apis/meta/v1/validation, ValidateLabelSelector."""
     if selector is None:
         return []
     errors = object_meta.validate_labels(selector.get("matchLabels"), join(path, "matchLabels"))
@@ -30,7 +30,7 @@ def label_requirement(
     allows_invalid_values: bool = False,
     allows_unknown_operators: bool = False,
 ) -> Errors:
-    """One requirement of a LabelSelector. Source: as above, ValidateLabelSelectorRequirement."""
+    """Checks one requirement of a LabelSelector. Source: as above, ValidateLabelSelectorRequirement."""
     errors: Errors = []
     operator, values = requirement.get("operator", ""), requirement.get("values") or []
     if operator in ("In", "NotIn"):

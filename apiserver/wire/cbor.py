@@ -157,7 +157,7 @@ class _JsonValues:
         self._left = VALUES_MAX
 
     def convert(self, value: Any) -> Any:
-        """Recursive, since the decoder has limited the depth to DEPTH_MAX."""
+        """Returns a value as JSON has it. It is recursive: the decoder has limited the depth to DEPTH_MAX."""
         kind = type(value)
         if kind is str or kind is bool or value is None:
             return value
