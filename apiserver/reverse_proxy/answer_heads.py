@@ -22,7 +22,7 @@ _INTERIM: Final = re.compile(rb"[^ ]* +1(?!01\b)")
 
 
 class MalformedHead(aiohttp.ClientError):
-    """An answer has such a line."""
+    """A line in the head of an answer is malformed."""
 
     def __init__(self) -> None:
         super().__init__("net/http: HTTP/1.x transport connection broken: malformed MIME header line")
@@ -43,7 +43,7 @@ class HeadCheck(asyncio.Protocol):
 
     @classmethod
     def begin(cls, protocol: ResponseHandler) -> None:
-        """A request is about to be sent on a connection: what comes next is the head of its answer."""
+        """Checks the next bytes of a connection as the head of an answer: a request is about to be sent."""
         transport = protocol.transport
         if transport is None:
             return  # A connection that is lost is for aiohttp to tell.

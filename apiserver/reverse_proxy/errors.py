@@ -40,4 +40,4 @@ class RequestFailed(Exception):
 
 
 class MalformedAnswer(RequestFailed):
-    """A backend has answered with headers of which others may see others."""
+    """A backend has answered with headers that different readers may understand differently."""

@@ -46,10 +46,7 @@ def _denial(error: AddressDenied) -> ApiError:
 
 
 class Forwarder:
-    """Forwards requests.
-
-    identity: headers that are for this server alone.
-    """
+    """Forwards requests to backends. identity: headers that are for this server alone."""
 
     def __init__(
         self,

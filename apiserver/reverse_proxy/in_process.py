@@ -28,7 +28,7 @@ class InProcessKubelets(Protocol):
 
 
 class InProcessConnector(aiohttp.BaseConnector):
-    """Connects aiohttp's client to them. The host of a URL is the name of a node."""
+    """Connects aiohttp's client to in-process kubelets. The host of a URL is the name of a node."""
 
     def __init__(self, kubelets: InProcessKubelets) -> None:
         super().__init__(force_close=True, limit=0)

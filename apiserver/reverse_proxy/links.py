@@ -15,7 +15,7 @@ _SAFE = "/$&+,:;=@"
 
 
 class Links(NamedTuple):
-    """The links of one answer.
+    """Rewrites the links in one answer.
 
     prefix: the path that stands for the backend's root, escaped.
     backend, request_host: the hosts that stand for the backend: where it is, and what the client has asked.

@@ -10,7 +10,7 @@ from yarl import URL
 
 
 class Backend(NamedTuple):
-    """A server.
+    """A server that requests are forwarded to.
 
     host: a name or an address. tls: None for plain HTTP.
     server_name: that its certificate must have, if it is not the host.

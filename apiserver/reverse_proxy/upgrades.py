@@ -28,7 +28,7 @@ REFUSAL_BYTES_MAX: Final = 64 * 1024
 
 
 class FromClient:
-    """What the client sends once its connection is upgraded, in the place of aiohttp's parser of requests.
+    """Takes what the client sends once its connection is upgraded, in place of aiohttp's parser of requests.
 
     The client is not read on while more than `UNSENT_BYTES_MAX` waits for the backend.
     """
@@ -66,7 +66,7 @@ class FromClient:
 
 
 async def upgrade(call: ApiCall, backends: Backends, target: ProxyTarget, headers: Headers) -> None:
-    """Has a backend upgrade the connection, and relays it until one side ends it.
+    """Asks a backend to upgrade the connection, and relays the connection until one side ends it.
 
     headers: of the request. Raises ForwardingFailed, BadGateway, AddressDenied.
     """
@@ -146,7 +146,7 @@ async def _to_client(call: ApiCall, reader: asyncio.StreamReader) -> None:
 
 
 async def refuse(call: ApiCall, backend: BackendConnection, head: AnswerHead) -> None:
-    """Passes on an answer that is no upgrade, the beginning of a long one, and closes the connection."""
+    """Passes on an answer that is no upgrade, up to a limit, and closes the connection."""
     fields = {name.lower(): value for name, value in head.headers}
     length = fields.get(b"content-length", b"")
     bytes_max = REFUSAL_BYTES_MAX

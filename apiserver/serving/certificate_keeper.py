@@ -20,7 +20,7 @@ TOLD_EVERY_S: Final = 24 * 3_600.0
 
 
 class CertificateKeeper:
-    """Looks at certificates now and then.
+    """Renews the server's own certificates, and warns of those that expire soon.
 
     renew: replaces the files of those that our own CA has signed and that expire soon; returns whether there
         were any. Called in a thread; raises OSError, UnusableFile.
@@ -40,11 +40,11 @@ class CertificateKeeper:
         self._changed = asyncio.Event()
 
     def look_soon(self) -> None:
-        """Look without waiting: certificates are others now."""
+        """Checks the certificates soon, because they have changed."""
         self._changed.set()
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Checks and renews certificates until cancelled."""
         self._tell()  # Those that can be renewed are new: the server has just started.
         while True:
             with suppress(TimeoutError):

@@ -13,7 +13,7 @@ import ssl
 
 
 class RecordRead:
-    """The call that takes records from a client, of those that the listeners of an event loop make.
+    """The read of TLS records that is under way on an event loop, if any.
 
     under_way: None while there is none. The connection is in a tuple of the call's own, which tells it from
         the next one. A thread beside the loop may look at it; not at the variables of the loop's frames,
@@ -26,7 +26,7 @@ class RecordRead:
         self.under_way: tuple[ssl.SSLSocket] | None = None
 
     def end(self) -> None:
-        """Have the call that is under way, if any, return soon; from another thread than the loop's.
+        """Makes the call that is under way return soon, if there is one; called from another thread.
 
         It returns when it has worked off what is in the kernel: 64 KB at most (`RECEIVE_BUFFER_BYTES`).
         """

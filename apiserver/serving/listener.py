@@ -61,7 +61,7 @@ _LOG_EVERY_S: Final = 30.0
 
 
 class ConnectionServer(Protocol):
-    """What serves connections."""
+    """Serves the connections that a listener accepts."""
 
     def __call__(self) -> asyncio.Protocol:
         """Returns the protocol of a new connection."""
@@ -278,7 +278,7 @@ class Listener:
             self._timer = self._loop.call_later(self._poll_s, self._drop_late_handshakes)
 
     def advance(self, handshake: _Handshake) -> None:
-        """Have a handshake go on when its turn comes."""
+        """Continues a handshake when its turn comes."""
         if not self._advancing:
             self._loop.call_soon(self._advance_some)
         self._advancing.append(handshake)

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class NamedChoices(Generic[T]):
-    """Chooses by the name that a client asks for.
+    """Chooses certificates by the server name that a client asks for (SNI).
 
     named: in the order in which they were given: each with the names that it was given, and its certificate.
     default: what is chosen for other names, and its certificate.

@@ -56,10 +56,10 @@ class KeyPair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsFiles:
-    """The files. A pair is a certificate and its key.
+    """The files of certificates, keys and CAs for serving. A pair is a certificate and its key.
 
     named: the pairs for servers' names, each with the names; without, those in the certificate.
-    client_cas, front_proxy_cas: in which it says who is believed to be a client, or a front proxy.
+    client_cas, front_proxy_cas: the CAs of clients, and of front proxies.
     own_ca: the CA whose certificates clients may always show.
     """
 
@@ -72,7 +72,7 @@ class TlsFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsContent:
-    """What is in the files. client_cas: None if there is no such file."""
+    """The contents of `TlsFiles`. client_cas: None if there is no such file."""
 
     serving: KeyPair
     named: tuple[tuple[KeyPair, tuple[str, ...]], ...]
@@ -100,11 +100,11 @@ class TlsOptions(NamedTuple):
 
 
 class UnusableTls(ValueError):
-    """Connections cannot be secured with what the files hold. The message is one line, and has no secrets."""
+    """A file of certificates, keys or CAs cannot be used. The message is one line, and has no secrets."""
 
 
 class ServingTls:
-    """What connections are secured with now.
+    """The TLS context for new connections, which changes with its files.
 
     context: of TLS. content: what it has been made of.
     expirations: when each certificate expires, in seconds since 1970, by what it is; of a file with several

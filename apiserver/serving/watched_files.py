@@ -78,14 +78,14 @@ class WatchedFiles:
         self._rounds = 0
 
     async def run(self) -> None:
-        """Watch until cancelled."""
+        """Watches the files until cancelled."""
         while True:
             is_settled = self._seen == self._read_at
             await asyncio.sleep(self._interval_s if is_settled else min(SETTLE_S, self._interval_s))
             await self.look()
 
     async def look(self) -> None:
-        """Look at the files once. A change is applied by the second call that finds the files like that."""
+        """Checks the files once. A change is applied by the second call that finds the files like that."""
         self._rounds += 1
         is_due = self._rounds >= self._rounds_between_readings
         before, self._seen = self._seen, await asyncio.to_thread(_look_at, self._paths)

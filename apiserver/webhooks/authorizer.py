@@ -61,17 +61,17 @@ class Observer(Protocol):
     """Counts what an authorizer does: see `metrics.authorization`. name: of the authorizer."""
 
     def asked(self, name: str, result: str, seconds: float) -> None:
-        """An attempt has ended. result: success, timeout, error or canceled."""
+        """Counts an attempt that has ended. result: success, timeout, error or canceled."""
 
     def failed_open(self, name: str, result: str) -> None:
-        """The webhook could not be asked, and other authorizers are."""
+        """Counts a request that other authorizers decide, because the webhook failed."""
 
     def matched(self, name: str, seconds: float, *, is_excluded: bool, is_error: bool) -> None:
-        """Its conditions were evaluated."""
+        """Counts an evaluation of the authorizer's match conditions."""
 
 
 class WaitingSlots(Protocol):
-    """Those of questions that wait for the webhook: see `endpoints.shared_pool.SharedPool`."""
+    """The slots of requests that wait for the webhook: see `endpoints.shared_pool.SharedPool`."""
 
     def take(self, user: str) -> bool:
         """Returns whether a user may have one more."""
@@ -97,7 +97,7 @@ class _Pending:
 
 
 class AuthorizationWebhook(NamedTuple):
-    """A webhook that decides. group: of SubjectAccessReview, in the brand's domain."""
+    """A webhook of the authorization configuration. group: of SubjectAccessReview, in the brand's domain."""
 
     name: str
     settings: WebhookSettings
@@ -106,7 +106,10 @@ class AuthorizationWebhook(NamedTuple):
 
 
 class WebhookAuthorizer:
-    """An `Authorizer`. clock: seconds since some time. Raises InvalidCondition."""
+    """Authorizes requests by a webhook, as an `Authorizer`. clock: seconds since some time.
+
+    Raises InvalidCondition.
+    """
 
     def __init__(
         self,

@@ -46,7 +46,7 @@ _TOLD_BY_SERVER: Final = frozenset({403, 415})
 
 
 class AdmissionCaller:
-    """Makes the calls."""
+    """Calls webhooks with the credentials for their hosts."""
 
     def __init__(self, http: WebhookClient, credentials: HostCredentials) -> None:
         self._http = http
@@ -75,7 +75,7 @@ class AdmissionCaller:
         return document
 
     async def tell(self, client: ClientConfig, body: bytes, timeout_s: int) -> None:
-        """Post what needs no answer. Raises CallFailed unless it is taken."""
+        """Posts a body whose answer is ignored. Raises CallFailed unless it is taken."""
         # What was taken must not be sent again, whatever is wrong with the rest of the answer.
         answer = await self._send(client, client.url, body, timeout_s, needs_body=False)
         if not 200 <= answer.status < 300:

@@ -62,9 +62,9 @@ class WebhookResponse(NamedTuple):
 
 
 class Channel(NamedTuple):
-    """How a call is secured.
+    """The TLS context and the headers of a call.
 
-    context: whom it trusts, and the certificate that it shows. headers: what else it shows.
+    context: the CAs that it trusts, and the certificate that it shows. headers: its credentials.
     server_name: that the webhook's certificate must have, if not the host of its URL.
     """
 

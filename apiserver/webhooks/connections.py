@@ -37,7 +37,7 @@ READ_BYTES: Final = 64 * 1024
 
 
 class Address(NamedTuple):
-    """Where to connect to. host: an IP address."""
+    """The address and the port to connect to. host: an IP address."""
 
     host: str
     port: int
@@ -52,10 +52,10 @@ class Resolver(Protocol):
 
 
 class ConnectionTarget(NamedTuple):
-    """Whom connections are to.
+    """A server that connections are opened to, and how they are secured.
 
-    context: how it is verified, and what it is shown; None for a connection without TLS.
-    server_name: that its certificate must have.
+    context: verifies the server, and has the client certificate; None for a connection without TLS.
+    server_name: that the server's certificate must have.
     """
 
     host: str
@@ -81,7 +81,7 @@ class ConnectionBroken(Exception):
 
 
 class Connection(asyncio.BufferedProtocol):
-    """One connection. It has one request at a time."""
+    """A connection to a webhook. It has one request at a time."""
 
     def __init__(self, buffer: memoryview, opened: set[Connection]) -> None:
         """buffer: what all connections read into, as what has come is taken at once. opened: all of them."""
@@ -184,7 +184,7 @@ class _Slots:
 
 
 class ConnectionPool:
-    """All connections."""
+    """The connections to all webhooks: those in use, and those that wait for another request."""
 
     def __init__(self, resolver: Resolver, keep_alive_s: float = KEEP_ALIVE_S) -> None:
         """keep_alive_s: how long a connection waits for the next request."""
@@ -199,7 +199,7 @@ class ConnectionPool:
 
     @property
     def open_connections(self) -> int:
-        """How many there are, in use or not."""
+        """How many connections are open, in use or not."""
         return len(self._opened)
 
     async def exchange(self, place: ConnectionTarget, head: bytes, body: bytes, reader: AnswerReader) -> None:

@@ -24,7 +24,7 @@ _FILE_BYTES_MAX: Final = 1024 * 1024
 
 
 class CallCredentials(NamedTuple):
-    """What a call shows. certificate: with its private key, both in PEM; None for none."""
+    """The credentials of one call. certificate: with its private key, both in PEM; None for none."""
 
     headers: Sequence[tuple[str, str]] = ()
     certificate: tuple[bytes, bytes] | None = None

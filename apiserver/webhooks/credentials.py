@@ -23,7 +23,7 @@ class PemText(NamedTuple):
 
 
 class ClientCredentials(NamedTuple):
-    """What one user of the file shows: as many of these as are set.
+    """The credentials of one user of a kubeconfig: as many of these as are set.
 
     token_file: is read again and again; where it cannot be read, `token` counts.
     basic: name and password. certificate: with its private key.
@@ -46,7 +46,7 @@ _NONE: Final = ClientCredentials()
 
 @dataclass(frozen=True, slots=True)
 class HostCredentials:
-    """The credentials by host.
+    """The credentials for calls, by host.
 
     by_host: `HOST:PORT`, `HOST` for the port 443, either with `*.` in place of its first labels; or `*`.
     otherwise: for all other hosts.

@@ -32,7 +32,7 @@ _HEADERS: Final = {
 
 
 class DocumentFetcher:
-    """The HTTP client that is used for all providers."""
+    """Fetches the documents of OIDC providers. All providers share its HTTP client."""
 
     def __init__(self, timeout_s: float = TIMEOUT_S) -> None:
         self._timeout_s = timeout_s

@@ -19,7 +19,7 @@ from apiserver.webhooks.review_server import ATTEMPTS_MAX, BACKOFF_FACTOR, BACKO
 
 
 class EventSender(Protocol):
-    """Makes the HTTP calls."""
+    """Sends audit events to a webhook by HTTP."""
 
     async def tell(self, client: ClientConfig, body: bytes, timeout_s: int) -> None:
         """Sends events. Raises CallFailed."""
@@ -27,7 +27,7 @@ class EventSender(Protocol):
 
 
 class EventServer:
-    """The server. backoff_s: the pause before the second attempt; each later one is longer."""
+    """The server that gets audit events. backoff_s: the pause before the second attempt; later ones grow."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class EventServer:
         self._backoff_s, self._sleep = backoff_s, sleep
 
     async def tell(self, body: bytes) -> None:
-        """Post a body, and again whatever goes wrong. Raises CallFailed when no attempt has success."""
+        """Posts events, and again if that fails. Raises CallFailed when no attempt has success."""
         pause_s = self._backoff_s
         for attempt in range(1, ATTEMPTS_MAX + 1):
             try:

@@ -41,7 +41,7 @@ class _Line(enum.Enum):
 
 
 class MalformedAnswer(ValueError):
-    """What has come is no answer in HTTP. The message is that of Go's client."""
+    """The bytes received are no HTTP answer. The message is that of Go's client."""
 
 
 class AnswerTooLong(ValueError):
@@ -52,7 +52,7 @@ class AnswerTooLong(ValueError):
 
 
 class AnswerReader:
-    """One answer, as far as it has come.
+    """Reads one HTTP answer as it arrives.
 
     status: 0 until the head is there. content_type: without parameters. encoding: of the body, in lower case.
     location: where it leads to, if it leads anywhere.
@@ -98,7 +98,7 @@ class AnswerReader:
 
     @property
     def body(self) -> bytes:
-        """What has come of the body."""
+        """The part of the body that has arrived."""
         return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
 
     def feed(self, data: bytes) -> None:

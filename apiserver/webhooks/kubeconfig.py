@@ -25,7 +25,7 @@ _UNSUPPORTED: Final = ("exec", "auth-provider")
 
 
 class Cluster(NamedTuple):
-    """A server that is called. authorities: of its certificate; None: those of the system."""
+    """A cluster: the server to call. authorities: of its certificate; None for those of the system."""
 
     server: str
     authorities: PemText | None = None
@@ -33,7 +33,7 @@ class Cluster(NamedTuple):
 
 
 class Context(NamedTuple):
-    """The names of a cluster and of a user, and the namespace for who names none; each may be empty."""
+    """A context: the names of a cluster and a user, and the default namespace. Each may be empty."""
 
     cluster: str = ""
     user: str = ""
@@ -41,7 +41,7 @@ class Context(NamedTuple):
 
 
 class Kubeconfig(NamedTuple):
-    """The parts of a file. path: its own."""
+    """The clusters, users and contexts of a kubeconfig file. path: of the file."""
 
     path: Path
     clusters: Mapping[str, Cluster]

@@ -29,7 +29,7 @@ BACKOFF_JITTER: Final = 0.2
 
 
 class Caller(Protocol):
-    """Makes the HTTP calls."""
+    """Calls a webhook by HTTP."""
 
     async def post(self, client: ClientConfig, body: bytes, timeout_s: int) -> Any:
         """Returns the document that a webhook answers with. Raises CallFailed."""
@@ -41,7 +41,7 @@ CallerFactory = Callable[[HostCredentials], Caller]
 
 
 class ReviewServer:
-    """The server. It is called where the kubeconfig says, path and all."""
+    """The server of a kubeconfig that answers reviews, at the URL with its path."""
 
     def __init__(
         self,

@@ -49,7 +49,10 @@ def client_context(ca_bundle: str, certificate: tuple[bytes, bytes] | None = Non
 
 
 def load_certificate(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """Have a certificate and its private key, in PEM, shown to others. Raises ValueError with the reason."""
+    """Makes a context show a client certificate; it and its private key are in PEM.
+
+    Raises ValueError with the reason.
+    """
     with _file(certificate) as certificate_path, _file(key) as key_path:
         try:
             context.load_cert_chain(certificate_path, key_path, _no_password)

@@ -25,7 +25,7 @@ REASON_LENGTH_MAX: Final = 1_024
 
 
 class TokenReviews:
-    """Looks tokens up by a webhook.
+    """Authenticates tokens by TokenReviews of a webhook.
 
     api_version: of the reviews that are sent, and have to come back. audiences: this server's own, for which
     tokens are if the webhook says nothing of audiences.
@@ -35,7 +35,10 @@ class TokenReviews:
         self._server, self._api_version, self._audiences = server, api_version, tuple(audiences)
 
     async def look_up(self, token: str, audiences: Sequence[str]) -> TokenResult:
-        """An answer that the webhook has not given, or with an error, is not to be remembered."""
+        """Asks the webhook who a token belongs to.
+
+        The result is not kept if the webhook has not answered, or has answered with an error.
+        """
         review = {
             "kind": "TokenReview",
             "apiVersion": self._api_version,

@@ -14,7 +14,7 @@ STEADY_S: Final = 60.0
 
 
 class WorkerSlot:
-    """A slot, and the process that is in it now.
+    """The place of one worker process, and the process that is in it now.
 
     pid: 0 if there is no process. starts_at: when the next one is to be forked, if there is none.
     restarts: how many processes have been replaced.

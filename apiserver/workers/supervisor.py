@@ -160,7 +160,7 @@ class _Supervisor:
                     self._on_channel_ready(key.data, events)
 
     def kill_all(self) -> None:
-        """Leave no process behind."""
+        """Kills all worker processes."""
         for slot in self._slots:
             if slot.pid:
                 os.kill(slot.pid, signal.SIGKILL)

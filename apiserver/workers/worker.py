@@ -27,9 +27,9 @@ _SLICE_BYTES: Final = 65_536
 
 
 class SupervisorClient:
-    """Makes a server one of several processes on one port.
+    """The connection of a worker process to its supervisor.
 
-    sockets: what it is to listen on; bound.
+    sockets: what the worker is to listen on; bound.
     listens_when_ready: other workers serve already, so that this one need not accept connections before its
         watch cache is filled.
     """
@@ -61,7 +61,10 @@ class SupervisorClient:
         await self._writer.wait_closed()
 
     async def receive(self, reader: asyncio.StreamReader, stop: Callable[[], None]) -> None:
-        """Do what the supervisor asks for until cancelled. Ends the process if the supervisor is gone."""
+        """Handles the messages of the supervisor until cancelled.
+
+        Ends the process if the supervisor is gone.
+        """
         messages = MessageReader()
         while data := await reader.read(_READ_BYTES):
             messages.feed(data)
