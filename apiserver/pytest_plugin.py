@@ -69,7 +69,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Tell, of a test that has failed, what clients have sent to its server, and what has happened there."""
+    """Adds the requests to the server of a failed test, and what happened there, to the test's report."""
     report = yield
     if report.when == "call":
         item.stash[_HAS_PASSED] = report.passed
@@ -119,7 +119,7 @@ def _faults_never_hit(server: ApiServer) -> Sequence[InjectedFault]:
 
 
 class InvalidMark(Exception):
-    """A mark of a test says what there is not."""
+    """A mark of a test has unknown or invalid arguments."""
 
 
 @dataclass(slots=True)

@@ -79,7 +79,7 @@ class ApiServerContainer(DockerContainer):
 
     @property
     def url(self) -> str:
-        """Where it is, as `https://localhost:49153`."""
+        """The URL of the server, as `https://localhost:49153`."""
         self._own_directory("url")
         server: str = self._kubeconfig["clusters"][0]["cluster"]["server"]
         return server
@@ -91,7 +91,7 @@ class ApiServerContainer(DockerContainer):
 
     @property
     def kubeconfig_dict(self) -> dict[str, Any]:
-        """What is in the administrator's kubeconfig."""
+        """The content of the administrator's kubeconfig."""
         self._own_directory("kubeconfig_dict")
         return self._kubeconfig
 

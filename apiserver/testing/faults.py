@@ -41,7 +41,7 @@ class InjectedFault:
 
     @property
     def hits(self) -> int:
-        """How often it has happened, up to now or until it was cleared. Raises ServerStopped."""
+        """How often the fault has happened, up to now or until it was cleared. Raises ServerStopped."""
         self._last = self._faults.find(self._last.id) or self._last
         return self._last.hits
 
@@ -103,7 +103,7 @@ class Faults:
     def inject(
         self, effect: Effect, match: Match = _ANY, *, times: int | None = None, must_hit: bool = True
     ) -> InjectedFault:
-        """Have a fault from now on, and on watches that are open already.
+        """Injects a fault from now on, also into watches that are open already.
 
         match: which requests it is for, if not for all. times: how often it happens; by default until it is
         cleared. must_hit: whether the test has made a mistake if it never happens; see `never_hit`.

@@ -92,7 +92,7 @@ class Runner(Protocol):
         ...
 
     def begin_again(self, state: StateCopy, asked: str) -> None:
-        """Go on with other objects, at the same address.
+        """Replaces the server's objects, at the same address.
 
         Raises ServerStopped, ServerDidNotStart, NotInThisProcess.
         """

@@ -241,7 +241,7 @@ class ApiServer:
 
     @property
     def url(self) -> str:
-        """Where it is, as `https://127.0.0.1:41234`."""
+        """The URL of the server, as `https://127.0.0.1:41234`."""
         self._own_directory("url")
         return self._url
 
@@ -252,7 +252,7 @@ class ApiServer:
 
     @property
     def kubeconfig_dict(self) -> dict[str, Any]:
-        """What is in the administrator's kubeconfig."""
+        """The content of the administrator's kubeconfig."""
         document: dict[str, Any]
         document, _ = yaml.load(self.kubeconfig.read_bytes())
         return document
@@ -323,7 +323,7 @@ class ApiServer:
 
     @property
     def admin_headers(self) -> dict[str, str]:
-        """What makes a request one of the administrator's, and has it answered in JSON."""
+        """The headers of the administrator's requests, which ask for JSON."""
         return {
             "Authorization": f"Bearer {self.admin_token}",
             "Accept": "application/json",
@@ -380,7 +380,7 @@ class ApiServer:
         return until_answered(lambda: find_resource(self, kind), time.monotonic() + timeout_s)
 
     def assert_quiet(self, *kinds: str, seconds: float, namespace: str = "") -> None:
-        """Watch for some seconds that nothing is written: no controller writes in a loop.
+        """Checks for some seconds that nothing is written: that no controller writes in a loop.
 
         kinds: what is watched, if not all that can be. namespace: the one that is watched, if not all.
         Raises NotQuiet, which tells what was written, and by whom, UnknownKind, and ValueError.
@@ -455,9 +455,9 @@ class ApiServer:
     # ---- what goes wrong, on purpose: `faults`, and
 
     def compact(self) -> int:
-        """Have it forget all history up to now, and return which revision that is.
+        """Compacts all history up to now, and returns the revision.
 
-        Who asks it for a resourceVersion of before, or goes on with a list from then, gets 410 Gone.
+        A request for an older resourceVersion, or for the next chunk of an older list, gets 410 Gone.
         """
         runner = self._own_runner("compact")
         return runner.compact("compact") if self._in_process else self._remote_faults.compact()
@@ -506,9 +506,9 @@ class ApiServer:
             raise
 
     def reset(self, snapshot: Snapshot) -> None:
-        """Have it hold what is in a snapshot, and nothing else. Its address stays; its connections end.
+        """Replaces all objects of the server by those of a snapshot. Its address stays; its connections end.
 
-        Who asks it later for a resourceVersion of before gets 410 Gone, as after a restore from a backup.
+        Later requests for a resourceVersion of before get 410 Gone, as after a restore from a backup.
         Its faults are cleared. A server on disk goes on in memory: what is in `data_dir` stays as it was.
         Raises SnapshotMismatch, NotInThisProcess.
         """

@@ -51,7 +51,7 @@ class ServerTime:
             await asyncio.sleep(0)
 
     def advance_in_thread(self, seconds: float) -> None:
-        """Do the same from another thread than the server's, which runs."""
+        """Advances the time as `advance` does, from another thread than the server's."""
         assert self._loop is not None
         loop = cast(asyncio.AbstractEventLoop, self._loop)
         asyncio.run_coroutine_threadsafe(self.advance(seconds), loop).result()

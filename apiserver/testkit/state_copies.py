@@ -37,10 +37,10 @@ class StateCopy:
 
 
 class Beginning(NamedTuple):
-    """With which objects a server begins.
+    """The objects that a server begins with.
 
     after: a revision that clients have seen, if they may take this server for one that had other objects at
-        it: the store goes on above, and what was before cannot be read any more.
+        that revision: the store goes on above it, and what was before cannot be read any more.
     """
 
     copy: StateCopy
@@ -48,7 +48,7 @@ class Beginning(NamedTuple):
 
     @property
     def revision(self) -> int:
-        """At which the store opens. What is written later is no part of the copy."""
+        """The revision at which the store opens. What is written later is no part of the copy."""
         return max(self.copy.database.revision, self.after)
 
     def open_store(self, clock: Clock) -> EmbeddedStore:

@@ -49,7 +49,7 @@ class StoreWrite:
 
     @property
     def user(self) -> str:
-        """Whose write it was: Kubernetes' name for the server, if it was its own."""
+        """The user who wrote; Kubernetes' name for the server itself, if nobody else did."""
         return SERVER if self.request is None else self.request.user
 
     def __str__(self) -> str:

@@ -40,11 +40,11 @@ _SHOWN: Final = "the flags that a server has are shown as they were when this wa
 
 
 class CannotMake(Exception):
-    """The folder cannot be made. The message is one line."""
+    """The folder of envtest's assets cannot be made. The message is one line."""
 
 
 class Assets(NamedTuple):
-    """What the folder has, by name: the text of programs and files, and where links lead.
+    """The files in the folder of envtest's assets, by name: texts of programs and files; targets of links.
 
     texts: first the program by which the folder is known to be ours.
     """
@@ -60,7 +60,7 @@ class Assets(NamedTuple):
 
 
 class ProgramsOnPath:
-    """Finds programs. other_than: the folder on PATH that is to be made, whose programs do not count."""
+    """Finds programs on PATH. other_than: the folder that is to be made, whose programs do not count."""
 
     def __init__(self, path: str, other_than: Path | None) -> None:
         folders = filter(None, path.split(os.pathsep))

@@ -27,7 +27,7 @@ LOOPBACK: Final = "127.0.0.1"
 
 
 class NotLoopback(ValueError):
-    """Others could reach the port. The message is one line."""
+    """The address of an insecure port is not a loopback address. The message is one line."""
 
     def __init__(self, address: str) -> None:
         super().__init__(

@@ -87,7 +87,10 @@ class Fault:
         return True
 
     def reserve(self) -> bool:
-        """Reserve one of its times, which `hit_reserved` or `release` ends. Returns False if none is left."""
+        """Reserves one of the fault's `times`, which `hit_reserved` or `release` ends.
+
+        Returns False if none is left.
+        """
         if not self.is_active:
             return False
         self._reserved += 1
@@ -143,7 +146,7 @@ class FaultInjector:
         return self._faults.get(number)
 
     def inject(self, effect: Effect, match: Match = _ALL, times: int | None = None) -> Fault:
-        """Have a fault from now on. Raises InvalidFault, TooManyFaults."""
+        """Injects a fault from now on. Raises InvalidFault, TooManyFaults."""
         if times is not None and not 1 <= times <= COUNT_MAX:
             raise InvalidFault("times", f"{times} is not between 1 and {COUNT_MAX}")
         _require_fitting(effect, match)

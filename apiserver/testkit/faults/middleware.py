@@ -61,7 +61,10 @@ def attributes_of(call: ApiCall) -> RequestAttributes:
 
 
 def inject_faults(injector: FaultInjector) -> Middleware:
-    """Have requests have their faults. Inside of authorization: who may not do what he asks for has none."""
+    """Returns the middleware that makes faults happen to the requests that match them.
+
+    It is inside of authorization: requests that are forbidden have no faults.
+    """
 
     def middleware(handle: Handler) -> Handler:
         async def respond(call: ApiCall) -> None:

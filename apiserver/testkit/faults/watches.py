@@ -84,12 +84,12 @@ class FaultyTransport:
         self._is_over = False
 
     def end_by(self, fault: Fault, effect: EndWatch | CutConnection) -> None:
-        """Have a fault be the end, once its time has come."""
+        """Ends the watch by a fault, once its time has come."""
         self._endings.append(_Ending(fault, effect, effect.after_events))
         self._end_if_due()
 
     def finish(self) -> None:
-        """Have nothing more written."""
+        """Stops writing to the client."""
         self._is_over = True
 
     @property

@@ -55,7 +55,7 @@ class Command(NamedTuple):
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What tells it from other commands."""
+        """What distinguishes the command from others."""
         return self.words or self.patterns[:1]
 
 

@@ -78,11 +78,11 @@ class ClusterAccess:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An object that is written. subresource: of it; empty for the object itself.
+    """The object, or the subresource, that a component writes. subresource: empty for the object itself.
 
     uid: of the object that is meant; another one of that name is left alone.
-    rules: of an endpoint that has a kind of its own and changes the object, as a binding does: admission is
-        not asked then, and nobody owns what it writes.
+    rules: of an endpoint that has a kind of its own and changes the object, as a binding does. Admission does
+        not run then, and no field manager owns what is written.
     """
 
     resource: ServedResource
@@ -99,7 +99,7 @@ class Target:
 
 
 class Component:
-    """One component of the cluster. manager: of the fields that it writes."""
+    """Writes objects as one component of the cluster. manager: of the fields that it writes."""
 
     def __init__(self, cluster: ClusterAccess, user: UserInfo, manager: str) -> None:
         self._cluster = cluster
@@ -131,7 +131,7 @@ class Component:
         return (await cluster.registry.create(request, Draft(document))).found.document()
 
     async def update(self, target: Target, change: Change) -> Document | None:
-        """Change an object, and return it as it is then; None if another one has its name.
+        """Updates an object, and returns it as it is then; None if another one has its name.
 
         Raises NotFound, what admission raises, Invalid, and the storage's errors.
         """

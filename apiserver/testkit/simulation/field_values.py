@@ -19,7 +19,7 @@ FieldPath: TypeAlias = tuple[str | int, ...]
 
 
 class Place(NamedTuple):
-    """Where something stands in a file. Both begin at 1."""
+    """A position in a file. Lines and columns begin at 1."""
 
     line: int
     column: int

@@ -44,7 +44,10 @@ _NODE_IS_GONE: Final = {
 
 
 class SimulatedKubelet:
-    """Its keys are pods on simulated nodes. stages: what becomes of pods that do not say it themselves."""
+    """Runs pods on simulated nodes; the keys of its queue are these pods.
+
+    stages: what becomes of pods that do not say it themselves.
+    """
 
     def __init__(self, cluster: ClusterAccess, events: EventRecorder, stages: Sequence[Stage]) -> None:
         self._cluster = cluster

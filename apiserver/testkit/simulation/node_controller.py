@@ -33,7 +33,7 @@ _LIFECYCLE: Final = UserInfo("system:serviceaccount:kube-system:node-controller"
 
 
 class SimulatedNodes:
-    """Its keys are names of nodes.
+    """Keeps simulated nodes alive: their status, and their Leases. The keys of its queue are names of nodes.
 
     A node that is deleted stays so until the server starts again: then kubelets register their nodes.
     count: how many nodes there are of its own. version: of the kubelets, as `v1.36.0`.

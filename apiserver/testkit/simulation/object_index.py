@@ -17,10 +17,11 @@ from apiserver.vocabulary import Document
 
 
 class ObjectIndex:
-    """Nobody may change the documents that are in it. They are without managedFields.
+    """The objects of one resource as an informer knows them. Its documents must not be changed.
 
-    on_change: is told of each object that is new, has changed or is gone: as it was before, and as it is. One
-        that has the name of another that is gone is told of as two: both were never the same object.
+    Documents are without managedFields.
+    on_change: called for each object that is new, has changed or is gone, with the object as it was before,
+        and as it is. If another object has taken its name, there are two calls: they were never the same one.
     Holds as many objects as there are of the resource; the decoded form takes some ten times its text.
     """
 

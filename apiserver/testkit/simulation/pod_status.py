@@ -27,7 +27,7 @@ _INITIALIZING: Final = {"reason": "PodInitializing"}
 
 
 class Moment(NamedTuple):
-    """When a status is computed.
+    """The time for which a status is computed.
 
     now: seconds since 1970. dropped_s: the part of a second by which times in the status are too early.
     """
@@ -51,10 +51,10 @@ class Addresses(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What to do with a pod now.
+    """The next status of a pod.
 
-    status: as it has to be; equal to what it is if nothing is to be done. again_s: in how many seconds it
-    will be another one by itself; None for never. is_over: the pod was deleted, and nothing of it runs.
+    status: as it has to be; equal to the current one if there is nothing to do. again_s: in how many seconds
+    it will be another one by itself; None for never. is_over: the pod was deleted, and nothing of it runs.
     """
 
     status: Document

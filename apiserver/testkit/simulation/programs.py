@@ -49,7 +49,7 @@ _ECHO_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "
 
 
 class Output(NamedTuple):
-    """Something is written. stream: STDOUT or STDERR."""
+    """Writes data. stream: STDOUT or STDERR."""
 
     stream: int
     data: bytes
@@ -62,7 +62,7 @@ class Pause(NamedTuple):
 
 
 class Read(NamedTuple):
-    """Something is read: what is sent in; nothing at the end of the input."""
+    """Reads input: what was sent, or nothing at the end of the input."""
 
 
 Step: TypeAlias = Output | Pause | Read
@@ -82,7 +82,7 @@ class Environment(NamedTuple):
     """What a program runs in.
 
     variables: of its environment. commands: the table of its container. clock: seconds since 1970.
-    is_terminal: a person types: there are prompts, and the end of the input is not for ever.
+    is_terminal: a person types, so there are prompts, and more input may follow an end of the input.
     """
 
     variables: Mapping[str, str]

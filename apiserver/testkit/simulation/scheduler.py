@@ -49,7 +49,10 @@ _TELL_AGAIN: Final = ("", "")
 
 
 class SimulatedScheduler:
-    """Its keys are pods that wait for a node, nodes that have changed, and `_TELL_AGAIN`."""
+    """Binds pods to nodes.
+
+    The keys of its queue are pods that wait for a node, nodes that have changed, and `_TELL_AGAIN`.
+    """
 
     def __init__(
         self, cluster: ClusterAccess, events: EventRecorder, *, clears_nomination: bool = True

@@ -37,7 +37,10 @@ def is_waiting(pod: Document) -> bool:
 
 
 class Needs(NamedTuple):
-    """What a pod takes of a node. ports: protocol, address and number of each host port."""
+    """The resources and host ports that a pod takes of a node.
+
+    ports: protocol, address and number of each host port.
+    """
 
     resources: Mapping[str, Quantity]
     ports: frozenset[tuple[str, str, int]]

@@ -61,7 +61,7 @@ class NotUnderstood(Exception):
 
 
 class Piece(NamedTuple):
-    """A part of a word. name: of the variable that it is; empty for a text as it is."""
+    """A part of a word: a text, or the variable `name`."""
 
     text: str = ""
     name: str = ""
@@ -72,9 +72,9 @@ Word: TypeAlias = tuple[Piece, ...]
 
 
 class Simple(NamedTuple):
-    """A command of a script. connector: what stands before it. text: as it was written.
+    """A simple command of a script. connector: the operator before it. text: as it was written.
 
-    streams: where each output goes that goes elsewhere; None for nowhere.
+    streams: the outputs that are redirected; None for nowhere.
     """
 
     connector: str

@@ -75,7 +75,7 @@ _DIGITS_MAX: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which pods a stage is for; an empty field selects all.
+    """Selects the pods and containers of a stage; an empty field selects all.
 
     owners: kinds of the object that controls the pod. containers: names, of init containers too, which are
         selected only by their name.
@@ -150,7 +150,7 @@ class Stage(NamedTuple):
 
     @property
     def said(self) -> Iterator[object]:
-        """What it says that another stage cannot say, too."""
+        """Yields what the stage defines, to be compared with other stages."""
         if self.says_how_it_goes:
             yield "run"
         if self.has_log:

@@ -62,7 +62,7 @@ class Group:
 
 
 class WaitingPods:
-    """Holds as many groups as there are pods that wait, at most."""
+    """Groups the pods that wait for a node by what they need. There are at most as many groups as pods."""
 
     def __init__(self) -> None:
         self._groups: dict[Signature, Group] = {}

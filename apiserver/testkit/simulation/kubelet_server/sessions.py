@@ -101,9 +101,9 @@ class Session:
         await self._until_left(self._run(program, container))
 
     async def show(self, write_all: Callable[[Write], Awaitable[None]]) -> None:
-        """Has all be written, to its end, or until the client leaves. What the client sends is dropped.
+        """Writes everything that `write_all` writes, unless the client leaves before.
 
-        Raises TimeoutError.
+        What the client sends is dropped. Raises TimeoutError.
         """
 
         async def write_and_finish() -> None:

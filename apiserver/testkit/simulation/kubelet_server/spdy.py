@@ -89,7 +89,7 @@ class Stream:
 
 
 class SpdySession:
-    """A connection. opened: the streams, as the client opens them.
+    """The kubelet's end of a SPDY connection. opened: the streams, as the client opens them.
 
     write: sends bytes, and waits while the client takes none.
     """

@@ -23,7 +23,7 @@ _WITH_RESIZE: Final = PROTOCOLS[:2]
 
 
 class SpdyShell:
-    """The streams of a session, by their types."""
+    """The streams of an `exec` or `attach` session over SPDY, by their types."""
 
     def __init__(self, session: SpdySession, streams: Mapping[str, Stream], *, has_status: bool) -> None:
         self._session, self._streams = session, streams

@@ -16,9 +16,10 @@ _RUBBED_OUT: Final = b"\b \b"
 
 
 class Typed(NamedTuple):
-    """What keys have led to. echo: to be shown. inputs: for the program, in their order; empty for its end.
+    """What a terminal makes of the keys that were typed.
 
-    is_interrupted: the program is; the inputs are what came afterwards.
+    echo: bytes to show. inputs: what the program reads, in order; an empty one is the end of its input.
+    is_interrupted: ^C was typed; the inputs are those after it.
     """
 
     echo: bytes

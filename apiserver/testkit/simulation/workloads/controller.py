@@ -88,7 +88,7 @@ _WITH_PODS: Final = (REPLICA_SETS, STATEFUL_SETS, DAEMON_SETS, JOBS)
 
 
 class Key(NamedTuple):
-    """A workload, a Service, or a pod that may have lost its Job."""
+    """Identifies a workload, a Service, or a pod that may have lost its Job."""
 
     resource: GroupResource
     namespace: str
@@ -96,7 +96,7 @@ class Key(NamedTuple):
 
 
 class WorkloadController:
-    """Its keys are workloads."""
+    """Runs the controllers of workloads and EndpointSlices. The keys of its queue are workloads."""
 
     def __init__(self, cluster: ClusterAccess, events: EventRecorder) -> None:
         self._cluster = cluster
