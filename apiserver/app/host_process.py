@@ -23,7 +23,7 @@ from apiserver.serving.listening import Sockets
 from apiserver.serving.serving_tls import TlsContent, TlsOptions, make_context
 from apiserver.testkit.faults import FaultInjector
 from apiserver.testkit.request_history import RequestHistory
-from apiserver.testkit.state_copies import Beginning
+from apiserver.testkit.state_copies import InitialState
 from apiserver.testkit.write_history import WriteHistory
 from apiserver.vocabulary import IPNetwork
 from apiserver.webhooks.tls import load_certificate
@@ -152,7 +152,7 @@ class HostProcess:
 
     is_own: bool = True
     shared: SharedParts = field(default_factory=SharedParts)
-    beginning: Beginning | None = None
+    beginning: InitialState | None = None
     sockets: Sockets = ()
     history: RequestHistory | None = None
     faults: FaultInjector | None = None

@@ -24,7 +24,7 @@ from apiserver.testing.errors import NotInThisProcess, ServerDidNotStart, Server
 from apiserver.testing.resources import Resource
 from apiserver.testing.server_time import ServerTime
 from apiserver.testkit.object_history import ObjectHistory
-from apiserver.testkit.state_copies import Beginning, StateCopy
+from apiserver.testkit.state_copies import InitialState, StateCopy
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +109,7 @@ class ServerThread:
         self, config: Config, host: HostProcess, time: ServerTime, state: StateCopy | None = None
     ) -> None:
         self._config, self._time = config, time
-        beginning = None if state is None else Beginning(state)
+        beginning = None if state is None else InitialState(state)
         self._host = replace(host, clock=time.clock, beginning=beginning)
         # With what it begins again, once it has ended, and who waits for that: one at a time.
         self._next: tuple[StateCopy, Future[str]] | None = None
@@ -249,7 +249,7 @@ class ServerThread:
                 if self._next is None or self._is_stopping:
                     return
                 (state, self._ready), self._next = self._next, None
-                host = replace(host, beginning=Beginning(state, after=app.last_revision + 1))
+                host = replace(host, beginning=InitialState(state, after=app.last_revision + 1))
 
 
 def _announcing(ready: Future[str]) -> Callable[[str, Path], None]:

@@ -36,7 +36,7 @@ class StateCopy:
         self.database.close()
 
 
-class Beginning(NamedTuple):
+class InitialState(NamedTuple):
     """The objects that a server begins with.
 
     after: a revision that clients have seen, if they may take this server for one that had other objects at

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from apiserver.testkit.simulation.kubelet_server.spdy import SpdySession, Stream
+from apiserver.testkit.simulation.kubelet_server.spdy import SpdySession, SpdyStream
 from tests.support.server_thread import ServerThread
 
 # How long a connection that is closed waits for the other side.
@@ -164,7 +164,7 @@ class FakeKubelet(ServerThread):
         expected = {"error"}
         for parameter, name in {"input": "stdin", "output": "stdout", "error": "stderr"}.items():
             expected |= {name} if f"{parameter}=1" in target else set()
-        streams: dict[str, Stream] = {}
+        streams: dict[str, SpdyStream] = {}
         while expected - streams.keys():
             stream = await session.opened.get()
             streams[stream.headers["streamtype"]] = stream

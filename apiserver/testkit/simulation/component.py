@@ -77,7 +77,7 @@ class ClusterAccess:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class WriteTarget:
     """The object, or the subresource, that a component writes. subresource: empty for the object itself.
 
     uid: of the object that is meant; another one of that name is left alone.
@@ -93,7 +93,7 @@ class Target:
     rules: UpdateStrategy | None = None
 
     @classmethod
-    def of(cls, resource: ServedResource, found: Document, subresource: str = "") -> Target:
+    def of(cls, resource: ServedResource, found: Document, subresource: str = "") -> WriteTarget:
         meta = found["metadata"]
         return cls(resource, meta.get("namespace", ""), meta["name"], meta["uid"], subresource)
 
@@ -118,7 +118,7 @@ class Component:
         document = {**document, "apiVersion": resource.api_version, "kind": resource.kind}
         resource.check(document)
         guard = await cluster.may_create(resource, namespace, name)
-        target = Target(resource, namespace, name)
+        target = WriteTarget(resource, namespace, name)
         request = WriteRequest(
             resource=resource,
             namespace=namespace,
@@ -130,7 +130,7 @@ class Component:
         )
         return (await cluster.registry.create(request, Draft(document))).found.document()
 
-    async def update(self, target: Target, change: Change) -> Document | None:
+    async def update(self, target: WriteTarget, change: Change) -> Document | None:
         """Updates an object, and returns it as it is then; None if another one has its name.
 
         Raises NotFound, what admission raises, Invalid, and the storage's errors.
@@ -165,7 +165,7 @@ class Component:
         return None if is_other else written.found.document()
 
     async def delete(
-        self, target: Target, *, grace_period_s: int | None = None, propagation: str = ""
+        self, target: WriteTarget, *, grace_period_s: int | None = None, propagation: str = ""
     ) -> Deleted:
         """Delete an object, if it is the one that is meant.
 
@@ -181,7 +181,7 @@ class Component:
         return await self._cluster.registry.delete(request)
 
     def _admission(
-        self, target: Target, operation: Operation, options: WriteOptions | DeleteOptions
+        self, target: WriteTarget, operation: Operation, options: WriteOptions | DeleteOptions
     ) -> Admission:
         return self._cluster.admission.admission_for(
             AdmissionAttributes(

@@ -12,9 +12,16 @@ from typing import Any, Final, NamedTuple
 
 from apiserver.testkit.simulation import shell
 from apiserver.testkit.simulation.commands import Command, find
-from apiserver.testkit.simulation.logs import Line, Run, VirtualClock, printed_lines, status_of, written_lines
-from apiserver.testkit.simulation.ports import Address
-from apiserver.testkit.simulation.programs import Environment, Program, Stdin
+from apiserver.testkit.simulation.logs import (
+    ContainerRun,
+    LogLine,
+    VirtualClock,
+    printed_lines,
+    status_of,
+    written_lines,
+)
+from apiserver.testkit.simulation.ports import HostPort
+from apiserver.testkit.simulation.programs import Program, ProgramEnvironment, Stdin
 from apiserver.testkit.simulation.stages import Stage
 from apiserver.vocabulary import Document
 
@@ -38,7 +45,7 @@ _FIELDS: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
-class Container(NamedTuple):
+class SimulatedContainer(NamedTuple):
     """A container of a pod. stages: those that select the pod. spec: of the container."""
 
     pod: Document
@@ -47,7 +54,7 @@ class Container(NamedTuple):
     is_init: bool = False
 
     @classmethod
-    def of(cls, pod: Document, name: str, stages: Sequence[Stage]) -> Container | None:
+    def of(cls, pod: Document, name: str, stages: Sequence[Stage]) -> SimulatedContainer | None:
         """Returns the container of a name; None if the pod has none."""
         for kind in _CONTAINERS:
             for spec in pod["spec"].get(kind) or ():
@@ -103,10 +110,10 @@ class Container(NamedTuple):
 
         clock: seconds since 1970.
         """
-        environment = Environment(variables_of(self.pod, self.spec), self.commands, clock, tty)
+        environment = ProgramEnvironment(variables_of(self.pod, self.spec), self.commands, clock, tty)
         return shell.start(words, environment, Stdin(is_terminal=tty))
 
-    def lines(self, run: Run) -> list[Line]:
+    def lines(self, run: ContainerRun) -> list[LogLine]:
         """Returns all lines of a run's log: what a stage says, or what its own command prints."""
         for stage in self._stages_of(run.number):
             if stage.has_log:
@@ -119,13 +126,13 @@ class Container(NamedTuple):
         return [each for each in self.stages if each.selects_run(self.name, restarts, is_init=self.is_init)]
 
 
-def addresses_of(pod: Document, stages: Sequence[Stage]) -> Mapping[int, Address]:
+def addresses_of(pod: Document, stages: Sequence[Stage]) -> Mapping[int, HostPort]:
     """Returns where connections to the ports of a pod go. stages: those that select it.
 
     Containers share their ports: of a stage for some, it counts that the pod has one of them.
     """
     names = {each["name"] for kind in _CONTAINERS for each in pod["spec"].get(kind) or ()}
-    found: dict[int, Address] = {}
+    found: dict[int, HostPort] = {}
     for stage in reversed(stages):
         if not stage.match.containers or stage.match.containers & names:
             found.update(stage.ports)

@@ -18,7 +18,7 @@ DURATION_S_MAX: Final = 10 * 365 * 86_400.0
 FieldPath: TypeAlias = tuple[str | int, ...]
 
 
-class Place(NamedTuple):
+class FilePosition(NamedTuple):
     """A position in a file. Lines and columns begin at 1."""
 
     line: int
@@ -31,7 +31,7 @@ class InvalidStage(ValueError):
     path: of the field; empty for the whole. place: of the field in the file; None if there is none.
     """
 
-    def __init__(self, path: FieldPath, problem: str, place: Place | None = None) -> None:
+    def __init__(self, path: FieldPath, problem: str, place: FilePosition | None = None) -> None:
         text = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in path)
         super().__init__(f"{text.removeprefix('.')}: {problem}" if path else problem)
         self.path, self.problem, self.place = path, problem, place

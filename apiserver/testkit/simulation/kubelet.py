@@ -15,11 +15,11 @@ from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.errors import Conflict, NotFound
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import set_condition
-from apiserver.testkit.simulation.component import ClusterAccess, Component, Target
+from apiserver.testkit.simulation.component import ClusterAccess, Component, WriteTarget
 from apiserver.testkit.simulation.field_values import InvalidStage
 from apiserver.testkit.simulation.nodes import host_ip, is_simulated, number_of, place_of, pod_network
 from apiserver.testkit.simulation.object_index import ObjectIndex
-from apiserver.testkit.simulation.pod_status import Addresses, Moment, next_step
+from apiserver.testkit.simulation.pod_status import PodAddresses, StatusTime, next_step
 from apiserver.testkit.simulation.resources import NODES, PODS, Key
 from apiserver.testkit.simulation.stages import Stage, stages_for
 from apiserver.vocabulary import AUTHENTICATED, Document, UserInfo
@@ -152,7 +152,7 @@ class SimulatedKubelet:
     async def _step(self, pod: Document, node: Document) -> Outcome:
         pods, meta = self._cluster.resource(PODS), pod["metadata"]
         uid, now = meta["uid"], self._cluster.clock()
-        moment = Moment(now, self._dropped_s.get(uid, 0.0))
+        moment = StatusTime(now, self._dropped_s.get(uid, 0.0))
         addresses = self._addresses_of(pod, node)
         stages = self._stages_of(pod)
         step = next_step(pod, stages, addresses, moment)
@@ -167,13 +167,13 @@ class SimulatedKubelet:
                 found["status"] = wanted
                 return is_changed
 
-            written = await kubelet.update(Target.of(pods, pod, "status"), write)
+            written = await kubelet.update(WriteTarget.of(pods, pod, "status"), write)
             if written is None:
                 return None
             self._dropped_s[uid] = now % 1.0
             self._pods.put(written)
         if step.is_over:
-            deleted = await kubelet.delete(Target.of(pods, pod), grace_period_s=0)
+            deleted = await kubelet.delete(WriteTarget.of(pods, pod), grace_period_s=0)
             if deleted.is_removed:
                 self._pods.remove(deleted.found.document())
             return None
@@ -195,8 +195,8 @@ class SimulatedKubelet:
             set_condition(found, dict(_NODE_IS_GONE), now)
             return True
 
-        await self._collector.update(Target.of(pods, pod, "status"), fail)
-        await self._collector.delete(Target.of(pods, pod), grace_period_s=0)
+        await self._collector.update(WriteTarget.of(pods, pod, "status"), fail)
+        await self._collector.delete(WriteTarget.of(pods, pod), grace_period_s=0)
 
     def _stages_of(self, pod: Document) -> Sequence[Stage]:
         try:
@@ -222,7 +222,7 @@ class SimulatedKubelet:
 
     # ---- addresses
 
-    def _addresses_of(self, pod: Document, node: Document) -> Addresses:
+    def _addresses_of(self, pod: Document, node: Document) -> PodAddresses:
         name = node["metadata"]["name"]
         internal = [
             each["address"]
@@ -231,11 +231,11 @@ class SimulatedKubelet:
         ]
         host = internal[0] if internal else host_ip(place_of(name))
         if pod["spec"].get("hostNetwork"):
-            return Addresses(host, host)
+            return PodAddresses(host, host)
         uid = pod["metadata"]["uid"]
         if uid not in self._addresses:
             self._take(uid, self._free_address(node))
-        return Addresses(host, self._addresses[uid])
+        return PodAddresses(host, self._addresses[uid])
 
     def _take(self, uid: str, address: str) -> None:
         self._addresses[uid] = address

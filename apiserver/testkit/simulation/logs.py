@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from apiserver.golang.quoting import go_quote
 from apiserver.meta import timestamps
-from apiserver.testkit.simulation.programs import STDERR, STDOUT, Output, Pause, Program, Read
+from apiserver.testkit.simulation.programs import STDERR, STDOUT, Output, Pause, Program, ReadInput
 from apiserver.vocabulary import Document
 
 # What a command has printed that is not in the table prints no more than it is long.
@@ -37,7 +37,7 @@ class NoLog(Exception):
     """A container has no log now. The message is a kubelet's."""
 
 
-class Run(NamedTuple):
+class ContainerRun(NamedTuple):
     """A run of a container. number: of those before it. began_s, ended_s: seconds since 1970."""
 
     number: int
@@ -45,7 +45,7 @@ class Run(NamedTuple):
     ended_s: float = math.inf
 
 
-class Line(NamedTuple):
+class LogLine(NamedTuple):
     """A line of a log. offset_s: when it is written, from the beginning of the run on."""
 
     offset_s: float
@@ -53,7 +53,7 @@ class Line(NamedTuple):
     text: bytes
 
 
-class LogOptions(NamedTuple):
+class PodLogOptions(NamedTuple):
     """What of a log is asked for. since_ns: nanoseconds since 1970. None: all."""
 
     follow: bool = False
@@ -65,7 +65,7 @@ class LogOptions(NamedTuple):
     streams: frozenset[int] = frozenset({STDOUT, STDERR})
 
 
-def run_of(pod: Document, container: str, *, previous: bool = False) -> Run:
+def run_of(pod: Document, container: str, *, previous: bool = False) -> ContainerRun:
     """Returns the run of a container whose log is asked for. Raises NoLog."""
     name = pod["metadata"]["name"]
     status = status_of(pod, container)
@@ -81,7 +81,7 @@ def run_of(pod: Document, container: str, *, previous: bool = False) -> Run:
             raise NoLog(f"previous terminated {what} not found")
         return _ended(last, restarts - (waiting is None))
     if running is not None:
-        return Run(restarts, _seconds(running.get("startedAt")))
+        return ContainerRun(restarts, _seconds(running.get("startedAt")))
     if terminated is not None:
         return _ended(terminated, restarts)
     if last is not None:
@@ -92,7 +92,7 @@ def run_of(pod: Document, container: str, *, previous: bool = False) -> Run:
     raise NoLog(f"{what} is waiting to start - no logs yet")
 
 
-def by_now(run: Run, pod: Document, container: str) -> Run:
+def by_now(run: ContainerRun, pod: Document, container: str) -> ContainerRun:
     """Returns a run that may have ended since. pod: as it is by now."""
     for previous in (False, True):
         with suppress(NoLog):
@@ -112,9 +112,9 @@ def status_of(pod: Document, container: str) -> Document | None:
     return next((each for each in listed if each.get("name") == container), None)
 
 
-def _ended(terminated: Document, number: int) -> Run:
+def _ended(terminated: Document, number: int) -> ContainerRun:
     began_s, ended_s = _seconds(terminated.get("startedAt")), _seconds(terminated.get("finishedAt"), math.inf)
-    return Run(max(number, 0), began_s, ended_s)
+    return ContainerRun(max(number, 0), began_s, ended_s)
 
 
 def _seconds(text: str | None, otherwise: float = 0.0) -> float:
@@ -125,10 +125,10 @@ def _seconds(text: str | None, otherwise: float = 0.0) -> float:
 # ---- what is written
 
 
-def written_lines(stdout: str, stderr: str, interval_s: float) -> list[Line]:
+def written_lines(stdout: str, stderr: str, interval_s: float) -> list[LogLine]:
     """Returns the lines of a log that a stage says."""
     found = [
-        Line(number * interval_s, stream, line)
+        LogLine(number * interval_s, stream, line)
         for stream, text in ((STDOUT, stdout), (STDERR, stderr))
         for number, line in enumerate(_split(text.encode("utf-8", "surrogatepass")))
     ]
@@ -151,10 +151,10 @@ class VirtualClock:
         return self.now
 
 
-def printed_lines(program: Program, clock: VirtualClock) -> list[Line]:
+def printed_lines(program: Program, clock: VirtualClock) -> list[LogLine]:
     """Returns all that a program prints, if its input is empty. clock: that it goes by."""
     began_s, printed = clock.now, 0
-    found: list[Line] = []
+    found: list[LogLine] = []
     pending: dict[int, bytes] = {}
     try:
         step = next(program)
@@ -165,19 +165,19 @@ def printed_lines(program: Program, clock: VirtualClock) -> list[Line]:
                 case Output(stream, data):
                     printed += len(data)
                     whole, end, rest = (pending.pop(stream, b"") + data).rpartition(b"\n")
-                    found += (Line(clock.now - began_s, stream, line) for line in _split(whole + end))
+                    found += (LogLine(clock.now - began_s, stream, line) for line in _split(whole + end))
                     if rest:
                         pending[stream] = rest
                 case Pause(seconds):
                     clock.now += seconds
-                case Read():
+                case ReadInput():
                     pass
             step = program.send(b"")
     except StopIteration:
         pass
     finally:
         program.close()
-    return found + [Line(clock.now - began_s, stream, rest) for stream, rest in pending.items()]
+    return found + [LogLine(clock.now - began_s, stream, rest) for stream, rest in pending.items()]
 
 
 # ---- what is asked for
@@ -190,17 +190,17 @@ class LogReader:
     by now, and the time, in seconds since 1970.
     """
 
-    def __init__(self, options: LogOptions) -> None:
+    def __init__(self, options: PodLogOptions) -> None:
         self._options = options
         self._at: int | None = None  # of the lines
         self._left = options.limit_bytes
         self.is_over = self._left == 0
 
-    def skip(self, lines: Sequence[Line], run: Run, now: float) -> None:
+    def skip(self, lines: Sequence[LogLine], run: ContainerRun, now: float) -> None:
         """Leave out what is written by now."""
         self._at = _written(lines, run, now)
 
-    def read(self, lines: Sequence[Line], run: Run, now: float) -> Iterator[tuple[int, bytes]]:
+    def read(self, lines: Sequence[LogLine], run: ContainerRun, now: float) -> Iterator[tuple[int, bytes]]:
         """Yields what was written since the last time, with the stream of each line."""
         end = _written(lines, run, now)
         tail = self._options.tail_lines
@@ -225,7 +225,7 @@ class LogReader:
             yield line.stream, text
 
 
-def next_line_in_s(lines: Sequence[Line], run: Run, now: float) -> float | None:
+def next_line_in_s(lines: Sequence[LogLine], run: ContainerRun, now: float) -> float | None:
     """Returns in how many seconds the next line is written; None if none is any more."""
     end = _written(lines, run, now)
     if end == len(lines) or run.began_s + lines[end].offset_s > run.ended_s:
@@ -233,7 +233,7 @@ def next_line_in_s(lines: Sequence[Line], run: Run, now: float) -> float | None:
     return max(0.0, run.began_s + lines[end].offset_s - now)
 
 
-def _written(lines: Sequence[Line], run: Run, now: float) -> int:
+def _written(lines: Sequence[LogLine], run: ContainerRun, now: float) -> int:
     """Returns how many lines are written by now."""
     until_s = min(now, run.ended_s) - run.began_s
     return bisect_right(lines, until_s, key=lambda line: line.offset_s)

@@ -10,7 +10,7 @@ from apiserver.controller_runtime.informer import Informer
 from apiserver.controller_runtime.work_queue import Backoff, WorkQueue
 from apiserver.errors import AlreadyExists, NotFound
 from apiserver.meta import timestamps
-from apiserver.testkit.simulation.component import ClusterAccess, Component, Target
+from apiserver.testkit.simulation.component import ClusterAccess, Component, WriteTarget
 from apiserver.testkit.simulation.nodes import (
     HEARTBEAT_S,
     LEASE_NAMESPACE,
@@ -105,11 +105,11 @@ class SimulatedNodes:
             return True
 
         if ready_status(node, self._version, now) != (node.get("status") or {}):
-            written = await self._kubelet(name).update(Target.of(resource, node, "status"), make_ready)
+            written = await self._kubelet(name).update(WriteTarget.of(resource, node, "status"), make_ready)
             if written is not None:
                 self._nodes.put(written)
         if any(taint["key"] in _NOT_READY for taint in _taints(node)):
-            written = await self._lifecycle.update(Target.of(resource, node), _without_taints)
+            written = await self._lifecycle.update(WriteTarget.of(resource, node), _without_taints)
             if written is not None:
                 self._nodes.put(written)
 
@@ -129,7 +129,7 @@ class SimulatedNodes:
 
         kubelet = self._kubelet(name)
         try:
-            await kubelet.update(Target(leases, LEASE_NAMESPACE, name), renew)
+            await kubelet.update(WriteTarget(leases, LEASE_NAMESPACE, name), renew)
         except NotFound:
             await kubelet.create(leases, lease)
         self._renewed_at[name] = now

@@ -26,7 +26,7 @@ _CREATING: Final = {"reason": "ContainerCreating"}
 _INITIALIZING: Final = {"reason": "PodInitializing"}
 
 
-class Moment(NamedTuple):
+class StatusTime(NamedTuple):
     """The time for which a status is computed.
 
     now: seconds since 1970. dropped_s: the part of a second by which times in the status are too early.
@@ -45,12 +45,12 @@ class Moment(NamedTuple):
         return self.now if found is None else min(found + self.dropped_s, self.now)
 
 
-class Addresses(NamedTuple):
+class PodAddresses(NamedTuple):
     host_ip: str
     pod_ip: str
 
 
-class Step(NamedTuple):
+class NextStatus(NamedTuple):
     """The next status of a pod.
 
     status: as it has to be; equal to the current one if there is nothing to do. again_s: in how many seconds
@@ -79,7 +79,7 @@ class _Pod:
 
     document: Document
     stages: Sequence[Stage]
-    moment: Moment
+    moment: StatusTime
     wait: _Wait = field(default_factory=_Wait)
 
     @property
@@ -102,13 +102,15 @@ class _Pod:
         )
 
 
-def next_step(pod: Document, stages: Sequence[Stage], addresses: Addresses, moment: Moment) -> Step:
+def next_step(
+    pod: Document, stages: Sequence[Stage], addresses: PodAddresses, moment: StatusTime
+) -> NextStatus:
     """Returns the next step of a pod that is bound to a simulated node. stages: those that select it."""
     old: Document = pod.get("status") or {}
     found = _Pod(pod, stages, moment)
     status = copy.deepcopy(old)
     if old.get("phase") in _ENDED:
-        return Step(old, is_over="deletionTimestamp" in pod["metadata"])
+        return NextStatus(old, is_over="deletionTimestamp" in pod["metadata"])
     status["startTime"] = status.get("startTime") or moment.text
     status["hostIP"], status["hostIPs"] = addresses.host_ip, [{"ip": addresses.host_ip}]
     status["podIP"], status["podIPs"] = addresses.pod_ip, [{"ip": addresses.pod_ip}]
@@ -145,8 +147,8 @@ def next_step(pod: Document, stages: Sequence[Stage], addresses: Addresses, mome
     _set_conditions(found, status, inits, main, is_initialized)
     is_deleted = "deletionTimestamp" in pod["metadata"]
     if phase in _ENDED:
-        return Step(status, is_over=is_deleted)
-    return Step(status, found.wait.again_s)
+        return NextStatus(status, is_over=is_deleted)
+    return NextStatus(status, found.wait.again_s)
 
 
 def _termination(found: _Pod, status: Document) -> tuple[int, str, str] | None:

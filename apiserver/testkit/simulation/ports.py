@@ -19,20 +19,20 @@ _HOST_LENGTH_MAX: Final = 253
 _DIGITS_MAX: Final = len(str(PORT_MAX))
 
 
-class Address(NamedTuple):
+class HostPort(NamedTuple):
     """A TCP address. host: a name, or an IP address without brackets."""
 
     host: str
     port: int
 
 
-def read_ports(value: object) -> Mapping[int, Address]:
+def read_ports(value: object) -> Mapping[int, HostPort]:
     """Returns a table of ports. Raises InvalidStage."""
     if not isinstance(value, dict) or not value:
         raise InvalidStage((), "must be a mapping of ports to addresses")
     if len(value) > PORTS_MAX:
         raise InvalidStage((), f"must have at most {PORTS_MAX} items")
-    found: dict[int, Address] = {}
+    found: dict[int, HostPort] = {}
     for key, text in value.items():
         port = _port(str(key)) if isinstance(key, str | int) and not isinstance(key, bool) else None
         if port is None or port in found:
@@ -44,7 +44,7 @@ def read_ports(value: object) -> Mapping[int, Address]:
     return found
 
 
-def _address(text: object) -> Address:
+def _address(text: object) -> HostPort:
     host, _, digits = text.rpartition(":") if isinstance(text, str) else ("", "", "")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -53,7 +53,7 @@ def _address(text: object) -> Address:
     port = _port(digits)
     if port is None or not 0 < len(host) <= _HOST_LENGTH_MAX:
         raise InvalidStage((), "must be an address with a port, like 127.0.0.1:8080 or [::1]:8080")
-    return Address(host, port)
+    return HostPort(host, port)
 
 
 def _port(digits: str) -> int | None:

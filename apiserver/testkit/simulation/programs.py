@@ -61,16 +61,16 @@ class Pause(NamedTuple):
     seconds: float
 
 
-class Read(NamedTuple):
+class ReadInput(NamedTuple):
     """Reads input: what was sent, or nothing at the end of the input."""
 
 
-Step: TypeAlias = Output | Pause | Read
+Step: TypeAlias = Output | Pause | ReadInput
 # Returns the exit code.
 Program: TypeAlias = Generator[Step, bytes, int]
 
 
-class Interrupted(Exception):
+class ProgramInterrupted(Exception):
     """Somebody has typed ^C. It is thrown into the program that runs."""
 
 
@@ -78,7 +78,7 @@ class LineTooLong(Exception):
     """A line that is typed into a shell has more than LINE_BYTES_MAX."""
 
 
-class Environment(NamedTuple):
+class ProgramEnvironment(NamedTuple):
     """What a program runs in.
 
     variables: of its environment. commands: the table of its container. clock: seconds since 1970.
@@ -126,17 +126,17 @@ class Stdin:
         """Returns whether more has come."""
         if self._has_ended:
             return False
-        data = yield Read()
+        data = yield ReadInput()
         self._rest += data
         self._has_ended = not (data or self._is_terminal)
         return bool(data)
 
 
 # (arguments, environment, input): None for arguments that are not understood.
-Literal: TypeAlias = Callable[[Sequence[str], Environment, Stdin], Program | None]
+Literal: TypeAlias = Callable[[Sequence[str], ProgramEnvironment, Stdin], Program | None]
 
 
-def literal_program(words: Sequence[str], environment: Environment, stdin: Stdin) -> Program | None:
+def literal_program(words: Sequence[str], environment: ProgramEnvironment, stdin: Stdin) -> Program | None:
     """Returns the program of a command that is understood literally; None if it is not."""
     literal = LITERALS.get(program_name(words[0]))
     return None if literal is None else literal(words[1:], environment, stdin)
@@ -161,7 +161,7 @@ def _said(text: str, stream: int = STDOUT, code: int = 0) -> Program:
     return code
 
 
-def _echo(arguments: Sequence[str], _: Environment, __: Stdin) -> Program | None:
+def _echo(arguments: Sequence[str], _: ProgramEnvironment, __: Stdin) -> Program | None:
     flags = set()
     while arguments and arguments[0] in ("-n", "-e", "-ne", "-en", "-E"):
         flags |= set(arguments[0])
@@ -183,7 +183,7 @@ def _unescaped(text: str) -> str:
     return "".join(pieces)
 
 
-def _cat(arguments: Sequence[str], _: Environment, stdin: Stdin) -> Program | None:
+def _cat(arguments: Sequence[str], _: ProgramEnvironment, stdin: Stdin) -> Program | None:
     if any(each.startswith("-") and each != "-" for each in arguments):
         return None
 
@@ -201,7 +201,7 @@ def _cat(arguments: Sequence[str], _: Environment, stdin: Stdin) -> Program | No
     return copy()
 
 
-def _ls(arguments: Sequence[str], _: Environment, __: Stdin) -> Program | None:
+def _ls(arguments: Sequence[str], _: ProgramEnvironment, __: Stdin) -> Program | None:
     if any(each.startswith("-") and each != "-1" for each in arguments):
         return None
 
@@ -222,7 +222,7 @@ def _ls(arguments: Sequence[str], _: Environment, __: Stdin) -> Program | None:
     return listed()
 
 
-def _date(arguments: Sequence[str], environment: Environment, _: Stdin) -> Program | None:
+def _date(arguments: Sequence[str], environment: ProgramEnvironment, _: Stdin) -> Program | None:
     formats = [each for each in arguments if each not in ("-u", "--utc")]
     if len(formats) > 1 or any(not each.startswith("+") for each in formats):
         return None
@@ -249,13 +249,13 @@ def _directives(text: str) -> Iterator[str]:
         yield each or f"%{next(pieces, '')}"
 
 
-def _env(arguments: Sequence[str], environment: Environment, _: Stdin) -> Program | None:
+def _env(arguments: Sequence[str], environment: ProgramEnvironment, _: Stdin) -> Program | None:
     if arguments:
         return None
     return _said("".join(f"{name}={value}\n" for name, value in environment.variables.items()))
 
 
-def _sleep(arguments: Sequence[str], _: Environment, __: Stdin) -> Program | None:
+def _sleep(arguments: Sequence[str], _: ProgramEnvironment, __: Stdin) -> Program | None:
     total = 0.0
     for each in arguments:
         seconds = _seconds(each)

@@ -17,13 +17,13 @@ from apiserver.errors import NotFound
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import find_condition, set_condition
 from apiserver.registry.strategy import UpdateStrategy
-from apiserver.testkit.simulation.component import ClusterAccess, Component, Target
+from apiserver.testkit.simulation.component import ClusterAccess, Component, WriteTarget
 from apiserver.testkit.simulation.nodes import is_simulated
 from apiserver.testkit.simulation.object_index import ObjectIndex
 from apiserver.testkit.simulation.resources import NODES, PODS, Key
 from apiserver.testkit.simulation.scheduling import (
-    Needs,
     NodeUse,
+    PodRequirements,
     in_order,
     is_waiting,
     refusal,
@@ -102,7 +102,7 @@ class SimulatedScheduler:
         if before and (before != after or old is None or new is None):
             self._release(before, (old or found)["metadata"]["uid"])
         if after and new is not None and (before != after or old is None or old["spec"] != new["spec"]):
-            self._uses.setdefault(after, NodeUse()).add(meta["uid"], Needs.of(new))
+            self._uses.setdefault(after, NodeUse()).add(meta["uid"], PodRequirements.of(new))
         if new is not None and is_waiting(new):
             if key not in self._waiting or old is None or old["spec"] != new["spec"]:
                 self.queue.add(key)
@@ -190,7 +190,7 @@ class SimulatedScheduler:
                 self.queue.add(key)
         return Requeue(after_s=TELL_AGAIN_S) if self._to_tell or self._is_changed else None
 
-    async def _choose(self, pod: Document, needs: Needs) -> tuple[str, Sequence[str]]:
+    async def _choose(self, pod: Document, needs: PodRequirements) -> tuple[str, Sequence[str]]:
         """Returns the name of the node for a pod; or an empty one, and for each node why it does not fit.
 
         It takes some milliseconds where there are a thousand nodes, which requests must not wait for.
@@ -215,7 +215,7 @@ class SimulatedScheduler:
             assign_node(found, node, now, clears_nomination=self._clears_nomination)
             return True
 
-        target = replace(Target.of(self._cluster.resource(PODS), pod), rules=_BINDING)
+        target = replace(WriteTarget.of(self._cluster.resource(PODS), pod), rules=_BINDING)
         written = await self._component.update(target, bind)
         if written is not None:
             self._pods.put(written)
@@ -239,7 +239,7 @@ class SimulatedScheduler:
         if _says(pod, wanted):
             return
         pods, meta = self._cluster.resource(PODS), pod["metadata"]
-        written = await self._component.update(Target.of(pods, pod, "status"), tell)
+        written = await self._component.update(WriteTarget.of(pods, pod, "status"), tell)
         if written is not None:
             self._pods.put(written)
         self._events.warn(

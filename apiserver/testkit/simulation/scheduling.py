@@ -36,7 +36,7 @@ def is_waiting(pod: Document) -> bool:
     )
 
 
-class Needs(NamedTuple):
+class PodRequirements(NamedTuple):
     """The resources and host ports that a pod takes of a node.
 
     ports: protocol, address and number of each host port.
@@ -46,7 +46,7 @@ class Needs(NamedTuple):
     ports: frozenset[tuple[str, str, int]]
 
     @classmethod
-    def of(cls, pod: Document) -> Needs:
+    def of(cls, pod: Document) -> PodRequirements:
         spec = pod["spec"]
         resources = sum_of(total_of_pod(spec, "requests"), quantities(spec.get("overhead")))
         ports = frozenset(
@@ -62,10 +62,10 @@ class Needs(NamedTuple):
 class NodeUse:
     """What the pods on a node take of it, by their uids."""
 
-    pods: dict[str, Needs] = field(default_factory=dict)
+    pods: dict[str, PodRequirements] = field(default_factory=dict)
     total: dict[str, Quantity] = field(default_factory=dict)
 
-    def add(self, uid: str, needs: Needs) -> None:
+    def add(self, uid: str, needs: PodRequirements) -> None:
         self.remove(uid)
         self.pods[uid] = needs
         self.total = sum_of(self.total, needs.resources)
@@ -84,7 +84,7 @@ def in_order(nodes: Iterable[Document], uses: Mapping[str, NodeUse]) -> list[str
     return sorted(names, key=lambda name: (len(uses.get(name, unused).pods), _natural(name)))
 
 
-def refusal(pod: Document, needs: Needs, node: Document, use: NodeUse | None) -> str:
+def refusal(pod: Document, needs: PodRequirements, node: Document, use: NodeUse | None) -> str:
     """Returns why a pod is not bound to a node now; empty if it is. needs: of the pod.
 
     Whatever is asked about the pod here is part of its signature (`waiting_pods.signature_of`).
@@ -202,7 +202,7 @@ def _integer(text: str | None) -> int | None:
         return None
 
 
-def _lack(needs: Needs, node: Document, use: NodeUse) -> str:
+def _lack(needs: PodRequirements, node: Document, use: NodeUse) -> str:
     """Returns what a node lacks for a pod; empty if nothing."""
     allocatable = (node.get("status") or {}).get("allocatable") or {}
     for name, amount in needs.resources.items():

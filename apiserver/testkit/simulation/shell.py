@@ -17,12 +17,12 @@ from apiserver.testkit.simulation.programs import (
     NOT_FOUND,
     STDERR,
     STDOUT,
-    Environment,
-    Interrupted,
     LineTooLong,
     Output,
     Pause,
     Program,
+    ProgramEnvironment,
+    ProgramInterrupted,
     Stdin,
     Step,
     listed_program,
@@ -60,7 +60,7 @@ class NotUnderstood(Exception):
     """A script has more than commands in a row, or a command that nobody knows."""
 
 
-class Piece(NamedTuple):
+class WordPart(NamedTuple):
     """A part of a word: a text, or the variable `name`."""
 
     text: str = ""
@@ -68,10 +68,10 @@ class Piece(NamedTuple):
     is_quoted: bool = False
 
 
-Word: TypeAlias = tuple[Piece, ...]
+Word: TypeAlias = tuple[WordPart, ...]
 
 
-class Simple(NamedTuple):
+class SimpleCommand(NamedTuple):
     """A simple command of a script. connector: the operator before it. text: as it was written.
 
     streams: the outputs that are redirected; None for nowhere.
@@ -83,7 +83,7 @@ class Simple(NamedTuple):
     text: str
 
 
-def start(words: Sequence[str], environment: Environment, stdin: Stdin) -> Program | None:
+def start(words: Sequence[str], environment: ProgramEnvironment, stdin: Stdin) -> Program | None:
     """Returns the program of a command; None if it is neither in the table nor understood."""
     try:
         return _Shell(environment, stdin).start(words)
@@ -94,7 +94,7 @@ def start(words: Sequence[str], environment: Environment, stdin: Stdin) -> Progr
 class _Shell:
     """Starts commands in one environment, with one input."""
 
-    def __init__(self, environment: Environment, stdin: Stdin) -> None:
+    def __init__(self, environment: ProgramEnvironment, stdin: Stdin) -> None:
         self._environment = environment
         self._stdin = stdin
         # How many commands may still be looked through before the next one runs.
@@ -127,12 +127,12 @@ class _Shell:
     def _listed(self, words: Sequence[str], text: str = "") -> Command | None:
         return find(self._environment.commands, words, text)
 
-    def _require_understood(self, command: Simple, depth: int) -> None:
+    def _require_understood(self, command: SimpleCommand, depth: int) -> None:
         words = self._expanded(command.words, 0)
         if words[:1] != ["exit"]:
             self._program(command, words, depth).close()
 
-    def _program(self, command: Simple, words: Sequence[str], depth: int) -> Program:
+    def _program(self, command: SimpleCommand, words: Sequence[str], depth: int) -> Program:
         """Raises NotUnderstood."""
         if not words:
             raise NotUnderstood
@@ -140,12 +140,12 @@ class _Shell:
         found = self.start(words, depth) if listed is None else listed_program(listed, self._stdin)
         return _redirected(found, command.streams) if command.streams else found
 
-    def _script(self, commands: Sequence[Simple], *, stops: bool, depth: int) -> Program:
+    def _script(self, commands: Sequence[SimpleCommand], *, stops: bool, depth: int) -> Program:
         status, _ = yield from self._run(commands, 0, stops=stops, depth=depth)
         return status
 
     def _run(
-        self, commands: Sequence[Simple], status: int, *, stops: bool = False, depth: int = 1
+        self, commands: Sequence[SimpleCommand], status: int, *, stops: bool = False, depth: int = 1
     ) -> Generator[Step, bytes, tuple[int, bool]]:
         """Runs commands in a row, and returns the last exit code, and whether the shell is left.
 
@@ -181,7 +181,7 @@ class _Shell:
                 if not line:
                     break
                 status, is_over = yield from self._line(line.decode("utf-8", "surrogateescape"), status)
-            except Interrupted:
+            except ProgramInterrupted:
                 status = INTERRUPTED
                 yield Output(STDOUT, b"\n")
             except LineTooLong:
@@ -264,7 +264,7 @@ def _exit_code(words: Sequence[str], status: int) -> int:
 # ---- syntax
 
 
-def parse(script: str) -> list[Simple]:
+def parse(script: str) -> list[SimpleCommand]:
     """Returns the commands of a script. Raises NotUnderstood."""
     if len(script) > SCRIPT_LENGTH_MAX:
         raise NotUnderstood
@@ -276,8 +276,8 @@ class _Parser:
         self._script = script
         self._at = 0
 
-    def commands(self) -> list[Simple]:
-        found: list[Simple] = []
+    def commands(self) -> list[SimpleCommand]:
+        found: list[SimpleCommand] = []
         connector = ";"
         while True:
             command = self._command(connector)
@@ -302,7 +302,7 @@ class _Parser:
     def _is_at_end(self) -> bool:
         return self._at >= len(self._script)
 
-    def _command(self, connector: str) -> Simple | None:
+    def _command(self, connector: str) -> SimpleCommand | None:
         """Returns the command that begins here, up to what ends it; None if there is none."""
         words: list[Word] = []
         streams: dict[int, int | None] = {}
@@ -320,7 +320,7 @@ class _Parser:
             if streams:
                 raise NotUnderstood
             return None
-        return Simple(connector, tuple(words), streams, self._script[begin : self._at].strip())
+        return SimpleCommand(connector, tuple(words), streams, self._script[begin : self._at].strip())
 
     def _skip_blanks(self) -> None:
         if (blanks := _BLANKS.match(self._script, self._at)) is not None:
@@ -330,7 +330,7 @@ class _Parser:
             self._at = len(self._script) if end < 0 else end
 
     def _word(self, *, is_first: bool) -> Word:
-        pieces: list[Piece] = []
+        pieces: list[WordPart] = []
         begin = self._at
         while not self._is_at_end():
             letter = self._script[self._at]
@@ -345,9 +345,9 @@ class _Parser:
                 raise NotUnderstood
         return tuple(pieces)
 
-    def _piece(self, letter: str) -> list[Piece]:
+    def _piece(self, letter: str) -> list[WordPart]:
         if letter == "'":
-            return [Piece(self._up_to("'"), is_quoted=True)]
+            return [WordPart(self._up_to("'"), is_quoted=True)]
         if letter == '"':
             return self._quoted()
         if letter == "$":
@@ -357,9 +357,9 @@ class _Parser:
                 raise NotUnderstood
             self._at += 2
             escaped = self._script[self._at - 1]
-            return [] if escaped == "\n" else [Piece(escaped, is_quoted=True)]
+            return [] if escaped == "\n" else [WordPart(escaped, is_quoted=True)]
         self._at += 1
-        return [Piece(letter)]
+        return [WordPart(letter)]
 
     def _up_to(self, mark: str) -> str:
         end = self._script.find(mark, self._at + 1)
@@ -368,9 +368,9 @@ class _Parser:
         text, self._at = self._script[self._at + 1 : end], end + 1
         return text
 
-    def _quoted(self) -> list[Piece]:
+    def _quoted(self) -> list[WordPart]:
         """Returns what is between double quotes."""
-        pieces = [Piece(is_quoted=True)]
+        pieces = [WordPart(is_quoted=True)]
         self._at += 1
         while not self._is_at_end():
             letter = self._script[self._at]
@@ -385,21 +385,21 @@ class _Parser:
             if letter == "\\" and self._script[self._at + 1 : self._at + 2] in tuple('$`"\\\n'):
                 self._at += 1
                 letter = self._script[self._at].replace("\n", "")
-            pieces.append(Piece(letter, is_quoted=True))
+            pieces.append(WordPart(letter, is_quoted=True))
             self._at += 1
         raise NotUnderstood
 
-    def _variable(self, *, is_quoted: bool) -> Piece:
+    def _variable(self, *, is_quoted: bool) -> WordPart:
         self._at += 1
         if self._script.startswith(_STATUS, self._at):
             self._at += 1
-            return Piece(name=_STATUS, is_quoted=is_quoted)
+            return WordPart(name=_STATUS, is_quoted=is_quoted)
         if (named := _NAME.match(self._script, self._at)) is not None:
             self._at = named.end()
-            return Piece(name=named[0], is_quoted=is_quoted)
+            return WordPart(name=named[0], is_quoted=is_quoted)
         if (braced := _BRACED.match(self._script, self._at)) is not None:
             self._at = braced.end()
-            return Piece(name=braced[1], is_quoted=is_quoted)
+            return WordPart(name=braced[1], is_quoted=is_quoted)
         if self._script[self._at : self._at + 1] in tuple("({`'\"*@#$!-0123456789"):
             raise NotUnderstood
-        return Piece("$", is_quoted=is_quoted)
+        return WordPart("$", is_quoted=is_quoted)

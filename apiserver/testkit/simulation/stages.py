@@ -44,8 +44,8 @@ from apiserver.meta.owners import controller_of
 from apiserver.testkit.simulation.commands import EXIT_CODE_MAX, Command, read_commands
 from apiserver.testkit.simulation.field_values import (
     FieldPath,
+    FilePosition,
     InvalidStage,
-    Place,
     duration_s,
     one_of,
     truth,
@@ -53,7 +53,7 @@ from apiserver.testkit.simulation.field_values import (
 )
 from apiserver.testkit.simulation.field_values import text as text_of
 from apiserver.testkit.simulation.logs import LINES_MAX
-from apiserver.testkit.simulation.ports import Address, read_ports
+from apiserver.testkit.simulation.ports import HostPort, read_ports
 from apiserver.vocabulary import Document
 
 # What begins the annotations, and the one that makes a Node of anybody's a simulated one.
@@ -74,7 +74,7 @@ _DIGITS_MAX: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class StageSelector:
     """Selects the pods and containers of a stage; an empty field selects all.
 
     owners: kinds of the object that controls the pod. containers: names, of init containers too, which are
@@ -95,7 +95,7 @@ class Selection:
             and all(labels.get(key) == value for key, value in self.labels.items())
         )
 
-    def covers(self, other: Selection) -> bool:
+    def covers(self, other: StageSelector) -> bool:
         """Whether all that another one selects is selected.
 
         Containers that it names may be init containers, which one that names none does not select.
@@ -133,12 +133,12 @@ class Stage(NamedTuple):
     message: str = ""
     restart_delay_s: float = RESTART_DELAY_S
     termination_delay_s: float = 0.0
-    match: Selection = Selection()
+    match: StageSelector = StageSelector()
     log: str | None = None
     log_stderr: str | None = None
     log_interval_s: float = 0.0
     commands: tuple[Command, ...] = ()
-    ports: Mapping[int, Address] = {}
+    ports: Mapping[int, HostPort] = {}
     says_how_it_goes: bool = True
 
     def selects_run(self, container: str, restarts: int, *, is_init: bool) -> bool:
@@ -252,13 +252,13 @@ def _load(text: bytes) -> tuple[yaml.Node | None, object]:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
-        place = None if mark is None else Place(mark.line + 1, mark.column + 1)
+        place = None if mark is None else FilePosition(mark.line + 1, mark.column + 1)
         raise InvalidStage((), f"not YAML: {error.problem}", place) from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise InvalidStage((), f"not YAML: {' '.join(str(error).split())}") from None
 
 
-def _place(root: yaml.Node | None, path: FieldPath) -> Place | None:
+def _place(root: yaml.Node | None, path: FieldPath) -> FilePosition | None:
     """Returns where a field begins, with its name; of one that is not there, where what lacks it does."""
     found, inside = root, root
     for step in path:
@@ -272,7 +272,7 @@ def _place(root: yaml.Node | None, path: FieldPath) -> Place | None:
         if pair is None:
             break
         found, inside = pair
-    return None if found is None else Place(found.start_mark.line + 1, found.start_mark.column + 1)
+    return None if found is None else FilePosition(found.start_mark.line + 1, found.start_mark.column + 1)
 
 
 def _stages(document: object) -> tuple[Stage, ...]:
@@ -325,7 +325,7 @@ def _annotated(texts: Mapping[str, str], containers: frozenset[str], suffix: str
         if found not in _FIELDS:
             raise InvalidStage(path, f"unknown; known are {', '.join(_ANNOTATIONS)}")
         values.update([_value(found, _read_annotation(found, text, path), path)])
-    stage = _stage_of(values, Selection(containers=containers))
+    stage = _stage_of(values, StageSelector(containers=containers))
     contradiction = _contradiction(stage, values)
     if contradiction is not None:
         name, problem = contradiction
@@ -367,7 +367,7 @@ def _stage(found: object, path: FieldPath) -> Stage:
     if not isinstance(found, dict):
         raise InvalidStage(path, "must be a mapping")
     values: dict[str, Any] = {}
-    match = Selection()
+    match = StageSelector()
     for name, value in found.items():
         if name == "match":
             match = _selection(value, (*path, "match"))
@@ -384,7 +384,7 @@ def _stage(found: object, path: FieldPath) -> Stage:
     return stage
 
 
-def _stage_of(values: Mapping[str, Any], match: Selection) -> Stage:
+def _stage_of(values: Mapping[str, Any], match: StageSelector) -> Stage:
     """Returns a stage with the fields that are given. If only its exit code is, its phase follows from it."""
     says_how_it_goes = not values.keys() & _ANSWERS or bool(values.keys() - _ANSWERS - {"times"})
     stage = Stage(**values, match=match, says_how_it_goes=says_how_it_goes)
@@ -422,7 +422,7 @@ def _contradiction(stage: Stage, given: Container[str]) -> tuple[str, str] | Non
     return None
 
 
-def _selection(found: object, path: FieldPath) -> Selection:
+def _selection(found: object, path: FieldPath) -> StageSelector:
     if not isinstance(found, dict):
         raise InvalidStage(path, "must be a mapping")
     for name in found:
@@ -434,7 +434,7 @@ def _selection(found: object, path: FieldPath) -> Selection:
     ):
         raise InvalidStage((*path, "labels"), "must be a mapping of texts to texts")
     texts = {name: _texts(found.get(name) or [], (*path, name)) for name in _SELECTED if name != "labels"}
-    return Selection(labels=labels, **texts)
+    return StageSelector(labels=labels, **texts)
 
 
 _SELECTED: Final = ("namespaces", "labels", "owners", "containers")

@@ -15,7 +15,7 @@ from typing import Final, NewType
 import orjson
 
 from apiserver.testkit.simulation.resources import Key
-from apiserver.testkit.simulation.scheduling import Needs, required_terms
+from apiserver.testkit.simulation.scheduling import PodRequirements, required_terms
 from apiserver.vocabulary import Document
 
 Signature = NewType("Signature", bytes)
@@ -23,7 +23,7 @@ Signature = NewType("Signature", bytes)
 _SIGNATURE_BYTES: Final = 16
 
 
-def signature_of(pod: Document, needs: Needs) -> Signature:
+def signature_of(pod: Document, needs: PodRequirements) -> Signature:
     """Returns what is the same for pods that fit on the same nodes. needs: of the pod."""
     spec = pod["spec"]
     wishes = [
@@ -38,7 +38,7 @@ def signature_of(pod: Document, needs: Needs) -> Signature:
 
 
 @dataclass(slots=True)
-class Group:
+class SimilarPods:
     """Pods that fit on the same nodes.
 
     example: one of them, as it was when the group began. needs: of each.
@@ -48,7 +48,7 @@ class Group:
 
     signature: Signature
     example: Document
-    needs: Needs
+    needs: PodRequirements
     may_fit: bool = True
     why_not: str = ""
     keys: dict[Key, None] = field(default_factory=dict)  # in the order in which they came
@@ -65,12 +65,12 @@ class WaitingPods:
     """Groups the pods that wait for a node by what they need. There are at most as many groups as pods."""
 
     def __init__(self) -> None:
-        self._groups: dict[Signature, Group] = {}
-        self._group_of: dict[Key, Group] = {}
+        self._groups: dict[Signature, SimilarPods] = {}
+        self._group_of: dict[Key, SimilarPods] = {}
 
-    def join(self, key: Key, pod: Document) -> Group:
+    def join(self, key: Key, pod: Document) -> SimilarPods:
         """Returns the group that a pod belongs to, and is in from now on."""
-        needs = Needs.of(pod)
+        needs = PodRequirements.of(pod)
         signature = signature_of(pod, needs)
         before = self._group_of.get(key)
         if before is not None and before.signature == signature:
@@ -78,12 +78,12 @@ class WaitingPods:
         self.leave(key)
         group = self._groups.get(signature)
         if group is None:
-            group = self._groups[signature] = Group(signature, pod, needs)
+            group = self._groups[signature] = SimilarPods(signature, pod, needs)
         group.keys[key] = None
         self._group_of[key] = group
         return group
 
-    def leave(self, key: Key) -> Group | None:
+    def leave(self, key: Key) -> SimilarPods | None:
         """Take a pod out of its group. Returns that, if there are others in it."""
         group = self._group_of.pop(key, None)
         if group is None:
@@ -94,7 +94,7 @@ class WaitingPods:
         del self._groups[group.signature]
         return None
 
-    def groups(self) -> list[Group]:
+    def groups(self) -> list[SimilarPods]:
         return list(self._groups.values())
 
     def __contains__(self, key: Key) -> bool:

@@ -25,7 +25,7 @@ _STDIN, _STDOUT, _STDERR, _ERROR = range(4)
 _CLOSE_WITHIN_S: Final = 2.0
 
 
-class Protocol(NamedTuple):
+class Subprotocol(NamedTuple):
     """A WebSocket subprotocol of kubelets.
 
     is_text: channels are digits, and data is base64. has_status: the end of a program is reported as JSON.
@@ -35,14 +35,14 @@ class Protocol(NamedTuple):
     has_status: bool = False
 
 
-SHELL_PROTOCOLS: Final[Mapping[str, Protocol]] = {
-    "": Protocol(),
-    "channel.k8s.io": Protocol(),
-    "base64.channel.k8s.io": Protocol(is_text=True),
-    "v4.channel.k8s.io": Protocol(has_status=True),
-    "v4.base64.channel.k8s.io": Protocol(is_text=True, has_status=True),
+SHELL_PROTOCOLS: Final[Mapping[str, Subprotocol]] = {
+    "": Subprotocol(),
+    "channel.k8s.io": Subprotocol(),
+    "base64.channel.k8s.io": Subprotocol(is_text=True),
+    "v4.channel.k8s.io": Subprotocol(has_status=True),
+    "v4.base64.channel.k8s.io": Subprotocol(is_text=True, has_status=True),
 }
-PORT_PROTOCOLS: Final[Mapping[str, Protocol]] = {
+PORT_PROTOCOLS: Final[Mapping[str, Subprotocol]] = {
     name: protocol for name, protocol in SHELL_PROTOCOLS.items() if not name or name.startswith("v4.")
 }
 
@@ -50,12 +50,12 @@ PORT_PROTOCOLS: Final[Mapping[str, Protocol]] = {
 class Channels:
     """A WebSocket of channels."""
 
-    def __init__(self, socket: web.WebSocketResponse, protocol: Protocol) -> None:
+    def __init__(self, socket: web.WebSocketResponse, protocol: Subprotocol) -> None:
         self.socket, self.protocol = socket, protocol
         self._turn = Turn()
 
     @classmethod
-    async def open(cls, request: web.BaseRequest, known: Mapping[str, Protocol]) -> Self:
+    async def open(cls, request: web.BaseRequest, known: Mapping[str, Subprotocol]) -> Self:
         """Answers a handshake. Raises Forbidden if none of the protocols that are offered is known."""
         headers = request.headers.getall(hdrs.SEC_WEBSOCKET_PROTOCOL, ())
         offered = [each.strip() for each in ",".join(headers).split(",") if each.strip()]

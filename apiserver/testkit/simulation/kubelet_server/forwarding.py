@@ -16,8 +16,8 @@ from apiserver.reverse_proxy.translation import first_of
 from apiserver.testkit.simulation.kubelet_server.channels import Channels
 from apiserver.testkit.simulation.kubelet_server.requests import CONNECTIONS_MAX, NO_ADDRESS
 from apiserver.testkit.simulation.kubelet_server.sessions import ClientGone
-from apiserver.testkit.simulation.kubelet_server.spdy import SpdySession, Stream
-from apiserver.testkit.simulation.ports import Address
+from apiserver.testkit.simulation.kubelet_server.spdy import SpdySession, SpdyStream
+from apiserver.testkit.simulation.ports import HostPort
 from apiserver.webhooks.addresses import AddressDenied
 
 READ_BYTES: Final = 64 * 1024
@@ -25,7 +25,7 @@ READ_BYTES: Final = 64 * 1024
 _PORT, _TYPE, _REQUEST = "port", "streamtype", "requestid"
 
 
-class Client(Protocol):
+class PortClient(Protocol):
     """The client's end of a connection to a port."""
 
     async def read(self) -> bytes: ...
@@ -38,10 +38,10 @@ class PodPorts(NamedTuple):
 
     pod: str
     uid: str
-    addresses: Mapping[int, Address]
-    dial: Callable[[Address], Awaitable[BackendConnection]]
+    addresses: Mapping[int, HostPort]
+    dial: Callable[[HostPort], Awaitable[BackendConnection]]
 
-    async def forward(self, port: int, client: Client) -> str:
+    async def forward(self, port: int, client: PortClient) -> str:
         """Relays a connection until its address has no more to send.
 
         Returns what is wrong; empty if nothing is.
@@ -69,7 +69,7 @@ class PodPorts(NamedTuple):
         return ""
 
 
-async def _send(client: Client, writer: asyncio.StreamWriter) -> None:
+async def _send(client: PortClient, writer: asyncio.StreamWriter) -> None:
     with contextlib.suppress(ClientGone, OSError):
         while data := await client.read():
             writer.write(data)
@@ -136,13 +136,13 @@ async def forward_channels(channels: Channels, ports: Sequence[int], pod_ports: 
 
 
 class _StreamClient:
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: SpdyStream) -> None:
         self.read, self.write = stream.read, stream.write
 
 
 class _Pair(NamedTuple):
-    data: Stream
-    error: Stream
+    data: SpdyStream
+    error: SpdyStream
 
 
 async def forward_streams(session: SpdySession, pod_ports: PodPorts) -> None:
@@ -150,7 +150,7 @@ async def forward_streams(session: SpdySession, pod_ports: PodPorts) -> None:
     running: set[asyncio.Task[None]] = set()
 
     async def accept() -> None:
-        halves: dict[str, Stream] = {}
+        halves: dict[str, SpdyStream] = {}
         while True:
             stream = await session.opened.get()
             kind = stream.headers.get(_TYPE)
@@ -182,13 +182,13 @@ async def forward_streams(session: SpdySession, pod_ports: PodPorts) -> None:
             await asyncio.wait(ending)
 
 
-def port_of(stream: Stream) -> int | None:
+def port_of(stream: SpdyStream) -> int | None:
     digits = stream.headers.get(_PORT, "")
     port = int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= 5 else 0
     return port if 0 < port < 1 << 16 else None
 
 
-def _request_of(stream: Stream) -> str:
+def _request_of(stream: SpdyStream) -> str:
     """Returns what both streams of a connection have in common. Old clients open the one for errors first."""
     named = stream.headers.get(_REQUEST)
     if named:

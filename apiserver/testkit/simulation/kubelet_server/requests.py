@@ -18,7 +18,7 @@ from multidict import MultiMapping
 from apiserver.errors import ApiError, BadRequest, Forbidden
 from apiserver.golang.quoting import go_quote
 from apiserver.meta import timestamps
-from apiserver.testkit.simulation.logs import SECOND_NS, LogOptions
+from apiserver.testkit.simulation.logs import SECOND_NS, PodLogOptions
 from apiserver.testkit.simulation.programs import STDERR, STDOUT
 from apiserver.validation.checks import PORT_MAX
 
@@ -41,7 +41,7 @@ _PORT_DIGITS_MAX: Final = len(str(PORT_MAX))
 _SHOWN_LENGTH_MAX: Final = 200
 
 
-def log_options(query: Mapping[str, str], now: float) -> LogOptions:
+def log_options(query: Mapping[str, str], now: float) -> PodLogOptions:
     """Returns the options of a request for logs. Raises BadRequest."""
     since = query.get("sinceTime", "")
     since_s = timestamps.from_text(since) if since else None
@@ -52,7 +52,7 @@ def log_options(query: Mapping[str, str], now: float) -> LogOptions:
     stream = query.get("stream", "")
     if stream not in _LOG_STREAMS:
         raise BadRequest(f"invalid stream type {go_quote(stream)}")
-    return LogOptions(
+    return PodLogOptions(
         follow=_is_true(query, "follow"),
         previous=_is_true(query, "previous"),
         timestamps=_is_true(query, "timestamps"),

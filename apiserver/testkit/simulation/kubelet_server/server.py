@@ -24,7 +24,7 @@ from apiserver.registry.store import Registry
 from apiserver.reverse_proxy.backends import BackendConnection, Backends
 from apiserver.reverse_proxy.target import Backend
 from apiserver.reverse_proxy.translation import first_of
-from apiserver.testkit.simulation.container_answers import Container, addresses_of
+from apiserver.testkit.simulation.container_answers import SimulatedContainer, addresses_of
 from apiserver.testkit.simulation.field_values import InvalidStage
 from apiserver.testkit.simulation.kubelet_server import spdy_shells
 from apiserver.testkit.simulation.kubelet_server.channels import (
@@ -56,17 +56,17 @@ from apiserver.testkit.simulation.kubelet_server.sessions import SESSION_S_MAX, 
 from apiserver.testkit.simulation.kubelet_server.spdy_shells import SpdyShell
 from apiserver.testkit.simulation.kubelet_server.upgrades import upgraded
 from apiserver.testkit.simulation.logs import (
-    Line,
-    LogOptions,
+    ContainerRun,
+    LogLine,
     LogReader,
     NoLog,
-    Run,
+    PodLogOptions,
     by_now,
     next_line_in_s,
     run_of,
 )
 from apiserver.testkit.simulation.nodes import is_simulated
-from apiserver.testkit.simulation.ports import Address
+from apiserver.testkit.simulation.ports import HostPort
 from apiserver.testkit.simulation.programs import Program
 from apiserver.testkit.simulation.resources import PODS
 from apiserver.testkit.simulation.stages import Stage, stages_for
@@ -181,17 +181,17 @@ class SimulatedKubelets:
         assert found is not None
         return found
 
-    async def _container(self, node: str, namespace: str, pod: str, name: str) -> Container:
+    async def _container(self, node: str, namespace: str, pod: str, name: str) -> SimulatedContainer:
         """Raises NoPod, NoContainer, InvalidStage."""
         document = await self._pod(node, namespace, pod)
-        found = Container.of(document, name, stages_for(document, self._stages))
+        found = SimulatedContainer.of(document, name, stages_for(document, self._stages))
         if found is None:
             raise NoContainer(f"container {go_quote(name)} not found in pod {go_quote(pod)}")
         return found
 
     # ---- logs
 
-    async def _log(self, request: web.BaseRequest, container: Container) -> web.StreamResponse:
+    async def _log(self, request: web.BaseRequest, container: SimulatedContainer) -> web.StreamResponse:
         """Raises BadRequest, NoLog."""
         options = log_options(request.rel_url.query, self._clock.time())
         run = run_of(container.pod, container.name, previous=options.previous)
@@ -210,12 +210,14 @@ class SimulatedKubelets:
             await response.write_eof()
         return response
 
-    async def _follow(self, container: Container, run: Run, reader: LogReader, write: Write) -> None:
+    async def _follow(
+        self, container: SimulatedContainer, run: ContainerRun, reader: LogReader, write: Write
+    ) -> None:
         """Writes the log of a run until it has ended, the client has what it wanted, or the pod is gone.
 
         It ends, too, when the annotations of the pod have become wrong.
         """
-        lines: Sequence[Line] = ()
+        lines: Sequence[LogLine] = ()
         async with followed(self._registry, self._pods, container.pod) as pod:
             seen: Document | None = None
             while not reader.is_over and pod.document is not None:
@@ -223,7 +225,7 @@ class SimulatedKubelets:
                     seen = pod.document
                     run = by_now(run, seen, container.name)
                     try:
-                        found = Container.of(seen, container.name, stages_for(seen, self._stages))
+                        found = SimulatedContainer.of(seen, container.name, stages_for(seen, self._stages))
                     except InvalidStage:
                         return
                     lines = [] if found is None else found.lines(run)
@@ -241,7 +243,9 @@ class SimulatedKubelets:
 
     # ---- sessions
 
-    async def _shell(self, request: web.BaseRequest, what: str, container: Container) -> web.StreamResponse:
+    async def _shell(
+        self, request: web.BaseRequest, what: str, container: SimulatedContainer
+    ) -> web.StreamResponse:
         """Raises ApiError."""
         query = request.rel_url.query
         asks_for_tty = query.get("tty") == "1"
@@ -285,7 +289,7 @@ class SimulatedKubelets:
                 await first_of(session.run(), answer())
         return response
 
-    def _program(self, container: Container, words: Sequence[str], *, tty: bool) -> Program:
+    def _program(self, container: SimulatedContainer, words: Sequence[str], *, tty: bool) -> Program:
         """Returns the program of a command. Raises BadRequest."""
         if not words or not words[0]:
             raise BadRequest("you must specify at least one command for the container")
@@ -294,7 +298,7 @@ class SimulatedKubelets:
             raise unknown_command(container.name, words)
         return program
 
-    def _attached(self, container: Container, wanted: Sequence[str], *, tty: bool) -> Program | None:
+    def _attached(self, container: SimulatedContainer, wanted: Sequence[str], *, tty: bool) -> Program | None:
         """Returns the program that a client is attached to; None if it is shown the log, from now on."""
         words = container.own_command
         has_stdin = "stdin" in wanted and bool(container.spec.get("stdin"))
@@ -305,8 +309,8 @@ class SimulatedKubelets:
             return None
         return container.start(words, self._clock.time, tty=tty)
 
-    async def _show_log(self, container: Container, write: Write) -> None:
-        run, reader = run_of(container.pod, container.name), LogReader(LogOptions(follow=True))
+    async def _show_log(self, container: SimulatedContainer, write: Write) -> None:
+        run, reader = run_of(container.pod, container.name), LogReader(PodLogOptions(follow=True))
         reader.skip(container.lines(run), run, self._clock.time())
         await self._follow(container, run, reader, write)
 
@@ -339,7 +343,7 @@ class SimulatedKubelets:
                     await first_of(forward_streams(session, pod_ports), self._wait(pod, _has_ended))
         return response
 
-    async def _dial(self, address: Address) -> BackendConnection:
+    async def _dial(self, address: HostPort) -> BackendConnection:
         """Raises RequestFailed, AddressDenied."""
         return await self._backends.dial(Backend(address.host, address.port))
 

@@ -16,10 +16,10 @@ from apiserver.testkit.simulation.pod_status import KILLED
 from apiserver.testkit.simulation.programs import (
     INTERRUPTED,
     STDOUT,
-    Interrupted,
     Output,
     Pause,
     Program,
+    ProgramInterrupted,
     Step,
 )
 from apiserver.vocabulary import Document
@@ -157,13 +157,13 @@ class Session:
                     await turn.next()
                 try:
                     received = await self._perform(step)
-                except Interrupted as interrupt:
+                except ProgramInterrupted as interrupt:
                     step = program.throw(interrupt)
                 else:
                     step = program.send(received)
         except StopIteration as end:
             return int(end.value)
-        except Interrupted:
+        except ProgramInterrupted:
             return INTERRUPTED
 
     async def _perform(self, step: Step) -> bytes:
@@ -201,7 +201,7 @@ class Session:
     def _raise_if_interrupted(self) -> None:
         if self._interrupted.is_set():
             self._interrupted.clear()
-            raise Interrupted
+            raise ProgramInterrupted
 
     async def _read_client(self, *, drops_input: bool) -> bool:
         """Takes what the client sends. Returns whether it is still there: its input may have ended before."""

@@ -39,7 +39,7 @@ _REFUSED: Final = 3
 _INTERNAL_ERROR: Final = 6
 
 
-class Stream:
+class SpdyStream:
     """A stream that the client has opened. number: of it in the connection. headers: names in lower case."""
 
     def __init__(self, session: SpdySession, number: int, headers: Mapping[str, str]) -> None:
@@ -95,9 +95,9 @@ class SpdySession:
     """
 
     def __init__(self, reader: asyncio.StreamReader, write: Callable[[bytes], Awaitable[None]]) -> None:
-        self.opened: asyncio.Queue[Stream] = asyncio.Queue(STREAMS_MAX)
+        self.opened: asyncio.Queue[SpdyStream] = asyncio.Queue(STREAMS_MAX)
         self._reader, self._write = reader, write
-        self._streams: dict[int, Stream] = {}
+        self._streams: dict[int, SpdyStream] = {}
         self._inflate = zlib.decompressobj(zdict=HEADER_DICTIONARY)
         self._deflate = zlib.compressobj(zdict=HEADER_DICTIONARY)
 
@@ -134,7 +134,7 @@ class SpdySession:
         last = max(self._streams, default=0)
         await self.send(control_frame(GOAWAY, struct.pack(">II", last, 0)))
 
-    def forget(self, stream: Stream) -> None:
+    def forget(self, stream: SpdyStream) -> None:
         self._streams.pop(stream.number, None)
 
     async def _open(self, flags: int, data: bytes) -> None:
@@ -146,7 +146,7 @@ class SpdySession:
         if len(self._streams) >= STREAMS_MAX or number in self._streams:
             await self.reset(number, _REFUSED)
             return
-        stream = self._streams[number] = Stream(self, number, _headers_of(block))
+        stream = self._streams[number] = SpdyStream(self, number, _headers_of(block))
         empty = self._deflate.compress(struct.pack(">I", 0)) + self._deflate.flush(zlib.Z_SYNC_FLUSH)
         await self.send(control_frame(SYN_REPLY, data[:4] + empty))
         await self.opened.put(stream)

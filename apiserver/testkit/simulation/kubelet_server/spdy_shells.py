@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from typing import Final, Self
 
 from apiserver.testkit.simulation.kubelet_server.sessions import status_bytes
-from apiserver.testkit.simulation.kubelet_server.spdy import SpdySession, Stream
+from apiserver.testkit.simulation.kubelet_server.spdy import SpdySession, SpdyStream
 from apiserver.testkit.simulation.programs import STDERR, STDOUT
 from apiserver.vocabulary import Document
 
@@ -25,7 +25,7 @@ _WITH_RESIZE: Final = PROTOCOLS[:2]
 class SpdyShell:
     """The streams of an `exec` or `attach` session over SPDY, by their types."""
 
-    def __init__(self, session: SpdySession, streams: Mapping[str, Stream], *, has_status: bool) -> None:
+    def __init__(self, session: SpdySession, streams: Mapping[str, SpdyStream], *, has_status: bool) -> None:
         self._session, self._streams = session, streams
         self._has_status = has_status
 
@@ -36,7 +36,7 @@ class SpdyShell:
     ) -> AsyncIterator[Self]:
         """Waits for the streams that a client opens. wanted: their types. Raises TimeoutError."""
         expected = {*wanted, "error"} | ({"resize"} if tty and protocol in _WITH_RESIZE else set())
-        streams: dict[str, Stream] = {}
+        streams: dict[str, SpdyStream] = {}
         async with asyncio.timeout(STREAMS_WITHIN_S):
             while expected - streams.keys():
                 stream = await session.opened.get()
@@ -73,7 +73,7 @@ class SpdyShell:
         await self._session.go_away()
 
 
-async def _drop(stream: Stream) -> None:
+async def _drop(stream: SpdyStream) -> None:
     """Reads what nobody needs: how large a terminal is."""
     while await stream.read():
         pass

@@ -15,7 +15,7 @@ _RETURN, _NEWLINE, _TAB = 0x0D, 0x0A, 0x09
 _RUBBED_OUT: Final = b"\b \b"
 
 
-class Typed(NamedTuple):
+class TerminalInput(NamedTuple):
     """What a terminal makes of the keys that were typed.
 
     echo: bytes to show. inputs: what the program reads, in order; an empty one is the end of its input.
@@ -31,7 +31,7 @@ class LineDiscipline:
     def __init__(self) -> None:
         self._line = bytearray()
 
-    def feed(self, keys: bytes) -> Typed:
+    def feed(self, keys: bytes) -> TerminalInput:
         echo = bytearray()
         inputs: list[bytes] = []
         is_interrupted = False
@@ -54,7 +54,7 @@ class LineDiscipline:
             elif (key >= 0x20 or key == _TAB) and len(self._line) < LINE_BYTES_MAX:
                 self._line.append(key)
                 echo.append(key)
-        return Typed(bytes(echo), inputs, is_interrupted)
+        return TerminalInput(bytes(echo), inputs, is_interrupted)
 
     def _take(self) -> bytes:
         line = bytes(self._line)

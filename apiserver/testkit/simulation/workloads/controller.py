@@ -16,7 +16,7 @@ from apiserver.controllers.event_recorder import EventRecorder
 from apiserver.errors import AlreadyExists, ApiError, Conflict, NotFound
 from apiserver.load.size_class import SizeClass
 from apiserver.meta.owners import controller_of
-from apiserver.testkit.simulation.component import ClusterAccess, Component, Target
+from apiserver.testkit.simulation.component import ClusterAccess, Component, WriteTarget
 from apiserver.testkit.simulation.object_index import ObjectIndex
 from apiserver.testkit.simulation.resources import (
     CLAIMS,
@@ -37,7 +37,7 @@ from apiserver.testkit.simulation.workloads.deployments import plan_deployment
 from apiserver.testkit.simulation.workloads.endpoint_slices import is_selected, plan_slices, selects_pods
 from apiserver.testkit.simulation.workloads.failed_pods import FailedPods
 from apiserver.testkit.simulation.workloads.jobs import plan_job
-from apiserver.testkit.simulation.workloads.plans import Plan
+from apiserver.testkit.simulation.workloads.plans import WorkloadPlan
 from apiserver.testkit.simulation.workloads.pods import is_terminating
 from apiserver.testkit.simulation.workloads.replica_sets import plan_replica_set
 from apiserver.testkit.simulation.workloads.stateful_sets import plan_stateful_set
@@ -87,7 +87,7 @@ _OWNERS: Final[Mapping[str, GroupResource]] = {
 _WITH_PODS: Final = (REPLICA_SETS, STATEFUL_SETS, DAEMON_SETS, JOBS)
 
 
-class Key(NamedTuple):
+class WorkloadKey(NamedTuple):
     """Identifies a workload, a Service, or a pod that may have lost its Job."""
 
     resource: GroupResource
@@ -116,7 +116,7 @@ class WorkloadController:
         }
         self._failed_pods = FailedPods()
         self._informers: Sequence[Informer] = ()
-        self.queue: WorkQueue[Key] = WorkQueue(NAME, BACKOFF)
+        self.queue: WorkQueue[WorkloadKey] = WorkQueue(NAME, BACKOFF)
 
     async def run(self) -> None:
         """Look after workloads until cancelled."""
@@ -198,7 +198,7 @@ class WorkloadController:
         resource = _OWNERS.get(owner["kind"])
         namespace = found["metadata"].get("namespace", "")
         if resource is not None and self._indexes[resource].get(namespace, owner["name"]) is not None:
-            self.queue.add(Key(resource, namespace, owner["name"]))
+            self.queue.add(WorkloadKey(resource, namespace, owner["name"]))
 
     def _look_at_selecting(self, resources: Sequence[GroupResource], orphan: Document) -> None:
         labels = orphan["metadata"].get("labels") or {}
@@ -209,7 +209,7 @@ class WorkloadController:
 
     # ---- planning
 
-    async def _reconcile(self, key: Key) -> Outcome:
+    async def _reconcile(self, key: WorkloadKey) -> Outcome:
         for each in self._informers:
             await each.has_synced.wait()
         owner = self._indexes[key.resource].get(key.namespace, key.name)
@@ -235,7 +235,7 @@ class WorkloadController:
         # Another controller of workloads must not have it written back and forth for ever.
         return Corrected(orjson.dumps(status)) if is_written else None
 
-    async def _plan(self, resource: GroupResource, owner: Document) -> Plan | None:
+    async def _plan(self, resource: GroupResource, owner: Document) -> WorkloadPlan | None:
         """Returns what to do for a workload; None for nothing.
 
         What takes long is planned in a thread; the documents that it is planned by stay as they are.
@@ -269,7 +269,7 @@ class WorkloadController:
         size = _size(len(pods) + len(nodes))
         return await run(size, plan_daemon_set, owner, pods, nodes, revisions, failed_pods, now)
 
-    async def _plan_slices(self, service: Document) -> Plan | None:
+    async def _plan_slices(self, service: Document) -> WorkloadPlan | None:
         if ENDPOINT_SLICES not in self._indexes:
             return None
         meta = service["metadata"]
@@ -284,7 +284,7 @@ class WorkloadController:
         index, meta = self._indexes[resource], owner["metadata"]
         return [*index.owned_by(meta["uid"]), *index.orphans_in(meta["namespace"])]
 
-    def _plan_orphan(self, pod: Document) -> Plan | None:
+    def _plan_orphan(self, pod: Document) -> WorkloadPlan | None:
         """Returns what to do for a pod whose Job is gone, though another may have its name, or left it."""
         reference = controller_of(pod)
         if reference is None:
@@ -297,7 +297,7 @@ class WorkloadController:
 
     # ---- carrying out
 
-    async def _adopt(self, resource: GroupResource, owner: Document, plan: Plan) -> bool:
+    async def _adopt(self, resource: GroupResource, owner: Document, plan: WorkloadPlan) -> bool:
         """Adopt what the plan counts on. Returns False if something is gone, or somebody else's by now.
 
         Raises what is refused, and the storage's errors.
@@ -306,7 +306,7 @@ class WorkloadController:
             return False
         component, uid = self._components[resource], owner["metadata"]["uid"]
         for kind, found, adopt in plan.adoptions:
-            target = Target.of(self._cluster.resource(kind), found)
+            target = WriteTarget.of(self._cluster.resource(kind), found)
             try:
                 written = await component.update(target, adopt)
             except NotFound:
@@ -334,7 +334,9 @@ class WorkloadController:
         live = stored.document()
         return bool(live["metadata"]["uid"] == meta["uid"]) and not is_terminating(live)
 
-    async def _carry_out(self, resource: GroupResource, owner: Document, plan: Plan) -> ApiError | None:
+    async def _carry_out(
+        self, resource: GroupResource, owner: Document, plan: WorkloadPlan
+    ) -> ApiError | None:
         """Do what is planned. Returns why something could not be created, if so.
 
         Raises what else is refused, and the storage's errors: then all is planned anew.
@@ -343,7 +345,7 @@ class WorkloadController:
         for kind, found, change in plan.updates:
             try:
                 served = cluster.resource(kind)
-                written = await component.update(Target.of(served, found), change)
+                written = await component.update(WriteTarget.of(served, found), change)
                 if written is not None:
                     self._note(kind, written)
             except NotFound:
@@ -351,7 +353,7 @@ class WorkloadController:
         for kind, found in plan.deletes:
             served = cluster.resource(kind)
             try:
-                deleted = await component.delete(Target.of(served, found), propagation="Background")
+                deleted = await component.delete(WriteTarget.of(served, found), propagation="Background")
             except (NotFound, Conflict):  # It is gone, and may be another one by now.
                 self._indexes[kind].remove(found)
                 continue
@@ -396,7 +398,7 @@ class WorkloadController:
             return True
 
         try:
-            written = await self._components[resource].update(Target.of(served, owner, "status"), write)
+            written = await self._components[resource].update(WriteTarget.of(served, owner, "status"), write)
         except NotFound:
             return
         if written is not None:
@@ -419,8 +421,8 @@ def _size(count: int) -> SizeClass:
     return SizeClass.SMALL if count <= PLANNED_ON_LOOP_MAX else SizeClass.LARGE
 
 
-def _key(resource: GroupResource, found: Document) -> Key:
-    return Key(resource, found["metadata"]["namespace"], found["metadata"]["name"])
+def _key(resource: GroupResource, found: Document) -> WorkloadKey:
+    return WorkloadKey(resource, found["metadata"]["namespace"], found["metadata"]["name"])
 
 
 def _without_times(node: Document) -> object:

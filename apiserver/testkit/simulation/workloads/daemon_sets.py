@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from apiserver.testkit.simulation.resources import PODS, REVISIONS
 from apiserver.testkit.simulation.scheduling import may_stay, why_not
-from apiserver.testkit.simulation.workloads.failed_pods import DaemonPlace, FailedPods
-from apiserver.testkit.simulation.workloads.plans import Create, Delete, Plan
+from apiserver.testkit.simulation.workloads.failed_pods import DaemonSetNode, FailedPods
+from apiserver.testkit.simulation.workloads.plans import Create, Delete, WorkloadPlan
 from apiserver.testkit.simulation.workloads.pods import (
     ENDED,
     available_in_s,
@@ -49,14 +49,14 @@ def plan_daemon_set(
     revisions: Sequence[Document],
     failed_pods: FailedPods,
     now: float,
-) -> Plan:
+) -> WorkloadPlan:
     """Returns what a DaemonSet needs next.
 
     pods, revisions: Pods and ControllerRevisions that it manages, or might adopt.
     failed_pods: those that have failed before. Whoever carries out the plan adds the pods that it deletes
-    (`Plan.failed_at`). now: seconds since 1970.
+    (`WorkloadPlan.failed_at`). now: seconds since 1970.
     """
-    plan = Plan()
+    plan = WorkloadPlan()
     revisions = claim(owner, REVISIONS, revisions, plan)
     by_node: defaultdict[str, list[Document]] = defaultdict(list)
     for pod in sorted(claim(owner, PODS, pods, plan), key=created):
@@ -127,7 +127,7 @@ def _delete_failed(
     owner: Document,
     by_node: Mapping[str, Sequence[Document]],
     failed_pods: FailedPods,
-    plan: Plan,
+    plan: WorkloadPlan,
     now: float,
 ) -> None:
     """Have failed pods deleted that have been there long enough, one on each node; others follow them."""
@@ -136,7 +136,7 @@ def _delete_failed(
         failed = [pod for pod in listed if phase_of(pod) == "Failed" and not is_terminating(pod)]
         if not failed or len(plan.failed_at) == BURST_MAX:
             continue
-        place = DaemonPlace(meta["uid"], meta.get("generation", 0), node)
+        place = DaemonSetNode(meta["uid"], meta.get("generation", 0), node)
         wait_s = failed_pods.wait_s(place, now)
         if wait_s > 0:
             plan.look_again(wait_s)
@@ -150,7 +150,7 @@ def _place(
     by_node: defaultdict[str, list[Document]],
     wanted: Collection[str],
     labels: Document,
-    plan: Plan,
+    plan: WorkloadPlan,
 ) -> None:
     """Have one pod on each node that is wanted: the oldest one that has not ended."""
     missing = []
@@ -165,7 +165,9 @@ def _place(
     plan.creates += [Create(PODS, _new_pod(owner, labels, node)) for node in missing[:BURST_MAX]]
 
 
-def _delete_strays(by_node: Mapping[str, Sequence[Document]], places: Container[str], plan: Plan) -> None:
+def _delete_strays(
+    by_node: Mapping[str, Sequence[Document]], places: Container[str], plan: WorkloadPlan
+) -> None:
     """Have pods deleted on nodes that are gone, or that they must leave.
 
     A taint that only keeps new pods away takes none from its node.
@@ -185,7 +187,7 @@ def _roll(
     by_node: defaultdict[str, list[Document]],
     wanted: Collection[str],
     label: str,
-    plan: Plan,
+    plan: WorkloadPlan,
     now: float,
 ) -> None:
     """Have pods of old templates replaced, as many at a time as may be missing; never one before another."""
@@ -220,7 +222,7 @@ def _status(
     by_node: defaultdict[str, list[Document]],
     wanted: Collection[str],
     label: str,
-    plan: Plan,
+    plan: WorkloadPlan,
     now: float,
 ) -> Document:
     min_ready_s = owner["spec"].get("minReadySeconds", 0)

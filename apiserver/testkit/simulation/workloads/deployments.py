@@ -17,8 +17,8 @@ from apiserver.testkit.simulation.resources import DEPLOYMENTS, REPLICA_SETS
 from apiserver.testkit.simulation.workloads.plans import (
     Create,
     Delete,
-    Plan,
     Update,
+    WorkloadPlan,
     conditions_of,
     with_condition,
 )
@@ -60,7 +60,7 @@ class _Rollout:
     owner: Document
     new: Document | None
     old: list[Document]
-    plan: Plan
+    plan: WorkloadPlan
     now: float
 
     @property
@@ -107,13 +107,13 @@ def plan_deployment(
     names: Container[str],
     pods: Mapping[str, Sequence[Document]],
     now: float,
-) -> Plan:
+) -> WorkloadPlan:
     """Returns what a Deployment needs next.
 
     sets: the ReplicaSets that it manages, or might adopt. names: of all ReplicaSets of the namespace.
     pods: by the uid of their set. now: seconds since 1970.
     """
-    plan = Plan()
+    plan = WorkloadPlan()
     mine = sorted(claim(owner, REPLICA_SETS, sets, plan), key=created)
     new = next((each for each in mine if _is_of_template(each, owner)), None)
     rollout = _Rollout(owner, new, [each for each in mine if each is not new], plan, now)

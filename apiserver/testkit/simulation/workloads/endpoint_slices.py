@@ -11,7 +11,7 @@ from typing import Final
 
 from apiserver.meta.owners import controller_reference
 from apiserver.testkit.simulation.resources import ENDPOINT_SLICES
-from apiserver.testkit.simulation.workloads.plans import Create, Delete, Plan, Update
+from apiserver.testkit.simulation.workloads.plans import Create, Delete, Update, WorkloadPlan
 from apiserver.testkit.simulation.workloads.pods import ENDED, is_ready, is_terminating, phase_of, short_hash
 from apiserver.vocabulary import Document
 
@@ -34,12 +34,12 @@ def is_selected(service: Document, pod: Document) -> bool:
     return selects_pods(service) and service["spec"]["selector"].items() <= labels.items()
 
 
-def plan_slices(service: Document, pods: Sequence[Document], slices: Sequence[Document]) -> Plan:
+def plan_slices(service: Document, pods: Sequence[Document], slices: Sequence[Document]) -> WorkloadPlan:
     """Returns which EndpointSlices of a Service are to be created, updated and deleted.
 
     pods: all of the namespace. slices: those of the Service.
     """
-    plan = Plan()
+    plan = WorkloadPlan()
     if is_terminating(service):
         return plan
     wanted = {each["metadata"]["name"]: each for each in _slices(service, pods)}

@@ -25,7 +25,7 @@ def doubled(first_s: float, failures: int, most_s: float) -> float:
     return min(first_s * 2.0 ** min(failures - 1, 30), most_s)
 
 
-class DaemonPlace(NamedTuple):
+class DaemonSetNode(NamedTuple):
     """The node that a DaemonSet has a pod on. generation: of the DaemonSet; a change of it begins anew."""
 
     uid: str
@@ -43,16 +43,16 @@ class FailedPods:
     """What has failed where. It is forgotten when another server leads, as by kube-controller-manager."""
 
     def __init__(self) -> None:
-        self._failures: dict[DaemonPlace, _Failures] = {}  # those that failed last at the end
+        self._failures: dict[DaemonSetNode, _Failures] = {}  # those that failed last at the end
 
-    def wait_s(self, place: DaemonPlace, now: float) -> float:
+    def wait_s(self, place: DaemonSetNode, now: float) -> float:
         """Returns for how long a failed pod still stays at its place. now: seconds since 1970."""
         found = self._known(place, now)
         if found is None:
             return 0.0
         return max(found.last_at + doubled(RETRY_DELAY_S, found.count, RETRY_DELAY_S_MAX) - now, 0.0)
 
-    def count(self, place: DaemonPlace, now: float) -> None:
+    def count(self, place: DaemonSetNode, now: float) -> None:
         """Take note that a failed pod was deleted."""
         found = self._known(place, now)
         self._failures.pop(place, None)
@@ -60,6 +60,6 @@ class FailedPods:
         if len(self._failures) > PLACES_MAX:
             del self._failures[next(iter(self._failures))]
 
-    def _known(self, place: DaemonPlace, now: float) -> _Failures | None:
+    def _known(self, place: DaemonSetNode, now: float) -> _Failures | None:
         found = self._failures.get(place)
         return None if found is None or now - found.last_at > FORGET_S else found

@@ -21,8 +21,8 @@ from apiserver.testkit.simulation.workloads.failed_pods import doubled
 from apiserver.testkit.simulation.workloads.plans import (
     Create,
     Delete,
-    Plan,
     Update,
+    WorkloadPlan,
     conditions_of,
     with_condition,
 )
@@ -70,7 +70,7 @@ class _Job:
     owner: Document
     pods: list[Document]
     now: float
-    plan: Plan = field(default_factory=Plan)
+    plan: WorkloadPlan = field(default_factory=WorkloadPlan)
     # Uids of ended pods that are not counted yet.
     succeeded_uids: list[str] = field(default_factory=list)
     failed_uids: list[str] = field(default_factory=list)
@@ -129,12 +129,12 @@ def is_finished(owner: Document) -> bool:
     return is_condition_true(owner, "Complete") or is_condition_true(owner, "Failed")
 
 
-def plan_job(owner: Document, pods: Sequence[Document], now: float) -> Plan:
+def plan_job(owner: Document, pods: Sequence[Document], now: float) -> WorkloadPlan:
     """Returns what a Job needs next.
 
     pods: that it manages, or might adopt. now: seconds since 1970.
     """
-    plan = Plan()
+    plan = WorkloadPlan()
     if not is_ours(owner):
         return plan
     if is_finished(owner):
@@ -158,14 +158,14 @@ def plan_job(owner: Document, pods: Sequence[Document], now: float) -> Plan:
     return plan
 
 
-def orphan_plan(pod: Document) -> Plan:
+def orphan_plan(pod: Document) -> WorkloadPlan:
     """Releases a pod whose Job is gone, or that has none any more, so that it can go, too."""
     owner = controller_of(pod)
 
     def release(found: Document) -> bool:
         return controller_of(found) == owner and released(found)
 
-    return Plan(updates=[Update(PODS, pod, release)] if is_tracked(pod) else [])
+    return WorkloadPlan(updates=[Update(PODS, pod, release)] if is_tracked(pod) else [])
 
 
 def is_tracked(pod: Document) -> bool:

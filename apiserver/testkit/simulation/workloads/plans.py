@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from apiserver.meta.conditions import set_condition
-from apiserver.testkit.simulation.workloads.failed_pods import DaemonPlace
+from apiserver.testkit.simulation.workloads.failed_pods import DaemonSetNode
 from apiserver.vocabulary import Document, GroupResource
 
 
@@ -33,7 +33,7 @@ class Delete(NamedTuple):
 
 
 @dataclass(slots=True)
-class Plan:
+class WorkloadPlan:
     """What is to be done for one workload, in this order.
 
     adoptions: of objects that all else counts as the workload's: if one of them fails, all is planned anew.
@@ -49,7 +49,7 @@ class Plan:
     status: Document | None = None
     again_s: float | None = None
     failed_status: Callable[[str], Document] | None = None
-    failed_at: list[DaemonPlace] = field(default_factory=list)
+    failed_at: list[DaemonSetNode] = field(default_factory=list)
 
     def look_again(self, seconds: float | None) -> None:
         if seconds is not None:

@@ -16,7 +16,7 @@ from apiserver.catalogue.common.workloads import int_or_percent_value
 from apiserver.meta import timestamps
 from apiserver.meta.conditions import find_condition, is_condition_true
 from apiserver.meta.owners import controller_of, controller_reference
-from apiserver.testkit.simulation.workloads.plans import Plan, Update
+from apiserver.testkit.simulation.workloads.plans import Update, WorkloadPlan
 from apiserver.validation.label_selectors import selects
 from apiserver.vocabulary import Document, GroupResource
 
@@ -54,7 +54,7 @@ def available_in_s(pod: Document, min_ready_s: float, now: float) -> float | Non
     return (since if since is not None else now) + min_ready_s - now
 
 
-def count_available(pods: Iterable[Document], min_ready_s: float, now: float, plan: Plan) -> int:
+def count_available(pods: Iterable[Document], min_ready_s: float, now: float, plan: WorkloadPlan) -> int:
     """Returns how many pods are available, and has the plan looked at again when there are more."""
     waits = [available_in_s(pod, min_ready_s, now) for pod in pods]
     for wait_s in waits:
@@ -67,7 +67,7 @@ def claim(
     owner: Document,
     resource: GroupResource,
     candidates: Iterable[Document],
-    plan: Plan,
+    plan: WorkloadPlan,
     *,
     finalizer: str = "",
 ) -> list[Document]:

@@ -11,7 +11,13 @@ from typing import Any, Final
 from apiserver.catalogue.pod_specs.pod_annotations import DELETION_COST, deletion_cost
 from apiserver.meta import timestamps
 from apiserver.testkit.simulation.resources import PODS
-from apiserver.testkit.simulation.workloads.plans import Create, Delete, Plan, conditions_of, with_condition
+from apiserver.testkit.simulation.workloads.plans import (
+    Create,
+    Delete,
+    WorkloadPlan,
+    conditions_of,
+    with_condition,
+)
 from apiserver.testkit.simulation.workloads.pods import (
     claim,
     count_available,
@@ -27,12 +33,12 @@ from apiserver.vocabulary import Document
 BURST_MAX: Final = 500
 
 
-def plan_replica_set(owner: Document, pods: Sequence[Document], now: float) -> Plan:
+def plan_replica_set(owner: Document, pods: Sequence[Document], now: float) -> WorkloadPlan:
     """Returns what a ReplicaSet needs next.
 
     pods: that it manages, or might adopt. now: seconds since 1970.
     """
-    plan = Plan()
+    plan = WorkloadPlan()
     found = [pod for pod in claim(owner, PODS, pods, plan) if is_active(pod)]
     spec = owner["spec"]
     missing = spec.get("replicas", 1) - len(found)
@@ -76,7 +82,7 @@ def _keep(pod: Document) -> tuple[Any, ...]:
     )
 
 
-def _status(owner: Document, pods: Sequence[Document], now: float, plan: Plan) -> Document:
+def _status(owner: Document, pods: Sequence[Document], now: float, plan: WorkloadPlan) -> Document:
     spec, meta = owner["spec"], owner["metadata"]
     wanted = (spec["template"].get("metadata") or {}).get("labels") or {}
     status: Document = {

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from apiserver.meta.owners import controller_reference
 from apiserver.testkit.simulation.resources import REVISIONS
-from apiserver.testkit.simulation.workloads.plans import Create, Delete, Plan, Update
+from apiserver.testkit.simulation.workloads.plans import Create, Delete, Update, WorkloadPlan
 from apiserver.testkit.simulation.workloads.pods import short_hash
 from apiserver.vocabulary import Document
 
@@ -29,7 +29,7 @@ class Revision(NamedTuple):
 
 
 def current_revision(
-    owner: Document, revisions: Sequence[Document], plan: Plan, *, is_named: bool
+    owner: Document, revisions: Sequence[Document], plan: WorkloadPlan, *, is_named: bool
 ) -> Revision:
     """Returns the revision of the template, which the plan creates or makes the newest one if need be.
 
@@ -102,7 +102,9 @@ def template_of(revisions: Sequence[Document], name: str) -> Document | None:
     return None
 
 
-def forget_old(owner: Document, revisions: Sequence[Document], used: Collection[str], plan: Plan) -> None:
+def forget_old(
+    owner: Document, revisions: Sequence[Document], used: Collection[str], plan: WorkloadPlan
+) -> None:
     """Delete the oldest revisions that no pod is of, beyond those that are kept for rollbacks."""
     limit = owner["spec"].get("revisionHistoryLimit", 10)
     unused = [each for each in revisions if each["metadata"]["name"] not in used]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from apiserver.testkit.simulation.resources import CLAIMS, PODS, REVISIONS
-from apiserver.testkit.simulation.workloads.plans import Create, Delete, Plan
+from apiserver.testkit.simulation.workloads.plans import Create, Delete, WorkloadPlan
 from apiserver.testkit.simulation.workloads.pods import (
     ENDED,
     available_in_s,
@@ -44,7 +44,7 @@ class _Set:
     pods: dict[int, Document]
     update: Revision
     current: Revision
-    plan: Plan
+    plan: WorkloadPlan
     now: float
 
     @property
@@ -80,13 +80,13 @@ def plan_stateful_set(
     revisions: Sequence[Document],
     claims: Container[str],
     now: float,
-) -> Plan:
+) -> WorkloadPlan:
     """Returns what a StatefulSet needs next.
 
     pods, revisions: Pods and ControllerRevisions that it manages, or might adopt.
     claims: names of the volume claims that there are. now: seconds since 1970.
     """
-    plan = Plan()
+    plan = WorkloadPlan()
     named = [pod for pod in pods if _ordinal(owner, pod) is not None]
     mine = {
         ordinal: pod

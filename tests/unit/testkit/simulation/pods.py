@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from apiserver.testkit.simulation.pod_status import Addresses, Moment, next_step
+from apiserver.testkit.simulation.pod_status import PodAddresses, StatusTime, next_step
 from apiserver.testkit.simulation.stages import Stage
 from apiserver.vocabulary import Document
 
 NOW_S: Final = 1_700_000_000.0
-ADDRESSES: Final = Addresses("172.18.0.1", "10.128.0.2")
+ADDRESSES: Final = PodAddresses("172.18.0.1", "10.128.0.2")
 
 
 def pod(*containers: str, annotations: dict[str, str] | None = None, **spec: Any) -> Document:
@@ -45,7 +45,7 @@ class Life:
     def settle(self, steps_max: int = 20) -> Document:
         """Take all steps that are due now, and return the status."""
         for _ in range(steps_max):
-            step = next_step(self.pod, self.stages, ADDRESSES, Moment(self.now))
+            step = next_step(self.pod, self.stages, ADDRESSES, StatusTime(self.now))
             self.is_over, self.again_s = step.is_over, step.again_s
             if step.status == self.pod["status"] and step.again_s != 0:
                 return step.status

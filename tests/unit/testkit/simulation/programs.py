@@ -11,10 +11,10 @@ from apiserver.testkit.simulation.programs import (
     INTERRUPTED,
     STDERR,
     STDOUT,
-    Environment,
-    Interrupted,
     Output,
     Pause,
+    ProgramEnvironment,
+    ProgramInterrupted,
     Stdin,
 )
 
@@ -43,7 +43,7 @@ def run(
 ) -> End | None:
     """Runs a command to its end; None if it is not understood. inputs: then its input has ended."""
     table = read_commands(list(commands)) if commands else ()
-    environment = Environment(variables, table, lambda: NOW_S, is_terminal)
+    environment = ProgramEnvironment(variables, table, lambda: NOW_S, is_terminal)
     program = shell.start(words, environment, Stdin(is_terminal=is_terminal))
     if program is None:
         return None
@@ -62,9 +62,9 @@ def run(
                     received = left.pop(0) if seconds and left[:1] == [INTERRUPT] else b""
                 case _:
                     received = left.pop(0) if left else b""
-            step = program.throw(Interrupted()) if received == INTERRUPT else program.send(received)
+            step = program.throw(ProgramInterrupted()) if received == INTERRUPT else program.send(received)
     except StopIteration as end:
         code = int(end.value)
-    except Interrupted:
+    except ProgramInterrupted:
         code = INTERRUPTED
     return End(code, written[STDOUT], written[STDERR], slept_s)

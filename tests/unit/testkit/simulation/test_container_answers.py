@@ -9,20 +9,20 @@ import pytest
 from apiserver.testkit.simulation.container_answers import (
     ALL_LENGTH_MAX,
     WORD_LENGTH_MAX,
-    Container,
+    SimulatedContainer,
     variables_of,
 )
-from apiserver.testkit.simulation.logs import Run
+from apiserver.testkit.simulation.logs import ContainerRun
 from apiserver.testkit.simulation.stages import Stage, parse_stages, stages_for
 from apiserver.vocabulary import Document
 from tests.unit.testkit.simulation.pods import NOW_S, pod
 
-RUN: Final = Run(0, NOW_S)
-SECOND_RUN: Final = Run(1, NOW_S)
+RUN: Final = ContainerRun(0, NOW_S)
+SECOND_RUN: Final = ContainerRun(1, NOW_S)
 
 
-def container(found: Document, *stages: Stage, name: str = "c") -> Container:
-    made = Container.of(found, name, stages_for(found, stages))
+def container(found: Document, *stages: Stage, name: str = "c") -> SimulatedContainer:
+    made = SimulatedContainer.of(found, name, stages_for(found, stages))
     assert made is not None
     return made
 
@@ -31,7 +31,7 @@ def stages(text: str) -> tuple[Stage, ...]:
     return parse_stages(f"stages: [{text}]".encode())
 
 
-def log_of(found: Container, run: Run = RUN) -> bytes:
+def log_of(found: SimulatedContainer, run: ContainerRun = RUN) -> bytes:
     return b"".join(line.text for line in found.lines(run))
 
 
@@ -95,7 +95,7 @@ def test_init_containers_are_selected_by_their_names_alone() -> None:
 
 
 def test_there_is_no_such_container() -> None:
-    assert Container.of(pod(), "x", ()) is None
+    assert SimulatedContainer.of(pod(), "x", ()) is None
 
 
 def test_commands_of_all_stages_add_up() -> None:

@@ -14,11 +14,11 @@ from apiserver.meta import timestamps
 from apiserver.testkit.simulation.logs import (
     SECOND_NS,
     STEPS_MAX,
-    Line,
-    LogOptions,
+    ContainerRun,
+    LogLine,
     LogReader,
     NoLog,
-    Run,
+    PodLogOptions,
     VirtualClock,
     by_now,
     next_line_in_s,
@@ -26,40 +26,40 @@ from apiserver.testkit.simulation.logs import (
     run_of,
     written_lines,
 )
-from apiserver.testkit.simulation.programs import STDERR, STDOUT, Environment, Pause, Program, Stdin
+from apiserver.testkit.simulation.programs import STDERR, STDOUT, Pause, Program, ProgramEnvironment, Stdin
 from apiserver.testkit.simulation.shell import start
 from apiserver.vocabulary import Document
 from tests.unit.testkit.simulation.pods import NOW_S, pod
 
-RUN: Final = Run(0, NOW_S)
-LINES: Final = [Line(0.0, STDOUT, b"a\n"), Line(1.0, STDERR, b"b\n"), Line(2.0, STDOUT, b"c")]
+RUN: Final = ContainerRun(0, NOW_S)
+LINES: Final = [LogLine(0.0, STDOUT, b"a\n"), LogLine(1.0, STDERR, b"b\n"), LogLine(2.0, STDOUT, b"c")]
 LATER_S: Final = NOW_S + 60
 T0: Final = timestamps.to_text(NOW_S)
 T5: Final = timestamps.to_text(NOW_S + 5)
 
 
-def read(options: LogOptions, now: float = LATER_S, run: Run = RUN) -> bytes:
+def read(options: PodLogOptions, now: float = LATER_S, run: ContainerRun = RUN) -> bytes:
     return b"".join(text for _, text in LogReader(options).read(LINES, run, now))
 
 
 SELECTIONS: Final = {
-    "all": (LogOptions(), b"a\nb\nc"),
-    "the last line": (LogOptions(tail_lines=1), b"c"),
-    "more lines than there are": (LogOptions(tail_lines=9), b"a\nb\nc"),
-    "no line": (LogOptions(tail_lines=0), b""),
-    "some bytes": (LogOptions(limit_bytes=3), b"a\nb"),
-    "more bytes than there are": (LogOptions(limit_bytes=100), b"a\nb\nc"),
-    "some bytes from the end": (LogOptions(tail_lines=2, limit_bytes=1), b"b"),
-    "since a time": (LogOptions(since_ns=round((NOW_S + 1) * SECOND_NS)), b"b\nc"),
-    "since the future": (LogOptions(since_ns=round((NOW_S + 9) * SECOND_NS)), b""),
+    "all": (PodLogOptions(), b"a\nb\nc"),
+    "the last line": (PodLogOptions(tail_lines=1), b"c"),
+    "more lines than there are": (PodLogOptions(tail_lines=9), b"a\nb\nc"),
+    "no line": (PodLogOptions(tail_lines=0), b""),
+    "some bytes": (PodLogOptions(limit_bytes=3), b"a\nb"),
+    "more bytes than there are": (PodLogOptions(limit_bytes=100), b"a\nb\nc"),
+    "some bytes from the end": (PodLogOptions(tail_lines=2, limit_bytes=1), b"b"),
+    "since a time": (PodLogOptions(since_ns=round((NOW_S + 1) * SECOND_NS)), b"b\nc"),
+    "since the future": (PodLogOptions(since_ns=round((NOW_S + 9) * SECOND_NS)), b""),
     "the last of all, since a time": (
-        LogOptions(tail_lines=3, since_ns=round((NOW_S + 2) * SECOND_NS)),
+        PodLogOptions(tail_lines=3, since_ns=round((NOW_S + 2) * SECOND_NS)),
         b"c",
     ),
-    "one stream": (LogOptions(streams=frozenset({STDOUT})), b"a\nc"),
-    "bytes of one stream": (LogOptions(streams=frozenset({STDERR}), limit_bytes=1), b"b"),
+    "one stream": (PodLogOptions(streams=frozenset({STDOUT})), b"a\nc"),
+    "bytes of one stream": (PodLogOptions(streams=frozenset({STDERR}), limit_bytes=1), b"b"),
     "with times": (
-        LogOptions(timestamps=True),
+        PodLogOptions(timestamps=True),
         b"".join(
             (
                 b"2023-11-14T22:13:20.000000000Z a\n",
@@ -68,12 +68,12 @@ SELECTIONS: Final = {
             )
         ),
     ),
-    "bytes of the times, too": (LogOptions(timestamps=True, limit_bytes=10), b"2023-11-14"),
+    "bytes of the times, too": (PodLogOptions(timestamps=True, limit_bytes=10), b"2023-11-14"),
 }
 
 
 @pytest.mark.parametrize(("options", "text"), SELECTIONS.values(), ids=SELECTIONS)
-def test_what_is_asked_for(options: LogOptions, text: bytes) -> None:
+def test_what_is_asked_for(options: PodLogOptions, text: bytes) -> None:
     assert read(options) == text
 
 
@@ -88,17 +88,17 @@ TIMES: Final = {
 
 @pytest.mark.parametrize(("now", "ended_s", "text"), TIMES.values(), ids=TIMES)
 def test_what_is_written_by_now(now: float, ended_s: float, text: bytes) -> None:
-    assert read(LogOptions(), now, Run(0, NOW_S, ended_s)) == text
+    assert read(PodLogOptions(), now, ContainerRun(0, NOW_S, ended_s)) == text
 
 
 def test_a_log_that_is_followed() -> None:
-    reader = LogReader(LogOptions(follow=True, tail_lines=1, limit_bytes=3))
+    reader = LogReader(PodLogOptions(follow=True, tail_lines=1, limit_bytes=3))
     found = [[text for _, text in reader.read(LINES, RUN, now)] for now in (NOW_S + 1, NOW_S + 1.5, LATER_S)]
     assert (found, reader.is_over) == ([[b"b\n"], [], [b"c"]], True)
 
 
 def test_a_log_from_now_on() -> None:
-    reader = LogReader(LogOptions(follow=True))
+    reader = LogReader(PodLogOptions(follow=True))
     reader.skip(LINES, RUN, NOW_S + 1)
     assert list(reader.read(LINES, RUN, LATER_S)) == [(STDOUT, b"c")]
 
@@ -112,28 +112,28 @@ NEXT: Final = {
 
 @pytest.mark.parametrize(("now", "ended_s", "seconds"), NEXT.values(), ids=NEXT)
 def test_when_the_next_line_is_written(now: float, ended_s: float, seconds: float | None) -> None:
-    assert next_line_in_s(LINES, Run(0, NOW_S, ended_s), now) == seconds
+    assert next_line_in_s(LINES, ContainerRun(0, NOW_S, ended_s), now) == seconds
 
 
 def test_the_lines_of_a_stage() -> None:
     assert written_lines("a\n\rb\x0b\n", "c", 0.5) == [
-        Line(0.0, STDOUT, b"a\n"),
-        Line(0.0, STDERR, b"c"),
-        Line(0.5, STDOUT, b"\rb\x0b\n"),
+        LogLine(0.0, STDOUT, b"a\n"),
+        LogLine(0.0, STDERR, b"c"),
+        LogLine(0.5, STDOUT, b"\rb\x0b\n"),
     ]
 
 
 def test_the_lines_that_a_command_prints() -> None:
     clock = VirtualClock(NOW_S)
     script = "date +%s; echo -n a; sleep 2; echo b; cat; echo c >&2; date +%s; echo -n d"
-    program = start(["sh", "-c", script], Environment({}, (), clock), Stdin())
+    program = start(["sh", "-c", script], ProgramEnvironment({}, (), clock), Stdin())
     assert program is not None
     assert printed_lines(program, clock) == [
-        Line(0.0, STDOUT, b"1700000000\n"),
-        Line(2.0, STDOUT, b"ab\n"),
-        Line(2.0, STDERR, b"c\n"),
-        Line(2.0, STDOUT, b"1700000002\n"),
-        Line(2.0, STDOUT, b"d"),
+        LogLine(0.0, STDOUT, b"1700000000\n"),
+        LogLine(2.0, STDOUT, b"ab\n"),
+        LogLine(2.0, STDERR, b"c\n"),
+        LogLine(2.0, STDOUT, b"1700000002\n"),
+        LogLine(2.0, STDOUT, b"d"),
     ]
 
 
@@ -149,10 +149,10 @@ def test_a_command_that_prints_nothing_ends() -> None:
 
 def test_no_date_is_later_than_the_last() -> None:
     clock = VirtualClock(NOW_S)
-    program = start(["sh", "-c", "date +%Y"], Environment({}, (), clock), Stdin())
+    program = start(["sh", "-c", "date +%Y"], ProgramEnvironment({}, (), clock), Stdin())
     assert program is not None
     clock.now = 1e12
-    assert printed_lines(program, clock) == [Line(0.0, STDOUT, b"9999\n")]
+    assert printed_lines(program, clock) == [LogLine(0.0, STDOUT, b"9999\n")]
 
 
 # ---- which run
@@ -167,43 +167,43 @@ def with_status(listed: str = "containerStatuses", **status: Any) -> Document:
 
 
 RUNS: Final = {
-    "it runs": (with_status(state={"running": {"startedAt": T0}}), False, Run(0, NOW_S)),
-    "it has ended": (with_status(state={"terminated": ENDED}), False, Run(0, NOW_S, NOW_S + 5)),
+    "it runs": (with_status(state={"running": {"startedAt": T0}}), False, ContainerRun(0, NOW_S)),
+    "it has ended": (with_status(state={"terminated": ENDED}), False, ContainerRun(0, NOW_S, NOW_S + 5)),
     "it waits for its restart": (
         with_status(state={"waiting": {"reason": "CrashLoopBackOff"}}, lastState={"terminated": ENDED}),
         False,
-        Run(0, NOW_S, NOW_S + 5),
+        ContainerRun(0, NOW_S, NOW_S + 5),
     ),
     "before that, the same": (
         with_status(state={"waiting": {"reason": "CrashLoopBackOff"}}, lastState={"terminated": ENDED}),
         True,
-        Run(0, NOW_S, NOW_S + 5),
+        ContainerRun(0, NOW_S, NOW_S + 5),
     ),
     "before its restart": (
         with_status(state={"running": {"startedAt": T5}}, lastState={"terminated": ENDED}, restartCount=3),
         True,
-        Run(2, NOW_S, NOW_S + 5),
+        ContainerRun(2, NOW_S, NOW_S + 5),
     ),
     "an init container": (
         with_status("initContainerStatuses", state={"running": {"startedAt": T0}}),
         False,
-        Run(0, NOW_S),
+        ContainerRun(0, NOW_S),
     ),
     "an ephemeral container": (
         with_status("ephemeralContainerStatuses", state={"running": {"startedAt": T0}}),
         False,
-        Run(0, NOW_S),
+        ContainerRun(0, NOW_S),
     ),
     "somebody has written half of a status": (
         with_status(state={"terminated": {"exitCode": 0}}),
         False,
-        Run(0, 0.0),
+        ContainerRun(0, 0.0),
     ),
 }
 
 
 @pytest.mark.parametrize(("found", "previous", "run"), RUNS.values(), ids=RUNS)
-def test_the_run_whose_log_it_is(found: Document, previous: bool, run: Run) -> None:
+def test_the_run_whose_log_it_is(found: Document, previous: bool, run: ContainerRun) -> None:
     assert run_of(found, "c", previous=previous) == run
 
 
@@ -257,4 +257,4 @@ BY_NOW: Final = {
 
 @pytest.mark.parametrize(("found", "ended_s"), BY_NOW.values(), ids=BY_NOW)
 def test_a_run_by_now(found: Document, ended_s: float) -> None:
-    assert by_now(RUN, found, "c") == Run(0, NOW_S, ended_s)
+    assert by_now(RUN, found, "c") == ContainerRun(0, NOW_S, ended_s)

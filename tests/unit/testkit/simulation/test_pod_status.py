@@ -10,8 +10,8 @@ from typing import Final
 import pytest
 
 from apiserver.meta import timestamps
-from apiserver.testkit.simulation.pod_status import Moment, next_step
-from apiserver.testkit.simulation.stages import RUNS_ON, Selection, Stage, stages_for
+from apiserver.testkit.simulation.pod_status import StatusTime, next_step
+from apiserver.testkit.simulation.stages import RUNS_ON, Stage, StageSelector, stages_for
 from apiserver.vocabulary import Document
 from tests.unit.testkit.simulation.pods import ADDRESSES, NOW_S, Life, of_job, phases, pod, state_of
 
@@ -148,7 +148,9 @@ def test_init_containers_run_in_their_order() -> None:
         {"name": "sidecar", "image": "i", "restartPolicy": "Always"},
         {"name": "last", "image": "i"},
     ]
-    slow = Stage(phase="Succeeded", duration_s=5, match=Selection(containers=frozenset({"first", "last"})))
+    slow = Stage(
+        phase="Succeeded", duration_s=5, match=StageSelector(containers=frozenset({"first", "last"}))
+    )
     life = Life(pod(initContainers=inits), slow)
     listed = "initContainerStatuses"
     status = life.wait(4)
@@ -184,7 +186,7 @@ def test_a_sidecar_ends_with_the_pod() -> None:
 
 
 def test_an_init_container_that_fails_fails_a_pod_that_is_not_restarted() -> None:
-    stage = Stage(phase="Failed", match=Selection(containers=frozenset({"i"})))
+    stage = Stage(phase="Failed", match=StageSelector(containers=frozenset({"i"})))
     found = pod(restartPolicy="Never", initContainers=[{"name": "i", "image": "i"}])
     status = Life(found, stage).settle()
     assert (status["phase"], state_of(status)) == ("Failed", "waiting PodInitializing x0")
@@ -266,8 +268,8 @@ def test_annotations_say_what_becomes_of_a_pod() -> None:
 def test_a_delay_is_not_cut_short_by_times_in_whole_seconds() -> None:
     found, stage = of_job(pod()), Stage(phase="Succeeded", duration_s=0.5)
     began = NOW_S + 0.9
-    found["status"] = next_step(found, [stage], ADDRESSES, Moment(began)).status
-    step = next_step(found, [stage], ADDRESSES, Moment(began + 0.2, dropped_s=0.9))
+    found["status"] = next_step(found, [stage], ADDRESSES, StatusTime(began)).status
+    step = next_step(found, [stage], ADDRESSES, StatusTime(began + 0.2, dropped_s=0.9))
     assert step.again_s == pytest.approx(0.3, abs=1e-5)
 
 

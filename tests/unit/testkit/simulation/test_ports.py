@@ -8,19 +8,19 @@ import pytest
 
 from apiserver.testkit.simulation.container_answers import addresses_of
 from apiserver.testkit.simulation.field_values import InvalidStage
-from apiserver.testkit.simulation.ports import Address, read_ports
-from apiserver.testkit.simulation.stages import Selection, Stage
+from apiserver.testkit.simulation.ports import HostPort, read_ports
+from apiserver.testkit.simulation.stages import Stage, StageSelector
 from tests.unit.testkit.simulation.pods import pod
 
-TABLES: Final[dict[str, tuple[Any, dict[int, Address]]]] = {
-    "in a file": ({80: "127.0.0.1:8080"}, {80: Address("127.0.0.1", 8080)}),
-    "in JSON": ({"80": "localhost:1"}, {80: Address("localhost", 1)}),
-    "an address of IPv6": ({1: "[::1]:65535"}, {1: Address("::1", 65535)}),
+TABLES: Final[dict[str, tuple[Any, dict[int, HostPort]]]] = {
+    "in a file": ({80: "127.0.0.1:8080"}, {80: HostPort("127.0.0.1", 8080)}),
+    "in JSON": ({"80": "localhost:1"}, {80: HostPort("localhost", 1)}),
+    "an address of IPv6": ({1: "[::1]:65535"}, {1: HostPort("::1", 65535)}),
 }
 
 
 @pytest.mark.parametrize(("table", "ports"), TABLES.values(), ids=TABLES)
-def test_ports(table: Any, ports: dict[int, Address]) -> None:
+def test_ports(table: Any, ports: dict[int, HostPort]) -> None:
     assert read_ports(table) == ports
 
 
@@ -50,9 +50,9 @@ def test_bad_tables(table: Any, problem: str) -> None:
 
 
 def test_the_first_stage_that_has_a_port_counts() -> None:
-    a, b, c = (Address(name, 1) for name in "abc")
-    of_others = Selection(containers=frozenset({"other"}))
-    of_one = Selection(containers=frozenset({"c", "other"}))
+    a, b, c = (HostPort(name, 1) for name in "abc")
+    of_others = StageSelector(containers=frozenset({"other"}))
+    of_one = StageSelector(containers=frozenset({"c", "other"}))
     stages = [
         Stage(ports={3: c}, match=of_others),
         Stage(ports={1: a}, match=of_one),

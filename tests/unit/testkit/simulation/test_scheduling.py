@@ -10,8 +10,8 @@ from typing import Any, Final
 import pytest
 
 from apiserver.testkit.simulation.scheduling import (
-    Needs,
     NodeUse,
+    PodRequirements,
     in_order,
     is_waiting,
     refusal,
@@ -103,18 +103,18 @@ FITS: Final[dict[str, tuple[Document, Document, str]]] = {
 
 @pytest.mark.parametrize(("found", "candidate", "why"), FITS.values(), ids=FITS)
 def test_whether_a_pod_fits(found: Document, candidate: Document, why: str) -> None:
-    assert refusal(found, Needs.of(found), candidate, None) == why
+    assert refusal(found, PodRequirements.of(found), candidate, None) == why
 
 
 def use(*pods: Document) -> NodeUse:
     found = NodeUse()
     for number, each in enumerate(pods):
-        found.add(str(number), Needs.of(each))
+        found.add(str(number), PodRequirements.of(each))
     return found
 
 
 def refusal_of(found: Document, taken: NodeUse) -> str:
-    return refusal(found, Needs.of(found), node(), taken)
+    return refusal(found, PodRequirements.of(found), node(), taken)
 
 
 def test_what_is_taken_is_not_there() -> None:

@@ -11,8 +11,8 @@ from apiserver.testkit.simulation.field_values import InvalidStage
 from apiserver.testkit.simulation.stages import (
     RUNS_ON,
     SUCCEEDS,
-    Selection,
     Stage,
+    StageSelector,
     annotated_stages,
     parse_stages,
     stage_of,
@@ -38,7 +38,9 @@ stages:
 
 
 def test_a_file() -> None:
-    selection = Selection(frozenset({"batch"}), {"app": "importer"}, frozenset({"Job"}), frozenset({"main"}))
+    selection = StageSelector(
+        frozenset({"batch"}), {"app": "importer"}, frozenset({"Job"}), frozenset({"main"})
+    )
     stage = Stage("Failed", 2, 0.5, 1.0, True, 2.0, 3, "Error", "no input", 0.5, 60.0, selection)
     assert parse_stages(EVERYTHING.encode()) == (stage,)
 
@@ -251,7 +253,7 @@ ANNOTATIONS: Final[dict[str, tuple[dict[str, str], Stage | None]]] = {
     ),
     "one container": (
         {"phase": "Failed", "containers": "a, b"},
-        Stage("Failed", match=Selection(containers=frozenset({"a", "b"}))),
+        Stage("Failed", match=StageSelector(containers=frozenset({"a", "b"}))),
     ),
 }
 
@@ -266,8 +268,8 @@ def test_annotations_of_one_container() -> None:
     """They come before those of all."""
     ours = {"phase": "Running", "exit-code.a": "3", "log.b": "l", "start-delay.b": "1s"}
     assert annotated_stages({f"simulate.apiserver/{key}": text for key, text in ours.items()}) == [
-        Stage("Failed", exit_code=3, match=Selection(containers=frozenset({"a"}))),
-        Stage(log="l", start_delay_s=1.0, match=Selection(containers=frozenset({"b"}))),
+        Stage("Failed", exit_code=3, match=StageSelector(containers=frozenset({"a"}))),
+        Stage(log="l", start_delay_s=1.0, match=StageSelector(containers=frozenset({"b"}))),
         Stage("Running"),
     ]
 
@@ -332,12 +334,12 @@ SELECTIONS: Final[dict[str, tuple[dict[str, Any], bool]]] = {
 
 @pytest.mark.parametrize(("selection", "selects"), SELECTIONS.values(), ids=SELECTIONS)
 def test_selections(selection: dict[str, Any], selects: bool) -> None:
-    stage = Stage("Failed", match=Selection(**selection))
+    stage = Stage("Failed", match=StageSelector(**selection))
     assert stages_for(of_job(pod()), [stage]) == ([stage] if selects else [])
 
 
 ONE: Final = Stage("Failed", times=1)
-NAMED: Final = Stage("Failed", match=Selection(containers=frozenset({"i"})))
+NAMED: Final = Stage("Failed", match=StageSelector(containers=frozenset({"i"})))
 
 
 def test_the_first_stage_that_is_not_used_up_counts() -> None:
@@ -367,7 +369,7 @@ DEFAULTS: Final = {
 def test_a_stage_without_a_phase_gets_as_far_as_without_it(
     found: Document, is_init: bool, phase: str
 ) -> None:
-    delayed = Stage(start_delay_s=1.0, match=Selection(containers=frozenset({"c"})))
+    delayed = Stage(start_delay_s=1.0, match=StageSelector(containers=frozenset({"c"})))
     stage = stage_of(found, "c", stages=[delayed], restarts=0, is_init=is_init, is_sidecar=False)
     assert (stage.phase, stage.start_delay_s) == (phase, 1.0)
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from apiserver.testkit.simulation.scheduling import Needs
+from apiserver.testkit.simulation.scheduling import PodRequirements
 from apiserver.testkit.simulation.waiting_pods import WaitingPods, signature_of
 from apiserver.vocabulary import Document
 from tests.unit.testkit.simulation.pods import pod
@@ -56,7 +56,7 @@ def test_signatures(change: Callable[[Document], None], is_alike: bool) -> None:
     one = pod()
     other = copy.deepcopy(one)
     change(other)
-    signatures = {signature_of(each, Needs.of(each)) for each in (one, other)}
+    signatures = {signature_of(each, PodRequirements.of(each)) for each in (one, other)}
     assert (len(signatures) == 1) == is_alike
 
 

@@ -9,7 +9,7 @@ from apiserver.reverse_proxy.backends import BackendConnection
 from apiserver.testkit.simulation.kubelet_server.channels import Channels
 from apiserver.testkit.simulation.kubelet_server.forwarding import PodPorts, forward_channels
 from apiserver.testkit.simulation.kubelet_server.sessions import ClientGone
-from apiserver.testkit.simulation.ports import Address
+from apiserver.testkit.simulation.ports import HostPort
 from tests.support.eventually import WITHIN_S
 
 
@@ -32,11 +32,11 @@ class HalfGone(Channels):
 async def test_all_connections_end_with_the_first_that_loses_its_client() -> None:
     ends: dict[int, socket.socket] = {}
 
-    async def dial(address: Address) -> BackendConnection:
+    async def dial(address: HostPort) -> BackendConnection:
         ours, ends[address.port] = socket.socketpair()
         return BackendConnection(*await asyncio.open_connection(sock=ours))
 
-    pod_ports = PodPorts("p", "uid", {80: Address("h", 80), 81: Address("h", 81)}, dial)
+    pod_ports = PodPorts("p", "uid", {80: HostPort("h", 80), 81: HostPort("h", 81)}, dial)
     before = asyncio.all_tasks()
     forwarding = asyncio.create_task(forward_channels(HalfGone(), [80, 81], pod_ports))
     async with asyncio.timeout(WITHIN_S):

@@ -6,34 +6,39 @@ from typing import Final
 
 import pytest
 
-from apiserver.testkit.simulation.kubelet_server.terminals import LINE_BYTES_MAX, LineDiscipline, Typed, shown
+from apiserver.testkit.simulation.kubelet_server.terminals import (
+    LINE_BYTES_MAX,
+    LineDiscipline,
+    TerminalInput,
+    shown,
+)
 
 RUBBED: Final = b"\b \b"
 KEYS: Final = {
-    "a line": (b"ls\r", Typed(b"ls\r\n", [b"ls\n"])),
-    "a part of a line": (b"ls", Typed(b"ls", [])),
-    "two lines": (b"a\nb\r", Typed(b"a\r\nb\r\n", [b"a\n", b"b\n"])),
-    "a letter taken back": (b"ab\x7fc\r", Typed(b"ab" + RUBBED + b"c\r\n", [b"ac\n"])),
+    "a line": (b"ls\r", TerminalInput(b"ls\r\n", [b"ls\n"])),
+    "a part of a line": (b"ls", TerminalInput(b"ls", [])),
+    "two lines": (b"a\nb\r", TerminalInput(b"a\r\nb\r\n", [b"a\n", b"b\n"])),
+    "a letter taken back": (b"ab\x7fc\r", TerminalInput(b"ab" + RUBBED + b"c\r\n", [b"ac\n"])),
     "a letter of several bytes": (
         "aé".encode() + b"\x08\r",
-        Typed("aé".encode() + RUBBED + b"\r\n", [b"a\n"]),
+        TerminalInput("aé".encode() + RUBBED + b"\r\n", [b"a\n"]),
     ),
-    "nothing to take back": (b"\x7f\r", Typed(b"\r\n", [b"\n"])),
-    "the line taken back": (b"ab\x15c\r", Typed(b"ab" + RUBBED * 2 + b"c\r\n", [b"c\n"])),
-    "the end": (b"\x04", Typed(b"", [b""])),
-    "what is there already": (b"ab\x04", Typed(b"ab", [b"ab"])),
-    "an interrupt": (b"a\rb\x03c\r", Typed(b"a\r\nb^Cc\r\n", [b"c\n"], is_interrupted=True)),
-    "a tab": (b"a\tb\r", Typed(b"a\tb\r\n", [b"a\tb\n"])),
-    "other keys": (b"a\x1b\x01b\r", Typed(b"ab\r\n", [b"ab\n"])),
+    "nothing to take back": (b"\x7f\r", TerminalInput(b"\r\n", [b"\n"])),
+    "the line taken back": (b"ab\x15c\r", TerminalInput(b"ab" + RUBBED * 2 + b"c\r\n", [b"c\n"])),
+    "the end": (b"\x04", TerminalInput(b"", [b""])),
+    "what is there already": (b"ab\x04", TerminalInput(b"ab", [b"ab"])),
+    "an interrupt": (b"a\rb\x03c\r", TerminalInput(b"a\r\nb^Cc\r\n", [b"c\n"], is_interrupted=True)),
+    "a tab": (b"a\tb\r", TerminalInput(b"a\tb\r\n", [b"a\tb\n"])),
+    "other keys": (b"a\x1b\x01b\r", TerminalInput(b"ab\r\n", [b"ab\n"])),
     "a long line": (
         b"x" * (LINE_BYTES_MAX + 9) + b"\r",
-        Typed(b"x" * LINE_BYTES_MAX + b"\r\n", [b"x" * LINE_BYTES_MAX + b"\n"]),
+        TerminalInput(b"x" * LINE_BYTES_MAX + b"\r\n", [b"x" * LINE_BYTES_MAX + b"\n"]),
     ),
 }
 
 
 @pytest.mark.parametrize(("keys", "typed"), KEYS.values(), ids=KEYS)
-def test_keys(keys: bytes, typed: Typed) -> None:
+def test_keys(keys: bytes, typed: TerminalInput) -> None:
     assert LineDiscipline().feed(keys) == typed
 
 

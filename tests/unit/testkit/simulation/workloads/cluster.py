@@ -23,7 +23,7 @@ from apiserver.testkit.simulation.workloads.daemon_sets import plan_daemon_set
 from apiserver.testkit.simulation.workloads.deployments import plan_deployment
 from apiserver.testkit.simulation.workloads.failed_pods import FailedPods
 from apiserver.testkit.simulation.workloads.jobs import plan_job
-from apiserver.testkit.simulation.workloads.plans import Plan
+from apiserver.testkit.simulation.workloads.plans import WorkloadPlan
 from apiserver.testkit.simulation.workloads.replica_sets import plan_replica_set
 from apiserver.testkit.simulation.workloads.stateful_sets import plan_stateful_set
 from apiserver.vocabulary import Document, GroupResource
@@ -123,7 +123,7 @@ class Cluster:
                 return
         raise AssertionError("\n".join(self.log[-20:]))
 
-    def plan(self, resource: GroupResource, found: Document) -> Plan:
+    def plan(self, resource: GroupResource, found: Document) -> WorkloadPlan:
         pods, uid = self.pods(), found["metadata"]["uid"]
         revisions = [
             each
@@ -147,7 +147,7 @@ class Cluster:
             return plan_daemon_set(found, pods, self.nodes, revisions, self.failed_pods, self.now)
         return plan_job(found, pods, self.now)
 
-    def _carry_out(self, owner: Document, plan: Plan) -> None:
+    def _carry_out(self, owner: Document, plan: WorkloadPlan) -> None:
         for resource, found, change in (*plan.adoptions, *plan.updates):
             live = self.objects[resource].get(found["metadata"]["name"])
             if live is None:

@@ -24,7 +24,11 @@ from apiserver.registry.write_request import Draft, WriteRequest
 from apiserver.testkit.simulation.component import ClusterAccess
 from apiserver.testkit.simulation.object_index import ObjectIndex
 from apiserver.testkit.simulation.resources import REPLICA_SETS
-from apiserver.testkit.simulation.workloads.controller import PLANNED_ON_LOOP_MAX, Key, WorkloadController
+from apiserver.testkit.simulation.workloads.controller import (
+    PLANNED_ON_LOOP_MAX,
+    WorkloadController,
+    WorkloadKey,
+)
 from apiserver.vocabulary import Document, GroupResource
 from storage.embedded import EmbeddedStore
 from tests.support.eventually import eventually
@@ -111,7 +115,7 @@ async def test_nothing_is_adopted_by_what_is_deleted_unnoticed(
 
         def has_tried() -> bool:
             """It adopts the pod, or tries again later."""
-            has_failed = controller.queue.failures(Key(REPLICA_SETS, "default", "web")) > 0
+            has_failed = controller.queue.failures(WorkloadKey(REPLICA_SETS, "default", "web")) > 0
             return has_failed or controller_of(cached(registry, POD, "orphan")) is not None
 
         await eventually(has_tried)

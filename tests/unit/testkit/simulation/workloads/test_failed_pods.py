@@ -6,10 +6,10 @@ from typing import Final
 
 import pytest
 
-from apiserver.testkit.simulation.workloads.failed_pods import FORGET_S, PLACES_MAX, DaemonPlace, FailedPods
+from apiserver.testkit.simulation.workloads.failed_pods import FORGET_S, PLACES_MAX, DaemonSetNode, FailedPods
 
 NOW: Final = 1_000.0
-PLACE: Final = DaemonPlace("u", 1, "a")
+PLACE: Final = DaemonSetNode("u", 1, "a")
 
 
 def test_the_first_goes_at_once_and_each_delay_is_twice_the_one_before() -> None:
