@@ -22,7 +22,7 @@ from apiserver.serving.cluster_identity import EncryptedIdentity, identity_key
 from apiserver.serving.watched_files import WatchedFiles, read_file
 from apiserver.vocabulary import GroupResource
 from apiserver.wire.configuration_fields import InvalidConfiguration
-from storage.encryption.configuration import EncryptionConfiguration, Keys, Kms
+from storage.encryption.configuration import EncryptionConfiguration, KeysConfiguration, KmsConfiguration
 from storage.encryption.encryption import Chains, Encryption, build_chains, plugins_of
 from storage.encryption.store import EncryptedStorage
 from storage.errors import StorageError
@@ -231,12 +231,12 @@ class EncryptionAtRest:
             self._store.stop()
 
     def _build(self, configuration: EncryptionConfiguration) -> tuple[_Plugins, Chains]:
-        named: Sequence[Kms] = plugins_of(configuration)
+        named: Sequence[KmsConfiguration] = plugins_of(configuration)
         providers = {each.name: self._provider(each) for each in named}
         plugins = _Plugins(providers, 2 * sum(each.timeout_s for each in named))
         return plugins, build_chains(configuration, providers, self._metrics.transformed)
 
-    def _provider(self, kms: Kms) -> KmsProvider:
+    def _provider(self, kms: KmsConfiguration) -> KmsProvider:
         # gRPC takes a tenth of a second to import, and is not needed otherwise.
         from storage.encryption.kms import KmsProvider
         from storage.encryption.kms_client import KmsClient
@@ -252,9 +252,9 @@ def _decoded(path: Path, content: bytes, brand: Brand) -> EncryptionConfiguratio
     """
     configuration = encryption_configuration(path, content, brand)
     providers = [each for rule in configuration.rules for each in rule.providers]
-    if any(isinstance(each, Kms) for each in providers):
+    if any(isinstance(each, KmsConfiguration) for each in providers):
         import_module("storage.encryption.kms")
-    if any(isinstance(each, Keys) and each.kind == "secretbox" for each in providers):
+    if any(isinstance(each, KeysConfiguration) and each.kind == "secretbox" for each in providers):
         import_module("nacl.secret")
     return configuration
 

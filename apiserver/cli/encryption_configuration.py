@@ -21,12 +21,12 @@ from apiserver.wire.configuration_fields import Fields, InvalidConfiguration, de
 from storage.encryption.configuration import (
     ANY,
     EncryptionConfiguration,
-    Key,
-    Keys,
-    Kms,
-    NoEncryption,
+    EncryptionKey,
+    IdentityConfiguration,
+    KeysConfiguration,
+    KmsConfiguration,
     Provider,
-    ResourceProviders,
+    ResourceConfiguration,
 )
 
 _KIND: Final = "EncryptionConfiguration"
@@ -99,7 +99,7 @@ class _Reader:
         self.errors: Errors = []
         self._kms_names: set[str] = set()
 
-    def rule(self, fields: Fields) -> ResourceProviders:
+    def rule(self, fields: Fields) -> ResourceConfiguration:
         with fields:
             resources = fields.texts("resources")
             path = fields.at("resources")
@@ -113,7 +113,7 @@ class _Reader:
             if not providers:
                 path = fields.at("providers")
                 self.errors.append(required(path, f"at least one {path} is required"))
-        return ResourceProviders(
+        return ResourceConfiguration(
             tuple(map(_group_resource, resources)), tuple(each for each in providers if each)
         )
 
@@ -134,22 +134,22 @@ class _Reader:
 
     def _settings(self, name: str, settings: Fields) -> Provider:
         if name == "identity":
-            return NoEncryption()
+            return IdentityConfiguration()
         if name == "kms":
             return self._kms(settings)
         keys = [self._key(each, _KEYED[name]) for each in settings.objects("keys")]
         if not keys:
             self.errors.append(required(settings.at("keys"), "at least one keys is required"))
-        return Keys(name, tuple(keys))
+        return KeysConfiguration(name, tuple(keys))
 
-    def _key(self, fields: Fields, lengths: Sequence[int]) -> Key:
+    def _key(self, fields: Fields, lengths: Sequence[int]) -> EncryptionKey:
         with fields:
             name, text = fields.text("name"), fields.text("secret")
         if not name:
             self.errors.append(required(fields.at("name"), "name is a mandatory field for a key"))
         if not text:
             self.errors.append(required(fields.at("secret"), "secret is a mandatory field for a key"))
-            return Key(name, b"")
+            return EncryptionKey(name, b"")
         why, secret = "", b""
         try:
             # As Go's decoder, which skips the ends of lines.
@@ -162,9 +162,9 @@ class _Reader:
                 why = f"secret is not of the expected length, got {len(secret)}, expected one of [{expected}]"
         if why:
             self.errors.append(invalid(fields.at("secret"), _REDACTED, why))
-        return Key(name, secret)
+        return EncryptionKey(name, secret)
 
-    def _kms(self, fields: Fields) -> Kms:
+    def _kms(self, fields: Fields) -> KmsConfiguration:
         name, endpoint = fields.text("name"), fields.text("endpoint")
         version = fields.text("apiVersion") or "v1"
         cache_size = fields.integer("cachesize") if fields.any("cachesize") is not None else None
@@ -194,7 +194,7 @@ class _Reader:
             if version != "v2":
                 why = "unsupported apiVersion apiVersion for KMS provider, only v1 and v2 are supported"
                 self.errors.append(invalid(fields.at("apiVersion"), version, why))
-        return Kms(name, socket, timeout_s)
+        return KmsConfiguration(name, socket, timeout_s)
 
 
 def _timeout_s(fields: Fields) -> float:
@@ -273,7 +273,7 @@ def _name_error(name: str) -> str:
     return ""
 
 
-def _check_masked(rules: Sequence[ResourceProviders]) -> None:
+def _check_masked(rules: Sequence[ResourceConfiguration]) -> None:
     """Raises InvalidConfiguration if a rule can have no effect, since one before it is for all."""
     earlier: set[tuple[str, str]] = set()
     for rule in rules:

@@ -60,7 +60,7 @@ class EncryptionMetrics:
     # ---- what is told
 
     def transformed(self, direction: str, prefix: str, began: float, code: str) -> None:
-        """See `storage.encryption.chains.Observer`."""
+        """See `storage.encryption.chains.TransformationObserver`."""
         took_s = time.perf_counter() - began
         with self._lock:
             self._transformations[direction, prefix, code] += 1

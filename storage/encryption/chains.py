@@ -55,7 +55,7 @@ class Transformer(Protocol):
         ...
 
 
-class Observer(Protocol):
+class TransformationObserver(Protocol):
     """Counts transformations.
 
     direction: to_storage or from_storage. prefix: of the transformer. began: of perf_counter. code: `OK`, or
@@ -70,7 +70,7 @@ FROM_STORAGE: Final = "from_storage"
 OK: Final = "OK"
 
 
-class WithCipher:
+class CipherTransformer:
     """Encrypts and decrypts values with a cipher; they are never stale."""
 
     def __init__(self, cipher: Cipher) -> None:
@@ -83,7 +83,7 @@ class WithCipher:
         return Decrypted(self._cipher.decrypt(data, context), False)
 
 
-class Identity:
+class IdentityTransformer:
     """Stores values as they are."""
 
     def encrypt(self, value: bytes, context: bytes) -> bytes:
@@ -102,13 +102,15 @@ class PrefixedTransformer(NamedTuple):
     transformer: Transformer
 
 
-class Chain:
+class TransformerChain:
     """Encrypts with the first of several transformers, and decrypts with whichever has the value's prefix.
 
     unmatched: what to say of a value that none of them can have written.
     """
 
-    def __init__(self, members: Sequence[PrefixedTransformer], unmatched: str, observe: Observer) -> None:
+    def __init__(
+        self, members: Sequence[PrefixedTransformer], unmatched: str, observe: TransformationObserver
+    ) -> None:
         self._members = [(each.prefix, each.transformer, each.prefix.decode()) for each in members]
         self._unmatched = unmatched
         self._observe = observe
@@ -116,7 +118,7 @@ class Chain:
     @property
     def encrypts(self) -> bool:
         """Whether what it stores is not stored as it is."""
-        return not isinstance(self._members[0][1], Identity)
+        return not isinstance(self._members[0][1], IdentityTransformer)
 
     def encrypt(self, value: bytes, context: bytes) -> bytes:
         prefix, transformer, name = self._members[0]

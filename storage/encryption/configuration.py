@@ -12,19 +12,19 @@ ANY: Final = "*"
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class EncryptionKey:
     name: str
     secret: bytes = field(repr=False)
 
 
-class Keys(NamedTuple):
+class KeysConfiguration(NamedTuple):
     """A provider that encrypts with keys of the configuration. kind: aescbc, aesgcm or secretbox."""
 
     kind: str
-    keys: tuple[Key, ...]
+    keys: tuple[EncryptionKey, ...]
 
 
-class Kms(NamedTuple):
+class KmsConfiguration(NamedTuple):
     """A KMS plugin of API version v2. socket: its path, or the name of an abstract one after an `@`."""
 
     name: str
@@ -33,14 +33,14 @@ class Kms(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class NoEncryption:
+class IdentityConfiguration:
     """The provider `identity`, which stores values as they are."""
 
 
-Provider: TypeAlias = Keys | Kms | NoEncryption
+Provider: TypeAlias = KeysConfiguration | KmsConfiguration | IdentityConfiguration
 
 
-class ResourceProviders(NamedTuple):
+class ResourceConfiguration(NamedTuple):
     """The providers of some resources. resources: pairs of group and resource, either of which may be ANY."""
 
     resources: tuple[tuple[str, str], ...]
@@ -53,9 +53,9 @@ class EncryptionConfiguration(NamedTuple):
     digest: of the file, so that a change is noticed without keeping its text.
     """
 
-    rules: tuple[ResourceProviders, ...]
+    rules: tuple[ResourceConfiguration, ...]
     digest: str
 
     @property
     def has_kms(self) -> bool:
-        return any(isinstance(each, Kms) for rule in self.rules for each in rule.providers)
+        return any(isinstance(each, KmsConfiguration) for rule in self.rules for each in rule.providers)

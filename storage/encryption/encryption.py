@@ -9,9 +9,23 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, TypeVar
 
-from storage.encryption.chains import Chain, Identity, Observer, PrefixedTransformer, Transformer, WithCipher
+from storage.encryption.chains import (
+    CipherTransformer,
+    IdentityTransformer,
+    PrefixedTransformer,
+    TransformationObserver,
+    Transformer,
+    TransformerChain,
+)
 from storage.encryption.ciphers import AesCbc, AesGcm, Cipher, Secretbox
-from storage.encryption.configuration import ANY, EncryptionConfiguration, Keys, Kms, NoEncryption, Provider
+from storage.encryption.configuration import (
+    ANY,
+    EncryptionConfiguration,
+    IdentityConfiguration,
+    KeysConfiguration,
+    KmsConfiguration,
+    Provider,
+)
 from storage.keys import CORE_GROUP, resource_of
 
 _T = TypeVar("_T")
@@ -30,7 +44,7 @@ _NO_KEY: Final[Mapping[str, str]] = {
 _PREFIXES_MAX: Final = 4_096
 
 # By group and resource, either of which may be ANY.
-Chains = Mapping[tuple[str, str], Chain]
+Chains = Mapping[tuple[str, str], TransformerChain]
 
 
 class Encryption:
@@ -47,13 +61,13 @@ class Encryption:
         self._prefix = prefix
         self._chains = chains
         self._records = records
-        self._by_resource: dict[str, Chain | None] = {}
+        self._by_resource: dict[str, TransformerChain | None] = {}
 
     def replace(self, chains: Chains) -> None:
         self._chains = chains
         self._by_resource = {}
 
-    def chain_of(self, key: str) -> Chain | None:
+    def chain_of(self, key: str) -> TransformerChain | None:
         """Returns the chain of the value at a key; None if its resource is not configured, or it has none."""
         resource_prefix = resource_of(self._prefix, key)
         if resource_prefix is None:
@@ -74,7 +88,7 @@ class Encryption:
         chain = self._find(group, resource)
         return chain is not None and chain.encrypts
 
-    def _find(self, group: str, resource: str) -> Chain | None:
+    def _find(self, group: str, resource: str) -> TransformerChain | None:
         for name in ((group, resource), (group, ANY), (ANY, ANY)):
             if (chain := self._chains.get(name)) is not None:
                 return chain
@@ -82,7 +96,7 @@ class Encryption:
 
 
 def build_chains(
-    configuration: EncryptionConfiguration, kms: Mapping[str, Transformer], observe: Observer
+    configuration: EncryptionConfiguration, kms: Mapping[str, Transformer], observe: TransformationObserver
 ) -> Chains:
     """Returns the chains of a configuration. kms: the plugins that it names, by their names."""
     members: dict[tuple[str, str], list[PrefixedTransformer]] = {}
@@ -90,26 +104,36 @@ def build_chains(
         providers = [_member(each, kms, observe) for each in rule.providers]
         for resource in rule.resources:
             members.setdefault(resource, []).extend(providers)
-    return {resource: Chain(each, "no matching prefix found", observe) for resource, each in members.items()}
+    return {
+        resource: TransformerChain(each, "no matching prefix found", observe)
+        for resource, each in members.items()
+    }
 
 
-def _member(provider: Provider, kms: Mapping[str, Transformer], observe: Observer) -> PrefixedTransformer:
+def _member(
+    provider: Provider, kms: Mapping[str, Transformer], observe: TransformationObserver
+) -> PrefixedTransformer:
     match provider:
-        case Keys(kind=kind, keys=keys):
+        case KeysConfiguration(kind=kind, keys=keys):
             cipher = _CIPHERS[kind]
             by_key = [
-                PrefixedTransformer(f"{key.name}:".encode(), WithCipher(cipher(key.secret))) for key in keys
+                PrefixedTransformer(f"{key.name}:".encode(), CipherTransformer(cipher(key.secret)))
+                for key in keys
             ]
-            return PrefixedTransformer(f"k8s:enc:{kind}:v1:".encode(), Chain(by_key, _NO_KEY[kind], observe))
-        case Kms(name=name):
+            return PrefixedTransformer(
+                f"k8s:enc:{kind}:v1:".encode(), TransformerChain(by_key, _NO_KEY[kind], observe)
+            )
+        case KmsConfiguration(name=name):
             return PrefixedTransformer(f"k8s:enc:kms:v2:{name}:".encode(), kms[name])
-        case NoEncryption():
-            return PrefixedTransformer(b"", Identity())
+        case IdentityConfiguration():
+            return PrefixedTransformer(b"", IdentityTransformer())
 
 
-def plugins_of(configuration: EncryptionConfiguration) -> Sequence[Kms]:
+def plugins_of(configuration: EncryptionConfiguration) -> Sequence[KmsConfiguration]:
     """Returns the KMS plugins of a configuration, each once."""
-    return _unique(each for rule in configuration.rules for each in rule.providers if isinstance(each, Kms))
+    return _unique(
+        each for rule in configuration.rules for each in rule.providers if isinstance(each, KmsConfiguration)
+    )
 
 
 def _unique(values: Iterable[_T]) -> list[_T]:

@@ -8,7 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final, TypeVar
 
-from storage.encryption.chains import CannotEncrypt, Chain, Decrypted, Identity, KeyNeeded
+from storage.encryption.chains import (
+    CannotEncrypt,
+    Decrypted,
+    IdentityTransformer,
+    KeyNeeded,
+    TransformerChain,
+)
 from storage.encryption.ciphers import Undecryptable
 from storage.encryption.encryption import Encryption
 from storage.errors import EncryptionFailed, StorageUnavailable
@@ -44,7 +50,7 @@ ATTEMPTS_MAX: Final = 8
 # What still has no key then is unreadable until it has.
 WATCH_WAITS_FOR_KEY_S: Final = 1.0
 # How the values of a resource are stored that is not configured.
-_AS_IT_IS: Final = Identity()
+_AS_IT_IS: Final = IdentityTransformer()
 
 
 class EncryptedStorage:
@@ -186,7 +192,7 @@ class EncryptedStorage:
                     return UnreadableValue(str(error), is_temporary=error.is_temporary)
 
     async def _decrypt(
-        self, chain: Chain | None, key: str, data: bytes, deadline: float | None = None
+        self, chain: TransformerChain | None, key: str, data: bytes, deadline: float | None = None
     ) -> Decrypted:
         """Raises Undecryptable. chain: None for what is stored as it is."""
         context = encoded(key)
@@ -250,7 +256,7 @@ class EncryptedStorage:
             encrypted.append(write)
         return await self._store.transact(conditions, encrypted)
 
-    async def _encrypted(self, chain: Chain, key: str, value: bytes) -> bytes:
+    async def _encrypted(self, chain: TransformerChain, key: str, value: bytes) -> bytes:
         """Raises EncryptionFailed."""
         context = encoded(key)
         try:

@@ -69,18 +69,18 @@ Request = TypeVar("Request", bound=Message)
 Response = TypeVar("Response", bound=Message)
 
 
-class CompactedRevision(StorageError):
+class EtcdCompacted(StorageError):
     """The revision that was asked for is compacted in etcd.
 
     etcd does not say which revision is the oldest; `store` does (RevisionCompacted).
     """
 
 
-class FutureRevision(StorageError):
+class EtcdFutureRevision(StorageError):
     """The revision that was asked for has not happened yet in etcd."""
 
 
-class RequestTooLarge(StorageError):
+class EtcdRequestTooLarge(StorageError):
     """The request has more bytes than etcd takes."""
 
 
@@ -349,10 +349,10 @@ class _WatchCall:
 
 
 _ERRORS_BY_TEXT: Final[dict[str, type[StorageError]]] = {
-    "required revision has been compacted": CompactedRevision,
-    "required revision is a future revision": FutureRevision,
-    "request is too large": RequestTooLarge,
-    "larger than max": RequestTooLarge,
+    "required revision has been compacted": EtcdCompacted,
+    "required revision is a future revision": EtcdFutureRevision,
+    "request is too large": EtcdRequestTooLarge,
+    "larger than max": EtcdRequestTooLarge,
     "database space exceeded": StorageFull,
 }
 

@@ -21,10 +21,10 @@ from storage.errors import (
 )
 from storage.etcd import etcd_subset_pb2 as pb
 from storage.etcd.client import (
-    CompactedRevision,
     EtcdClient,
-    FutureRevision,
-    RequestTooLarge,
+    EtcdCompacted,
+    EtcdFutureRevision,
+    EtcdRequestTooLarge,
 )
 from storage.etcd.coalesced_call import CoalescedCall
 from storage.etcd.version import EtcdVersion
@@ -124,7 +124,7 @@ class EtcdStore:
                 raise ValueTooLarge(write.key, size_bytes=len(write.value), limit_bytes=VALUE_BYTES_MAX)
         try:
             response = await self._client.transact(_transaction(conditions, writes))
-        except RequestTooLarge as error:
+        except EtcdRequestTooLarge as error:
             largest = max((w for w in writes if isinstance(w, Put)), key=lambda put: len(put.value))
             raise ValueTooLarge(
                 largest.key, size_bytes=len(largest.value), limit_bytes=VALUE_BYTES_MAX
@@ -154,9 +154,9 @@ class EtcdStore:
         self._require_open()
         try:
             await self._client.compact(pb.CompactionRequest(revision=revision))
-        except CompactedRevision:
+        except EtcdCompacted:
             pass
-        except FutureRevision as error:
+        except EtcdFutureRevision as error:
             raise RevisionTooLarge(requested=revision, current=await self.current_revision()) from error
 
     async def grant_lease(self, ttl_s: int) -> int:
@@ -232,10 +232,10 @@ class EtcdStore:
             request.revision = at.revision
         try:
             response = await self._client.range(request)
-        except CompactedRevision as error:
+        except EtcdCompacted as error:
             # etcd does not say which revision is the oldest; the one asked for is certainly not.
             raise RevisionCompacted(requested=at.revision, oldest=at.revision + 1) from error
-        except FutureRevision as error:
+        except EtcdFutureRevision as error:
             current = await self.current_revision()
             raise RevisionTooLarge(requested=at.revision, current=current) from error
         if at.consistency is Consistency.NOT_OLDER_THAN and response.header.revision < at.revision:

@@ -14,7 +14,7 @@ from storage.watch_cache.events import Predicate
 from storage.watch_cache.fanout import Scope
 from storage.watch_cache.feed import Feed, OtherKeys
 from storage.watch_cache.freshness import Freshness
-from storage.watch_cache.lists import Listing, Page, StoreReader, list_memory
+from storage.watch_cache.lists import Listing, PageOptions, StoreReader, list_memory
 from storage.watch_cache.options import WatchCacheOptions
 from storage.watch_cache.progress import Progress
 from storage.watch_cache.reflector import Reflector
@@ -280,7 +280,7 @@ class WatchCache(Generic[T]):
             store, at a revision that many changes have followed.
         Raises as `get` does.
         """
-        page = Page(limit, predicate, counts_rest and predicate is None)
+        page = PageOptions(limit, predicate, counts_rest and predicate is None)
         is_counted = self._counts(at)
         if not await self._begin_list(at, keys.start, is_counted):
             answer = self._list_store(keys, at, page)
@@ -295,7 +295,7 @@ class WatchCache(Generic[T]):
             # The store keeps old revisions for longer than memory.
             return await self._list_store(keys, ReadAt.exactly(revision), page)
 
-    async def _list_store(self, keys: KeyRange, at: ReadAt, page: Page[T]) -> Listing[T]:
+    async def _list_store(self, keys: KeyRange, at: ReadAt, page: PageOptions[T]) -> Listing[T]:
         return await self._store_reader.list(self._resources.of_key(keys.start), keys, at, page)
 
     def _counts(self, at: ReadAt) -> bool:

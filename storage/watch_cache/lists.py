@@ -32,7 +32,7 @@ class Listing(NamedTuple, Generic[T]):
     remaining: int | None  # how many come after this page; None for the last, or when only some are selected
 
 
-class Page(NamedTuple, Generic[T]):
+class PageOptions(NamedTuple, Generic[T]):
     """The limit and the predicate of a list: see `WatchCache.list`."""
 
     limit: int
@@ -47,7 +47,9 @@ class Page(NamedTuple, Generic[T]):
         return min(self.limit + 1, most) if self.limit and self.predicate is None else most
 
 
-async def list_memory(resource: ResourceCache[T], keys: KeyRange, revision: int, page: Page[T]) -> Listing[T]:
+async def list_memory(
+    resource: ResourceCache[T], keys: KeyRange, revision: int, page: PageOptions[T]
+) -> Listing[T]:
     """Lists a range from memory.
 
     Raises RevisionCompacted when the history does not reach back to `revision`, or no longer does.
@@ -97,7 +99,9 @@ class StoreReader(Generic[T]):
         stored = (await self._store.get(key, at)).stored
         return self.version(stored) if stored is not None else None
 
-    async def list(self, resource: ResourceCache[T], keys: KeyRange, at: ReadAt, page: Page[T]) -> Listing[T]:
+    async def list(
+        self, resource: ResourceCache[T], keys: KeyRange, at: ReadAt, page: PageOptions[T]
+    ) -> Listing[T]:
         """Lists a range from the store. resource: the range's; it counts what is read."""
         limit, predicate, counts_rest = page
         versions: list[KeyVersion[T]] = []

@@ -10,7 +10,13 @@ import pytest
 
 from storage.embedded import EmbeddedStore
 from storage.embedded.memory_database import MemoryDatabase
-from storage.encryption.configuration import ANY, EncryptionConfiguration, Key, Keys, ResourceProviders
+from storage.encryption.configuration import (
+    ANY,
+    EncryptionConfiguration,
+    EncryptionKey,
+    KeysConfiguration,
+    ResourceConfiguration,
+)
 from storage.encryption.encryption import Encryption, build_chains
 from storage.encryption.store import EncryptedStorage
 from storage.etcd import EtcdClient, EtcdStore
@@ -99,7 +105,9 @@ async def database_with_deletions() -> MemoryDatabase:
 
 def encrypted(store: Storage) -> Storage:
     """The store behind encryption of all that the tests of the contract write."""
-    rule = ResourceProviders(((ANY, ANY),), (Keys("aesgcm", (Key("key", bytes(32)),)),))
+    rule = ResourceConfiguration(
+        ((ANY, ANY),), (KeysConfiguration("aesgcm", (EncryptionKey("key", bytes(32)),)),)
+    )
     chains = build_chains(EncryptionConfiguration((rule,), ""), {}, lambda *_: None)
     return EncryptedStorage(store, Encryption("/registry", chains))
 

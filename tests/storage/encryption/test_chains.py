@@ -6,21 +6,21 @@ from typing import Final
 
 import pytest
 
-from storage.encryption.chains import Chain
+from storage.encryption.chains import TransformerChain
 from storage.encryption.ciphers import Undecryptable
 from storage.encryption.configuration import (
     ANY,
     EncryptionConfiguration,
-    Key,
-    Keys,
-    NoEncryption,
+    EncryptionKey,
+    IdentityConfiguration,
+    KeysConfiguration,
     Provider,
-    ResourceProviders,
+    ResourceConfiguration,
 )
 from storage.encryption.encryption import Encryption, build_chains
 
-OLD: Final = Key("old", b"o" * 32)
-NEW: Final = Key("new", b"n" * 32)
+OLD: Final = EncryptionKey("old", b"o" * 32)
+NEW: Final = EncryptionKey("new", b"n" * 32)
 WHERE: Final = b"/registry/core/secrets/default/a"
 KEY: Final = WHERE.decode()
 VALUE: Final = b'{"kind":"Secret"}'
@@ -36,21 +36,21 @@ class Observed:
         self.seen.append((direction, prefix, code))
 
 
-def chain(*providers: Provider, observed: Observed | None = None) -> Chain:
-    rule = ResourceProviders((("", "secrets"),), providers)
+def chain(*providers: Provider, observed: Observed | None = None) -> TransformerChain:
+    rule = ResourceConfiguration((("", "secrets"),), providers)
     chains = build_chains(EncryptionConfiguration((rule,), ""), {}, observed or Observed())
     found = Encryption("/registry", chains).chain_of(KEY)
     assert found is not None
     return found
 
 
-GCM_NEW: Final = Keys("aesgcm", (NEW,))
-GCM_OLD: Final = Keys("aesgcm", (OLD,))
+GCM_NEW: Final = KeysConfiguration("aesgcm", (NEW,))
+GCM_OLD: Final = KeysConfiguration("aesgcm", (OLD,))
 PREFIXES: Final[dict[str, tuple[Provider, bytes]]] = {
-    "aescbc": (Keys("aescbc", (NEW, OLD)), b"k8s:enc:aescbc:v1:new:"),
-    "aesgcm": (Keys("aesgcm", (NEW, OLD)), b"k8s:enc:aesgcm:v1:new:"),
-    "secretbox": (Keys("secretbox", (NEW, OLD)), b"k8s:enc:secretbox:v1:new:"),
-    "identity": (NoEncryption(), b"{"),
+    "aescbc": (KeysConfiguration("aescbc", (NEW, OLD)), b"k8s:enc:aescbc:v1:new:"),
+    "aesgcm": (KeysConfiguration("aesgcm", (NEW, OLD)), b"k8s:enc:aesgcm:v1:new:"),
+    "secretbox": (KeysConfiguration("secretbox", (NEW, OLD)), b"k8s:enc:secretbox:v1:new:"),
+    "identity": (IdentityConfiguration(), b"{"),
 }
 
 
@@ -63,15 +63,15 @@ def test_a_value_tells_who_wrote_it(provider: Provider, prefix: bytes) -> None:
 
 # Who wrote, who reads, and whether the value is stale then.
 READERS: Final[dict[str, tuple[tuple[Provider, ...], tuple[Provider, ...], bool]]] = {
-    "the same": ((GCM_NEW,), (GCM_NEW, NoEncryption()), False),
-    "a second key": ((GCM_OLD,), (Keys("aesgcm", (NEW, OLD)),), True),
+    "the same": ((GCM_NEW,), (GCM_NEW, IdentityConfiguration()), False),
+    "a second key": ((GCM_OLD,), (KeysConfiguration("aesgcm", (NEW, OLD)),), True),
     "a key of a second element": ((GCM_OLD,), (GCM_NEW, GCM_OLD), True),
-    "another provider": ((GCM_OLD,), (Keys("secretbox", (NEW,)), GCM_OLD), True),
-    "plain, to be encrypted": ((NoEncryption(),), (GCM_NEW, NoEncryption()), True),
-    "encrypted, to be plain": ((GCM_NEW,), (NoEncryption(), GCM_NEW), True),
+    "another provider": ((GCM_OLD,), (KeysConfiguration("secretbox", (NEW,)), GCM_OLD), True),
+    "plain, to be encrypted": ((IdentityConfiguration(),), (GCM_NEW, IdentityConfiguration()), True),
+    "encrypted, to be plain": ((GCM_NEW,), (IdentityConfiguration(), GCM_NEW), True),
     "a key that was renamed behind one of its name": (
-        (Keys("aesgcm", (Key("new", b"o" * 32),)),),
-        (GCM_NEW, Keys("aesgcm", (Key("new", b"o" * 32),))),
+        (KeysConfiguration("aesgcm", (EncryptionKey("new", b"o" * 32),)),),
+        (GCM_NEW, KeysConfiguration("aesgcm", (EncryptionKey("new", b"o" * 32),))),
         True,
     ),
 }
@@ -90,24 +90,28 @@ UNREADABLE: Final[dict[str, tuple[tuple[Provider, ...], tuple[Provider, ...], st
         "no matching key was found for the provided AES transformer",
     ),
     "by a secretbox key that is gone": (
-        (Keys("secretbox", (OLD,)),),
-        (Keys("secretbox", (NEW,)),),
+        (KeysConfiguration("secretbox", (OLD,)),),
+        (KeysConfiguration("secretbox", (NEW,)),),
         "no matching key was found for the provided Secretbox transformer",
     ),
-    "by a provider that is gone": ((GCM_OLD,), (Keys("aescbc", (OLD,)),), "no matching prefix found"),
-    "by one that is gone, with identity": (
+    "by a provider that is gone": (
         (GCM_OLD,),
-        (NoEncryption(),),
+        (KeysConfiguration("aescbc", (OLD,)),),
         "no matching prefix found",
     ),
-    "plain, where nothing may be": ((NoEncryption(),), (GCM_NEW,), "no matching prefix found"),
+    "by one that is gone, with identity": (
+        (GCM_OLD,),
+        (IdentityConfiguration(),),
+        "no matching prefix found",
+    ),
+    "plain, where nothing may be": ((IdentityConfiguration(),), (GCM_NEW,), "no matching prefix found"),
     "by another key of the name": (
-        (Keys("aesgcm", (Key("new", b"x" * 32),)),),
+        (KeysConfiguration("aesgcm", (EncryptionKey("new", b"x" * 32),)),),
         (GCM_NEW,),
         "cipher: message authentication failed",
     ),
     "by two other keys of the name": (
-        (Keys("aesgcm", (Key("new", b"x" * 32),)),),
+        (KeysConfiguration("aesgcm", (EncryptionKey("new", b"x" * 32),)),),
         (GCM_NEW, GCM_OLD),
         "[cipher: message authentication failed, no matching key was found for the provided AES transformer]",
     ),
@@ -124,7 +128,7 @@ def test_what_cannot_be_read(writers: tuple[Provider, ...], readers: tuple[Provi
 
 def test_each_key_is_counted() -> None:
     observed = Observed()
-    both = chain(Keys("aesgcm", (NEW, OLD)), NoEncryption(), observed=observed)
+    both = chain(KeysConfiguration("aesgcm", (NEW, OLD)), IdentityConfiguration(), observed=observed)
     both.encrypt(VALUE, WHERE)
     both.decrypt(chain(GCM_OLD).encrypt(VALUE, WHERE), WHERE)
     both.decrypt(VALUE, WHERE)
@@ -142,12 +146,19 @@ def test_each_key_is_counted() -> None:
 
 RULES: Final = EncryptionConfiguration(
     (
-        ResourceProviders(
-            (("", "secrets"), ("example.com", ANY)), (Keys("aesgcm", (Key("one", b"1" * 32),)),)
+        ResourceConfiguration(
+            (("", "secrets"), ("example.com", ANY)),
+            (KeysConfiguration("aesgcm", (EncryptionKey("one", b"1" * 32),)),),
         ),
-        ResourceProviders((("apps", "deployments"),), (Keys("aesgcm", (Key("two", b"2" * 32),)),)),
-        ResourceProviders((("apps", ANY), ("", ANY)), (Keys("aesgcm", (Key("three", b"3" * 32),)),)),
-        ResourceProviders(((ANY, ANY),), (Keys("aesgcm", (Key("four", b"4" * 32),)),)),
+        ResourceConfiguration(
+            (("apps", "deployments"),), (KeysConfiguration("aesgcm", (EncryptionKey("two", b"2" * 32),)),)
+        ),
+        ResourceConfiguration(
+            (("apps", ANY), ("", ANY)), (KeysConfiguration("aesgcm", (EncryptionKey("three", b"3" * 32),)),)
+        ),
+        ResourceConfiguration(
+            ((ANY, ANY),), (KeysConfiguration("aesgcm", (EncryptionKey("four", b"4" * 32),)),)
+        ),
     ),
     "",
 )

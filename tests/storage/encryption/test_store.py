@@ -11,15 +11,15 @@ from typing import Final
 import pytest
 
 from storage.embedded import EmbeddedStore
-from storage.encryption.chains import Chain, Decrypted, KeyNeeded, PrefixedTransformer
+from storage.encryption.chains import Decrypted, KeyNeeded, PrefixedTransformer, TransformerChain
 from storage.encryption.ciphers import Undecryptable
 from storage.encryption.configuration import (
     EncryptionConfiguration,
-    Key,
-    Keys,
-    NoEncryption,
+    EncryptionKey,
+    IdentityConfiguration,
+    KeysConfiguration,
     Provider,
-    ResourceProviders,
+    ResourceConfiguration,
 )
 from storage.encryption.encryption import Chains, Encryption, build_chains
 from storage.encryption.store import LARGE_BYTES, EncryptedStorage
@@ -29,12 +29,12 @@ from tests.support.eventually import WITHIN_S
 
 SECRETS: Final = "/registry/core/secrets/default/"
 PLAIN: Final = "/registry/core/configmaps/default/"
-OLD: Final = Keys("aesgcm", (Key("old", b"o" * 32),))
-NEW: Final = Keys("secretbox", (Key("new", b"n" * 32),))
+OLD: Final = KeysConfiguration("aesgcm", (EncryptionKey("old", b"o" * 32),))
+NEW: Final = KeysConfiguration("secretbox", (EncryptionKey("new", b"n" * 32),))
 
 
 def chains(*providers: Provider) -> Chains:
-    rule = ResourceProviders((("", "secrets"),), providers)
+    rule = ResourceConfiguration((("", "secrets"),), providers)
     return build_chains(EncryptionConfiguration((rule,), ""), {}, lambda *_: None)
 
 
@@ -162,7 +162,7 @@ async def test_stale_is_what_another_key_wrote(encrypted: Encrypted) -> None:
     assert await store.is_stale(key)
     revision = await store.compare_and_put(key, b"one", expected=revision)
     assert not await store.is_stale(key)
-    encrypted.use(NoEncryption(), NEW)
+    encrypted.use(IdentityConfiguration(), NEW)
     assert await store.is_stale(key)
     encrypted.use(OLD)
     assert await store.is_stale(key), "who has what cannot be read any more should write it"
@@ -196,7 +196,7 @@ class SlowPlugin:
 async def test_a_plugin_that_hangs_does_not_hold_up_what_else_happens(encrypted: Encrypted) -> None:
     """Whatever happens in the store comes by one watch."""
     plugin, is_late_key_here = SlowPlugin(), asyncio.Event()
-    chain = Chain([PrefixedTransformer(b"k8s:enc:kms:v2:slow:", plugin)], "", lambda *_: None)
+    chain = TransformerChain([PrefixedTransformer(b"k8s:enc:kms:v2:slow:", plugin)], "", lambda *_: None)
     encryption = Encryption("/registry", {("", "secrets"): chain})
     store = EncryptedStorage(encrypted.raw, encryption, is_late_key_here.set, watch_waits_for_key_s=0.05)
     watch = store.watch(prefix_range("/registry/"), after=0)
@@ -236,7 +236,9 @@ class Watched:
     def __init__(self, raw: Storage) -> None:
         self.raw = raw
         self.plugin = SlowPlugin()
-        chain = Chain([PrefixedTransformer(b"k8s:enc:kms:v2:slow:", self.plugin)], "", lambda *_: None)
+        chain = TransformerChain(
+            [PrefixedTransformer(b"k8s:enc:kms:v2:slow:", self.plugin)], "", lambda *_: None
+        )
         encryption = Encryption("/registry", {("", "secrets"): chain})
         self.store = EncryptedStorage(raw, encryption, watch_waits_for_key_s=0.01)
 
@@ -341,7 +343,7 @@ async def test_a_read_that_began_before_a_reload_ends_by_the_new_configuration(e
 
     def chains_of(plugin: SlowPlugin) -> Chains:
         return {
-            ("", "secrets"): Chain(
+            ("", "secrets"): TransformerChain(
                 [PrefixedTransformer(b"k8s:enc:kms:v2:slow:", plugin)], "", lambda *_: None
             )
         }

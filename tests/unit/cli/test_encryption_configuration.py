@@ -17,7 +17,14 @@ from apiserver.cli.command_line import parse
 from apiserver.cli.encryption_configuration import parse_encryption_configuration
 from apiserver.cli.flags import UsageError
 from apiserver.wire.configuration_fields import InvalidConfiguration
-from storage.encryption.configuration import ANY, EncryptionConfiguration, Key, Keys, Kms, NoEncryption
+from storage.encryption.configuration import (
+    ANY,
+    EncryptionConfiguration,
+    EncryptionKey,
+    IdentityConfiguration,
+    KeysConfiguration,
+    KmsConfiguration,
+)
 
 SECRET: Final = b"a secret of this many bytes: 32!"
 TEXT: Final = base64.b64encode(SECRET).decode()
@@ -59,15 +66,15 @@ resources:
     first, second, third = parsed(content.encode()).rules
     assert first.resources == (("", "secrets"), ("", "configmaps"), ("example.com", "widgets"), ("apps", ANY))
     assert first.providers == (
-        Keys("aescbc", (Key("a", SECRET), Key("b", SECRET))),
-        Keys("aesgcm", (Key("a", SECRET[:16]),)),
-        Keys("secretbox", (Key("a", SECRET),)),
-        Kms("plugin", "@plugin", 0.5),
-        NoEncryption(),
+        KeysConfiguration("aescbc", (EncryptionKey("a", SECRET), EncryptionKey("b", SECRET))),
+        KeysConfiguration("aesgcm", (EncryptionKey("a", SECRET[:16]),)),
+        KeysConfiguration("secretbox", (EncryptionKey("a", SECRET),)),
+        KmsConfiguration("plugin", "@plugin", 0.5),
+        IdentityConfiguration(),
     )
     assert (second.resources, second.providers) == (
         (("", ANY),),
-        (Kms("other", "/run/other.sock", 3.0),),
+        (KmsConfiguration("other", "/run/other.sock", 3.0),),
     )
     assert third.resources == ((ANY, ANY),)
 

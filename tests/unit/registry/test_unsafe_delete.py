@@ -9,7 +9,12 @@ import pytest
 from apiserver.errors import Invalid, NotFound, StorageReadError
 from apiserver.registry.delete_path import DeleteRequest
 from storage.embedded import EmbeddedStore
-from storage.encryption.configuration import EncryptionConfiguration, Key, Keys, ResourceProviders
+from storage.encryption.configuration import (
+    EncryptionConfiguration,
+    EncryptionKey,
+    KeysConfiguration,
+    ResourceConfiguration,
+)
 from storage.encryption.encryption import Chains, Encryption, build_chains
 from storage.encryption.store import EncryptedStorage
 from tests.support.in_process import PREFIX, resource, server
@@ -20,8 +25,10 @@ VALUE: Final = b'{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a","name
 
 
 def chains(*names: str) -> Chains:
-    keys = Keys("aesgcm", tuple(Key(name, name.encode().ljust(32, b"-")) for name in names))
-    configuration = EncryptionConfiguration((ResourceProviders((("", "secrets"),), (keys,)),), "")
+    keys = KeysConfiguration(
+        "aesgcm", tuple(EncryptionKey(name, name.encode().ljust(32, b"-")) for name in names)
+    )
+    configuration = EncryptionConfiguration((ResourceConfiguration((("", "secrets"),), (keys,)),), "")
     return build_chains(configuration, {}, lambda *_: None)
 
 

@@ -24,15 +24,15 @@ from apiserver.serving.cluster_identity import (
 )
 from apiserver.serving.pki import ClusterIdentity, UnusableFile, UnusableIdentity, local_identity
 from storage.embedded import EmbeddedStore
-from storage.encryption.chains import Chain, Decrypted, KeyNeeded, PrefixedTransformer
+from storage.encryption.chains import Decrypted, KeyNeeded, PrefixedTransformer, TransformerChain
 from storage.encryption.ciphers import Undecryptable
 from storage.encryption.configuration import (
     EncryptionConfiguration,
-    Key,
-    Keys,
-    NoEncryption,
+    EncryptionKey,
+    IdentityConfiguration,
+    KeysConfiguration,
     Provider,
-    ResourceProviders,
+    ResourceConfiguration,
 )
 from storage.encryption.encryption import Chains, Encryption, build_chains
 from storage.encryption.store import EncryptedStorage
@@ -152,15 +152,17 @@ def test_private_keys_are_not_shown() -> None:
 
 # ---- encryption
 
-ONE: Final = Keys("aesgcm", (Key("one", b"1" * 32),))
-TWO: Final = Keys("aesgcm", (Key("two", b"2" * 32),))
-BOTH: Final = Keys("aesgcm", (Key("two", b"2" * 32), Key("one", b"1" * 32)))
-REVERSED: Final = Keys("aesgcm", (Key("one", b"1" * 32), Key("two", b"2" * 32)))
-PLAIN: Final = NoEncryption()
+ONE: Final = KeysConfiguration("aesgcm", (EncryptionKey("one", b"1" * 32),))
+TWO: Final = KeysConfiguration("aesgcm", (EncryptionKey("two", b"2" * 32),))
+BOTH: Final = KeysConfiguration("aesgcm", (EncryptionKey("two", b"2" * 32), EncryptionKey("one", b"1" * 32)))
+REVERSED: Final = KeysConfiguration(
+    "aesgcm", (EncryptionKey("one", b"1" * 32), EncryptionKey("two", b"2" * 32))
+)
+PLAIN: Final = IdentityConfiguration()
 
 
 def chains(*providers: Provider, resource: str = "secrets") -> Chains:
-    rules = (ResourceProviders((("", resource),), providers),) if providers else ()
+    rules = (ResourceConfiguration((("", resource),), providers),) if providers else ()
     return build_chains(EncryptionConfiguration(rules, ""), {}, lambda *_: None)
 
 
@@ -348,7 +350,7 @@ async def test_a_plugin_that_does_not_respond_is_waited_for(
     tmp_path: Path, store: EmbeddedStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     made, plugin = local_identity(tmp_path), _SlowPlugin()
-    chain = Chain(
+    chain = TransformerChain(
         [PrefixedTransformer(b"k8s:enc:kms:v2:slow:", plugin)], "no matching prefix found", lambda *_: None
     )
     encryption = Encryption(PREFIX, {("", "secrets"): chain}, {KEY: ("", "secrets")})
